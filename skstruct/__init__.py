@@ -1,0 +1,10 @@
+"""Structured prediction (CRFs and structural SVMs) as scikit-learn estimators."""
+
+from .crf import SAGCRF
+from .graphs.chain import Chain
+from .graphs.multiclass import MultiClass
+from .ragged import RaggedArray
+
+__version__ = "0.1.0"
+
+__all__ = ["SAGCRF", "Chain", "MultiClass", "RaggedArray"]

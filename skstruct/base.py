@@ -1,0 +1,338 @@
+"""StructuredEstimator: validate, build the problem, solve, publish; predict and score."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .dispatch import require
+from .graphs.base import Graph
+from .graphs.chain import Chain
+from .graphs.multiclass import MultiClass
+from .oracles import top_k_oracle
+from .packing import Samples, as_list, encode, is_structured
+from .ragged import RaggedArray, object_array
+from .sklearn_private import check_sample_weight
+from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
+from .weights import Weights
+
+_GRAPHS = {"chain": Chain, "multiclass": MultiClass}
+
+
+class TrainingData(NamedTuple):
+    """What a solver needs, packed.
+
+    Parameters
+    ----------
+    samples : Samples
+        The samples of nonzero weight.
+    codes : ndarray of int32
+        Labels of all nodes, as positions in ``classes_``.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights, scaled to mean 1.
+    total_weight : float
+        Their sum before.
+    """
+
+    samples: Samples
+    codes: np.ndarray
+    sample_weight: np.ndarray
+    total_weight: float
+
+
+class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of all estimators: everything that does not depend on the loss or on the solver.
+
+    Subclasses have the parameters ``graph``, ``fit_intercept`` and ``n_jobs``, and publish
+    ``node_weights_`` and ``pair_weights_``.
+    """
+
+    def _choose_graph(self, X):
+        if isinstance(self.graph, Graph):
+            return clone(self.graph)
+        if self.graph != "auto":
+            return _GRAPHS[self.graph]()
+        return Chain() if is_structured(X) else MultiClass()
+
+    def _prepare(self, X, y, sample_weight) -> TrainingData:
+        """Read the training data; sets ``graph_`` and ``classes_``."""
+        graph = self._choose_graph(X)
+        self._refuse_other_kind(graph, X)
+        samples = graph.read_X(self, X, reset=True)
+        labels = graph.read_y(y, samples)
+        n = samples.offsets.size - 1
+        if sample_weight is None:
+            sample_weight = np.ones(n)
+        else:
+            sample_weight = check_sample_weight(
+                sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
+            )
+        # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
+        keep = sample_weight > 0
+        if not keep.all():
+            labels = labels[np.repeat(keep, np.diff(samples.offsets))]
+            samples, sample_weight = _subset(samples, keep), sample_weight[keep]
+        classes = np.unique(labels)
+        if classes.size < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes, but y has only one class: "
+                f"{classes.tolist()[0]!r}"
+            )
+        codes = encode(labels, classes, samples.offsets)
+        self.graph_, self.classes_ = graph, classes
+        total = float(sample_weight.sum())
+        return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), total)
+
+    def _refuse_other_kind(self, graph, X):
+        if graph.is_table == is_structured(X) and (graph.is_table or np.ndim(X) == 2):
+            expected, got = "a table (one node a row)", "sequences"
+            if not graph.is_table:
+                expected, got = got, expected
+            raise ValueError(
+                f"X is {got}, but {type(self).__name__} with graph {graph} takes {expected}. "
+                "Expected 2D array, got 3D or ragged input instead."
+                if graph.is_table
+                else f"X is {got}, but {type(self).__name__} with graph {graph} takes {expected}"
+            )
+
+    def _publish(self, weights: Weights):
+        self.node_weights_, self.pair_weights_ = weights
+
+    def _start_weights(self, shapes):
+        """Weights of the previous fit if they fit this one, for `warm_start`."""
+        previous = getattr(self, "node_weights_", None), getattr(self, "pair_weights_", None)
+        if previous[0] is None or (previous[0].shape, previous[1].shape) != shapes:
+            return None
+        return Weights(*previous)
+
+    # Views of the tables, so that writing to them changes the model.
+
+    @property
+    def coef_(self):
+        """Weights of node features, of shape (n_classes, n_features): a view."""
+        check_is_fitted(self)
+        return self.node_weights_[: self.n_features_in_].T
+
+    @property
+    def intercept_(self):
+        """Intercepts, of shape (n_classes,): a view, or zeros without `fit_intercept`."""
+        check_is_fitted(self)
+        return self.node_weights_[-1] if self._has_intercept else np.zeros(self.classes_.size)
+
+    @property
+    def pairwise_coef_(self):
+        """Weights of (label, next label), a view of shape (n_classes, n_classes), with edge
+        features (n_edge_features, n_classes, n_classes)."""
+        check_is_fitted(self)
+        n = self.classes_.size
+        tables = self.pair_weights_.reshape(self.pair_weights_.shape[0], -1, n) if (
+            self.pair_weights_.size
+        ) else np.zeros((0, n, n))
+        shared = not getattr(self.graph_, "edge_features", False) and tables.shape[0] == 1
+        return tables[0] if shared else tables
+
+    @property
+    def boundary_coef_(self):
+        """Scores of each label at the first and at the last node, a view of shape (2, n_classes)."""
+        check_is_fitted(self)
+        d = self.n_features_in_
+        n_rows = 2 if getattr(self.graph_, "boundary", False) else 0
+        return self.node_weights_[d : d + n_rows]
+
+    # Prediction
+
+    def _read_for_prediction(self, X, allowed=None, n_best=1):
+        """Samples as given, which of them have nodes, and the problem of those."""
+        check_is_fitted(self)
+        self._refuse_other_kind(self.graph_, X)
+        samples = self.graph_.read_X(self, X, reset=False)
+        if allowed is not None:
+            allowed = self._read_allowed(allowed, samples)
+        keep = np.diff(samples.offsets) > 0
+        packed = samples._replace(offsets=samples.offsets[np.concatenate([[True], keep])])
+        problem = self.graph_.make_problem(
+            packed, self.classes_, self._has_intercept, allowed=allowed, n_best=n_best
+        )
+        return samples, keep, problem
+
+    def _read_allowed(self, allowed, samples):
+        n, n_classes = samples.offsets.size - 1, self.classes_.size
+        if self.graph_.is_table:
+            flat = np.asarray(allowed)
+            if flat.shape != (n, n_classes):
+                raise ValueError(f"allowed must be of shape {(n, n_classes)}, got {flat.shape}")
+            return np.ascontiguousarray(flat, dtype=bool).view(np.uint8)
+        masks = list(allowed) if isinstance(allowed, RaggedArray) else as_list(allowed, "allowed")
+        if len(masks) != n:
+            raise ValueError(f"X has {n} samples, but allowed has {len(masks)}")
+        for i, mask in enumerate(masks):
+            expected = (samples.offsets[i + 1] - samples.offsets[i], n_classes)
+            if np.shape(mask) != expected:
+                raise ValueError(
+                    f"allowed: sample {i} must be of shape (n_nodes, n_classes) = "
+                    f"{tuple(int(size) for size in expected)}, got {np.shape(mask)}"
+                )
+        return np.concatenate([np.asarray(mask, dtype=bool) for mask in masks]).view(np.uint8)
+
+    def _weights(self):
+        return Weights(self.node_weights_, self.pair_weights_)
+
+    def _refuse_infeasible(self, firsts, keep):
+        for i in firsts:
+            if i >= 0:
+                sample = np.flatnonzero(keep)[i]
+                raise ValueError(
+                    f"sample {sample}: no labelling is left by `allowed` and the forbidden steps"
+                )
+
+    def predict(self, X, allowed=None):
+        """Best labelling of each sample.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples of the kind seen in fit.
+        allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
+            Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
+            table one array of shape (n_samples, n_classes)).
+
+        Returns
+        -------
+        ndarray
+            Labels: an object array of one 1-D array a sample, or for a table an array of shape
+            (n_samples,). A sample without nodes gets an empty array. Ties go to the first class.
+
+        Raises
+        ------
+        ValueError
+            If X or `allowed` has the wrong shape, or no labelling is allowed.
+        """
+        samples, keep, problem = self._read_for_prediction(X, allowed)
+        codes = np.empty(samples.offsets[-1], dtype=np.int32)
+        w = self._weights()
+
+        def run(part, start, stop):
+            return decode(part, w, start, stop, make_scratch(part), codes)
+
+        self._refuse_infeasible(over_samples(run, problem, self.n_jobs), keep)
+        return self.graph_.wrap(self.classes_[codes], samples)
+
+    def predict_top_k(self, X, k):
+        """The `k` best labellings of each sample and their scores (n-best decoding).
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples of the kind seen in fit.
+        k : int
+            How many, at least 1.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,) of object
+            For each sample an array of shape (k', n_nodes), best first; k' < k where the sample has
+            fewer labellings. For a table each is of shape (k', 1).
+        scores : ndarray of shape (n_samples,) of object
+            Their scores ``<w, Phi(x, y)>``, each of shape (k',).
+
+        Raises
+        ------
+        ValueError
+            If `k` is not a positive integer, or X is not as in fit.
+        """
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
+        require(top_k_oracle, problem, "use predict")
+        n_nodes = np.diff(samples.offsets)
+        values = np.empty((int(keep.sum()), k))
+        codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
+        w = self._weights()
+
+        def run(part, start, stop):
+            scratch = make_scratch(part)
+            labels = np.empty((k, scratch.labels.size), dtype=np.int32)
+            decode_top_k(part, w, start, stop, scratch, values, labels, codes)
+
+        over_samples(run, problem, self.n_jobs)
+        labellings, scores = [], []
+        row = iter(values)
+        for i, has_nodes in enumerate(keep):
+            found = next(row) if has_nodes else np.zeros(1)
+            found = found[np.isfinite(found)]
+            start = samples.offsets[i]
+            chosen = codes[: found.size, start : start + n_nodes[i]]
+            labellings.append(self.classes_[chosen])
+            scores.append(found)
+        return object_array(labellings), object_array(scores)
+
+    def score(self, X, y, sample_weight=None):
+        """Share of nodes that are labelled right.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples.
+        y : list, object array, RaggedArray or 1-D array
+            Their true labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's nodes.
+
+        Returns
+        -------
+        float
+            ``sum_i s_i (right nodes of i) / sum_i s_i (nodes of i)``.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of X and y differ, or y has a label that fit has not seen.
+        """
+        samples, keep, _ = self._read_for_prediction(X)
+        labels = self.graph_.read_y(y, samples)
+        encode(labels, self.classes_, samples.offsets)
+        predicted = self.predict(X)
+        if not self.graph_.is_table:
+            predicted = np.concatenate(list(predicted))
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, np.empty((keep.size, 1)), dtype=np.float64)
+            weight = np.repeat(weight, np.diff(samples.offsets))
+        return float(np.average(predicted == labels, weights=weight))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        table = self.graph == "multiclass" or getattr(self.graph, "is_table", False)
+        tags.estimator_type = "classifier" if table else None
+        if table:
+            from sklearn.utils import ClassifierTags
+
+            tags.classifier_tags = ClassifierTags()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _subset(samples: Samples, keep: np.ndarray) -> Samples:
+    lengths = np.diff(samples.offsets)
+    features = samples.features[np.flatnonzero(np.repeat(keep, lengths))]
+    edges = samples.edge_features
+    if edges is not None:
+        edges = edges[np.flatnonzero(np.repeat(keep, np.maximum(lengths - 1, 0)))]
+    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
+    normal = [_normal(table) for table in (features, edges)]
+    return Samples(normal[0], offsets, normal[1])
+
+
+def _normal(table):
+    from .packing import normal_csr, writable
+
+    if table is None:
+        return None
+    return normal_csr(table) if sparse.issparse(table) else writable(table)

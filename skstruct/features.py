@@ -1,0 +1,260 @@
+"""Rows of a feature matrix times a weight table: the form that all structures share.
+
+The feature types are NamedTuples, so a solver is compiled once for dense and once for CSR features.
+``intercept`` is the table row of the constant feature, or -1.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import generic, inner_kernel, kernel
+from .weights import combine, split
+
+
+class DenseFeatures(NamedTuple):
+    """Feature rows in a dense array.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+        The rows.
+    intercept : int
+        Table row of the constant feature, or -1.
+    """
+
+    values: np.ndarray
+    intercept: int
+
+
+class SparseFeatures(NamedTuple):
+    """Feature rows in CSR form.
+
+    Parameters
+    ----------
+    data : ndarray of shape (nnz,)
+        The values.
+    indices : ndarray of shape (nnz,) of int32
+        Their columns.
+    indptr : ndarray of shape (n_rows + 1,) of int64
+        Where rows begin.
+    intercept : int
+        Table row of the constant feature, or -1.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    intercept: int
+
+
+class ConstantFeature(NamedTuple):
+    """One row holding one feature of value 1: all edges share one weight row.
+
+    Parameters
+    ----------
+    intercept : int
+        Table row of the constant feature, 0.
+    """
+
+    intercept: int
+
+
+@generic
+def gather(features, t, table, acc):
+    """``acc <- sum of x_j * table[j]`` over the features j of row t."""
+
+
+@generic
+def scatter(features, t, table, acc):
+    """``table[j] += x_j * acc`` over the features j of row t."""
+
+
+@generic
+def clear(features, t, table):
+    """``table[j] <- 0`` over the features j of row t."""
+
+
+@gather.register(SparseFeatures)
+@kernel
+def _(features, t, table, acc):
+    width = table.shape[1]
+    indices, data = features.indices, features.data
+    if features.intercept >= 0:
+        for q in range(width):
+            acc[q] = table[features.intercept, q]
+    else:
+        for q in range(width):
+            acc[q] = 0.0
+    stop = features.indptr[t + 1]
+    p = features.indptr[t]
+    while p + 3 < stop:
+        # four rows a turn: more loads in flight, fewer round trips of acc
+        j0, j1, j2, j3 = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
+        x0, x1, x2, x3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+        for q in range(width):
+            acc[q] += (x0 * table[j0, q] + x1 * table[j1, q]) + (
+                x2 * table[j2, q] + x3 * table[j3, q]
+            )
+        p += 4
+    while p < stop:
+        j0, x0 = indices[p], data[p]
+        for q in range(width):
+            acc[q] += x0 * table[j0, q]
+        p += 1
+
+
+@scatter.register(SparseFeatures)
+@kernel
+def _(features, t, table, acc):
+    width = table.shape[1]
+    if features.intercept >= 0:
+        for q in range(width):
+            table[features.intercept, q] += acc[q]
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        j = features.indices[p]
+        x = features.data[p]
+        for q in range(width):
+            table[j, q] += x * acc[q]
+
+
+@clear.register(SparseFeatures)
+@kernel
+def _(features, t, table):
+    width = table.shape[1]
+    if features.intercept >= 0:
+        for q in range(width):
+            table[features.intercept, q] = 0.0
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        j = features.indices[p]
+        for q in range(width):
+            table[j, q] = 0.0
+
+
+@gather.register(DenseFeatures)
+@kernel
+def _(features, t, table, acc):
+    width = table.shape[1]
+    values = features.values
+    if features.intercept >= 0:
+        for q in range(width):
+            acc[q] = table[features.intercept, q]
+    else:
+        for q in range(width):
+            acc[q] = 0.0
+    for j in range(values.shape[1]):
+        x = values[t, j]
+        if x != 0.0:
+            for q in range(width):
+                acc[q] += x * table[j, q]
+
+
+@scatter.register(DenseFeatures)
+@kernel
+def _(features, t, table, acc):
+    width = table.shape[1]
+    values = features.values
+    if features.intercept >= 0:
+        for q in range(width):
+            table[features.intercept, q] += acc[q]
+    for j in range(values.shape[1]):
+        x = values[t, j]
+        if x != 0.0:
+            for q in range(width):
+                table[j, q] += x * acc[q]
+
+
+@clear.register(DenseFeatures)
+@kernel
+def _(features, t, table):
+    for j in range(features.values.shape[1]):
+        for q in range(table.shape[1]):
+            table[j, q] = 0.0
+    if features.intercept >= 0:
+        for q in range(table.shape[1]):
+            table[features.intercept, q] = 0.0
+
+
+@gather.register(ConstantFeature)
+@kernel
+def _(features, t, table, acc):
+    for q in range(table.shape[1]):
+        acc[q] = table[features.intercept, q]
+
+
+@scatter.register(ConstantFeature)
+@kernel
+def _(features, t, table, acc):
+    for q in range(table.shape[1]):
+        table[features.intercept, q] += acc[q]
+
+
+@clear.register(ConstantFeature)
+@kernel
+def _(features, t, table):
+    for q in range(table.shape[1]):
+        table[features.intercept, q] = 0.0
+
+
+@inner_kernel
+def scores(features, first, stop, width, table, w, acc, theta, offset):
+    """Write ``rows @ weights`` for rows `first` to `stop` to ``theta[offset:]``.
+
+    Parameters
+    ----------
+    features : DenseFeatures or SparseFeatures
+        The feature rows.
+    first, stop : int
+        The range of rows.
+    width : int
+        Number of weight columns.
+    table : ndarray
+        ``w.node`` or ``w.pair``.
+    w : Weights or LazyWeights
+        The weights that `table` belongs to.
+    acc : ndarray of shape (>= table.shape[1],)
+        Scratch.
+    theta : ndarray
+        The potentials, written in place.
+    offset : int
+        Where in `theta` row `first` begins.
+    """
+    for t in range(first, stop):
+        gather(features, t, table, acc)
+        combine(w, acc, table.shape[1], width, theta, offset + (t - first) * width)
+
+
+@inner_kernel
+def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
+    """Add ``c * rows.T @ r`` for rows `first` to `stop` to the weights.
+
+    Parameters
+    ----------
+    features : DenseFeatures or SparseFeatures
+        The feature rows.
+    first, stop : int
+        The range of rows.
+    width : int
+        Number of weight columns.
+    r : ndarray
+        Residuals in part space.
+    offset : int
+        Where in `r` row `first` begins.
+    c : tuple of two floats
+        What to add to the weights and to their direction, per unit of `r`.
+    table : ndarray
+        ``w.node`` or ``w.pair``.
+    w : Weights or LazyWeights
+        The weights that `table` belongs to.
+    acc : ndarray of shape (>= table.shape[1],)
+        Scratch.
+    """
+    for t in range(first, stop):
+        o = offset + (t - first) * width
+        # Forbidden or certain labels leave rows of exact zeros: nothing to add.
+        used = False
+        for k in range(width):
+            used = used or r[o + k] != 0.0
+        if used:
+            split(w, r, o, table.shape[1], width, c, acc)
+            scatter(features, t, table, acc)

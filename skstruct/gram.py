@@ -1,0 +1,189 @@
+"""Gram matrices of the feature rows of one sample, ``A_i A_i'``, for line searches and norms.
+
+A solver's step along ``A_i' r`` moves the sample's potentials by ``A_i A_i' r``: with the Gram matrix
+at hand a line search never touches the weights.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import generic, kernel
+from .features import DenseFeatures, SparseFeatures, clear, gather, scatter
+
+
+class StoredGram(NamedTuple):
+    """Gram matrices of the feature rows of every sample.
+
+    Parameters
+    ----------
+    values : ndarray of float32
+        The matrices, row-major, one after another.
+    ptr : ndarray of shape (n_samples + 1,) of int64
+        Where they begin.
+    """
+
+    values: np.ndarray
+    ptr: np.ndarray
+
+
+class GramByTable(NamedTuple):
+    """Products with Gram matrices that are not stored.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_rows, width)
+        A weight table of zeros, and zeros again after each product.
+    """
+
+    table: np.ndarray
+
+
+@generic
+def gram_product(how, features, i, first, stop, width, r, out, offset):
+    """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
+
+    `r` and `out` hold `width` entries a row, from index `offset`.
+    """
+
+
+@gram_product.register(StoredGram)
+@kernel
+def _(how, features, i, first, stop, width, r, out, offset):
+    start = how.ptr[i]
+    n = stop - first
+    for t in range(n):
+        o = offset + t * width
+        for k in range(width):
+            out[o + k] = 0.0
+        for u in range(n):
+            g = how.values[start + t * n + u]
+            if g != 0.0:
+                for k in range(width):
+                    out[o + k] += g * r[offset + u * width + k]
+
+
+@gram_product.register(GramByTable)
+@kernel
+def _(how, features, i, first, stop, width, r, out, offset):
+    for t in range(first, stop):
+        o = offset + (t - first) * width
+        scatter(features, t, how.table, r[o : o + width])
+    for t in range(first, stop):
+        o = offset + (t - first) * width
+        gather(features, t, how.table, out[o : o + width])
+    for t in range(first, stop):
+        clear(features, t, how.table)
+
+
+@generic
+def row_products(features, first, stop, out, head, link):
+    """Write the Gram matrix of rows `first` to `stop`, row-major, to `out` (its length is the square).
+
+    `head` (one entry per feature column, -1 on entry and exit) and `link` (one entry per stored
+    value of these rows) are scratch for sparse rows.
+    """
+
+
+@row_products.register(SparseFeatures)
+@kernel
+def _(features, first, stop, out, head, link):
+    m = stop - first
+    base = 1.0 if features.intercept >= 0 else 0.0
+    for q in range(m * m):
+        out[q] = base
+    indices, data = features.indices, features.data
+    origin = features.indptr[first]
+    # `head` and `link` chain the entries of each column, so only true matches cost time.
+    for t in range(first, stop):
+        for p in range(features.indptr[t], features.indptr[t + 1]):
+            j = indices[p]
+            before = head[j]
+            link[p - origin] = before
+            head[j] = p - origin
+    for t in range(first, stop):
+        for p in range(features.indptr[t], features.indptr[t + 1]):
+            head[indices[p]] = -1
+    row_of = stop - 1
+    for p in range(features.indptr[stop] - 1, origin - 1, -1):
+        while p < features.indptr[row_of]:
+            row_of -= 1
+        out[(row_of - first) * (m + 1)] += data[p] * data[p]
+        q = link[p - origin]
+        other = row_of
+        while q >= 0:
+            while q + origin < features.indptr[other]:
+                other -= 1
+            product = data[p] * data[q + origin]
+            out[(row_of - first) * m + (other - first)] += product
+            out[(other - first) * m + (row_of - first)] += product
+            q = link[q]
+
+
+@row_products.register(DenseFeatures)
+@kernel
+def _(features, first, stop, out, head, link):
+    m = stop - first
+    base = 1.0 if features.intercept >= 0 else 0.0
+    values = features.values
+    for t in range(first, stop):
+        for u in range(first, t + 1):
+            total = base
+            for j in range(values.shape[1]):
+                total += values[t, j] * values[u, j]
+            out[(t - first) * m + (u - first)] = total
+            out[(u - first) * m + (t - first)] = total
+
+
+@kernel
+def fill_gram(features, row_ptr, stored, head, link):
+    """Fill the Gram matrices of all samples.
+
+    Parameters
+    ----------
+    features : DenseFeatures or SparseFeatures
+        The feature rows.
+    row_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the rows of each sample begin.
+    stored : StoredGram
+        Filled.
+    head : ndarray of shape (n_features,) of int64
+        All -1.
+    link : ndarray of int64
+        One entry per stored value of the largest sample.
+    """
+    for i in range(row_ptr.shape[0] - 1):
+        out = stored.values[stored.ptr[i] : stored.ptr[i + 1]]
+        row_products(features, row_ptr[i], row_ptr[i + 1], out, head, link)
+
+
+def gram_of(features, row_ptr, table_shape):
+    """Gram matrices of samples, stored where that is not much larger than the features.
+
+    Parameters
+    ----------
+    features : DenseFeatures or SparseFeatures
+        The feature rows.
+    row_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the rows of each sample begin.
+    table_shape : tuple of int
+        Shape of the node weights.
+
+    Returns
+    -------
+    StoredGram or GramByTable
+        What :func:`gram_product` takes.
+    """
+    sparse = isinstance(features, SparseFeatures)
+    squares = np.diff(row_ptr).astype(np.int64) ** 2
+    n_values = features.data.size if sparse else features.values.size
+    if squares.sum() > 4 * n_values + 1024:
+        return GramByTable(np.zeros(table_shape))
+    ptr = np.concatenate([[0], np.cumsum(squares)])
+    stored = StoredGram(np.empty(ptr[-1], dtype=np.float32), ptr)
+    head, link = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if sparse:
+        head = np.full(table_shape[0], -1, dtype=np.int64)
+        link = np.empty(np.diff(features.indptr[row_ptr]).max(initial=0), dtype=np.int64)
+    fill_gram(features, row_ptr, stored, head, link)
+    return stored

@@ -1,0 +1,168 @@
+"""Forbidden transitions: from a tagging scheme, or from pairs of labels."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class TransitionMask(NamedTuple):
+    """0 where a step is allowed, -inf where it is not.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_classes, n_classes)
+        Of (label, next label).
+    start, stop : ndarray of shape (n_classes,)
+        Of a label at the first and at the last node.
+    """
+
+    pairs: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def bounds_ends(self) -> bool:
+        """Whether any label is forbidden at an end."""
+        return bool(np.isinf(self.start).any() or np.isinf(self.stop).any())
+
+
+# Of each scheme: the tags that may follow "outside" (or the start, or another chunk), and for each
+# tag inside a chunk the tags that go on with the same chunk; tags that may end a chunk.
+_SCHEMES = {
+    "iob1": {"opens": "I", "goes_on": {"I": "IB", "B": "IB"}, "closes": "IB"},
+    "iob2": {"opens": "B", "goes_on": {"B": "I", "I": "I"}, "closes": "BI"},
+    "ioe1": {"opens": "I", "goes_on": {"I": "IE", "E": "IE"}, "closes": "IE"},
+    "ioe2": {"opens": "IE", "goes_on": {"I": "IE", "E": ""}, "closes": "E"},
+    "iobes": {"opens": "BS", "goes_on": {"B": "IE", "I": "IE", "E": "", "S": ""}, "closes": "ES"},
+}
+_SCHEMES["bioes"] = _SCHEMES["iobes"]
+
+
+def _split(label, scheme):
+    tag, _, kind = str(label).partition("-")
+    if tag == "O" and not kind:
+        return "O", ""
+    if tag not in _SCHEMES[scheme]["goes_on"]:
+        raise ValueError(f"forbidden={scheme!r}: {label!r} is not a label of this scheme")
+    return tag, kind
+
+
+def _allowed_by_scheme(scheme, before, after):
+    """Whether label `after` may follow `before` (None is an end of the sequence)."""
+    rules = _SCHEMES[scheme]
+    tag, kind = ("O", "") if before is None else _split(before, scheme)
+    next_tag, next_kind = ("O", "") if after is None else _split(after, scheme)
+    if tag != "O" and next_tag in rules["goes_on"][tag] and kind == next_kind and next_tag != "O":
+        return True
+    may_close = tag == "O" or tag in rules["closes"]
+    return may_close and (next_tag == "O" or next_tag in rules["opens"])
+
+
+def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
+    """The mask of a `forbidden` argument.
+
+    Parameters
+    ----------
+    forbidden : None, str or iterable of pairs
+        A tagging scheme, ``"iob1"``, ``"iob2"``, ``"ioe1"``, ``"ioe2"`` or ``"iobes"`` (also
+        ``"bioes"``), for labels such as ``"B-NP"`` and ``"O"``; or pairs (label, next label), where
+        None stands for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Returns
+    -------
+    TransitionMask
+        The mask.
+
+    Raises
+    ------
+    ValueError
+        If the scheme is unknown, a label is not of the scheme, or a pair names an unknown label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.graphs.constraints import transition_mask
+    >>> mask = transition_mask("iob2", np.array(["B-X", "I-X", "O"]))
+    >>> mask.pairs[2], mask.start
+    (array([  0., -inf,   0.]), array([  0., -inf,   0.]))
+    """
+    labels = classes.tolist()
+    n = len(labels)
+    mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
+    if forbidden is None:
+        return mask
+    if isinstance(forbidden, str):
+        if forbidden not in _SCHEMES:
+            raise ValueError(
+                f"forbidden must be a scheme ({', '.join(sorted(_SCHEMES))}) or pairs of labels, "
+                f"got {forbidden!r}"
+            )
+        ends = [*labels, None]
+        pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(forbidden, a, b)]
+    else:
+        pairs = list(forbidden)
+    position = {label: k for k, label in enumerate(labels)}
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(f"forbidden: {pair!r} is not a pair (label, next label)")
+        for label in pair:
+            if label is not None and label not in position:
+                raise ValueError(f"forbidden: unknown label {label!r}; the classes are {labels}")
+        _forbid(mask, [None if label is None else position[label] for label in pair])
+    return mask
+
+
+def _forbid(mask, pair):
+    before, after = pair
+    if before is None and after is None:
+        raise ValueError("forbidden: (None, None) would forbid nothing but the empty sequence")
+    if before is None:
+        mask.start[after] = -math.inf
+    elif after is None:
+        mask.stop[before] = -math.inf
+    else:
+        mask.pairs[before, after] = -math.inf
+
+
+def check_truth(mask: TransitionMask, codes: np.ndarray, offsets: np.ndarray, classes) -> None:
+    """Refuse training labels that the mask forbids.
+
+    Parameters
+    ----------
+    mask : TransitionMask
+        The mask.
+    codes : ndarray of shape (n_nodes,)
+        Labels of all nodes, as positions in `classes`.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        Names the first sample that breaks the rules.
+    """
+    within = np.ones(codes.size, dtype=bool)
+    within[offsets[1:] - 1] = False
+    here = np.flatnonzero(within[:-1])
+    broken = here[np.isinf(mask.pairs[codes[here], codes[here + 1]])]
+    if broken.size:
+        row = broken[0]
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        pair = (classes[codes[row]].item(), classes[codes[row + 1]].item())
+        raise ValueError(f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}")
+    for ends, rows, where in (
+        (mask.start, offsets[:-1], "first"),
+        (mask.stop, offsets[1:] - 1, "last"),
+    ):
+        broken = np.flatnonzero(np.isinf(ends[codes[rows]]))
+        if broken.size:
+            i = broken[0]
+            label = classes[codes[rows[i]]].item()
+            raise ValueError(f"y: sample {i} has the label {label!r}, forbidden at its {where} node")

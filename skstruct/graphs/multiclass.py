@@ -1,0 +1,161 @@
+"""MultiClass: samples of one node, a table with a row a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from ..losses import cost_matrix
+from ..packing import Samples, normal_csr, writable
+from .base import Graph, feature_rows, no_codes
+from .multiclass_kernels import MultiClassProblem
+
+__all__ = ["MultiClass", "MultiClassProblem"]
+
+
+class MultiClass(Graph):
+    """One label for each row of a table: the one-node structure.
+
+    A CRF on it is multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
+
+    Examples
+    --------
+    >>> from skstruct import MultiClass, SAGCRF
+    >>> SAGCRF(graph=MultiClass())
+    SAGCRF(graph=MultiClass())
+    """
+
+    is_table = True
+
+    def read_X(self, estimator, X, reset):
+        """Check the table; set or compare the number of features of `estimator`.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Takes or has ``n_features_in_``.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The table.
+        reset : bool
+            True in fit.
+
+        Returns
+        -------
+        Samples
+            One node a sample.
+        """
+        X = validate_data(
+            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
+        )
+        features = normal_csr(X) if sparse.issparse(X) else writable(X)
+        return Samples(features, np.arange(X.shape[0] + 1, dtype=np.int64))
+
+    def read_y(self, y, samples):
+        """Check the labels.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            The labels.
+        samples : Samples
+            What they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The labels.
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        n = samples.offsets.size - 1
+        if len(y) != n:
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: X has {n}, y {len(y)}"
+            )
+        check_classification_targets(y)
+        return column_or_1d(y, warn=True)
+
+    def weight_shapes(self, samples, n_classes, fit_intercept):
+        """Shapes of the node and the (empty) pair table.
+
+        Parameters
+        ----------
+        samples : Samples
+            For the number of features.
+        n_classes : int
+            Number of labels.
+        fit_intercept : bool
+            Whether there is a constant feature.
+
+        Returns
+        -------
+        tuple of two tuples of int
+            (features, then the intercept) x labels, and nothing.
+        """
+        return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
+
+    def make_problem(
+        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
+    ):
+        """Build the problem for kernels.
+
+        Parameters
+        ----------
+        samples : Samples
+            The table.
+        classes : ndarray of shape (n_classes,)
+            The labels.
+        fit_intercept : bool
+            Whether there is a constant feature.
+        codes : ndarray of shape (n_samples,) of int32, optional
+            True labels, for training.
+        loss : object
+            Task loss, see :func:`skstruct.losses.cost_matrix`.
+        allowed : ndarray of shape (n_samples, n_classes) of uint8, optional
+            Labels allowed for each sample.
+        n_best : int
+            Not used here.
+
+        Returns
+        -------
+        MultiClassProblem
+            The problem.
+        """
+        n_classes = len(classes)
+        n_rows = self.weight_shapes(samples, n_classes, fit_intercept)[0][0]
+        squares = np.zeros(0)
+        if codes is not None:
+            X = samples.features
+            squares = np.asarray(X.multiply(X).sum(1)).ravel() if sparse.issparse(X) else (
+                np.einsum("ij,ij->i", X, X)
+            )
+            squares = squares + bool(fit_intercept)
+        return MultiClassProblem(
+            nodes=feature_rows(samples.features, n_rows - 1 if fit_intercept else -1),
+            part_ptr=samples.offsets * n_classes,
+            label_ptr=samples.offsets,
+            labels=no_codes() if codes is None else codes,
+            allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
+            cost=cost_matrix(loss, classes)[0],
+            squared_norms=squares,
+            work=np.empty(2 * n_classes + 32),
+        )
+
+    def wrap(self, flat, samples):
+        """Results stay as they are: one row a sample.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_samples, ...)
+            Results.
+        samples : Samples
+            What they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, ...)
+            The same array.
+        """
+        return flat

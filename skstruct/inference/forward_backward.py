@@ -1,0 +1,319 @@
+"""Sum-product on one chain: log-partition, node marginals, edge marginals.
+
+The fast path works on probabilities with one scale per position (Rabiner scaling): a single
+``exp(T - max T)`` serves all positions. Every factor is checked to be 0 (forbidden) or above 1e-100,
+so that no product of three underflows; where one is not, the same quantities are computed on
+logarithms.
+"""
+
+import math
+
+from ..dispatch import inner_kernel, kernel
+from .numerics import fast_exp, log_sum_exp, row_max
+
+_SMALLEST_FACTOR = 1e-100
+_LARGEST_RANGE = 230.0  # -log(_SMALLEST_FACTOR), rounded down
+
+
+@inner_kernel
+def _times(a, row, matrix, out):
+    """``out <- a[row] @ matrix``, four rows of the matrix a turn."""
+    n_labels = matrix.shape[0]
+    for k in range(n_labels):
+        out[k] = 0.0
+    j = 0
+    while j + 3 < n_labels:
+        a0, a1, a2, a3 = a[row, j], a[row, j + 1], a[row, j + 2], a[row, j + 3]
+        for k in range(n_labels):
+            out[k] += (a0 * matrix[j, k] + a1 * matrix[j + 1, k]) + (
+                a2 * matrix[j + 2, k] + a3 * matrix[j + 3, k]
+            )
+        j += 4
+    while j < n_labels:
+        a0 = a[row, j]
+        for k in range(n_labels):
+            out[k] += a0 * matrix[j, k]
+        j += 1
+
+
+@inner_kernel
+def _exp_table(table, inverse, matrix):
+    """``matrix <- exp((table - max) * inverse)``; returns the maximum, NaN if the range is unsafe."""
+    n_labels = table.shape[0]
+    high, low = -math.inf, math.inf
+    for j in range(n_labels):
+        for k in range(n_labels):
+            value = table[j, k]
+            high = max(high, value)
+            low = min(low, value if value > -math.inf else math.inf)
+    if not (high - low) * inverse <= _LARGEST_RANGE:
+        return math.nan
+    for j in range(n_labels):
+        for k in range(n_labels):
+            matrix[j, k] = fast_exp((table[j, k] - high) * inverse)
+    return high
+
+
+@inner_kernel
+def _all_safe(unary, node_exp, alpha):
+    """Whether every factor is above the bound, or 0 because it is forbidden."""
+    low = 1.0
+    for t in range(unary.shape[0]):
+        for k in range(unary.shape[1]):
+            factor, share = node_exp[t, k], alpha[t, k]
+            low = min(low, factor if unary[t, k] > -math.inf else 1.0)
+            low = min(low, share if share > 0.0 else 1.0)
+    return low > _SMALLEST_FACTOR
+
+
+@inner_kernel
+def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
+    """Scaled forward pass; returns the log-partition (times `inverse`), NaN where it is unsafe."""
+    n, n_labels = unary.shape
+    shared = transitions.shape[0] == 1
+    log_z = 0.0
+    product = 1.0
+    high = 0.0
+    for t in range(n):
+        top = row_max(unary[t], 0, n_labels)
+        for k in range(n_labels):
+            node_exp[t, k] = fast_exp((unary[t, k] - top) * inverse)
+        if t == 0:
+            for k in range(n_labels):
+                alpha[0, k] = node_exp[0, k]
+        else:
+            if t == 1 or not shared:
+                high = _exp_table(transitions[0 if shared else t - 1], inverse, matrix)
+            _times(alpha, t - 1, matrix, alpha[t])
+            for k in range(n_labels):
+                alpha[t, k] *= node_exp[t, k]
+        total = 0.0
+        for k in range(n_labels):
+            total += alpha[t, k]
+        share = 1.0 / total
+        for k in range(n_labels):
+            alpha[t, k] *= share
+        scale[t] = total
+        log_z += (top + high) * inverse
+        product *= total
+        if product < 1e-150 or product > 1e150:
+            log_z += math.log(product)
+            product = 1.0
+    log_z += math.log(product)
+    return log_z if _all_safe(unary, node_exp, alpha) else math.nan
+
+
+@inner_kernel
+def _forward_log(unary, transitions, inverse, alpha, buffer):
+    """Forward pass on logarithms; returns the log-partition (times `inverse`)."""
+    n, n_labels = unary.shape
+    shared = transitions.shape[0] == 1
+    for k in range(n_labels):
+        alpha[0, k] = unary[0, k] * inverse
+    for t in range(1, n):
+        table = transitions[0 if shared else t - 1]
+        for k in range(n_labels):
+            for j in range(n_labels):
+                buffer[j] = alpha[t - 1, j] + table[j, k] * inverse
+            alpha[t, k] = log_sum_exp(buffer, 0, n_labels) + unary[t, k] * inverse
+    return log_sum_exp(alpha[n - 1], 0, n_labels)
+
+
+@inner_kernel
+def _backward_log(unary, transitions, inverse, alpha, log_z, node, pair, beta, buffer):
+    """Marginals from a forward pass on logarithms."""
+    n, n_labels = unary.shape
+    shared = transitions.shape[0] == 1
+    summed = pair.shape[0] == 1
+    for k in range(n_labels):
+        beta[k] = 0.0
+        node[n - 1, k] = fast_exp(alpha[n - 1, k] - log_z)
+    for t in range(n - 2, -1, -1):
+        table = transitions[0 if shared else t]
+        out = pair[0 if summed else t]
+        for k in range(n_labels):
+            buffer[k] = unary[t + 1, k] * inverse + beta[k]
+        for j in range(n_labels):
+            for k in range(n_labels):
+                beta[k] = table[j, k] * inverse + buffer[k]
+                out[j, k] += fast_exp(alpha[t, j] + beta[k] - log_z)
+            node[t, j] = log_sum_exp(beta, 0, n_labels)
+        for j in range(n_labels):
+            beta[j] = node[t, j]
+            node[t, j] = fast_exp(alpha[t, j] + beta[j] - log_z)
+
+
+@kernel
+def workspace_size(n_nodes, n_labels):
+    """Floats of scratch that the functions of this module need.
+
+    Parameters
+    ----------
+    n_nodes, n_labels : int
+        Size of the longest chain.
+
+    Returns
+    -------
+    int
+        Length of `work`.
+
+    Examples
+    --------
+    >>> from skstruct.inference.forward_backward import workspace_size
+    >>> workspace_size(2, 3)
+    54
+    """
+    return 3 * n_nodes * n_labels + n_nodes + 3 * n_labels * n_labels + 2 * n_labels + 1
+
+
+@kernel
+def chain_log_partition(unary, transitions, temperature, work):
+    """Log-partition of a chain, ``temperature * log sum_y exp(score(y) / temperature)``.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_nodes, n_labels)
+        Node potentials; -inf forbids.
+    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
+        Potentials of (label, next label).
+    temperature : float
+        Positive.
+    work : ndarray of shape (>= workspace_size(n_nodes, n_labels),)
+        Scratch.
+
+    Returns
+    -------
+    float
+        The log-partition; -inf when every labelling is forbidden.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.forward_backward import chain_log_partition, workspace_size
+    >>> work = np.empty(workspace_size(2, 2))
+    >>> round(chain_log_partition(np.zeros((2, 2)), np.zeros((1, 2, 2)), 1.0, work), 6)
+    1.386294
+    """
+    n, n_labels = unary.shape
+    size = n * n_labels
+    node_exp = work[:size].reshape(n, n_labels)
+    alpha = work[size : 2 * size].reshape(n, n_labels)
+    scale = work[2 * size : 2 * size + n]
+    rest = work[2 * size + n :]
+    matrix = rest[: n_labels * n_labels].reshape(n_labels, n_labels)
+    inverse = 1.0 / temperature
+    log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
+    if math.isnan(log_z):
+        log_z = _forward_log(unary, transitions, inverse, alpha, rest)
+    return log_z * temperature
+
+
+@kernel
+def forward_backward(unary, transitions, temperature, node, pair, work):
+    """Marginals and log-partition of a chain.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_nodes, n_labels)
+        Node potentials; -inf forbids.
+    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
+        Potentials of (label, next label), shared by all edges or one table each.
+    temperature : float
+        Positive; potentials are divided by it.
+    node : ndarray of shape (n_nodes, n_labels)
+        Receives the node marginals.
+    pair : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
+        Receives the edge marginals, summed over edges when the first axis has length 1.
+    work : ndarray of shape (>= workspace_size(n_nodes, n_labels),)
+        Scratch.
+
+    Returns
+    -------
+    float
+        ``temperature * log sum_y exp(score(y) / temperature)``; -inf when every labelling is
+        forbidden, and then the marginals are NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.forward_backward import forward_backward, workspace_size
+    >>> node, pair = np.empty((2, 2)), np.empty((1, 2, 2))
+    >>> work = np.empty(workspace_size(2, 2))
+    >>> log_z = forward_backward(np.zeros((2, 2)), np.zeros((1, 2, 2)), 1.0, node, pair, work)
+    >>> node[0], pair[0, 0]
+    (array([0.5, 0.5]), array([0.25, 0.25]))
+    """
+    n, n_labels = unary.shape
+    size, square = n * n_labels, n_labels * n_labels
+    node_exp = work[:size].reshape(n, n_labels)
+    alpha = work[size : 2 * size].reshape(n, n_labels)
+    message = work[2 * size : 3 * size].reshape(n, n_labels)
+    scale = work[3 * size : 3 * size + n]
+    rest = work[3 * size + n :]
+    matrix = rest[:square].reshape(n_labels, n_labels)
+    transposed = rest[square : 2 * square].reshape(n_labels, n_labels)
+    buffer = rest[3 * square : 3 * square + n_labels]
+    beta = rest[3 * square + n_labels : 3 * square + 2 * n_labels]
+    inverse = 1.0 / temperature
+    for e in range(pair.shape[0]):
+        for j in range(n_labels):
+            for k in range(n_labels):
+                pair[e, j, k] = 0.0
+
+    log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
+    if math.isnan(log_z):
+        log_z = _forward_log(unary, transitions, inverse, alpha, buffer)
+        _backward_log(unary, transitions, inverse, alpha, log_z, node, pair, beta, buffer)
+        return log_z * temperature
+
+    shared = transitions.shape[0] == 1
+    summed = pair.shape[0] == 1
+    for k in range(n_labels):
+        beta[k] = 1.0
+        node[n - 1, k] = alpha[n - 1, k]
+    for t in range(n - 2, -1, -1):
+        if t == n - 2 or not shared:
+            if not shared:
+                _exp_table(transitions[t], inverse, matrix)
+            for j in range(n_labels):
+                for k in range(n_labels):
+                    transposed[k, j] = matrix[j, k]
+        share = 1.0 / scale[t + 1]
+        for k in range(n_labels):
+            message[t, k] = node_exp[t + 1, k] * beta[k] * share
+        _times(message, t, transposed, beta)
+        for k in range(n_labels):
+            node[t, k] = alpha[t, k] * beta[k]
+        if not (summed and shared):
+            out = pair[0 if summed else t]
+            for j in range(n_labels):
+                a = alpha[t, j]
+                for k in range(n_labels):
+                    out[j, k] += a * matrix[j, k] * message[t, k]
+    if summed and shared and n > 1:
+        _sum_edges(alpha, message, n, pair[0])
+        for j in range(n_labels):
+            for k in range(n_labels):
+                pair[0, j, k] *= matrix[j, k]
+    return log_z * temperature
+
+
+@inner_kernel
+def _sum_edges(alpha, message, n, out):
+    """``out += sum_t outer(alpha[t], message[t])`` over edges t, four edges a turn."""
+    n_labels = out.shape[0]
+    t = 0
+    while t + 4 < n:
+        for j in range(n_labels):
+            a0, a1, a2, a3 = alpha[t, j], alpha[t + 1, j], alpha[t + 2, j], alpha[t + 3, j]
+            for k in range(n_labels):
+                out[j, k] += (a0 * message[t, k] + a1 * message[t + 1, k]) + (
+                    a2 * message[t + 2, k] + a3 * message[t + 3, k]
+                )
+        t += 4
+    while t < n - 1:
+        for j in range(n_labels):
+            a0 = alpha[t, j]
+            for k in range(n_labels):
+                out[j, k] += a0 * message[t, k]
+        t += 1

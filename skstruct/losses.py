@@ -1,0 +1,70 @@
+"""Task losses that add up over nodes: Hamming, per-class weights, a full cost matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The matrix form of a task loss.
+
+    Parameters
+    ----------
+    loss : {"hamming", "normalized_hamming"}, mapping or array-like
+        Number of wrong nodes; the same divided by the number of nodes; a mapping from class to the
+        cost of each node of that class that is labelled otherwise; or a matrix of shape (n_classes,
+        n_classes), the cost of predicting column k where row j is true.
+    classes : ndarray of shape (n_classes,)
+        The classes.
+
+    Returns
+    -------
+    cost : ndarray of shape (n_classes, n_classes)
+        Cost of (true class, predicted class).
+    normalize : bool
+        Whether to divide by the number of nodes.
+
+    Raises
+    ------
+    ValueError
+        If the loss is unknown, the matrix has the wrong shape, a negative or non-finite entry or a
+        nonzero diagonal, or the mapping names an unknown class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.losses import cost_matrix
+    >>> cost_matrix({"a": 3.0}, np.array(["a", "b"]))[0]
+    array([[0., 3.],
+           [1., 0.]])
+    """
+    n_classes = len(classes)
+    hamming = 1.0 - np.eye(n_classes)
+    if isinstance(loss, str):
+        if loss not in ("hamming", "normalized_hamming"):
+            raise ValueError(
+                f"loss must be 'hamming', 'normalized_hamming', a mapping from class to cost or a "
+                f"cost matrix, got {loss!r}"
+            )
+        return hamming, loss == "normalized_hamming"
+    if isinstance(loss, Mapping):
+        unknown = [label for label in loss if label not in set(classes.tolist())]
+        if unknown:
+            raise ValueError(f"loss has a cost for the unknown class {unknown[0]!r}")
+        weights = np.array([loss.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
+        return _checked(hamming * weights[:, None], n_classes), False
+    return _checked(np.array(loss, dtype=np.float64), n_classes), False
+
+
+def _checked(cost, n_classes):
+    if cost.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"the cost matrix of loss has shape {cost.shape}, but there are {n_classes} classes"
+        )
+    if not np.isfinite(cost).all() or (cost < 0).any():
+        raise ValueError("the cost matrix of loss has a negative or non-finite entry")
+    if np.diagonal(cost).any():
+        raise ValueError("the cost matrix of loss must be 0 on its diagonal")
+    return np.ascontiguousarray(cost)

@@ -1,0 +1,421 @@
+"""Read users' X and y into packed, checked arrays; every message names the sample."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .ragged import RaggedArray
+
+
+class Samples(NamedTuple):
+    """Packed samples.
+
+    Parameters
+    ----------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where each sample begins.
+    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
+        The same for edges.
+    """
+
+    features: np.ndarray | sparse.csr_matrix
+    offsets: np.ndarray
+    edge_features: np.ndarray | sparse.csr_matrix | None = None
+
+
+def is_structured(X) -> bool:
+    """Whether the elements of `X` are samples of several nodes, rather than rows of a table.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True for a :class:`RaggedArray`, a 3-D array, or a list, tuple, Series or object array of
+        2-D arrays, sparse matrices, tuples of these, or lists of dicts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.packing import is_structured
+    >>> is_structured([np.zeros((3, 2))]), is_structured(np.zeros((3, 2)))
+    (True, False)
+    """
+    if isinstance(X, RaggedArray):
+        return True
+    if sparse.issparse(X) or hasattr(X, "columns"):
+        return False
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X.ndim == 3
+    if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__len__") or len(X) == 0:
+        return False
+    first = next(iter(X))
+    if isinstance(first, tuple) and first:
+        first = first[0]
+    if isinstance(first, list):
+        return bool(first) and isinstance(first[0], (dict, list, np.ndarray))
+    return getattr(first, "ndim", 0) == 2
+
+
+def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
+    """`array` as a C-contiguous, aligned, writable array; copied only when it is not.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array.
+    dtype : data-type
+        The wanted type.
+
+    Returns
+    -------
+    ndarray
+        The array: one type for the kernels, hence one compile.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.packing import writable
+    >>> writable(np.ones(2, dtype=np.float32)).dtype
+    dtype('float64')
+    """
+    return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
+
+
+def normal_csr(matrix) -> sparse.csr_matrix:
+    """A CSR matrix in the one form that kernels take.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array
+        Any sparse matrix; it is left as it was.
+
+    Returns
+    -------
+    csr_matrix
+        Float64 values, int32 column indices without duplicates, int64 row pointers.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 2**31 - 1 columns.
+    """
+    rows, columns = matrix.shape
+    if columns > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {columns} features; at most {np.iinfo(np.int32).max} are possible")
+    matrix = sparse.csr_matrix(matrix)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    out = sparse.csr_matrix((rows, columns))
+    # Set one by one: the constructor would cast the row pointers to the type of the indices.
+    out.data = writable(matrix.data)
+    out.indices = writable(matrix.indices, np.int32)
+    out.indptr = writable(matrix.indptr, np.int64)
+    return out
+
+
+def _sample_of(row, offsets):
+    return int(np.searchsorted(offsets, row, side="right")) - 1
+
+
+def _check_finite(features, offsets, name):
+    values = features.data if sparse.issparse(features) else features
+    # A finite sum proves that all entries are finite; the search is for the error only.
+    if np.isfinite(values.sum()) or np.isfinite(values).all():
+        return
+    if sparse.issparse(features):
+        entry = np.flatnonzero(~np.isfinite(values))[0]
+        row, bad = np.searchsorted(features.indptr, entry, side="right") - 1, values[entry]
+    else:
+        row = np.flatnonzero(~np.isfinite(values).all(axis=1))[0]
+        bad = values[row][~np.isfinite(values[row])][0]
+    what = "NaN" if np.isnan(bad) else "infinity"
+    i = _sample_of(row, offsets)
+    raise ValueError(f"Input {name} contains {what}. (sample {i}, node {row - offsets[i]})")
+
+
+def _numeric(sample, i, name):
+    if isinstance(sample, (list, tuple)) and len(sample) and isinstance(sample[0], dict):
+        raise TypeError(
+            f"{name}: sample {i} is a list of dicts; make arrays of them first, for instance with "
+            "sklearn.feature_extraction.DictVectorizer"
+        )
+    try:
+        array = np.asarray(sample)
+    except ValueError as error:
+        raise ValueError(f"{name}: sample {i} is not a 2-D array: {error}") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name}, sample {i}")
+    if array.dtype.kind not in "buif":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}: sample {i} is not numeric: {error}") from None
+    return array
+
+
+def _concatenate(items, name):
+    """Stack 2-D samples; their common number of columns is checked with the sample's index."""
+    if any(sparse.issparse(item) for item in items):
+        items = [item if sparse.issparse(item) else sparse.csr_matrix(item) for item in items]
+    else:
+        items = [_numeric(item, i, name) for i, item in enumerate(items)]
+    width = None
+    for i, item in enumerate(items):
+        if item.ndim != 2:
+            empty = item.ndim == 1 and item.shape[0] == 0
+            hint = "it is empty" if empty else f"it has {item.ndim} dimensions"
+            raise ValueError(f"{name}: sample {i} must be of shape (n_nodes, n_features), {hint}")
+        width = item.shape[1] if width is None else width
+        if item.shape[1] != width:
+            raise ValueError(
+                f"{name}: sample {i} has {item.shape[1]} features, sample 0 has {width}"
+            )
+    lengths = np.array([item.shape[0] for item in items], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if sparse.issparse(items[0]):
+        return normal_csr(sparse.vstack(items, format="csr")), offsets
+    flat = np.empty((offsets[-1], width))
+    np.concatenate(items, out=flat, casting="unsafe")
+    return flat, offsets
+
+
+def _flat_numeric(flat, name):
+    if sparse.issparse(flat):
+        return normal_csr(flat)
+    if flat.ndim != 2:
+        raise ValueError(f"{name}.flat must be 2-D (nodes, features), it has {flat.ndim} dimensions")
+    if flat.dtype.kind not in "buif":
+        raise ValueError(f"{name}.flat is not numeric, its dtype is {flat.dtype}")
+    return writable(flat)
+
+
+def as_list(X, name: str) -> list:
+    """`X` as a list of samples.
+
+    Parameters
+    ----------
+    X : list, tuple, object array, Series, RaggedArray
+        What the user gave.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    list
+        The samples.
+
+    Raises
+    ------
+    TypeError
+        If it has no length.
+    ValueError
+        If it is empty.
+    """
+    if not hasattr(X, "__len__"):
+        raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
+    if len(X) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed")
+    return list(X)
+
+
+def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
+    """Pack sequences.
+
+    Parameters
+    ----------
+    X : list, tuple, Series, object array, 3-D array or RaggedArray
+        Samples of shape (n_nodes, n_features), dense or sparse; pairs (features, edge features of
+        shape (n_nodes - 1, n_edge_features)) if `edge_features`.
+    name : str
+        The argument, for messages.
+    edge_features : bool
+        Whether samples are pairs.
+
+    Returns
+    -------
+    Samples
+        The packed samples.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a sample has the wrong shape, is not numeric, or is not finite.
+    """
+    edges = None
+    if isinstance(X, RaggedArray) and not edge_features:
+        if len(X) == 0:
+            raise ValueError(f"{name} is empty: at least one sample is needed")
+        features, offsets = _flat_numeric(X.flat, name), X.offsets
+    elif edge_features:
+        pairs = as_list(X, name)
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(f"{name}: sample {i} must be a pair (features, edge_features)")
+        features, offsets = _concatenate([pair[0] for pair in pairs], name)
+        edges = _read_edges([pair[1] for pair in pairs], np.diff(offsets), name)
+    elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
+        n, length, width = X.shape
+        features = _flat_numeric(X.reshape(n * length, width), name)
+        offsets = np.arange(n + 1, dtype=np.int64) * length
+    else:
+        samples = as_list(X, name)
+        if any(isinstance(sample, tuple) for sample in samples):
+            raise ValueError(f"{name} has pairs (features, edge_features): use Chain(edge_features=True)")
+        features, offsets = _concatenate(samples, name)
+    _check_finite(features, offsets, name)
+    return Samples(features, np.ascontiguousarray(offsets, dtype=np.int64), edges)
+
+
+def _read_edges(items, lengths, name):
+    edges, offsets = _concatenate(items, f"{name} (edge features)")
+    wrong = np.flatnonzero(np.diff(offsets) != np.maximum(lengths - 1, 0))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"{name}: sample {i} has {lengths[i]} nodes, hence {max(lengths[i] - 1, 0)} edges, but "
+            f"{offsets[i + 1] - offsets[i]} rows of edge features"
+        )
+    _check_finite(edges, offsets, f"{name} (edge features)")
+    return edges
+
+
+def check_n_features(n_features: int, expected: int, name: str, what: str = "features") -> None:
+    """Refuse samples with another number of features than in fit.
+
+    Parameters
+    ----------
+    n_features, expected : int
+        The numbers now and in fit.
+    name : str
+        Name of the estimator, for the message.
+    what : str
+        What is counted.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+
+    Examples
+    --------
+    >>> from skstruct.packing import check_n_features
+    >>> check_n_features(3, 3, "SAGCRF")
+    """
+    if n_features != expected:
+        raise ValueError(
+            f"X has {n_features} {what}, but {name} is expecting {expected} {what} as input"
+        )
+
+
+def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
+    """Pack label sequences that belong to sequences with these `offsets`.
+
+    Parameters
+    ----------
+    y : list, tuple, Series, object array, 2-D array or RaggedArray
+        One sequence of labels a sample.
+    offsets : ndarray of shape (n_samples + 1,)
+        Of X.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the numbers of samples or of nodes differ, or labels are of mixed or unsuitable types.
+    """
+    n = offsets.size - 1
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    if not hasattr(y, "__len__"):
+        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
+    if len(y) != n:
+        raise ValueError(f"X has {n} samples, but {name} has {len(y)}")
+    if isinstance(y, RaggedArray):
+        flat, lengths = np.asarray(y.flat), y.lengths
+    else:
+        items = [np.asarray(item) for item in y]
+        for i, item in enumerate(items):
+            if item.ndim != 1:
+                raise ValueError(f"{name}: sample {i} must be a 1-D sequence of labels")
+        kinds = {"s" if item.dtype.kind in "US" else item.dtype.kind for item in items if item.size}
+        if "s" in kinds and kinds - {"s", "O"}:
+            raise TypeError(f"{name} mixes strings with labels of other types")
+        flat = np.concatenate([item for item in items if item.size] or items[:1])
+        lengths = np.array([item.size for item in items])
+    wrong = np.flatnonzero(lengths != np.diff(offsets))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} labels"
+        )
+    if flat.ndim != 1:
+        raise ValueError(f"{name}: labels must be 1-D")
+    if flat.dtype.kind == "O" and any(label is None for label in flat):
+        raise ValueError(f"{name} contains None")
+    if flat.dtype.kind == "f" and not (np.isfinite(flat).all() and (flat == np.floor(flat)).all()):
+        raise ValueError(f"Unknown label type: {name} is continuous or contains NaN")
+    return flat
+
+
+def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: str = "y"):
+    """Positions of `labels` in sorted `classes`.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_nodes,)
+        The labels.
+    classes : ndarray of shape (n_classes,)
+        Sorted.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins, for the message.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,) of int32
+        The positions.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.packing import encode
+    >>> encode(np.array(["b", "a"]), np.array(["a", "b"]), np.array([0, 2]))
+    array([1, 0], dtype=int32)
+    """
+    try:
+        codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        unknown = np.flatnonzero(classes[codes] != labels)
+    except TypeError:
+        raise TypeError(
+            f"{name} has labels of type {labels.dtype}, but the classes are of type {classes.dtype}"
+        ) from None
+    if unknown.size:
+        row = unknown[0]
+        i = _sample_of(row, offsets)
+        raise ValueError(
+            f"{name}: unknown label {labels[row].item() if hasattr(labels[row], 'item') else labels[row]!r}"
+            f" (sample {i}, node {row - offsets[i]}); the classes are {classes.tolist()}"
+        )
+    return codes.astype(np.int32)

@@ -1,0 +1,298 @@
+"""Passes over samples at fixed weights: losses, gradients, decoding, marginals.
+
+Each kernel takes a range of samples, so that several threads can share a pass; each thread brings
+a problem with its own ``work`` (:func:`split_samples`, :func:`private_copy`).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from ..dispatch import kernel
+from ..oracles import (
+    accumulate,
+    edge_marginals,
+    exp_oracle,
+    max_oracle,
+    potentials,
+    top_k_oracle,
+)
+from .likelihood import negative_log_likelihood, subtract_truth
+
+
+class Scratch(NamedTuple):
+    """Buffers of one thread.
+
+    Parameters
+    ----------
+    theta, mu : ndarray of shape (max_parts,)
+        Part-space buffers.
+    labels : ndarray of shape (max_nodes,) of int32
+        One labelling.
+    """
+
+    theta: np.ndarray
+    mu: np.ndarray
+    labels: np.ndarray
+
+
+def make_scratch(problem):
+    """Buffers that fit the largest sample of `problem`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+
+    Returns
+    -------
+    Scratch
+        The buffers.
+    """
+    n_parts = int(np.diff(problem.part_ptr).max(initial=0))
+    n_nodes = int(np.diff(problem.label_ptr).max(initial=0))
+    return Scratch(np.empty(n_parts), np.empty(n_parts), np.empty(n_nodes, dtype=np.int32))
+
+
+def private_copy(problem):
+    """The same problem with a ``work`` buffer of its own, for one thread.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+
+    Returns
+    -------
+    NamedTuple
+        The copy; all other arrays are shared.
+    """
+    return problem._replace(work=np.empty_like(problem.work))
+
+
+def split_samples(problem, n_pieces):
+    """Bounds of `n_pieces` runs of samples with about the same number of nodes.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    n_pieces : int
+        How many.
+
+    Returns
+    -------
+    ndarray of shape (n_pieces + 1,) of int64
+        The bounds.
+    """
+    ends = problem.label_ptr
+    bounds = np.searchsorted(ends, np.linspace(0, ends[-1], n_pieces + 1))
+    bounds[0], bounds[-1] = 0, ends.size - 1
+    return bounds.astype(np.int64)
+
+
+def over_samples(function, problem, n_jobs):
+    """Call ``function(problem, start, stop)`` on runs of samples, one a thread.
+
+    Parameters
+    ----------
+    function : callable
+        Calls a kernel, which releases the GIL.
+    problem : NamedTuple
+        A structure's problem.
+    n_jobs : int or None
+        Threads, as in joblib.
+
+    Returns
+    -------
+    list
+        The results in the order of the samples.
+    """
+    n_threads = max(1, min(effective_n_jobs(n_jobs), problem.label_ptr.size - 1))
+    if n_threads == 1:
+        return [function(problem, 0, problem.label_ptr.size - 1)]
+    bounds = split_samples(problem, n_threads)
+    tasks = (
+        delayed(function)(private_copy(problem), start, stop)
+        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+    )
+    return Parallel(n_jobs=n_threads, backend="threading")(tasks)
+
+
+@kernel
+def log_likelihoods(problem, w, start, stop, scratch, out):
+    """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    w : Weights or LazyWeights
+        The weights.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    out : ndarray of shape (n_samples,)
+        Receives the values.
+    """
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)
+
+
+@kernel
+def loss_gradient(problem, w, sample_weight, start, stop, scratch, gradient):
+    """Add the gradient of ``sum_i s_i NLL_i`` over a range of samples; returns the sum.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    w : Weights
+        The weights.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    gradient : Weights
+        Added to.
+
+    Returns
+    -------
+    float
+        The loss.
+    """
+    loss = 0.0
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        log_z = exp_oracle(problem, i, scratch.theta, 1.0, scratch.mu)
+        nll = log_z - subtract_truth(problem, i, scratch.theta, scratch.labels, scratch.mu)
+        loss += sample_weight[i] * nll
+        accumulate(problem, i, scratch.mu, (sample_weight[i], 0.0), gradient)
+    return loss
+
+
+@kernel
+def decode(problem, w, start, stop, scratch, out):
+    """Write the best labellings of samples `start` to `stop` to flat `out`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    w : Weights
+        The weights.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    out : ndarray of shape (n_nodes,) of int32
+        Receives the labels of all nodes.
+
+    Returns
+    -------
+    int
+        The first sample without an allowed labelling, or -1.
+    """
+    for i in range(start, stop):
+        first = problem.label_ptr[i]
+        potentials(problem, i, w, scratch.theta)
+        if not max_oracle(problem, i, scratch.theta, scratch.labels) > -math.inf:
+            return i
+        for t in range(problem.label_ptr[i + 1] - first):
+            out[first + t] = scratch.labels[t]
+    return -1
+
+
+@kernel
+def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
+    """Write the n best labellings of samples `start` to `stop`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with enough ``work`` for k labellings.
+    w : Weights
+        The weights.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    values : ndarray of shape (n_samples, k)
+        Receives the scores, -inf where there are fewer labellings.
+    labels : ndarray of shape (k, max_nodes) of int32
+        Scratch.
+    out : ndarray of shape (k, n_nodes) of int32
+        Receives the labellings.
+    """
+    for i in range(start, stop):
+        first = problem.label_ptr[i]
+        potentials(problem, i, w, scratch.theta)
+        top_k_oracle(problem, i, scratch.theta, values[i], labels)
+        for q in range(values.shape[1]):
+            for t in range(problem.label_ptr[i + 1] - first):
+                out[q, first + t] = labels[q, t]
+
+
+@kernel
+def node_marginals(problem, w, start, stop, scratch, out):
+    """Write the node marginals of samples `start` to `stop` to the rows of `out`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    w : Weights
+        The weights.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    out : ndarray of shape (n_nodes, n_labels)
+        Receives the marginals.
+
+    Returns
+    -------
+    int
+        The first sample without an allowed labelling, or -1.
+    """
+    n_labels = out.shape[1]
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        if not exp_oracle(problem, i, scratch.theta, 1.0, scratch.mu) > -math.inf:
+            return i
+        first = problem.label_ptr[i]
+        for t in range(problem.label_ptr[i + 1] - first):
+            for k in range(n_labels):
+                out[first + t, k] = scratch.mu[t * n_labels + k]
+    return -1
+
+
+@kernel
+def pair_marginals(problem, w, start, stop, scratch, out, out_ptr):
+    """Write the edge marginals of samples `start` to `stop` to flat `out`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    w : Weights
+        The weights.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    out : ndarray
+        Receives the marginals, edge by edge.
+    out_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where each sample begins in `out`.
+    """
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        here = out[out_ptr[i] : out_ptr[i + 1]]
+        edge_marginals(problem, i, scratch.theta, scratch.mu, here)

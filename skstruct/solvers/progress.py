@@ -1,0 +1,109 @@
+"""What a run of a solver reports: one record an epoch, a way to stop it, the final weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..weights import Weights
+
+_FIELDS = ("passes", "oracle_calls", "seconds", "objective")
+
+
+class Result(NamedTuple):
+    """The end of a run.
+
+    Parameters
+    ----------
+    weights : Weights
+        The weights.
+    converged : bool
+        Whether the tolerance was reached.
+    stopped : bool
+        Whether a callback ended the run.
+    gradient : float
+        Largest entry of the gradient in absolute value, as last seen.
+    history : dict of ndarray
+        One entry an epoch.
+    """
+
+    weights: Weights
+    converged: bool
+    stopped: bool
+    gradient: float
+    history: dict
+
+
+class Progress:
+    """Clock and records of one run.
+
+    Parameters
+    ----------
+    n_samples : int
+        Size of one pass.
+    after_epoch : callable
+        ``after_epoch(record, weights)``, with a dict and a function that returns the current
+        weights; True to stop.
+    """
+
+    def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool]):
+        self._n_samples = n_samples
+        self._after_epoch = after_epoch
+        self._records = {field: [] for field in _FIELDS}
+        self._seconds = 0.0
+
+    def timed(self, function: Callable, *args):
+        """Call ``function(*args)`` and add its time to the clock.
+
+        Parameters
+        ----------
+        function : callable
+            An epoch.
+        *args : object
+            Its arguments.
+
+        Returns
+        -------
+        object
+            What it returns.
+        """
+        start = time.perf_counter()
+        value = function(*args)
+        self._seconds += time.perf_counter() - start
+        return value
+
+    def record(self, n_oracle: float, n_forward: float, objective: float, weights) -> bool:
+        """Add one entry and tell the caller of the solver.
+
+        Parameters
+        ----------
+        n_oracle, n_forward : float
+            Oracle calls and forward passes (line search) so far.
+        objective : float
+            The objective, NaN if it was not evaluated.
+        weights : callable
+            Returns the current weights.
+
+        Returns
+        -------
+        bool
+            True to stop.
+        """
+        passes = (n_oracle + n_forward) / self._n_samples
+        values = (passes, n_oracle, self._seconds, objective)
+        for field, value in zip(_FIELDS, values, strict=True):
+            self._records[field].append(float(value))
+        return bool(self._after_epoch(dict(zip(_FIELDS, values, strict=True)), weights))
+
+    def history(self) -> dict:
+        """The records as arrays.
+
+        Returns
+        -------
+        dict of ndarray
+            ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+        """
+        return {field: np.array(values) for field, values in self._records.items()}

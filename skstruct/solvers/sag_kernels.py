@@ -1,0 +1,259 @@
+"""One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 to 3), and of SAGA.
+
+The memory of past gradients is kept in part space (their "marginal storage" trick): sample i stores
+its residual ``s_i (E[mu] - mu(y_i))``, not a gradient of the weights' size.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dispatch import inner_kernel, kernel
+from ..oracles import accumulate, exp_oracle, gram, potentials
+from ..weights import decay_and_step
+from .likelihood import negative_log_likelihood, subtract_truth
+from .sampling import sample_leaf, set_leaf
+
+# Positions in SAGState.totals.
+N_STORED, N_KNOWN, SUM_L, MAX_L, N_FORWARD, N_ORACLE = range(6)
+
+
+class SAGState(NamedTuple):
+    """What SAG remembers between epochs.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_parts,)
+        Stored residual of every sample, 0 at first.
+    lipschitz : ndarray of shape (n_samples,)
+        L_i where known, else 0.
+    streak : ndarray of shape (n_samples,) of int64
+        Consecutive visits whose first line-search test succeeded.
+    skip : ndarray of shape (n_samples,) of int64
+        Visits for which the line search is still to be skipped.
+    tree : ndarray
+        Sum tree over `lipschitz`.
+    totals : ndarray of shape (6,)
+        Residuals stored (m), L_i known, their sum and maximum, forward passes, oracle calls.
+    """
+
+    residuals: np.ndarray
+    lipschitz: np.ndarray
+    streak: np.ndarray
+    skip: np.ndarray
+    tree: np.ndarray
+    totals: np.ndarray
+
+
+class SAGOptions(NamedTuple):
+    """Choices of one SAG run.
+
+    Parameters
+    ----------
+    lam : float
+        Regulariser of the lambda form.
+    step_scale : float
+        Factor on the step size.
+    skipping : int
+        1 to skip the line search after successes, 0 to search at every visit.
+    uniform : int
+        1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
+    saga : int
+        1 for SAGA's unbiased step.
+    """
+
+    lam: float
+    step_scale: float
+    skipping: int
+    uniform: int
+    saga: int
+
+
+@inner_kernel
+def _backtrack(problem, i, weight, size, nll, start, theta, r, answer, trial, labels):
+    """Double L from `start` until the loss decreases enough along the sample's gradient.
+
+    The trial potentials come from the Gram trick, ``A_i (w - g / L) = theta - (A_i A_i' r) / L``:
+    the weights are not touched. Returns L and the number of tests.
+    """
+    gram(problem, i, r, answer)
+    squared = 0.0
+    for q in range(size):
+        squared += r[q] * answer[q]
+    squared *= weight * weight
+    lipschitz, tests = start, 0
+    # The paper's bound on |g|^2; under it a test would compare rounding errors.
+    while squared > 1e-8 and tests < 60:
+        step = weight / lipschitz
+        for q in range(size):
+            trial[q] = theta[q] - step * answer[q]
+        value = negative_log_likelihood(problem, i, trial, labels)
+        tests += 1
+        if not weight * (value - nll) > -0.5 * squared / lipschitz:
+            break
+        lipschitz *= 2.0
+    return lipschitz, tests
+
+
+@inner_kernel
+def _choose(state, options, order, uniforms, step):
+    """The sample of this step, and 1 / (n p_i)."""
+    n = state.lipschitz.shape[0]
+    if order.shape[0] > 0:
+        return order[step], 1.0
+    u = uniforms[step, 1]
+    if options.uniform == 1:
+        return min(int(u * n), n - 1), 1.0
+    i = min(int(u * n), n - 1) if uniforms[step, 0] < 0.5 else sample_leaf(state.tree, u)
+    share = state.lipschitz[i] / state.totals[SUM_L]
+    return i, 1.0 / (0.5 + 0.5 * n * share)
+
+
+@inner_kernel
+def _first_guess(state, options, i):
+    """L_i to start the line search from (section 4.2 of the paper), or to keep if it is skipped."""
+    totals = state.totals
+    if options.uniform == 1:
+        return totals[MAX_L] * 2.0 ** (-1.0 / state.lipschitz.shape[0])
+    if state.lipschitz[i] == 0.0:
+        return 0.5 * totals[SUM_L] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else 1.0
+    return state.lipschitz[i] if state.skip[i] > 0 else 0.9 * state.lipschitz[i]
+
+
+@inner_kernel
+def _remember(state, options, i, start, lipschitz, tests):
+    """Store L_i, and after xi successes in a row skip the next 2^(xi - 1) searches."""
+    totals = state.totals
+    if state.skip[i] > 0:
+        state.skip[i] -= 1
+    elif lipschitz > start or options.skipping == 0:
+        state.streak[i] = 0
+    else:
+        state.streak[i] += 1
+        state.skip[i] = 1 << min(state.streak[i] - 1, 40)
+    totals[N_FORWARD] += tests
+    if options.uniform == 1:
+        totals[MAX_L] = lipschitz
+    else:
+        totals[MAX_L] = max(totals[MAX_L], lipschitz)
+        set_leaf(state.tree, i, lipschitz)
+    if state.lipschitz[i] == 0.0:
+        totals[N_KNOWN] += 1.0
+    totals[SUM_L] += lipschitz - state.lipschitz[i]
+    state.lipschitz[i] = lipschitz
+
+
+@inner_kernel
+def _step_size(state, options):
+    """Step of SAG: section 4.2 for non-uniform sampling; of SAGA: 1 / 3 of the inverse constant."""
+    totals, lam = state.totals, options.lam
+    if options.uniform == 1:
+        alpha = 1.0 / (totals[MAX_L] + lam)
+        return alpha / 3.0 if options.saga == 1 else alpha
+    mean = totals[SUM_L] / totals[N_KNOWN]
+    if options.saga == 1:
+        # L_i / (n p_i) <= 2 L_mean under this sampling
+        return 1.0 / (3.0 * (2.0 * mean + lam))
+    return 0.5 * (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
+
+
+@kernel
+def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
+    """One pass of SAG or SAGA: ``len(uniforms)`` steps.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem with the verbs of :mod:`skstruct.oracles` imported here.
+    w : LazyWeights
+        The weights; ``d`` is the sum of stored gradients.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    options : SAGOptions
+        The choices.
+    state : SAGState
+        The memory.
+    order : ndarray of int64
+        Samples to visit; empty to sample.
+    uniforms : ndarray of shape (n_steps, 2)
+        Uniform random numbers.
+    buffers : ndarray of shape (4, max_parts)
+        Scratch.
+    labels : ndarray of int32
+        Scratch for one labelling.
+
+    Returns
+    -------
+    float
+        Mean loss over the visited samples, at the weights of their visit.
+    """
+    totals = state.totals
+    theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
+    loss = 0.0
+    for step in range(uniforms.shape[0]):
+        i, importance = _choose(state, options, order, uniforms, step)
+        part = problem.part_ptr[i]
+        size = problem.part_ptr[i + 1] - part
+        weight = sample_weight[i]
+
+        potentials(problem, i, w, theta)
+        log_z = exp_oracle(problem, i, theta, 1.0, r)
+        nll = log_z - subtract_truth(problem, i, theta, labels, r)
+        loss += weight * nll
+        totals[N_ORACLE] += 1.0
+
+        start = _first_guess(state, options, i)
+        lipschitz, tests = start, 0
+        if state.skip[i] == 0:
+            lipschitz, tests = _backtrack(
+                problem, i, weight, size, nll, start, theta, r, answer, trial, labels
+            )
+        new = state.lipschitz[i] == 0.0
+        _remember(state, options, i, start, lipschitz, tests)
+        if new and totals[N_STORED] < sample_weight.shape[0]:
+            totals[N_STORED] += 1.0
+
+        for q in range(size):  # r <- change of the stored residual
+            change = weight * r[q] - state.residuals[part + q]
+            state.residuals[part + q] += change
+            r[q] = change
+        alpha = options.step_scale * _step_size(state, options)
+        rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
+        if options.saga == 1:
+            decay_and_step(w, rho, eta)
+            accumulate(problem, i, r, (-alpha * importance, 1.0), w)
+        else:
+            accumulate(problem, i, r, (0.0, 1.0), w)
+            decay_and_step(w, rho, eta)
+    return loss / max(uniforms.shape[0], 1)
+
+
+@kernel
+def fill_memory(problem, w, sample_weight, state, buffers, labels):
+    """Store the residual of every sample at the weights `w`, and their sum in ``d``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    w : LazyWeights
+        The weights, ``d = 0``.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    state : SAGState
+        The memory, empty.
+    buffers, labels : ndarray
+        Scratch as in :func:`sag_epoch`.
+    """
+    theta, r = buffers[0], buffers[1]
+    for i in range(sample_weight.shape[0]):
+        part = problem.part_ptr[i]
+        potentials(problem, i, w, theta)
+        exp_oracle(problem, i, theta, 1.0, r)
+        subtract_truth(problem, i, theta, labels, r)
+        for q in range(problem.part_ptr[i + 1] - part):
+            r[q] *= sample_weight[i]
+            state.residuals[part + q] = r[q]
+        accumulate(problem, i, r, (0.0, 1.0), w)
+        state.totals[N_STORED] += 1.0
+        state.totals[N_ORACLE] += 1.0

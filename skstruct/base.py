@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from .dispatch import require
@@ -15,7 +16,7 @@ from .graphs.base import Graph
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
 from .oracles import top_k_oracle
-from .packing import Samples, as_list, encode, is_structured
+from .packing import Samples, as_list, encode, is_structured, normal_csr, writable
 from .ragged import RaggedArray, object_array
 from .sklearn_private import check_sample_weight
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
@@ -89,15 +90,14 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), total)
 
     def _refuse_other_kind(self, graph, X):
-        if graph.is_table == is_structured(X) and (graph.is_table or np.ndim(X) == 2):
-            expected, got = "a table (one node a row)", "sequences"
-            if not graph.is_table:
-                expected, got = got, expected
+        name = f"{type(self).__name__} with graph {graph}"
+        if graph.is_table and is_structured(X):
             raise ValueError(
-                f"X is {got}, but {type(self).__name__} with graph {graph} takes {expected}. "
-                "Expected 2D array, got 3D or ragged input instead."
-                if graph.is_table
-                else f"X is {got}, but {type(self).__name__} with graph {graph} takes {expected}"
+                f"X is sequences, but {name} takes a table: expected a 2-D array, one node a row"
+            )
+        if not graph.is_table and getattr(X, "ndim", 0) == 2:
+            raise ValueError(
+                f"X is a table, but {name} takes sequences: expected a list of 2-D arrays"
             )
 
     def _publish(self, weights: Weights):
@@ -126,19 +126,19 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     @property
     def pairwise_coef_(self):
-        """Weights of (label, next label), a view of shape (n_classes, n_classes), with edge
-        features (n_edge_features, n_classes, n_classes)."""
+        """Weights of (label, next label): a view of shape (n_classes, n_classes).
+
+        With edge features one such table each, (n_edge_features, n_classes, n_classes).
+        """
         check_is_fitted(self)
         n = self.classes_.size
-        tables = self.pair_weights_.reshape(self.pair_weights_.shape[0], -1, n) if (
-            self.pair_weights_.size
-        ) else np.zeros((0, n, n))
-        shared = not getattr(self.graph_, "edge_features", False) and tables.shape[0] == 1
+        tables = self.pair_weights_.reshape(len(self.pair_weights_), n, n)
+        shared = len(tables) == 1 and not getattr(self.graph_, "edge_features", False)
         return tables[0] if shared else tables
 
     @property
     def boundary_coef_(self):
-        """Scores of each label at the first and at the last node, a view of shape (2, n_classes)."""
+        """Scores of labels at the first and at the last node, of shape (2, n_classes): a view."""
         check_is_fitted(self)
         d = self.n_features_in_
         n_rows = 2 if getattr(self.graph_, "boundary", False) else 0
@@ -309,10 +309,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         table = self.graph == "multiclass" or getattr(self.graph, "is_table", False)
         tags.estimator_type = "classifier" if table else None
-        if table:
-            from sklearn.utils import ClassifierTags
-
-            tags.classifier_tags = ClassifierTags()
+        tags.classifier_tags = ClassifierTags()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
@@ -331,8 +328,6 @@ def _subset(samples: Samples, keep: np.ndarray) -> Samples:
 
 
 def _normal(table):
-    from .packing import normal_csr, writable
-
     if table is None:
         return None
     return normal_csr(table) if sparse.issparse(table) else writable(table)

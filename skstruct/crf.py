@@ -73,8 +73,8 @@ class SAGCRF(StructuredEstimator):
         Weights of node features (a view: writing to it edits the model).
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
-    pairwise_coef_ : ndarray of shape (n_classes, n_classes) or (n_edge_features, n_classes, n_classes)
-        Weights of (label, next label).
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each.
     boundary_coef_ : ndarray of shape (2, n_classes)
         Scores at the first and last node, if ``Chain(boundary=True)``.
     node_weights_, pair_weights_ : ndarray
@@ -92,16 +92,16 @@ class SAGCRF(StructuredEstimator):
     gradient_norm_ : float
         Largest entry of the gradient in absolute value at the end, as the solver measures it.
     history_ : dict of ndarray
-        One entry an epoch: ``passes`` (oracle calls and line-search passes over n), ``oracle_calls``,
-        ``seconds`` (inside solver epochs, without compilation and evaluation), ``objective`` (NaN
-        where it was not evaluated).
+        One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
+        ``oracle_calls``, ``seconds`` (inside solver epochs, without compilation and evaluation),
+        ``objective`` (NaN where it was not evaluated).
 
     Notes
     -----
-    SAG with non-uniform sampling is the method of [1]_ (Algorithms 1 to 3 and section 4); the memory
-    of gradients is kept as marginals, and the line search works on them through the Gram matrix of
-    the sample's features. Departing from the paper, the step size is halved in the first epoch and
-    grows to 1.5 times the paper's by the fifth.
+    SAG with non-uniform sampling is the method of [1]_ (Algorithms 1 to 3 and section 4); the
+    memory of gradients is kept as marginals, and the line search works on them through the Gram
+    matrix of the sample's features. Departing from the paper, the step size is halved in the first
+    epoch and grows to 1.5 times the paper's by the fifth.
 
     References
     ----------
@@ -340,9 +340,7 @@ class SAGCRF(StructuredEstimator):
         over_samples(run, problem, self.n_jobs)
         ends = np.cumsum(n_edges)
         tables = flat.reshape(-1, n_classes, n_classes)
-        return object_array(
-            [tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)]
-        )
+        return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
     def predict_proba(self, X):
         """Probability of each label at each node: :meth:`predict_marginals` under another name.

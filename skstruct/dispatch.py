@@ -299,4 +299,3 @@ def require(verb, problem, advice):
     """
     if not verb.supports(type(problem)):
         raise TypeError(f"{verb.__name__} is not available for {type(problem).__name__}; {advice}")
-

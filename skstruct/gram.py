@@ -1,7 +1,7 @@
 """Gram matrices of the feature rows of one sample, ``A_i A_i'``, for line searches and norms.
 
-A solver's step along ``A_i' r`` moves the sample's potentials by ``A_i A_i' r``: with the Gram matrix
-at hand a line search never touches the weights.
+A solver's step along ``A_i' r`` moves the sample's potentials by ``A_i A_i' r``: with the Gram
+matrix at hand a line search never touches the weights.
 """
 
 from typing import NamedTuple
@@ -78,7 +78,7 @@ def _(how, features, i, first, stop, width, r, out, offset):
 
 @generic
 def row_products(features, first, stop, out, head, link):
-    """Write the Gram matrix of rows `first` to `stop`, row-major, to `out` (its length is the square).
+    """Write the Gram matrix of rows `first` to `stop`, row-major, to `out`.
 
     `head` (one entry per feature column, -1 on entry and exit) and `link` (one entry per stored
     value of these rows) are scratch for sparse rows.

@@ -193,7 +193,9 @@ def _flat_numeric(flat, name):
     if sparse.issparse(flat):
         return normal_csr(flat)
     if flat.ndim != 2:
-        raise ValueError(f"{name}.flat must be 2-D (nodes, features), it has {flat.ndim} dimensions")
+        raise ValueError(
+            f"{name}.flat must be 2-D (nodes, features), it has {flat.ndim} dimensions"
+        )
     if flat.dtype.kind not in "buif":
         raise ValueError(f"{name}.flat is not numeric, its dtype is {flat.dtype}")
     return writable(flat)
@@ -270,7 +272,9 @@ def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
     else:
         samples = as_list(X, name)
         if any(isinstance(sample, tuple) for sample in samples):
-            raise ValueError(f"{name} has pairs (features, edge_features): use Chain(edge_features=True)")
+            raise ValueError(
+                f"{name} has pairs (features, edge_features): use Chain(edge_features=True)"
+            )
         features, offsets = _concatenate(samples, name)
     _check_finite(features, offsets, name)
     return Samples(features, np.ascontiguousarray(offsets, dtype=np.int64), edges)
@@ -362,7 +366,8 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
     if wrong.size:
         i = wrong[0]
         raise ValueError(
-            f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} labels"
+            f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} "
+            "labels"
         )
     if flat.ndim != 1:
         raise ValueError(f"{name}: labels must be 1-D")
@@ -415,7 +420,7 @@ def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: s
         row = unknown[0]
         i = _sample_of(row, offsets)
         raise ValueError(
-            f"{name}: unknown label {labels[row].item() if hasattr(labels[row], 'item') else labels[row]!r}"
-            f" (sample {i}, node {row - offsets[i]}); the classes are {classes.tolist()}"
+            f"{name}: unknown label {labels[row:].tolist()[0]!r} (sample {i}, node "
+            f"{row - offsets[i]}); the classes are {classes.tolist()}"
         )
     return codes.astype(np.int32)

@@ -319,13 +319,13 @@ def gradient_exceeds(w, inverse_n, lam, tol):
     """
     s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
     for table in (w.node, w.pair):
-        width = table.shape[1] // 2
+        half = table.shape[1] // 2
         for j in range(table.shape[0]):
-            worst = 0.0
-            for k in range(width):
-                entry = abs(s * table[j, k] + b * table[j, width + k])
-                worst = worst if entry <= worst else entry
-            if not worst <= tol:
+            above = 0
+            for k in range(half):
+                within = abs(s * table[j, k] + b * table[j, half + k]) <= tol
+                above += 0 if within else 1
+            if above > 0:
                 return True
     return False
 
@@ -355,11 +355,12 @@ def largest_gradient(w, inverse_n, lam):
     0.0
     """
     s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
-    worst = 0.0
+    worst, nan = 0.0, 0.0
     for table in (w.node, w.pair):
         half = table.shape[1] // 2
         for j in range(table.shape[0]):
             for k in range(half):
                 entry = abs(s * table[j, k] + b * table[j, half + k])
-                worst = worst if entry <= worst else entry
-    return worst
+                worst = max(worst, entry)
+                nan += entry - entry  # a maximum may lose a NaN, a sum does not
+    return worst + nan

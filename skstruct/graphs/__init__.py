@@ -1,0 +1,1 @@
+"""Structures: one file each for the public class and for its kernels."""

@@ -36,8 +36,9 @@ class Graph(ABC, BaseEstimator):
         """Shapes of the node and the pair table."""
 
     @abstractmethod
-    def make_problem(self, samples, classes, fit_intercept, *, codes=None, loss="hamming",
-                     allowed=None, n_best=1):
+    def make_problem(
+        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
+    ):
         """Build the problem for kernels."""
 
     @abstractmethod

@@ -75,7 +75,9 @@ class Chain(Graph):
         if reset:
             empty = np.flatnonzero(np.diff(samples.offsets) == 0)
             if empty.size:
-                raise ValueError(f"X: sample {empty[0]} is empty, a sequence needs at least one node")
+                raise ValueError(
+                    f"X: sample {empty[0]} is empty, a sequence needs at least one node"
+                )
             estimator.n_features_in_ = samples.features.shape[1]
             if self.edge_features:
                 estimator.n_edge_features_in_ = samples.edge_features.shape[1]

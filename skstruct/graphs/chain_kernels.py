@@ -77,7 +77,7 @@ class ChainProblem(NamedTuple):
 
 @inner_kernel
 def _shape(problem, i):
-    """First node, number of nodes, number of labels, first edge row, number of transition tables."""
+    """First node, numbers of nodes and labels, first edge row, number of transition tables."""
     n_labels = problem.cost.shape[0]
     first = problem.label_ptr[i]
     n = problem.label_ptr[i + 1] - first

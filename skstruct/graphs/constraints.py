@@ -165,4 +165,6 @@ def check_truth(mask: TransitionMask, codes: np.ndarray, offsets: np.ndarray, cl
         if broken.size:
             i = broken[0]
             label = classes[codes[rows[i]]].item()
-            raise ValueError(f"y: sample {i} has the label {label!r}, forbidden at its {where} node")
+            raise ValueError(
+                f"y: sample {i} has the label {label!r}, forbidden at its {where} node"
+            )

@@ -69,13 +69,14 @@ class MultiClass(Graph):
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
         n = samples.offsets.size - 1
-        if len(y) != n:
+        if y.size != n:
             raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: X has {n}, y {len(y)}"
+                f"Found input variables with inconsistent numbers of samples: X has {n}, y {y.size}"
             )
         check_classification_targets(y)
-        return column_or_1d(y, warn=True)
+        return y
 
     def weight_shapes(self, samples, n_classes, fit_intercept):
         """Shapes of the node and the (empty) pair table.
@@ -128,8 +129,10 @@ class MultiClass(Graph):
         squares = np.zeros(0)
         if codes is not None:
             X = samples.features
-            squares = np.asarray(X.multiply(X).sum(1)).ravel() if sparse.issparse(X) else (
-                np.einsum("ij,ij->i", X, X)
+            squares = (
+                np.asarray(X.multiply(X).sum(1)).ravel()
+                if sparse.issparse(X)
+                else (np.einsum("ij,ij->i", X, X))
             )
             squares = squares + bool(fit_intercept)
         return MultiClassProblem(

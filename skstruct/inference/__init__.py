@@ -1,0 +1,1 @@
+"""Inference on plain arrays, usable alone."""

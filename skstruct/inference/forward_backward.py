@@ -1,9 +1,9 @@
 """Sum-product on one chain: log-partition, node marginals, edge marginals.
 
 The fast path works on probabilities with one scale per position (Rabiner scaling): a single
-``exp(T - max T)`` serves all positions. Every factor is checked to be 0 (forbidden) or above 1e-100,
-so that no product of three underflows; where one is not, the same quantities are computed on
-logarithms.
+``exp(T - max T)`` serves all positions. Every factor is checked to be 0 (forbidden) or above
+1e-100, so that no product of three underflows; where one is not, the same quantities are computed
+on logarithms.
 """
 
 import math
@@ -38,7 +38,7 @@ def _times(a, row, matrix, out):
 
 @inner_kernel
 def _exp_table(table, inverse, matrix):
-    """``matrix <- exp((table - max) * inverse)``; returns the maximum, NaN if the range is unsafe."""
+    """``matrix <- exp((table - max) * inverse)``; returns the maximum, NaN if unsafe."""
     n_labels = table.shape[0]
     high, low = -math.inf, math.inf
     for j in range(n_labels):
@@ -120,27 +120,38 @@ def _forward_log(unary, transitions, inverse, alpha, buffer):
 
 
 @inner_kernel
-def _backward_log(unary, transitions, inverse, alpha, log_z, node, pair, beta, buffer):
-    """Marginals from a forward pass on logarithms."""
+def _backward_log(unary, transitions, inverse, alpha, node, pair, beta, message):
+    """Marginals from a forward pass on logarithms, each position normalised by its own sum.
+
+    The log-partition of a long chain is so large that subtracting it would cost digits.
+    """
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
     summed = pair.shape[0] == 1
     for k in range(n_labels):
-        beta[k] = 0.0
-        node[n - 1, k] = fast_exp(alpha[n - 1, k] - log_z)
-    for t in range(n - 2, -1, -1):
-        table = transitions[0 if shared else t]
-        out = pair[0 if summed else t]
-        for k in range(n_labels):
-            buffer[k] = unary[t + 1, k] * inverse + beta[k]
-        for j in range(n_labels):
+        node[n - 1, k] = 0.0
+    for t in range(n - 1, -1, -1):  # node[t] holds the backward messages for a while
+        if t < n - 1:
+            table = transitions[0 if shared else t]
             for k in range(n_labels):
-                beta[k] = table[j, k] * inverse + buffer[k]
-                out[j, k] += fast_exp(alpha[t, j] + beta[k] - log_z)
-            node[t, j] = log_sum_exp(beta, 0, n_labels)
-        for j in range(n_labels):
-            beta[j] = node[t, j]
-            node[t, j] = fast_exp(alpha[t, j] + beta[j] - log_z)
+                message[k] = unary[t + 1, k] * inverse + beta[k]
+            for j in range(n_labels):
+                for k in range(n_labels):
+                    beta[k] = table[j, k] * inverse + message[k]
+                node[t, j] = log_sum_exp(beta, 0, n_labels)
+        for k in range(n_labels):
+            beta[k] = alpha[t, k] + node[t, k]
+        log_z = log_sum_exp(beta, 0, n_labels)
+        if t < n - 1:
+            out = pair[0 if summed else t]
+            for j in range(n_labels):
+                for k in range(n_labels):
+                    share = alpha[t, j] - log_z + table[j, k] * inverse + message[k]
+                    out[j, k] += fast_exp(share)
+        for k in range(n_labels):
+            message[k] = fast_exp(beta[k] - log_z)
+            beta[k] = node[t, k]
+            node[t, k] = message[k]
 
 
 @kernel
@@ -263,7 +274,7 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
     log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
     if math.isnan(log_z):
         log_z = _forward_log(unary, transitions, inverse, alpha, buffer)
-        _backward_log(unary, transitions, inverse, alpha, log_z, node, pair, beta, buffer)
+        _backward_log(unary, transitions, inverse, alpha, node, pair, beta, buffer)
         return log_z * temperature
 
     shared = transitions.shape[0] == 1

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from ..dispatch import inner_kernel, kernel
 
 
@@ -52,7 +50,12 @@ def viterbi(unary, transitions, labels, work):
             best[t, k] = -math.inf
         j = 0
         while j + 3 < n_labels:
-            b0, b1, b2, b3 = best[t - 1, j], best[t - 1, j + 1], best[t - 1, j + 2], best[t - 1, j + 3]
+            b0, b1, b2, b3 = (
+                best[t - 1, j],
+                best[t - 1, j + 1],
+                best[t - 1, j + 2],
+                best[t - 1, j + 3],
+            )
             for k in range(n_labels):
                 first = max(b0 + table[j, k], b1 + table[j + 1, k])
                 second = max(b2 + table[j + 2, k], b3 + table[j + 3, k])

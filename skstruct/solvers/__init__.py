@@ -1,0 +1,1 @@
+"""Training algorithms over the generic verbs; none of them names a structure."""

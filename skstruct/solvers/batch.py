@@ -5,6 +5,7 @@ a problem with its own ``work`` (:func:`split_samples`, :func:`private_copy`).
 """
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -115,8 +116,7 @@ def over_samples(function, problem, n_jobs):
         return [function(problem, 0, problem.label_ptr.size - 1)]
     bounds = split_samples(problem, n_threads)
     tasks = (
-        delayed(function)(private_copy(problem), start, stop)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        delayed(function)(private_copy(problem), start, stop) for start, stop in pairwise(bounds)
     )
     return Parallel(n_jobs=n_threads, backend="threading")(tasks)
 

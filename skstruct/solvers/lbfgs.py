@@ -93,7 +93,13 @@ def lbfgs(
         method="L-BFGS-B",
         jac=True,
         callback=callback,
-        options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxls": 50, "maxfun": 15 * max_iter + 100},
+        options={
+            "maxiter": max_iter,
+            "gtol": tol,
+            "ftol": 0.0,
+            "maxls": 50,
+            "maxfun": 15 * max_iter + 100,
+        },
     )
     value, gradient = objective(found.x)
     if not np.isfinite(value):
@@ -102,6 +108,6 @@ def lbfgs(
     if not progress.history()["passes"].size:  # converged where it started
         stopped = progress.record(calls * n, 0, value, lambda: tables(found.x))
     # A line search that can gain nothing more in floating point has converged too.
-    exhausted = found.status == 2 and largest <= 1e-6
+    exhausted = found.status != 1 and largest <= 1e-6
     weights = Weights(*(np.array(table) for table in tables(found.x)))
     return Result(weights, largest <= tol or exhausted, stopped, largest, progress.history())

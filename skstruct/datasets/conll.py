@@ -1,0 +1,74 @@
+"""Column files: one token a line, white space between columns, a blank line after a sentence."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ..ragged import RaggedArray
+
+
+def load_conll(
+    path,
+    columns: Sequence[str] | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Bunch:
+    """Read a file in the CoNLL column format (also the format of CRF++ and Wapiti).
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``.gz`` is unpacked. A line that begins with ``-DOCSTART-`` ends a sentence.
+    columns : sequence of str, default=None
+        Names of the columns, for instance ``("word", "pos", "chunk")``. Default: ``"column_0"``
+        and so on.
+    separator : str, default=None
+        What stands between columns; default any white space.
+    encoding : str, default="utf-8"
+        Of the file.
+
+    Returns
+    -------
+    Bunch
+        A :class:`RaggedArray` of strings for each column name, one sample a sentence.
+
+    Raises
+    ------
+    ValueError
+        If a line has another number of columns (names the line), or there is no sentence.
+    """
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    rows, ends = [], [0]
+    width = None if columns is None else len(columns)
+    with opener(path, "rt", encoding=encoding) as lines:
+        for number, line in enumerate(lines, start=1):
+            line = line.rstrip("\r\n")
+            if not line.strip() or line.startswith("-DOCSTART-"):
+                if len(rows) > ends[-1]:
+                    ends.append(len(rows))
+                continue
+            fields = line.split(separator)
+            width = len(fields) if width is None else width
+            if len(fields) != width:
+                raise ValueError(
+                    f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
+                )
+            rows.append(fields)
+    if len(rows) > ends[-1]:
+        ends.append(len(rows))
+    if not rows:
+        raise ValueError(f"{path} has no sentence")
+    names = [f"column_{j}" for j in range(width)] if columns is None else columns
+    by_column = zip(*rows, strict=True)
+    return Bunch(
+        **{
+            name: RaggedArray(np.array(values), ends)
+            for name, values in zip(names, by_column, strict=True)
+        }
+    )

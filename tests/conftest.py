@@ -1,0 +1,41 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from skstruct.testing import random_sequences
+
+settings.register_profile(
+    "skstruct",
+    deadline=None,
+    max_examples=60,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("skstruct")
+
+_SHARED = Path(os.environ.get("SKSTRUCT_DATA", "/work/shared/data"))
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Folder of the real data sets; tests that need it are skipped elsewhere."""
+    if not _SHARED.is_dir():
+        pytest.skip(f"no real data in {_SHARED} (set SKSTRUCT_DATA)")
+    return _SHARED
+
+
+@pytest.fixture
+def sequences():
+    """24 random dense sequences with labels "a", "b", "c"."""
+    return random_sequences(np.random.default_rng(7), n_samples=24)
+
+
+@pytest.fixture
+def sparse_sequences():
+    """The same with CSR features."""
+    return random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)

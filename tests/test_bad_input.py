@@ -1,0 +1,285 @@
+"""Bad input gets an error that names the argument, the sample and what was expected."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
+from skstruct.datasets import load_conll, load_ocr_letters
+
+
+@pytest.fixture
+def fitted(sequences):
+    return SAGCRF(tol=1e-2, random_state=0).fit(*sequences)
+
+
+def _spoil(items, i, item):
+    items = list(items)
+    items[i] = item
+    return items
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("method", ["fit", "predict", "predict_marginals"])
+def test_nan_and_infinity_in_X(sequences, fitted, value, method):
+    X, y = sequences
+    bad = X[3].copy()
+    bad[0, 1] = value
+    args = (_spoil(X, 3, bad), y) if method == "fit" else (_spoil(X, 3, bad),)
+    word = "NaN" if np.isnan(value) else "infinity"
+    with pytest.raises(ValueError, match=rf"Input X contains {word}.*sample 3, node 0"):
+        getattr(fitted, method)(*args)
+
+
+def test_nan_in_sparse_X(sparse_sequences):
+    X, y = sparse_sequences
+    bad = X[4].copy()
+    bad.data[0] = np.nan
+    with pytest.raises(ValueError, match=r"NaN.*sample 4"):
+        SAGCRF().fit(_spoil(X, 4, bad), y)
+
+
+def test_lengths_of_X_and_y_differ(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match=rf"sample 2: X has {len(X[2])} nodes, but y has 9 labels"):
+        SAGCRF().fit(X, _spoil(y, 2, ["a"] * 9))
+    with pytest.raises(ValueError, match="X has 24 samples, but y has 23"):
+        SAGCRF().fit(X, y[:-1])
+    swapped = RaggedArray.from_list(y[::-1])
+    with pytest.raises(ValueError, match="sample 0: X has"):
+        SAGCRF().fit(X, swapped)
+
+
+@pytest.mark.parametrize("X", [[], (), np.empty((0, 2, 3))], ids=["list", "tuple", "array"])
+def test_no_samples(X):
+    with pytest.raises(ValueError, match="empty"):
+        SAGCRF("chain").fit(X, [])
+
+
+def test_an_empty_sequence(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match="sample 6 is empty"):
+        SAGCRF().fit(_spoil(X, 6, X[0][:0]), _spoil(y, 6, y[0][:0]))
+
+
+def test_empty_sequences_are_predicted_empty(sequences, fitted):
+    X, y = sequences
+    some = [X[0], X[0][:0], X[1]]
+    predicted = fitted.predict(some)
+    assert [len(labels) for labels in predicted] == [len(X[0]), 0, len(X[1])]
+    assert (predicted[2] == fitted.predict(X[:2])[1]).all()
+    nodes, edges = fitted.predict_marginals(some, pairwise=True)
+    assert nodes[1].shape == (0, 3)
+    assert edges[1].shape == (0, 3, 3)
+    assert (edges[2] == fitted.predict_marginals(X[:2], pairwise=True)[1][1]).all()
+    labels, _scores = fitted.predict_top_k(some, 2)
+    assert labels[1].shape == (1, 0)
+    assert (labels[2] == fitted.predict_top_k(X[:2], 2)[0][1]).all()
+    likelihoods = fitted.predict_log_likelihood(some, [y[0], y[0][:0], y[1]])
+    assert likelihoods[1] == 0.0
+    np.testing.assert_array_equal(likelihoods[[0, 2]], fitted.predict_log_likelihood(X[:2], y[:2]))
+
+
+def test_one_class_only(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match="only one class: 'a'"):
+        SAGCRF().fit(X, [np.full(len(labels), "a") for labels in y])
+
+
+@pytest.mark.parametrize("method", ["score", "predict_log_likelihood"])
+def test_unknown_label(sequences, fitted, method):
+    X, y = sequences
+    with pytest.raises(ValueError, match=r"unknown label 'zz' \(sample 1, node 0\)"):
+        getattr(fitted, method)(X, _spoil(y, 1, ["zz"] * len(y[1])))
+
+
+def test_number_of_features(sequences, fitted):
+    X, y = sequences
+    with pytest.raises(ValueError, match="X has 4 features, but SAGCRF is expecting 5 features"):
+        fitted.predict([x[:, :4] for x in X])
+    with pytest.raises(ValueError, match="sample 3 has 4 features, sample 0 has 5"):
+        SAGCRF().fit(_spoil(X, 3, X[3][:, :4]), y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("C", 0),
+        ("C", -1.0),
+        ("C", np.nan),
+        ("C", np.inf),
+        ("max_iter", 0),
+        ("tol", -1e-3),
+        ("solver", "newton"),
+        ("sampling", "random"),
+        ("line_search", "never"),
+        ("graph", "grid"),
+        ("graph", 3),
+        ("n_jobs", 1.5),
+        ("random_state", "zero"),
+    ],
+)
+def test_parameters(sequences, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of SAGCRF"):
+        SAGCRF(**{name: value}).fit(*sequences)
+
+
+def test_sample_weight(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match="sample_weight"):
+        SAGCRF().fit(X, y, sample_weight=np.ones(3))
+    negative = np.ones(len(X))
+    negative[2] = -1
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        SAGCRF().fit(X, y, sample_weight=negative)
+    with pytest.raises(ValueError, match="zero"):
+        SAGCRF().fit(X, y, sample_weight=np.zeros(len(X)))
+    with pytest.raises(ValueError, match="NaN"):
+        SAGCRF().fit(X, y, sample_weight=np.full(len(X), np.nan))
+
+
+def test_shapes_and_types_of_X(sequences):
+    X, y = sequences
+    with pytest.raises(TypeError, match=r"pass list\(X\)"):
+        SAGCRF("chain").fit((x for x in X), y)
+    with pytest.raises(ValueError, match="sample 1 must be of shape"):
+        SAGCRF().fit(_spoil(X, 1, X[1].ravel()), y)
+    with pytest.raises(ValueError, match="sample 1 is not numeric"):
+        SAGCRF().fit(_spoil(X, 1, np.full(X[1].shape, "word")), y)
+    with pytest.raises(ValueError, match="Complex data"):
+        SAGCRF().fit(_spoil(X, 1, X[1] * 1j), y)
+    with pytest.raises(TypeError, match="sample 0 is a list of dicts"):
+        SAGCRF().fit([[{"word": "a"}]] * 2, [["a"], ["b"]])
+    with pytest.raises(ValueError, match=r"Chain\(edge_features=True\)"):
+        SAGCRF("chain").fit([(x, x[1:]) for x in X], y)
+    with pytest.raises(ValueError, match="sample 0 must be a pair"):
+        SAGCRF(Chain(edge_features=True)).fit(X, y)
+    short = [(x, np.zeros((len(x), 1))) for x in X]
+    with pytest.raises(ValueError, match="rows of edge features"):
+        SAGCRF(Chain(edge_features=True)).fit(short, y)
+
+
+def test_types_of_y(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match="None"):
+        SAGCRF().fit(X, None)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        SAGCRF().fit(X, [np.full(len(labels), 0.5) for labels in y])
+    with pytest.raises(TypeError, match="mixes strings"):
+        SAGCRF().fit(X, _spoil(y, 0, np.arange(len(y[0]))))
+    with pytest.raises(ValueError, match="None"):
+        SAGCRF().fit(X, _spoil(y, 0, [None] * len(y[0])))
+    with pytest.raises(ValueError, match="sample 0 must be a 1-D"):
+        SAGCRF().fit(X, _spoil(y, 0, np.zeros((len(y[0]), 2))))
+
+
+def test_tables_and_sequences_are_not_confused(sequences, fitted):
+    X, y = sequences
+    table, labels = np.vstack(X), np.concatenate(y)
+    with pytest.raises(ValueError, match="X is a table, but SAGCRF with graph Chain"):
+        fitted.predict(table)
+    on_table = SAGCRF(tol=1e-2).fit(table, labels)
+    with pytest.raises(ValueError, match="X is sequences, but SAGCRF with graph MultiClass"):
+        on_table.predict(X)
+    with pytest.raises(ValueError, match="X is a table"):
+        SAGCRF("chain").fit(table, labels)
+    with pytest.raises(ValueError, match="X is sequences"):
+        SAGCRF(MultiClass()).fit(X, y)
+    with pytest.raises(TypeError, match="edge_marginals is not available for MultiClassProblem"):
+        on_table.predict_marginals(table, pairwise=True)
+
+
+def test_predict_before_fit(sequences):
+    for method in ("predict", "predict_marginals", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(SAGCRF(), method)(sequences[0])
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "message"),
+    [
+        ("iob3", "forbidden must be a scheme"),
+        ("iob2", "'a' is not a label of this scheme"),
+        ([("a", "zz")], "unknown label 'zz'"),
+        ([("a",)], "is not a pair"),
+        (["ab"], "is not a pair"),
+        ([(None, None)], "empty sequence"),
+    ],
+)
+def test_forbidden(sequences, forbidden, message):
+    with pytest.raises(ValueError, match=message):
+        SAGCRF(Chain(forbidden=forbidden)).fit(*sequences)
+
+
+def test_training_labels_that_are_forbidden():
+    X = [np.ones((2, 1)), np.ones((3, 1))]
+    y = [["O", "O"], ["O", "I-x", "B-x"]]
+    with pytest.raises(ValueError, match=r"sample 1, node 0 has the forbidden step \('O', 'I-x'\)"):
+        SAGCRF(Chain(forbidden="iob2")).fit(X, y)
+    y = [["O", "O"], ["I-x", "I-x", "B-x"]]
+    with pytest.raises(ValueError, match="sample 1 has the label 'I-x', forbidden at its first"):
+        SAGCRF(Chain(forbidden="iob2")).fit(X, y)
+    y = [["O", "S-x"], ["O", "B-x", "I-x"]]
+    with pytest.raises(ValueError, match="sample 1 has the label 'I-x', forbidden at its last"):
+        SAGCRF(Chain(forbidden="iobes")).fit(X, y)
+
+
+def test_shapes_of_allowed(sequences, fitted):
+    X, _ = sequences
+    masks = [np.ones((len(x), 3), dtype=bool) for x in X]
+    with pytest.raises(ValueError, match="X has 24 samples, but allowed has 23"):
+        fitted.predict(X, allowed=masks[:-1])
+    with pytest.raises(ValueError, match="allowed: sample 1 must be of shape"):
+        fitted.predict(X, allowed=_spoil(masks, 1, masks[1][:, :2]))
+
+
+@pytest.mark.parametrize(
+    ("flat", "offsets", "message"),
+    [
+        (np.zeros(3), [1, 3], "begins with 0"),
+        (np.zeros(3), [0, 2], "offsets end at 2, but flat has 3 rows"),
+        (np.zeros(3), [0, 3, 2, 3], "decrease after sample 1"),
+    ],
+)
+def test_ragged_offsets(flat, offsets, message):
+    with pytest.raises(ValueError, match=message):
+        RaggedArray(flat, offsets)
+
+
+def test_losses():
+    from skstruct.losses import cost_matrix
+
+    classes = np.array(["a", "b"])
+    for loss, message in [
+        ("huber", "loss must be"),
+        ({"zz": 1.0}, "unknown class 'zz'"),
+        (np.zeros((3, 3)), r"shape \(3, 3\), but there are 2 classes"),
+        ([[0, -1], [1, 0]], "negative"),
+        ([[1, 1], [1, 0]], "0 on its diagonal"),
+        ({"a": np.nan}, "non-finite"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            cost_matrix(loss, classes)
+
+
+def test_conll_files(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("a N B\nb N I\n\nc N\n")
+    with pytest.raises(ValueError, match=r"line 4: 2 columns, but 3 were expected"):
+        load_conll(path)
+    path.write_text("\n\n")
+    with pytest.raises(ValueError, match="has no sentence"):
+        load_conll(path)
+
+
+def test_ocr_files(tmp_path):
+    np.savez(tmp_path / "letters.npz", pixels=np.zeros((2, 16), dtype=np.uint8))
+    with pytest.raises(ValueError, match="has no array"):
+        load_ocr_letters(tmp_path / "letters.npz")
+
+
+def test_sparse_matrix_as_sequences_is_a_table(sparse_sequences):
+    X, y = sparse_sequences
+    with pytest.raises(ValueError, match="X is a table"):
+        SAGCRF("chain").fit(sparse.vstack(X), np.concatenate(y))

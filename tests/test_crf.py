@@ -1,0 +1,463 @@
+"""SAGCRF: optima, certificates, probabilities, constraints, callbacks."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import check_grad
+from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
+from skstruct.testing import all_labellings, chain_scores, random_sequences
+
+TIGHT = {"tol": 1e-8, "max_iter": 5000, "random_state": 0}
+SOLVERS = {
+    "sag": {"solver": "sag"},
+    "sag, line search at each visit": {"solver": "sag", "line_search": "always"},
+    "sag, uniform": {"solver": "sag", "sampling": "uniform"},
+    "saga": {"solver": "saga"},
+    "saga, uniform": {"solver": "saga", "sampling": "uniform"},
+}
+
+
+def _objective(crf, X, y, C, sample_weight=None):
+    """The lambda form by its definition, through the public interface."""
+    s = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+    norm = (crf.node_weights_**2).sum() + (crf.pair_weights_**2).sum()
+    losses = -crf.predict_log_likelihood(X, y)
+    return (0.5 * norm + C * (s @ losses)) / (C * s.sum())
+
+
+@pytest.mark.parametrize("options", SOLVERS.values(), ids=SOLVERS)
+@pytest.mark.parametrize("data", ["sequences", "sparse_sequences"])
+@pytest.mark.parametrize("C", [0.1, 5.0])
+def test_all_solvers_reach_the_optimum_of_lbfgs(options, data, C, request):
+    X, y = request.getfixturevalue(data)
+    reference = SAGCRF(C=C, solver="lbfgs", tol=1e-8, max_iter=2000).fit(X, y)
+    crf = SAGCRF(C=C, **options, **TIGHT).fit(X, y)
+    np.testing.assert_allclose(crf.objective_, reference.objective_, rtol=1e-8)
+    np.testing.assert_allclose(crf.coef_, reference.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "graph", [Chain(), Chain(boundary=True), Chain(forbidden=[("a", "b")])], ids=str
+)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_sag_equals_lbfgs_on_every_kind_of_chain(sequences, graph, fit_intercept):
+    X, _ = sequences
+    y = [np.where(np.arange(len(x)) % 3 == 2, "b", np.where(x[:, 0] > 0, "a", "c")) for x in X]
+    y = [_without_ab(labels) for labels in y]
+    fits = [
+        SAGCRF(graph, fit_intercept=fit_intercept, solver=solver, **TIGHT).fit(X, y)
+        for solver in ("sag", "lbfgs")
+    ]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-8)
+    np.testing.assert_allclose(_objective(fits[0], X, y, 1.0), fits[0].objective_, rtol=1e-10)
+
+
+def _without_ab(labels):
+    labels = labels.copy()
+    for t in range(1, len(labels)):
+        if labels[t - 1] == "a" and labels[t] == "b":
+            labels[t] = "c"
+    return labels
+
+
+def test_edge_features_reach_one_optimum_and_matter():
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(40):
+        n = rng.integers(2, 6)
+        change = rng.integers(0, 2, size=n - 1)
+        codes = np.concatenate([[rng.integers(2)], change]).cumsum() % 2
+        X.append((np.ones((n, 1)), np.column_stack([change, 1 - change]).astype(float)))
+        y.append(np.array(["a", "b"])[codes])
+    fits = [
+        SAGCRF(Chain(edge_features=True, boundary=True), C=10.0, solver=s, **TIGHT).fit(X, y)
+        for s in ("sag", "lbfgs")
+    ]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-8)
+    assert fits[0].pairwise_coef_.shape == (2, 2, 2)
+    # Edges tell whether the label changes: all neighbours agree with them.
+    for predicted, (_, edges) in zip(fits[0].predict(X), X, strict=True):
+        assert ((predicted[1:] != predicted[:-1]) == edges[:, 0].astype(bool)).all()
+
+
+def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
+    from skstruct.solvers.batch import loss_gradient, make_scratch
+    from skstruct.weights import Weights, zero_weights
+
+    X, y = sequences
+    crf = SAGCRF(max_iter=1, tol=1.0).fit(X, y)
+    data = crf._prepare(X, y, None)
+    problem = crf.graph_.make_problem(data.samples, crf.classes_, True, codes=data.codes)
+    shapes = (crf.node_weights_.shape, crf.pair_weights_.shape)
+    n_node = crf.node_weights_.size
+
+    def both(flat):
+        w = Weights(flat[:n_node].reshape(shapes[0]), flat[n_node:].reshape(shapes[1]))
+        gradient = zero_weights(shapes)
+        ones = np.ones(len(X))
+        loss = loss_gradient(problem, w, ones, 0, len(X), make_scratch(problem), gradient)
+        return loss, np.concatenate([table.ravel() for table in gradient])
+
+    start = np.random.default_rng(0).normal(size=n_node + crf.pair_weights_.size)
+    error = check_grad(lambda w: both(w)[0], lambda w: both(w)[1], start)
+    assert error < 1e-4
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
+def test_one_node_is_logistic_regression(C, solver):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16.0, y[:300]
+    options = {"fit_intercept": False, "tol": 1e-7, "max_iter": 3000}
+    crf = SAGCRF(C=C, solver=solver, random_state=0, **options).fit(X, y)
+    logistic = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y)
+    np.testing.assert_allclose(crf.coef_, logistic.coef_, atol=2e-4)
+    np.testing.assert_allclose(crf.predict_proba(X), logistic.predict_proba(X), atol=1e-4)
+
+
+def test_chains_of_length_one_are_the_table():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:200] / 16.0, y[:200]
+    table = SAGCRF(MultiClass(), **TIGHT).fit(X, y)
+    chain = SAGCRF(Chain(), **TIGHT).fit([row[None] for row in X], [[label] for label in y])
+    np.testing.assert_allclose(chain.coef_, table.coef_, atol=1e-5)
+    assert (np.concatenate(list(chain.predict([row[None] for row in X]))) == table.predict(X)).all()
+
+
+def test_a_published_optimum_of_the_logistic_objective(shared_data):
+    # The table "One-node references" of the design's peers.md.
+    X, y = load_digits(return_X_y=True)
+    crf = SAGCRF(C=0.1, fit_intercept=False, tol=1e-7, max_iter=2000, random_state=0)
+    crf.fit(X[:1200] / 16, y[:1200])
+    np.testing.assert_allclose(crf.objective_ * 0.1 * 1200, 78.896010, rtol=1e-6)
+
+
+def test_objective_and_gradient_certify_the_optimum(sequences):
+    X, y = sequences
+    crf = SAGCRF(C=2.0, **TIGHT).fit(X, y)
+    np.testing.assert_allclose(_objective(crf, X, y, 2.0), crf.objective_, rtol=1e-12)
+    assert crf.gradient_norm_ <= 1e-8
+    # strong convexity: F(w) - F* <= |g|^2 / (2 lambda)
+    lam = 1 / (2.0 * len(X))
+    n_weights = crf.node_weights_.size + crf.pair_weights_.size
+    bound = n_weights * crf.gradient_norm_**2 / (2 * lam)
+    reference = SAGCRF(C=2.0, solver="lbfgs", tol=1e-9, max_iter=3000).fit(X, y)
+    assert crf.objective_ - reference.objective_ <= bound + 1e-12
+
+
+@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs"])
+def test_same_seed_same_bits(sequences, solver):
+    X, y = sequences
+    fits = [
+        SAGCRF(solver=solver, random_state=3, tol=1e-6, max_iter=500).fit(X, y) for _ in range(2)
+    ]
+    assert (fits[0].node_weights_ == fits[1].node_weights_).all()
+    assert (fits[0].pair_weights_ == fits[1].pair_weights_).all()
+
+
+def test_order_and_scale_of_sample_weights_do_not_matter(sequences):
+    X, y = sequences
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(X))
+    order = np.random.default_rng(1).permutation(len(X))
+    a = SAGCRF(C=1.0, **TIGHT).fit(X, y, sample_weight=weights)
+    b = SAGCRF(C=1.0, **TIGHT).fit([X[i] for i in order], [y[i] for i in order], weights[order])
+    c = SAGCRF(C=0.5, **TIGHT).fit(X, y, sample_weight=2 * weights)
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-5)
+    np.testing.assert_allclose(a.coef_, c.coef_, atol=1e-5)
+    np.testing.assert_allclose(_objective(a, X, y, 1.0, weights), a.objective_, rtol=1e-12)
+
+
+def test_samples_of_weight_zero_leave_no_trace(sequences):
+    X, y = sequences
+    odd = [*X, np.full((2, X[0].shape[1]), 1e6)]
+    labels = [*y, np.array(["zz", "zz"])]
+    weights = np.ones(len(odd))
+    weights[-1] = 0.0
+    a = SAGCRF(**TIGHT).fit(odd, labels, sample_weight=weights)
+    b = SAGCRF(**TIGHT).fit(X, y)
+    assert (a.node_weights_ == b.node_weights_).all()
+    assert a.classes_.tolist() == b.classes_.tolist()
+
+
+def test_warm_start_from_the_optimum_takes_one_pass(sequences):
+    X, y = sequences
+    for solver in ("sag", "saga", "lbfgs"):
+        crf = SAGCRF(solver=solver, warm_start=True, tol=1e-6, max_iter=3000, random_state=0)
+        crf.fit(X, y)
+        objective = crf.objective_
+        crf.fit(X, y)
+        assert crf.n_iter_ == 1
+        np.testing.assert_allclose(crf.objective_, objective, rtol=1e-9)
+
+
+def test_warm_start_ignores_weights_of_another_problem(sequences):
+    X, y = sequences
+    crf = SAGCRF(warm_start=True, **TIGHT).fit(X, y)
+    other = [x[:, :3] for x in X]
+    fresh = SAGCRF(**TIGHT).fit(other, y)
+    assert (crf.fit(other, y).node_weights_ == fresh.node_weights_).all()
+
+
+def test_history_is_consistent(sequences):
+    X, y = sequences
+    crf = SAGCRF(tol=1e-4, max_iter=500, random_state=0, track_objective=True).fit(X, y)
+    lengths = {key: len(values) for key, values in crf.history_.items()}
+    assert set(lengths) == {"passes", "oracle_calls", "seconds", "objective"}
+    assert set(lengths.values()) == {crf.n_iter_}
+    assert (np.diff(crf.history_["seconds"]) >= 0).all()
+    assert (crf.history_["oracle_calls"] == len(X) * np.arange(1, crf.n_iter_ + 1)).all()
+    assert (crf.history_["passes"] >= crf.history_["oracle_calls"] / len(X)).all()
+    np.testing.assert_allclose(crf.history_["objective"][-1], crf.objective_, rtol=1e-9)
+    untracked = SAGCRF(tol=1e-4, max_iter=500, random_state=0).fit(X, y)
+    assert np.isnan(untracked.history_["objective"]).all()
+
+
+def test_verbose_prints_a_line_an_epoch(sequences, capsys):
+    crf = SAGCRF(verbose=1, tol=1e-2, random_state=0).fit(*sequences)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == crf.n_iter_
+    assert "epoch 1" in lines[0]
+    SAGCRF(tol=1e-2, random_state=0).fit(*sequences)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
+def test_reaching_max_iter_warns(sequences, solver):
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        SAGCRF(max_iter=2, tol=1e-12, solver=solver).fit(*sequences)
+
+
+# Predictions against enumeration
+
+
+@pytest.fixture
+def fitted(sequences):
+    X, y = sequences
+    return SAGCRF(C=5.0, random_state=0, tol=1e-5, max_iter=1000).fit(X, y)
+
+
+def _enumerated(crf, x):
+    labellings = all_labellings(len(x), crf.classes_.size)
+    unary = x @ crf.coef_.T + crf.intercept_
+    return labellings, chain_scores(unary, crf.pairwise_coef_[None], labellings)
+
+
+def test_predictions_and_probabilities_follow_from_the_published_weights(fitted, sequences):
+    X, y = sequences
+    nodes, edges = fitted.predict_marginals(X, pairwise=True)
+    likelihoods = fitted.predict_log_likelihood(X, y)
+    predicted = fitted.predict(X)
+    for i, x in enumerate(X[:8]):
+        labellings, scores = _enumerated(fitted, x)
+        p = np.exp(scores - np.logaddexp.reduce(scores))
+        assert (predicted[i] == fitted.classes_[labellings[scores.argmax()]]).all()
+        one_hot = np.eye(fitted.classes_.size)[labellings]
+        np.testing.assert_allclose(nodes[i], np.einsum("q,qtk->tk", p, one_hot), atol=1e-9)
+        pairs = np.einsum("q,qtj,qtk->tjk", p, one_hot[:, :-1], one_hot[:, 1:])
+        np.testing.assert_allclose(edges[i], pairs, atol=1e-9)
+        codes = np.searchsorted(fitted.classes_, y[i])
+        true = (labellings == codes).all(axis=1)
+        np.testing.assert_allclose(likelihoods[i], np.log(p[true][0]), rtol=1e-9)
+
+
+def test_top_k_is_sorted_distinct_and_starts_with_the_prediction(fitted, sequences):
+    X, _ = sequences
+    labels, scores = fitted.predict_top_k(X, 4)
+    for x, found, values, best in zip(X, labels, scores, fitted.predict(X), strict=True):
+        _, all_scores = _enumerated(fitted, x)
+        np.testing.assert_allclose(values, np.sort(all_scores)[::-1][:4], rtol=1e-9)
+        assert (found[0] == best).all()
+        assert len({tuple(row) for row in found}) == len(found) == min(4, len(all_scores))
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True])
+def test_top_k_refuses_a_bad_k(fitted, sequences, k):
+    with pytest.raises(ValueError, match="k must be an integer"):
+        fitted.predict_top_k(sequences[0], k)
+
+
+def test_threads_change_nothing(fitted, sequences):
+    X, y = sequences
+    two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
+    one = clone(fitted).set_params(solver="lbfgs").fit(X, y)
+    np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-6)
+    fitted.n_jobs = None
+    alone = fitted.predict(X), fitted.predict_marginals(X), fitted.predict_top_k(X, 3)[0]
+    fitted.n_jobs = 2
+    for a, b in zip(alone[0], fitted.predict(X), strict=True):
+        assert (a == b).all()
+    for a, b in zip(alone[1], fitted.predict_marginals(X), strict=True):
+        assert (a == b).all()
+    for a, b in zip(alone[2], fitted.predict_top_k(X, 3)[0], strict=True):
+        assert (a == b).all()
+
+
+def test_weights_can_be_edited_through_the_views(fitted, sequences):
+    X, _ = sequences
+    fitted.intercept_[1] += 1e4
+    assert all((labels == fitted.classes_[1]).all() for labels in fitted.predict(X))
+    fitted.intercept_[1] -= 1e4
+    fitted.coef_[:] = 0.0
+    fitted.pairwise_coef_[:] = 0.0
+    fitted.intercept_[:] = 0.0
+    np.testing.assert_allclose(fitted.predict_marginals(X)[0], 1 / 3)
+
+
+# Constraints
+
+
+def _iob(rng, n_samples=30):
+    names = np.array(["B-x", "I-x", "O"])
+    X, y = [], []
+    for _ in range(n_samples):
+        n = rng.integers(1, 7)
+        codes = rng.integers(0, 3, size=n)
+        for t in range(n):
+            if codes[t] == 1 and (t == 0 or codes[t - 1] == 2):
+                codes[t] = 2
+        X.append(np.eye(3)[codes] + 1.5 * rng.normal(size=(n, 3)))
+        y.append(names[codes])
+    return X, y
+
+
+def test_forbidden_steps_never_occur_and_have_probability_zero():
+    X, y = _iob(np.random.default_rng(0))
+    crf = SAGCRF(Chain(forbidden="iob2"), C=0.1, **TIGHT).fit(X, y)
+    free = SAGCRF(Chain(), C=0.1, **TIGHT).fit(X, y)
+    hostile = [np.tile([0.0, 50.0, 0.0], (4, 1))]  # all evidence for I-x
+    assert free.predict(hostile)[0][0] == "I-x"
+    assert crf.predict(hostile)[0][0] == "B-x"
+    for labels in [*crf.predict(X), *(row for rows in crf.predict_top_k(X, 5)[0] for row in rows)]:
+        before = ["O", *labels[:-1]]
+        assert not any(a == "O" and b == "I-x" for a, b in zip(before, labels, strict=True))
+    _, edges = crf.predict_marginals(X, pairwise=True)
+    assert all((table[:, 2, 1] == 0).all() for table in edges)
+    assert crf.predict_log_likelihood(X[:1], [["I-x"] * len(X[0])])[0] == -np.inf
+    # Training knows the constraint, too: its probabilities sum to 1 over allowed labellings.
+    x = X[0][:3]
+    top, scores = crf.predict_top_k([x], 100)
+    log_p = crf.predict_log_likelihood([x] * len(top[0]), list(top[0]))
+    np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(np.diff(log_p), np.diff(scores[0]), atol=1e-9)
+
+
+def test_allowed_labels_are_respected(fitted, sequences):
+    X, _ = sequences
+    rng = np.random.default_rng(0)
+    masks = []
+    for x in X:
+        mask = rng.random((len(x), 3)) < 0.5
+        mask[np.arange(len(x)), rng.integers(3, size=len(x))] = True
+        masks.append(mask)
+    for form in (masks, RaggedArray.from_list(masks)):
+        for x, mask, labels in zip(X, masks, fitted.predict(X, allowed=form), strict=True):
+            labellings, scores = _enumerated(fitted, x)
+            fits = mask[np.arange(len(x)), labellings].all(axis=1)
+            best = labellings[fits][scores[fits].argmax()]
+            assert (labels == fitted.classes_[best]).all()
+
+
+def test_a_sample_without_allowed_labelling_is_named(fitted, sequences):
+    X, _ = sequences
+    masks = [np.ones((len(x), 3), dtype=bool) for x in X]
+    masks[5][0] = False
+    with pytest.raises(ValueError, match="sample 5: no labelling"):
+        fitted.predict(X, allowed=masks)
+
+
+def test_allowed_on_a_table():
+    X, y = load_digits(return_X_y=True)
+    crf = SAGCRF(tol=1e-2).fit(X[:200] / 16, y[:200])
+    allowed = np.ones((10, 10), dtype=bool)
+    allowed[:, crf.predict(X[:10] / 16)] = False
+    assert not np.isin(crf.predict(X[:10] / 16, allowed=allowed), crf.predict(X[:10] / 16)).any()
+    with pytest.raises(ValueError, match="allowed must be of shape"):
+        crf.predict(X[:10] / 16, allowed=allowed[:3])
+
+
+# Callbacks
+
+
+class StopAfter:
+    """Stops after some epochs, and keeps what it saw of the model."""
+
+    def __init__(self, epochs):
+        self.epochs, self.scores = epochs, []
+
+    def setup(self, estimator, context):
+        self.done = False
+
+    def teardown(self, estimator, context):
+        self.done = True
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
+        if context.task_name != "epoch":
+            return False
+        self.scores.append(fitted_estimator.score(X, y))
+        return len(self.scores) >= self.epochs
+
+
+@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
+def test_a_callback_can_stop_and_sees_a_fitted_estimator(sequences, solver):
+    X, y = sequences
+    stop = StopAfter(3)
+    crf = SAGCRF(solver=solver, tol=1e-12, max_iter=50, random_state=0)
+    crf.set_callbacks(stop).fit(X, y)
+    assert crf.n_iter_ == len(stop.scores) == 3
+    assert stop.done
+    assert stop.scores[-1] == crf.score(X, y)
+
+
+def test_progress_bar_and_scoring_monitor(sequences, capsys):
+    from sklearn.callback import ProgressBar
+
+    X, y = sequences
+    monitor = ScoringMonitor(scoring={"nodes": lambda estimator, X, y: estimator.score(X, y)})
+    crf = SAGCRF(tol=1e-3, random_state=0).set_callbacks(ProgressBar(), monitor)
+    crf.fit(X, y)
+    assert crf.n_iter_ > 1
+    assert "SAGCRF" in capsys.readouterr().out
+
+
+def test_features_far_from_unit_scale_still_converge():
+    X, y = random_sequences(np.random.default_rng(0), n_samples=30)
+    X = [1e3 * x for x in X]
+    fits = [
+        SAGCRF(C=1e-4, solver=s, tol=1e-2, max_iter=5000, random_state=0).fit(X, y)
+        for s in ("sag", "lbfgs")
+    ]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
+
+
+def test_csr_and_dense_reach_the_same_weights(sequences):
+    X, y = sequences
+    dense = SAGCRF(random_state=0, tol=1e-6, max_iter=1000).fit(X, y)
+    csr = SAGCRF(random_state=0, tol=1e-6, max_iter=1000).fit([sparse.csr_array(x) for x in X], y)
+    np.testing.assert_allclose(dense.coef_, csr.coef_, atol=1e-8)
+
+
+def test_duplicate_entries_of_a_csr_row_are_summed(sequences):
+    X, y = sequences
+    doubled = []
+    for x in X:
+        half = sparse.coo_matrix(0.5 * x)
+        twice = (np.tile(half.data, 2), (np.tile(half.row, 2), np.tile(half.col, 2)))
+        rows = sparse.coo_matrix(twice, shape=x.shape)
+        matrix = sparse.csr_matrix((rows.shape[0], rows.shape[1]))
+        order = np.argsort(rows.row, kind="stable")
+        matrix.data, matrix.indices = rows.data[order], rows.col[order]
+        matrix.indptr = np.searchsorted(rows.row[order], np.arange(x.shape[0] + 1))
+        doubled.append(matrix)
+    assert not all(matrix.has_canonical_format for matrix in doubled)
+    a = SAGCRF(random_state=0, tol=1e-6, max_iter=1000).fit(doubled, y)
+    b = SAGCRF(random_state=0, tol=1e-6, max_iter=1000).fit([sparse.csr_matrix(x) for x in X], y)
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-8)

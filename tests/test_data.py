@@ -1,0 +1,163 @@
+"""RaggedArray, loaders and the embedded data."""
+
+import datetime
+import gzip
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from skstruct import SAGCRF, Chain, RaggedArray
+from skstruct.datasets import load_conll, load_digit_strings, load_ocr_letters
+
+
+@pytest.fixture
+def ragged():
+    return RaggedArray(np.arange(12).reshape(6, 2), [0, 1, 1, 4, 6])
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (slice(1, 3), [1, 2]),
+        (slice(None, None, -1), [3, 2, 1, 0]),
+        ([2, 0, 2], [2, 0, 2]),
+        (np.array([True, False, False, True]), [0, 3]),
+        ((np.array([3, 1]), Ellipsis), [3, 1]),
+        (np.array([], dtype=int), []),
+    ],
+    ids=str,
+)
+def test_indexing_takes_samples(ragged, key, expected):
+    taken = ragged[key]
+    assert isinstance(taken, RaggedArray)
+    assert len(taken) == len(expected)
+    for sample, i in zip(taken, expected, strict=True):
+        assert (sample == ragged[i]).all()
+
+
+def test_one_sample(ragged):
+    assert ragged[2].tolist() == [[2, 3], [4, 5], [6, 7]]
+    assert ragged[-1].tolist() == [[8, 9], [10, 11]]
+    assert ragged[np.int64(1)].shape == (0, 2)
+    with pytest.raises(IndexError):
+        ragged[4]
+    with pytest.raises(IndexError):
+        ragged[0, 1]
+
+
+def test_it_looks_like_an_array_of_samples(ragged):
+    assert ragged.shape == (4,)
+    assert len(ragged) == 4
+    assert ragged.lengths.tolist() == [1, 0, 3, 2]
+    assert np.asarray(ragged).dtype == object
+    assert repr(ragged) == "RaggedArray(4 samples, 6 rows)"
+    with pytest.raises(ValueError, match="objects only"):
+        np.asarray(ragged, dtype=float)
+
+
+def test_from_list_round_trip():
+    rng = np.random.default_rng(0)
+    samples = [rng.normal(size=(n, 3)) for n in (2, 0, 4)]
+    for form in (samples, [sparse.csr_matrix(sample) for sample in samples]):
+        packed = RaggedArray.from_list(form)
+        for got, sample in zip(packed, samples, strict=True):
+            dense = got.toarray() if sparse.issparse(got) else got
+            assert (dense == sample).all()
+    with pytest.raises(ValueError, match="empty"):
+        RaggedArray.from_list([])
+
+
+def test_digit_strings_are_dates_with_the_images_of_their_digits():
+    data = load_digit_strings(n_train=200, n_test=100)
+    assert len(data.X_train) == 200
+    assert len(data.X_test) == 100
+    for text, y in zip(data.strings_train, data.y_train, strict=True):
+        assert text == "".join(map(str, y))
+    years = [text for text in data.strings_train if len(text) == 4]
+    assert years
+    assert all(1950 <= int(text) <= 2029 for text in years)
+    full = [t for t in data.strings_test if len(t) == 8 and t[:2] in ("19", "20") and t[4] in "01"]
+    assert any(
+        datetime.date(int(t[:4]), int(t[4:6]), int(t[6:]))
+        for t in full
+        if t[4:6] <= "12" and "01" <= t[6:] <= "28" and t[4:6] >= "01"
+    )
+    assert set(data.X_train.lengths) <= {4, 5, 6, 7, 8}
+    assert len(set(data.X_train.lengths)) >= 4
+    assert data.X_train.flat.min() >= 0.0
+    assert data.X_train.flat.max() == 1.0
+
+
+def test_no_image_is_in_both_parts():
+    data = load_digit_strings(n_train=500, n_test=500)
+    train = {row.tobytes() for row in data.X_train.flat}
+    assert not any(row.tobytes() in train for row in data.X_test.flat)
+
+
+def test_digit_strings_depend_on_the_seed_only():
+    a, b = (load_digit_strings(n_train=20, n_test=5, random_state=4) for _ in range(2))
+    c = load_digit_strings(n_train=20, n_test=5, random_state=5)
+    assert (a.X_train.flat == b.X_train.flat).all()
+    assert list(a.strings_train) != list(c.strings_train)
+    with pytest.raises(ValueError, match="at least 1"):
+        load_digit_strings(n_train=0)
+
+
+def test_the_chain_beats_the_single_digit_on_dates():
+    data = load_digit_strings(n_train=400, n_test=300)
+    alone = LogisticRegression(max_iter=2000).fit(data.X_train.flat, data.y_train.flat)
+    crf = SAGCRF(Chain(boundary=True), random_state=0).fit(data.X_train, data.y_train)
+    assert crf.score(data.X_test, data.y_test) > alone.score(data.X_test.flat, data.y_test.flat)
+
+
+def test_load_conll_reads_columns(tmp_path):
+    text = "-DOCSTART- -X- O\n\nHe PRP B-NP\nruns VBZ B-VP\n\n\nYes UH O"
+    (tmp_path / "a.txt").write_text(text)
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write(text)
+    for name in ("a.txt", "a.txt.gz"):
+        data = load_conll(tmp_path / name, ["word", "pos", "chunk"])
+        assert [list(words) for words in data.word] == [["He", "runs"], ["Yes"]]
+        assert [list(chunks) for chunks in data.chunk] == [["B-NP", "B-VP"], ["O"]]
+    assert sorted(load_conll(tmp_path / "a.txt")) == ["column_0", "column_1", "column_2"]
+    (tmp_path / "t.tsv").write_text("a b\tX\n")
+    assert load_conll(tmp_path / "t.tsv", separator="\t").column_0[0].tolist() == ["a b"]
+
+
+def test_conll2000(shared_data):
+    train = load_conll(shared_data / "conll2000/train.txt.gz", ["word", "pos", "chunk"])
+    assert len(train.word) == 8936
+    assert train.word.flat.size == 211727
+    assert np.unique(train.chunk.flat).size == 22
+
+
+@pytest.mark.slow
+def test_ocr_letters(shared_data):
+    data = load_ocr_letters(shared_data / "ocr_letters/letters.npz")
+    assert len(data.X) == 6877
+    assert data.X.flat.shape == (52152, 128)
+    train, test = data.fold == 0, data.fold != 0
+    assert train.sum() == 626
+    crf = SAGCRF(random_state=0).fit(data.X[train], data.y[train])
+    alone = SAGCRF(random_state=0).fit(data.X[train].flat, data.y[train].flat)
+    assert crf.score(data.X[test], data.y[test]) > 0.78
+    assert alone.score(data.X[test].flat, data.y[test].flat) < 0.75
+
+
+@pytest.mark.slow
+def test_sag_equals_lbfgs_on_real_chunking(shared_data):
+    """200 sentences, words and tags as features: one optimum to 1e-6."""
+    data = load_conll(shared_data / "conll2000/train.txt.gz", ["word", "pos", "chunk"])
+    words, tags, y = (data[name][:200] for name in ("word", "pos", "chunk"))
+    columns = [np.unique(column.flat, return_inverse=True)[1] for column in (words, tags)]
+    n = columns[0].size
+    one_hot = [sparse.csr_matrix((np.ones(n), (np.arange(n), codes))) for codes in columns]
+    X = RaggedArray(sparse.hstack(one_hot, format="csr"), words.offsets)
+    fits = [
+        SAGCRF(solver=solver, tol=1e-6, max_iter=2000, random_state=0).fit(X, y)
+        for solver in ("sag", "saga", "lbfgs")
+    ]
+    for crf in fits[:2]:
+        np.testing.assert_allclose(crf.objective_, fits[2].objective_, rtol=1e-6)

@@ -1,0 +1,71 @@
+"""Every public object has a numpydoc docstring that matches it, and examples that run."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+from numba.core.registry import CPUDispatcher
+from numpydoc.validate import validate
+
+import skstruct
+
+# Short summaries may describe the result; not every helper needs the optional sections.
+_IGNORED = {
+    "GL01", "GL08", "SS05", "SS06", "ES01", "SA01", "EX01", "PR01", "PR02", "PR10", "RT03",
+    "YD01", "GL03", "PR09", "RT05", "RT02", "PR06",
+}  # fmt: skip
+_STRICT = {"skstruct.SAGCRF", "skstruct.Chain", "skstruct.MultiClass", "skstruct.RaggedArray"}
+
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(skstruct.__path__, prefix="skstruct.")
+)
+
+
+def _public(module):
+    for name, item in vars(module).items():
+        function = item.py_func if isinstance(item, CPUDispatcher) else item
+        if name.startswith("_") or getattr(function, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(function) or inspect.isclass(function):
+            yield name, function
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_examples_run(name):
+    module = importlib.import_module(name)
+    finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
+    for label, item in _public(module):
+        for test in finder.find(item, f"{name}.{label}", module=module, globs={}):
+            runner.run(test)
+    assert runner.failures == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_names_are_documented(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for label, item in _public(module):
+        assert item.__doc__, f"{name}.{label} has no docstring"
+
+
+@pytest.mark.parametrize("name", sorted(_STRICT))
+def test_numpydoc(name):
+    names = [name] + [
+        f"{name}.{method}"
+        for method, item in vars(getattr(skstruct, name.split(".")[1])).items()
+        if not method.startswith("_") and inspect.isfunction(item)
+    ]
+    for full in names:
+        found = [error for error in validate(full)["errors"] if error[0] not in _IGNORED]
+        assert not found, (full, found)
+
+
+def test_parameters_of_the_estimator_are_documented_in_order():
+    doc = skstruct.SAGCRF.__doc__
+    positions = [
+        doc.index(f"\n    {name} : ") for name in inspect.signature(skstruct.SAGCRF).parameters
+    ]
+    assert positions == sorted(positions)

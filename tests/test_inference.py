@@ -1,0 +1,155 @@
+"""Chain inference on plain arrays against enumeration, ties and huge ranges included."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skstruct.inference.forward_backward import (
+    chain_log_partition,
+    forward_backward,
+    workspace_size,
+)
+from skstruct.inference.numerics import fast_exp, log_sum_exp
+from skstruct.inference.viterbi import viterbi, viterbi_top_k
+from skstruct.testing import all_labellings, brute_force_marginals, chain_scores
+
+
+@st.composite
+def chains(draw, scales=(0.0, 1.0, 30.0, 1e4), forbid=True):
+    """Potentials of a small chain: ties (scale 0 or rounded), huge ranges, forbidden parts."""
+    n = draw(st.integers(1, 5))
+    n_labels = draw(st.integers(2, 4))
+    shared = draw(st.booleans())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    unary = rng.normal(size=(n, n_labels)) * draw(st.sampled_from(scales))
+    transitions = rng.normal(size=(1 if shared else n - 1, n_labels, n_labels))
+    transitions *= draw(st.sampled_from(scales))
+    if draw(st.booleans()):
+        unary, transitions = np.round(unary), np.round(transitions)
+    if forbid and draw(st.booleans()):
+        unary[rng.random(unary.shape) < 0.2] = -math.inf
+        transitions[rng.random(transitions.shape) < 0.2] = -math.inf
+    return unary, transitions
+
+
+def _enumerate(unary, transitions):
+    labellings = all_labellings(*unary.shape)
+    return labellings, chain_scores(unary, transitions, labellings)
+
+
+@given(chains())
+def test_viterbi_finds_a_labelling_of_largest_score(chain):
+    unary, transitions = chain
+    _labellings, scores = _enumerate(unary, transitions)
+    labels = np.zeros(len(unary), dtype=np.int32)
+    value = viterbi(unary, transitions, labels, np.empty(unary.size))
+    np.testing.assert_allclose(value, scores.max(), rtol=1e-12)
+    if np.isfinite(value):
+        attained = chain_scores(unary, transitions, labels[None])[0]
+        np.testing.assert_allclose(attained, value, rtol=1e-12)
+
+
+def test_viterbi_breaks_ties_by_the_lowest_label():
+    labels = np.full(4, 9, dtype=np.int32)
+    viterbi(np.zeros((4, 3)), np.zeros((1, 3, 3)), labels, np.empty(12))
+    assert labels.tolist() == [0, 0, 0, 0]
+
+
+@given(chains(), st.sampled_from([1, 2, 5, 40]))
+def test_top_k_gives_the_k_best_distinct_labellings(chain, k):
+    unary, transitions = chain
+    _labellings, scores = _enumerate(unary, transitions)
+    values = np.empty(k)
+    labels = np.zeros((k, len(unary)), dtype=np.int32)
+    viterbi_top_k(unary, transitions, values, labels, np.empty(2 * k * (unary.size + 1)))
+    expected = np.sort(scores[np.isfinite(scores)])[::-1][:k]
+    np.testing.assert_allclose(values[: expected.size], expected, rtol=1e-12)
+    assert (values[expected.size :] == -math.inf).all()
+    found = labels[: expected.size]
+    assert len({tuple(row) for row in found}) == expected.size
+    if expected.size:
+        np.testing.assert_allclose(chain_scores(unary, transitions, found), expected, rtol=1e-9)
+
+
+@given(chains(), st.sampled_from([0.1, 1.0, 7.0]))
+def test_forward_backward_equals_enumeration(chain, temperature):
+    unary, transitions = chain
+    n, n_labels = unary.shape
+    labellings, scores = _enumerate(unary, transitions)
+    work = np.full(workspace_size(n, n_labels), np.nan)
+    log_z = chain_log_partition(unary, transitions, temperature, work)
+    if not np.isfinite(scores).any():
+        assert log_z == -math.inf
+        return
+    one_hot = np.eye(n_labels)[labellings].reshape(len(labellings), -1)
+    expected, marginals = brute_force_marginals(scores / temperature, one_hot)
+    np.testing.assert_allclose(log_z, temperature * expected, rtol=1e-10, atol=1e-9)
+
+    node, edges = np.empty((n, n_labels)), np.empty((n - 1, n_labels, n_labels))
+    value = forward_backward(unary, transitions, temperature, node, edges, work)
+    np.testing.assert_allclose(value, log_z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(node, marginals.reshape(n, n_labels), atol=1e-9)
+    for t in range(n - 1):
+        pairs = np.eye(n_labels**2)[labellings[:, t] * n_labels + labellings[:, t + 1]]
+        expected_edge = brute_force_marginals(scores / temperature, pairs)[1]
+        np.testing.assert_allclose(edges[t].ravel(), expected_edge, atol=1e-9)
+
+
+@given(chains())
+def test_summed_edge_marginals_are_the_sum(chain):
+    unary, transitions = chain
+    n, n_labels = unary.shape
+    if not np.isfinite(_enumerate(unary, transitions)[1]).any():
+        return
+    work = np.full(workspace_size(n, n_labels), np.nan)
+    node = np.empty((n, n_labels))
+    each, total = np.empty((n - 1, n_labels, n_labels)), np.empty((1, n_labels, n_labels))
+    forward_backward(unary, transitions, 1.0, node, each, work)
+    forward_backward(unary, transitions, 1.0, node, total, work)
+    np.testing.assert_allclose(total[0], each.sum(axis=0), atol=1e-9)
+
+
+def test_a_path_lost_to_underflow_is_found_again():
+    # Label 1 starts 1000 nats behind and gains 200 at each of 10 steps: only logarithms see it.
+    unary = np.zeros((11, 2))
+    unary[0, 1] = -1000.0
+    transitions = np.array([[[-200.0, -math.inf], [-math.inf, 0.0]]])
+    work = np.empty(workspace_size(11, 2))
+    log_z = chain_log_partition(unary, transitions, 1.0, work)
+    np.testing.assert_allclose(log_z, -1000.0, rtol=1e-12)
+
+
+def test_long_chains_neither_overflow_nor_underflow():
+    rng = np.random.default_rng(0)
+    unary = 50.0 * rng.normal(size=(20_000, 3))
+    node, pair = np.empty_like(unary), np.empty((1, 3, 3))
+    transitions = rng.normal(size=(1, 3, 3))
+    log_z = forward_backward(
+        unary, transitions, 1.0, node, pair, np.empty(workspace_size(20_000, 3))
+    )
+    assert np.isfinite(log_z)
+    np.testing.assert_allclose(node.sum(axis=1), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(pair.sum(), 19_999, rtol=1e-9)
+
+
+def test_fast_exp_is_exact_to_thirteen_digits():
+    x = np.concatenate([np.linspace(-708, 700, 100_001), np.linspace(-1, 1, 10_001)])
+    ours = np.array([fast_exp(value) for value in x])
+    np.testing.assert_allclose(ours, np.exp(x), rtol=5e-14)
+
+
+@pytest.mark.parametrize(("x", "expected"), [(-math.inf, 0.0), (-800.0, 0.0), (0.0, 1.0)])
+def test_fast_exp_at_its_ends(x, expected):
+    assert fast_exp(x) == expected
+
+
+def test_fast_exp_keeps_nan():
+    assert math.isnan(fast_exp(math.nan))
+
+
+def test_log_sum_exp_of_forbidden_values():
+    assert log_sum_exp(np.full(3, -math.inf), 0, 3) == -math.inf
+    np.testing.assert_allclose(log_sum_exp(np.array([1e4, 1e4]), 0, 2), 1e4 + math.log(2))

@@ -1,0 +1,320 @@
+"""scikit-learn's contract: its own suite on tables, and the tools that users combine with us."""
+
+import pickle
+import subprocess
+import sys
+from functools import partial
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    ShuffleSplit,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    train_test_split,
+    validation_curve,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
+from skstruct.ragged import object_array
+from skstruct.testing import check_structured_estimator, random_sequences
+
+QUICK = partial(SAGCRF, tol=1e-2, random_state=0)
+TIGHT = {"tol": 1e-10, "max_iter": 2000}
+_SAMPLING = (
+    "at the default tol two fits that sample in another order agree to 1e-3, not to 1e-7; with "
+    "tol=1e-10 (checked below) they do"
+)
+LOOSE = {
+    "check_sample_weight_equivalence_on_dense_data": _SAMPLING,
+    "check_sample_weight_equivalence_on_sparse_data": _SAMPLING,
+}
+
+
+def _expected_failures(estimator):
+    return LOOSE if estimator.tol == 1e-3 else {}
+
+
+@parametrize_with_checks(
+    [
+        SAGCRF(),
+        SAGCRF(**TIGHT),
+        SAGCRF(graph="multiclass", **TIGHT),
+        SAGCRF(graph=MultiClass(), solver="saga", **TIGHT),
+        SAGCRF(graph="multiclass", solver="lbfgs", **TIGHT),
+    ],
+    expected_failed_checks=_expected_failures,
+    xfail_strict=True,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_sklearn_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SAGCRF(tol=1e-9, max_iter=3000, random_state=0),
+        SAGCRF("chain", solver="lbfgs", tol=1e-8, max_iter=3000),
+        SAGCRF(Chain(boundary=True), solver="saga", tol=1e-9, max_iter=3000, random_state=0),
+    ],
+    ids=str,
+)
+def test_structured_suite(estimator):
+    check_structured_estimator(estimator)
+
+
+FORMS = {
+    "list": lambda items: list(items),
+    "tuple": lambda items: tuple(items),
+    "object array": object_array,
+    "RaggedArray": RaggedArray.from_list,
+    "pandas Series": lambda items: pd.Series(
+        object_array(items), index=range(100, 100 + len(items))
+    ),
+    "list of lists": lambda items: [item.tolist() for item in items],
+}
+
+
+@pytest.fixture(params=FORMS, ids=lambda name: name.replace(" ", "-"))
+def form(request):
+    return FORMS[request.param]
+
+
+def test_splitters_and_scorers_take_every_container(sequences, form):
+    X, y = form(sequences[0]), form(sequences[1])
+    groups = np.arange(len(X)) % 4
+    for cv in (3, None, KFold(3), ShuffleSplit(2, random_state=0)):
+        scores = cross_val_score(QUICK(), X, y, cv=cv, error_score="raise")
+        assert ((scores >= 0) & (scores <= 1)).all()
+    cross_validate(QUICK(), X, y, groups=groups, cv=GroupKFold(3), error_score="raise")
+    learning_curve(QUICK(), X, y, cv=2, train_sizes=[0.7, 1.0], error_score="raise")
+    ranges = {"param_name": "C", "param_range": [0.1, 1.0]}
+    validation_curve(QUICK(), X, y, cv=2, error_score="raise", **ranges)
+    parts = train_test_split(X, y, stratify=np.arange(len(X)) % 2, random_state=0)
+    QUICK().fit(parts[0], parts[2]).score(parts[1], parts[3])
+
+
+def test_polars_series(sequences):
+    y = pl.Series([list(labels) for labels in sequences[1]])
+    a = QUICK().fit(sequences[0], y)
+    b = QUICK().fit(*sequences)
+    assert (a.node_weights_ == b.node_weights_).all()
+
+
+def test_every_container_gives_the_same_scores(sequences):
+    expected = cross_val_score(QUICK(), *sequences, cv=3)
+    for name, make in FORMS.items():
+        scores = cross_val_score(QUICK(), make(sequences[0]), make(sequences[1]), cv=3)
+        np.testing.assert_array_equal(scores, expected, err_msg=name)
+
+
+def test_three_dimensional_arrays():
+    X, y = random_sequences(np.random.default_rng(0), n_samples=200, max_length=3)
+    X = np.stack([x for x in X if len(x) == 3])
+    y = np.stack([labels for labels in y if len(labels) == 3])
+    crf = QUICK().fit(X, y)
+    assert isinstance(crf.graph_, Chain)
+    as_list = QUICK().fit(list(X), list(y))
+    assert (crf.node_weights_ == as_list.node_weights_).all()
+    assert crf.score(X, y) == as_list.score(list(X), list(y))
+    cross_val_score(QUICK(), X, y, cv=3, error_score="raise")
+
+
+def test_cross_val_predict_returns_one_array_a_sample(sequences):
+    X, y = sequences
+    predicted = cross_val_predict(QUICK(), X, y, cv=3)
+    assert [len(labels) for labels in predicted] == [len(labels) for labels in y]
+
+
+def _flat_accuracy(y_true, y_pred):
+    return accuracy_score(np.concatenate(list(y_true)), np.concatenate(list(y_pred)))
+
+
+def _flat_loss(y_true, y_proba):
+    return float(np.mean([np.max(p) for p in y_proba]))
+
+
+def test_scorers_made_of_flat_functions(sequences):
+    X, y = sequences
+    scoring = {
+        "accuracy": make_scorer(_flat_accuracy),
+        "confidence": make_scorer(_flat_loss, response_method="predict_proba"),
+    }
+    found = cross_validate(QUICK(), X, y, scoring=scoring, cv=3, n_jobs=2, error_score="raise")
+    own = cross_val_score(QUICK(), X, y, cv=3)
+    np.testing.assert_allclose(found["test_accuracy"], own)
+    two = [np.where(labels == "a", "a", "b") for labels in y]
+    cross_validate(QUICK(), X, two, scoring=scoring, cv=3, error_score="raise")
+
+
+class Shift(TransformerMixin, BaseEstimator):
+    """A transformer of sequences."""
+
+    def __init__(self, by=0.0):
+        self.by = by
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return [x + self.by for x in X]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_grid_search_in_a_pipeline_with_two_jobs(sequences, packed):
+    X, y = sequences
+    if packed:
+        X, y = RaggedArray.from_list(X), RaggedArray.from_list(y)
+    model = make_pipeline(Shift(), QUICK())
+    grid = {
+        "shift__by": [0.0, 1.0],
+        "sagcrf__C": [0.1, 1.0],
+        "sagcrf__graph": [Chain(), Chain(boundary=True)],
+    }
+    search = GridSearchCV(model, grid, cv=3, n_jobs=2, error_score="raise").fit(X, y)
+    assert search.best_score_ > 0.4
+    assert len(search.cv_results_["params"]) == 8
+    serial = GridSearchCV(model, grid, cv=3, error_score="raise").fit(X, y)
+    np.testing.assert_array_equal(
+        search.cv_results_["mean_test_score"], serial.cv_results_["mean_test_score"]
+    )
+    nested = GridSearchCV(
+        QUICK(Chain()), {"graph__boundary": [False, True]}, cv=2, error_score="raise"
+    )
+    assert nested.fit(X, y).best_params_.keys() == {"graph__boundary"}
+
+
+def test_grid_search_with_progress_bar(sequences, capsys):
+    from sklearn.callback import ProgressBar
+
+    search = GridSearchCV(QUICK(), {"C": [0.1, 1.0]}, cv=2, error_score="raise")
+    search.set_callbacks(ProgressBar())
+    search.fit(*sequences)
+    assert "GridSearchCV" in capsys.readouterr().out
+
+
+def test_sample_weight_reaches_fit_and_score(sequences):
+    X, y = sequences
+    weights = pd.Series(np.random.default_rng(0).uniform(size=len(X)), index=range(9, 9 + len(X)))
+    cross_validate(QUICK(), X, y, params={"sample_weight": weights}, cv=3, error_score="raise")
+    GridSearchCV(QUICK(), {"C": [1.0]}, cv=2, error_score="raise").fit(X, y, sample_weight=weights)
+    with config_context(enable_metadata_routing=True):
+        crf = QUICK().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        cross_validate(crf, X, y, params={"sample_weight": weights}, cv=3, error_score="raise")
+
+
+def test_weighted_score_by_hand(sequences):
+    X, y = sequences
+    crf = QUICK().fit(X, y)
+    right = [(a == b).sum() for a, b in zip(crf.predict(X), y, strict=True)]
+    s = np.arange(len(X))
+    expected = (s @ right) / (s @ [len(labels) for labels in y])
+    np.testing.assert_allclose(crf.score(X, y, sample_weight=s), expected)
+    np.testing.assert_allclose(crf.score(X, y), sum(right) / sum(map(len, y)))
+
+
+@pytest.mark.parametrize("graph", ["auto", Chain(forbidden=[("a", "b")], boundary=True)], ids=str)
+def test_clone_repr_and_html(graph):
+    crf = SAGCRF(graph, C=2.0)
+    copy = clone(crf)
+    assert repr(copy) == repr(crf)
+    assert copy.graph is crf.graph or copy.graph is not graph
+    assert "SAGCRF" in crf._repr_html_()
+
+
+def test_tags_depend_on_the_graph():
+    assert not is_classifier(SAGCRF())
+    assert not is_classifier(SAGCRF("chain"))
+    assert is_classifier(SAGCRF("multiclass"))
+    assert is_classifier(SAGCRF(MultiClass()))
+
+
+def test_frozen_estimator(sequences):
+    X, y = sequences
+    crf = QUICK().fit(X, y)
+    frozen = FrozenEstimator(crf).fit(X, y)
+    assert all((a == b).all() for a, b in zip(frozen.predict(X), crf.predict(X), strict=True))
+
+
+_LOAD_AND_PREDICT = """
+import sys, pickle, joblib, numpy as np
+path, data = sys.argv[1:]
+model = joblib.load(path) if path.endswith("joblib") else pickle.load(open(path, "rb"))
+X, expected = pickle.load(open(data, "rb"))
+for a, b in zip(model.predict(X), expected, strict=True):
+    assert (a == b).all()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["pickle", "joblib"])
+def test_saved_models_work_in_a_fresh_process(sequences, tmp_path, mode):
+    X, y = sequences
+    crf = QUICK(Chain(boundary=True)).fit(X, y)
+    path, data = tmp_path / f"model.{mode}", tmp_path / "data"
+    if mode == "pickle":
+        path.write_bytes(pickle.dumps(crf))
+    else:
+        joblib.dump(crf, path, compress=3)
+    data.write_bytes(pickle.dumps((X, crf.predict(X))))
+    subprocess.run([sys.executable, "-c", _LOAD_AND_PREDICT, path, data], check=True)
+
+
+def test_memory_mapped_models_predict(sequences, tmp_path):
+    X, y = sequences
+    crf = QUICK().fit(X, y)
+    joblib.dump(crf, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    for a, b in zip(mapped.predict(X), crf.predict(X), strict=True):
+        assert (a == b).all()
+
+
+def test_fitted_attributes_are_arrays_and_plain_values(sequences):
+    crf = QUICK().fit(*sequences)
+    for name, value in vars(crf).items():
+        if name.endswith("_"):
+            plain = (np.ndarray, int, float, str, Chain)
+            values = value.values() if isinstance(value, dict) else [value]
+            assert all(isinstance(v, plain) for v in values), name
+
+
+def test_predict_is_safe_from_several_threads(sequences):
+    X, y = sequences
+    crf = QUICK().fit(X, y)
+    expected = np.concatenate(list(crf.predict(X)))
+    results = joblib.Parallel(n_jobs=4, backend="threading")(
+        joblib.delayed(crf.predict)(X) for _ in range(40)
+    )
+    assert all((np.concatenate(list(labels)) == expected).all() for labels in results)
+
+
+def test_interrupting_fit_leaves_nothing_half_written(sequences):
+    class Interrupt:
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+        def on_fit_task_end(self, estimator, context):
+            raise KeyboardInterrupt
+
+    crf = QUICK().fit(*sequences)
+    before = crf.node_weights_.copy()
+    with pytest.raises(KeyboardInterrupt):
+        crf.set_params(C=9.0).set_callbacks(Interrupt()).fit(*sequences)
+    assert (crf.node_weights_ == before).all()
+    crf.predict(sequences[0])

@@ -1,0 +1,83 @@
+"""Every verb of every structure against enumeration (skstruct.testing.check_structure)."""
+
+import numpy as np
+import pytest
+
+from skstruct import Chain, MultiClass
+from skstruct.testing import check_structure, random_sequences
+
+LOSSES = {
+    "hamming": "hamming",
+    "normalized": "normalized_hamming",
+    "per class": {"a": 2.0, "c": 0.5},
+    "matrix": [[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [0.5, 4.0, 0.0]],
+}
+
+
+@pytest.mark.parametrize("sparse_X", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_chain(sparse_X, fit_intercept, loss):
+    X, y = random_sequences(np.random.default_rng(0), n_samples=6, max_length=5, sparse_X=sparse_X)
+    check_structure(Chain(), X, y, fit_intercept=fit_intercept, loss=loss)
+
+
+@pytest.mark.parametrize("sparse_X", [False, True], ids=["dense", "csr"])
+def test_chain_with_boundary_scores(sparse_X):
+    X, y = random_sequences(np.random.default_rng(1), n_samples=6, max_length=5, sparse_X=sparse_X)
+    check_structure(Chain(boundary=True), X, y)
+
+
+@pytest.mark.parametrize("sparse_X", [False, True], ids=["dense", "csr"])
+def test_chain_with_edge_features(sparse_X):
+    rng = np.random.default_rng(2)
+    X, y = random_sequences(rng, n_samples=6, max_length=5, sparse_X=sparse_X)
+    pairs = [(x, rng.normal(size=(x.shape[0] - 1, 2))) for x in X]
+    check_structure(Chain(edge_features=True), pairs, y)
+
+
+def test_chain_with_forbidden_steps_and_ends():
+    X, _ = random_sequences(np.random.default_rng(3), n_samples=6, max_length=5)
+    names = np.array(["B-x", "I-x", "O"])
+    y = [names[[0, 1, 2, 0, 1][: len(x)]] for x in X]
+    check_structure(Chain(forbidden="iob2", boundary=True), X, y)
+
+
+def test_chains_too_long_for_stored_gram_matrices():
+    # With 1 nonzero a node, T^2 is far above 4 nnz: the products go through a table instead.
+    rng = np.random.default_rng(4)
+    X = [np.eye(3)[rng.integers(3, size=n)] for n in (7, 7, 6)]
+    y = [rng.choice(["a", "b"], size=len(x)) for x in X]
+    from skstruct.gram import GramByTable, gram_of
+    from skstruct.graphs.base import feature_rows
+
+    flat = np.tile(np.eye(3), (200, 1))
+    gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), (3, 2))
+    assert isinstance(gram, GramByTable)
+    check_structure(Chain(), X, y)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_multiclass(loss):
+    X, y = random_sequences(np.random.default_rng(5), n_samples=12)
+    check_structure(MultiClass(), np.vstack(X), np.concatenate(y), loss=loss)
+
+
+def test_long_chain_gram_by_table_equals_the_matrix():
+    from skstruct.gram import GramByTable, gram_of, gram_product
+    from skstruct.graphs.base import feature_rows
+    from skstruct.packing import normal_csr
+
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5)
+    r = rng.normal(size=18)
+    rows = np.array([0, 4, 9])
+    for matrix in (X, normal_csr(X)):
+        features = feature_rows(matrix, 4)
+        with_ones = np.hstack([X, np.ones((9, 1))])
+        for how in (gram_of(features, rows, (5, 2)), GramByTable(np.zeros((5, 2)))):
+            out = np.empty(18)
+            gram_product(how, features, 0, 0, 4, 2, r, out, 0)
+            block = with_ones[:4]
+            expected = block @ (block.T @ r[:8].reshape(4, 2))
+            np.testing.assert_allclose(out[:8].reshape(4, 2), expected, rtol=1e-5, atol=1e-5)

@@ -15,6 +15,7 @@ a third off the time of a pass over the rows.
 * adding to ``d``, or to ``w``, touches only the rows of the current sample.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -355,12 +356,12 @@ def largest_gradient(w, inverse_n, lam):
     0.0
     """
     s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
-    worst, nan = 0.0, 0.0
+    worst, n_nan = 0.0, 0
     for table in (w.node, w.pair):
         half = table.shape[1] // 2
         for j in range(table.shape[0]):
             for k in range(half):
                 entry = abs(s * table[j, k] + b * table[j, half + k])
                 worst = max(worst, entry)
-                nan += entry - entry  # a maximum may lose a NaN, a sum does not
-    return worst + nan
+                n_nan += 0 if entry <= math.inf else 1  # a maximum may lose a NaN
+    return worst if n_nan == 0 else math.nan

@@ -24,7 +24,7 @@ from .solvers.batch import (
     pair_marginals,
 )
 from .solvers.lbfgs import lbfgs
-from .solvers.sag import mean_log_likelihood, sag
+from .solvers.sag import sag
 
 
 class SAGCRF(StructuredEstimator):
@@ -214,9 +214,7 @@ class SAGCRF(StructuredEstimator):
         self.history_ = result.history
         self.n_iter_ = result.history["passes"].size
         self.gradient_norm_ = result.gradient
-        mean = mean_log_likelihood(problem, result.weights, data.sample_weight, self.n_jobs)
-        norm = sum(float(np.vdot(table, table)) for table in result.weights)
-        self.objective_ = 0.5 * lam * norm - mean
+        self.objective_ = float(result.objective)
         if not result.converged and not result.stopped:
             warnings.warn(
                 f"{self.solver} did not converge in max_iter={self.max_iter} passes: the largest "

@@ -19,6 +19,7 @@ import hashlib
 import inspect
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -33,7 +34,9 @@ JIT = {
     "fastmath": {"reassoc", "contract", "arcp", "nsz"},
 }
 
-_FLAGS = {key: value for key, value in JIT.items() if key != "cache"}
+# Kernels allocate nothing: without numba's reference counts they compile faster, and one that does
+# allocate does not compile.
+_FLAGS = {key: value for key, value in JIT.items() if key != "cache"} | {"_nrt": False}
 _PACKAGE = Path(__file__).parent
 _KERNEL_ROOMS = ("graphs", "inference", "solvers")
 _KERNEL_FILES = ("dispatch.py", "oracles.py", "weights.py", "features.py", "gram.py")
@@ -113,13 +116,17 @@ def cache_folder():
     return _CACHE_FOLDER
 
 
-def kernel(function):
+def kernel(function=None, *, inline=False):
     """Compile `function` lazily with the house's flags and cache it on disk.
 
     Parameters
     ----------
     function : callable
-        A function of arrays, scalars and NamedTuples of these.
+        A function of arrays, scalars and NamedTuples of these. It must not allocate.
+    inline : bool
+        Paste the body into the kernels that call it. For thin layers over heavy ones: LLVM
+        optimises a heavy kernel again in every layer above it, which costs a second of compile
+        time each.
 
     Returns
     -------
@@ -133,13 +140,16 @@ def kernel(function):
     >>> type(viterbi).__name__
     'CPUDispatcher'
     """
-    dispatcher = numba.njit(no_cfunc_wrapper=True, **_FLAGS)(function)
+    if function is None:
+        return partial(kernel, inline=inline)
+    how = "always" if inline else "never"
+    dispatcher = numba.njit(inline=how, no_cfunc_wrapper=True, **_FLAGS)(function)
     _enable_cache(dispatcher)
     _kernels.append(dispatcher)
     return dispatcher
 
 
-def inner_kernel(function):
+def inner_kernel(function=None, *, inline=False):
     """A kernel that only other kernels call.
 
     It has no wrapper for Python and no cache of its own (its callers hold its code), which saves a
@@ -148,6 +158,8 @@ def inner_kernel(function):
     Parameters
     ----------
     function : callable
+        As for :func:`kernel`.
+    inline : bool
         As for :func:`kernel`.
 
     Returns
@@ -160,7 +172,11 @@ def inner_kernel(function):
     >>> from skstruct.dispatch import inner_kernel
     >>> add_one = inner_kernel(lambda x: x + 1)
     """
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FLAGS)(function)
+    if function is None:
+        return partial(inner_kernel, inline=inline)
+    how = "always" if inline else "never"
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_FLAGS}
+    return numba.njit(inline=how, **options)(function)
 
 
 def compiled_kernels():

@@ -238,7 +238,7 @@ def _(w, r, offset, stride, width, c, acc):
         acc[half + k] = 0.0
 
 
-@kernel
+@kernel(inline=True)
 def decay_and_step(w, rho, eta):
     """``w <- rho w - eta d`` in O(1), folding when `s` has become small.
 
@@ -291,49 +291,10 @@ def fold(w):
 
 
 @kernel
-def gradient_exceeds(w, inverse_n, lam, tol):
-    """Whether any entry of ``|d * inverse_n + lam * w|`` is above `tol` (or is NaN).
+def largest_gradient(w, inverse_n, lam, enough):
+    """Largest entry of ``|d * inverse_n + lam * w|``, or the first above `enough` that is met.
 
-    Leaves at the first such entry: far from the optimum the test costs next to nothing.
-
-    Parameters
-    ----------
-    w : LazyWeights
-        The weights.
-    inverse_n : float
-        Scale of ``d``.
-    lam : float
-        The regulariser.
-    tol : float
-        The bound.
-
-    Returns
-    -------
-    bool
-        True when the bound is exceeded.
-
-    Examples
-    --------
-    >>> from skstruct.weights import gradient_exceeds, lazy_weights, zero_weights
-    >>> gradient_exceeds(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0, 0.1)
-    False
-    """
-    s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
-    for table in (w.node, w.pair):
-        half = table.shape[1] // 2
-        for j in range(table.shape[0]):
-            above = 0
-            for k in range(half):
-                within = abs(s * table[j, k] + b * table[j, half + k]) <= tol
-                above += 0 if within else 1
-            if above > 0:
-                return True
-    return False
-
-
-@kernel
-def largest_gradient(w, inverse_n, lam):
-    """Largest entry of ``|d * inverse_n + lam * w|``.
+    Far from the optimum a test against a tolerance so costs next to nothing.
 
     Parameters
     ----------
@@ -343,25 +304,32 @@ def largest_gradient(w, inverse_n, lam):
         Scale of ``d``.
     lam : float
         The regulariser.
+    enough : float
+        Where to stop the search; inf for the exact maximum.
 
     Returns
     -------
     float
-        The largest absolute value; NaN if any entry is.
+        The largest absolute value, or one above `enough`; NaN if a NaN was met.
 
     Examples
     --------
     >>> from skstruct.weights import largest_gradient, lazy_weights, zero_weights
-    >>> largest_gradient(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
+    >>> largest_gradient(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0, 0.1)
     0.0
     """
     s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
-    worst, n_nan = 0.0, 0
+    worst = 0.0
     for table in (w.node, w.pair):
         half = table.shape[1] // 2
         for j in range(table.shape[0]):
+            n_nan = 0
             for k in range(half):
                 entry = abs(s * table[j, k] + b * table[j, half + k])
                 worst = max(worst, entry)
                 n_nan += 0 if entry <= math.inf else 1  # a maximum may lose a NaN
-    return worst if n_nan == 0 else math.nan
+            if n_nan > 0:
+                return math.nan
+            if worst > enough:
+                return worst
+    return worst

@@ -75,7 +75,7 @@ class ChainProblem(NamedTuple):
     work: np.ndarray
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _shape(problem, i):
     """First node, numbers of nodes and labels, first edge row, number of transition tables."""
     n_labels = problem.cost.shape[0]
@@ -85,7 +85,7 @@ def _shape(problem, i):
     return first, n, n_labels, problem.edge_ptr[i], (n_parts // n_labels - n) // n_labels
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _blocks(problem, i, theta):
     """Node block and transition block of part-space array `theta`, shaped."""
     _, n, n_labels, _, n_tables = _shape(problem, i)

@@ -177,7 +177,7 @@ def workspace_size(n_nodes, n_labels):
     return 3 * n_nodes * n_labels + n_nodes + 3 * n_labels * n_labels + 2 * n_labels + 1
 
 
-@kernel
+@kernel(inline=True)
 def chain_log_partition(unary, transitions, temperature, work):
     """Log-partition of a chain, ``temperature * log sum_y exp(score(y) / temperature)``.
 
@@ -219,7 +219,7 @@ def chain_log_partition(unary, transitions, temperature, work):
     return log_z * temperature
 
 
-@kernel
+@kernel(inline=True)
 def forward_backward(unary, transitions, temperature, node, pair, work):
     """Marginals and log-partition of a chain.
 

@@ -5,7 +5,7 @@ import math
 from ..dispatch import inner_kernel, kernel
 
 
-@kernel
+@kernel(inline=True)
 def viterbi(unary, transitions, labels, work):
     """Best labelling of a chain.
 

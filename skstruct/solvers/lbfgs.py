@@ -110,4 +110,4 @@ def lbfgs(
     # A line search that can gain nothing more in floating point has converged too.
     exhausted = found.status != 1 and largest <= 1e-6
     weights = Weights(*(np.array(table) for table in tables(found.x)))
-    return Result(weights, largest <= tol or exhausted, stopped, largest, progress.history())
+    return Result(weights, largest <= tol or exhausted, stopped, value, largest, progress.history())

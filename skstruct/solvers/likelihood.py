@@ -4,7 +4,7 @@ from ..dispatch import inner_kernel
 from ..oracles import add_indicator, log_partition, score, truth
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def subtract_truth(problem, i, theta, labels, r):
     """``r -= mu(y_i)``; returns ``<theta, mu(y_i)>``.
 
@@ -31,7 +31,7 @@ def subtract_truth(problem, i, theta, labels, r):
     return score(problem, i, theta, labels)
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def negative_log_likelihood(problem, i, theta, labels):
     """``log Z - <theta, mu(y_i)>``, by a forward pass.
 

@@ -24,6 +24,8 @@ class Result(NamedTuple):
         Whether the tolerance was reached.
     stopped : bool
         Whether a callback ended the run.
+    objective : float
+        The exact objective at the end.
     gradient : float
         Largest entry of the gradient in absolute value, as last seen.
     history : dict of ndarray
@@ -33,6 +35,7 @@ class Result(NamedTuple):
     weights: Weights
     converged: bool
     stopped: bool
+    objective: float
     gradient: float
     history: dict
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..weights import (
-    gradient_exceeds,
     largest_gradient,
     lazy_weights,
     plain_weights,
@@ -27,32 +26,15 @@ from .sag_kernels import (
 from .sampling import sum_tree
 
 
-def mean_log_likelihood(problem, w, sample_weight: np.ndarray, n_jobs) -> float:
-    """``(1/n) sum_i s_i log p(y_i | x_i)``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights or LazyWeights
-        The weights.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    n_jobs : int or None
-        Threads.
-
-    Returns
-    -------
-    float
-        The mean.
-    """
+def _objective(problem, w, sample_weight, lam, n_jobs):
+    """``lam/2 |w|^2 + (1/n) sum_i s_i NLL_i(w)``; on the lazy weights, whose kernels exist."""
     values = np.empty(sample_weight.size)
 
     def run(part, start, stop):
         log_likelihoods(part, w, start, stop, make_scratch(part), values)
 
     over_samples(run, problem, n_jobs)
-    return float(values @ sample_weight) / sample_weight.size
+    return 0.5 * lam * squared_norm(w) - float(values @ sample_weight) / sample_weight.size
 
 
 def _new_state(problem, uniform):
@@ -178,7 +160,7 @@ def sag(
     converged = stopped = False
     if start is not None:
         progress.timed(fill_memory, problem, w, sample_weight, state, buffers, labels)
-        converged = not gradient_exceeds(w, 1.0 / n, lam, tol)
+        converged = largest_gradient(w, 1.0 / n, lam, tol) <= tol
     for iteration in range(max_iter):
         if not converged:
             order = rng.permutation(n) if iteration == 0 else no_order
@@ -190,15 +172,17 @@ def sag(
             schedule.epoch_done(loss)
         objective = np.nan
         if track_objective:
-            mean = mean_log_likelihood(problem, w, sample_weight, n_jobs)
-            objective = 0.5 * lam * squared_norm(w) - mean
+            objective = _objective(problem, w, sample_weight, lam, n_jobs)
         totals = state.totals
         stopped = progress.record(
             totals[N_ORACLE], totals[N_FORWARD], objective, lambda: plain_weights(w, shapes)
         )
         if not converged and totals[N_STORED] == n:
-            converged = not gradient_exceeds(w, 1.0 / n, lam, tol)
+            converged = largest_gradient(w, 1.0 / n, lam, tol) <= tol
         if converged or stopped:
             break
-    gradient = largest_gradient(w, 1.0 / n, lam)
-    return Result(plain_weights(w, shapes), converged, stopped, gradient, progress.history())
+    if not track_objective:
+        objective = _objective(problem, w, sample_weight, lam, n_jobs)
+    gradient = largest_gradient(w, 1.0 / n, lam, np.inf)
+    weights = plain_weights(w, shapes)
+    return Result(weights, converged, stopped, objective, gradient, progress.history())

@@ -69,7 +69,7 @@ class SAGOptions(NamedTuple):
     saga: int
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _backtrack(problem, i, weight, size, nll, start, theta, r, answer, trial, labels):
     """Double L from `start` until the loss decreases enough along the sample's gradient.
 
@@ -95,7 +95,7 @@ def _backtrack(problem, i, weight, size, nll, start, theta, r, answer, trial, la
     return lipschitz, tests
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _choose(state, options, order, uniforms, step):
     """The sample of this step, and 1 / (n p_i)."""
     n = state.lipschitz.shape[0]
@@ -109,7 +109,7 @@ def _choose(state, options, order, uniforms, step):
     return i, 1.0 / (0.5 + 0.5 * n * share)
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _first_guess(state, options, i):
     """L_i to start the line search from (section 4.2 of the paper), or to keep if it is skipped."""
     totals = state.totals
@@ -120,7 +120,7 @@ def _first_guess(state, options, i):
     return state.lipschitz[i] if state.skip[i] > 0 else 0.9 * state.lipschitz[i]
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _remember(state, options, i, start, lipschitz, tests):
     """Store L_i, and after xi successes in a row skip the next 2^(xi - 1) searches."""
     totals = state.totals
@@ -143,7 +143,7 @@ def _remember(state, options, i, start, lipschitz, tests):
     state.lipschitz[i] = lipschitz
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _step_size(state, options):
     """Step of SAG: section 4.2 for non-uniform sampling; of SAGA: 1 / 3 of the inverse constant."""
     totals, lam = state.totals, options.lam

@@ -212,6 +212,11 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         ValueError
             If X or `allowed` has the wrong shape, or no labelling is allowed.
         """
+        samples, codes = self._decode(X, allowed)
+        return self.graph_.wrap(self.classes_[codes], samples)
+
+    def _decode(self, X, allowed=None):
+        """Samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, keep, problem = self._read_for_prediction(X, allowed)
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
         w = self._weights()
@@ -220,7 +225,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             return decode(part, w, start, stop, make_scratch(part), codes)
 
         self._refuse_infeasible(over_samples(run, problem, self.n_jobs), keep)
-        return self.graph_.wrap(self.classes_[codes], samples)
+        return samples, codes
 
     def predict_top_k(self, X, k):
         """The `k` best labellings of each sample and their scores (n-best decoding).
@@ -293,17 +298,15 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         ValueError
             If the lengths of X and y differ, or y has a label that fit has not seen.
         """
-        samples, keep, _ = self._read_for_prediction(X)
-        labels = self.graph_.read_y(y, samples)
-        encode(labels, self.classes_, samples.offsets)
-        predicted = self.predict(X)
-        if not self.graph_.is_table:
-            predicted = np.concatenate(list(predicted))
+        samples, predicted = self._decode(X)
+        codes = encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
+        lengths = np.diff(samples.offsets)
         weight = None
         if sample_weight is not None:
-            weight = check_sample_weight(sample_weight, np.empty((keep.size, 1)), dtype=np.float64)
-            weight = np.repeat(weight, np.diff(samples.offsets))
-        return float(np.average(predicted == labels, weights=weight))
+            rows = np.empty((lengths.size, 1))
+            weight = check_sample_weight(sample_weight, rows, dtype=np.float64)
+            weight = np.repeat(weight, lengths)
+        return float(np.average(predicted == codes, weights=weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

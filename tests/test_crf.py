@@ -282,7 +282,8 @@ def test_top_k_refuses_a_bad_k(fitted, sequences, k):
         fitted.predict_top_k(sequences[0], k)
 
 
-def test_threads_change_nothing(fitted, sequences):
+def test_threads_change_nothing(fitted, sequences, monkeypatch):
+    monkeypatch.setattr("skstruct.solvers.batch._NODES_A_THREAD", 1)
     X, y = sequences
     two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
     one = clone(fitted).set_params(solver="lbfgs").fit(X, y)

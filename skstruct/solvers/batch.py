@@ -22,6 +22,9 @@ from ..oracles import (
 )
 from .likelihood import negative_log_likelihood, subtract_truth
 
+# Starting threads costs more than decoding this many nodes.
+_NODES_A_THREAD = 2000
+
 
 class Scratch(NamedTuple):
     """Buffers of one thread.
@@ -111,8 +114,9 @@ def over_samples(function, problem, n_jobs):
     list
         The results in the order of the samples.
     """
-    n_threads = max(1, min(effective_n_jobs(n_jobs), problem.label_ptr.size - 1))
-    if n_threads == 1:
+    most = max(1, problem.label_ptr[-1] // _NODES_A_THREAD)
+    n_threads = int(min(effective_n_jobs(n_jobs), most, problem.label_ptr.size - 1))
+    if n_threads <= 1:
         return [function(problem, 0, problem.label_ptr.size - 1)]
     bounds = split_samples(problem, n_threads)
     tasks = (

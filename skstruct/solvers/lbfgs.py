@@ -50,49 +50,13 @@ def lbfgs(
     Result
         The weights and the history.
     """
-    n = sample_weight.size
-    n_node = shapes[0][0] * shapes[0][1]
-    progress = Progress(n, after_epoch)
-    calls = 0
-    stopped = False
-
-    def tables(flat):
-        return Weights(flat[:n_node].reshape(shapes[0]), flat[n_node:].reshape(shapes[1]))
-
-    def run(part, first, last):
-        gradient = zero_weights(shapes)
-        w = tables(current)
-        scratch = make_scratch(part)
-        return loss_gradient(part, w, sample_weight, first, last, scratch, gradient), gradient
-
-    def objective(flat):
-        nonlocal calls, current
-        current = np.ascontiguousarray(flat)
-        calls += 1
-        value, gradient = 0.5 * lam * (flat @ flat), lam * flat
-        for loss, piece in progress.timed(over_samples, run, problem, n_jobs):
-            value += loss / n
-            gradient[:n_node] += piece.node.ravel() / n
-            gradient[n_node:] += piece.pair.ravel() / n
-        return value, gradient
-
-    def callback(intermediate_result):
-        nonlocal stopped
-        flat = np.array(intermediate_result.x)
-        stopped = progress.record(calls * n, 0, intermediate_result.fun, lambda: tables(flat))
-        if stopped:
-            raise StopIteration
-
-    current = np.zeros(n_node + shapes[1][0] * shapes[1][1])
-    if start is not None:
-        current = np.concatenate([table.ravel() for table in start])
-    run(problem, 0, 0)  # compiles outside the clock
+    objective = _Objective(problem, shapes, sample_weight, lam, n_jobs, after_epoch)
     found = minimize(
         objective,
-        current,
+        objective.flatten(zero_weights(shapes) if start is None else start),
         method="L-BFGS-B",
         jac=True,
-        callback=callback,
+        callback=objective.callback,
         options={
             "maxiter": max_iter,
             "gtol": tol,
@@ -105,9 +69,61 @@ def lbfgs(
     if not np.isfinite(value):
         raise FloatingPointError(f"the objective is {value}: are the features scaled?")
     largest = float(np.abs(gradient).max(initial=0.0))
-    if not progress.history()["passes"].size:  # converged where it started
-        stopped = progress.record(calls * n, 0, value, lambda: tables(found.x))
+    if not objective.progress.history()["passes"].size:  # converged where it started
+        objective.record(found.x, value)
     # A line search that can gain nothing more in floating point has converged too.
     exhausted = found.status != 1 and largest <= 1e-6
-    weights = Weights(*(np.array(table) for table in tables(found.x)))
-    return Result(weights, largest <= tol or exhausted, stopped, value, largest, progress.history())
+    converged, history = largest <= tol or exhausted, objective.progress.history()
+    weights = Weights(*(np.array(table) for table in objective.tables(found.x)))
+    return Result(weights, converged, objective.stopped, value, largest, history)
+
+
+class _Objective:
+    """Value and gradient for SciPy, on flat weights, and its callback."""
+
+    def __init__(self, problem, shapes, sample_weight, lam, n_jobs, after_epoch):
+        self.problem, self.shapes = problem, shapes
+        self.sample_weight, self.lam, self.n_jobs = sample_weight, lam, n_jobs
+        self.n = sample_weight.size
+        self.n_node = shapes[0][0] * shapes[0][1]
+        self.n_calls = 0
+        self.stopped = False
+        self.progress = Progress(self.n, after_epoch)
+        self._piece(problem, zero_weights(shapes), 0, 0)  # compiles outside the clock
+
+    @staticmethod
+    def flatten(weights):
+        return np.concatenate([table.ravel() for table in weights])
+
+    def tables(self, flat):
+        node, pair = flat[: self.n_node], flat[self.n_node :]
+        return Weights(node.reshape(self.shapes[0]), pair.reshape(self.shapes[1]))
+
+    def _piece(self, part, w, start, stop):
+        gradient, scratch = zero_weights(self.shapes), make_scratch(part)
+        loss = loss_gradient(part, w, self.sample_weight, start, stop, scratch, gradient)
+        return loss, gradient
+
+    def __call__(self, flat):
+        w = self.tables(np.ascontiguousarray(flat))
+
+        def run(part, start, stop):
+            return self._piece(part, w, start, stop)
+
+        self.n_calls += 1
+        value, gradient = 0.5 * self.lam * (flat @ flat), self.lam * flat
+        for loss, piece in self.progress.timed(over_samples, run, self.problem, self.n_jobs):
+            value += loss / self.n
+            gradient += self.flatten(piece) / self.n
+        return value, gradient
+
+    def record(self, x, value):
+        flat = np.array(x)
+        self.stopped = self.progress.record(
+            self.n_calls * self.n, 0, value, lambda: self.tables(flat)
+        )
+
+    def callback(self, intermediate_result):
+        self.record(intermediate_result.x, intermediate_result.fun)
+        if self.stopped:
+            raise StopIteration

@@ -25,16 +25,7 @@ from .sag_kernels import (
 )
 from .sampling import sum_tree
 
-
-def _objective(problem, w, sample_weight, lam, n_jobs):
-    """``lam/2 |w|^2 + (1/n) sum_i s_i NLL_i(w)``; on the lazy weights, whose kernels exist."""
-    values = np.empty(sample_weight.size)
-
-    def run(part, start, stop):
-        log_likelihoods(part, w, start, stop, make_scratch(part), values)
-
-    over_samples(run, problem, n_jobs)
-    return 0.5 * lam * squared_norm(w) - float(values @ sample_weight) / sample_weight.size
+_NO_ORDER = np.empty(0, dtype=np.int64)
 
 
 def _new_state(problem, uniform):
@@ -60,13 +51,14 @@ class _StepSchedule:
     halves it for good.
     """
 
-    def __init__(self):
+    def __init__(self, constant):
+        self._constant = constant
         self._largest = 1.5
         self._epoch = 0
         self._loss = np.inf
 
     def factor(self):
-        return min(0.5 + 0.25 * self._epoch, self._largest)
+        return 1.0 if self._constant else min(0.5 + 0.25 * self._epoch, self._largest)
 
     def epoch_done(self, loss):
         self._epoch += 1
@@ -140,49 +132,74 @@ def sag(
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
     Algorithms 1 to 3.
     """
-    n = sample_weight.size
-    w = lazy_weights(zero_weights(shapes) if start is None else start)
-    state = _new_state(problem, uniform)
-    scratch = make_scratch(problem)
-    buffers, labels = np.empty((4, scratch.theta.size)), scratch.labels
-    schedule = _StepSchedule()
-    progress = Progress(n, after_epoch)
-    no_order = np.empty(0, dtype=np.int64)
-
-    def epoch(order, uniforms):
-        scale = 1.0 if saga or uniform else schedule.factor()
-        options = SAGOptions(lam, scale, int(skipping and not uniform), int(uniform), int(saga))
-        return sag_epoch(
-            problem, w, sample_weight, options, state, order, uniforms, buffers, labels
-        )
-
-    epoch(no_order, np.empty((0, 2)))  # compiles outside the clock
-    converged = stopped = False
+    run = _Run(problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
+    progress = Progress(sample_weight.size, after_epoch)
+    run.epoch(_NO_ORDER, np.empty((0, 2)))  # compiles outside the clock
     if start is not None:
-        progress.timed(fill_memory, problem, w, sample_weight, state, buffers, labels)
-        converged = largest_gradient(w, 1.0 / n, lam, tol) <= tol
+        progress.timed(run.fill_memory)
+    converged, stopped = run.gradient(tol) <= tol, False
     for iteration in range(max_iter):
         if not converged:
-            order = rng.permutation(n) if iteration == 0 else no_order
-            loss = progress.timed(epoch, order, rng.random((n, 2)))
+            order = rng.permutation(run.n) if iteration == 0 else _NO_ORDER
+            loss = progress.timed(run.epoch, order, rng.random((run.n, 2)))
             if not np.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss is {loss} in epoch {iteration + 1}: are the features scaled?"
                 )
-            schedule.epoch_done(loss)
-        objective = np.nan
-        if track_objective:
-            objective = _objective(problem, w, sample_weight, lam, n_jobs)
-        totals = state.totals
-        stopped = progress.record(
-            totals[N_ORACLE], totals[N_FORWARD], objective, lambda: plain_weights(w, shapes)
-        )
-        if not converged and totals[N_STORED] == n:
-            converged = largest_gradient(w, 1.0 / n, lam, tol) <= tol
+            run.schedule.epoch_done(loss)
+        objective = run.objective() if track_objective else np.nan
+        totals = run.state.totals
+        stopped = progress.record(totals[N_ORACLE], totals[N_FORWARD], objective, run.weights)
+        converged = converged or run.gradient(tol) <= tol
         if converged or stopped:
             break
     if not track_objective:
-        objective = _objective(problem, w, sample_weight, lam, n_jobs)
-    gradient = largest_gradient(w, 1.0 / n, lam, np.inf)
-    weights = plain_weights(w, shapes)
-    return Result(weights, converged, stopped, objective, gradient, progress.history())
+        objective = run.objective()
+    gradient = run.gradient(np.inf)
+    return Result(run.weights(), converged, stopped, objective, gradient, progress.history())
+
+
+class _Run:
+    """Weights, memory and buffers of one run, and what is asked of them."""
+
+    def __init__(self, problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs):
+        self.problem, self.shapes = problem, shapes
+        self.sample_weight, self.lam, self.n_jobs = sample_weight, lam, n_jobs
+        self.n = sample_weight.size
+        self.w = lazy_weights(zero_weights(shapes) if start is None else start)
+        self.state = _new_state(problem, uniform)
+        self.schedule = _StepSchedule(constant=saga or uniform)
+        self._flags = int(skipping and not uniform), int(uniform), int(saga)
+        scratch = make_scratch(problem)
+        self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
+
+    def epoch(self, order, uniforms):
+        """One pass; returns the mean loss at the visits."""
+        options = SAGOptions(self.lam, self.schedule.factor(), *self._flags)
+        problem, w, weight, state = self.problem, self.w, self.sample_weight, self.state
+        return sag_epoch(problem, w, weight, options, state, order, uniforms, *self._scratch)
+
+    def fill_memory(self):
+        """Store the residual of every sample."""
+        fill_memory(self.problem, self.w, self.sample_weight, self.state, *self._scratch)
+
+    def gradient(self, enough):
+        """Largest entry of the gradient that the memory holds; inf before every sample is in it."""
+        if self.state.totals[N_STORED] < self.n:
+            return np.inf
+        return largest_gradient(self.w, 1.0 / self.n, self.lam, enough)
+
+    def objective(self):
+        """The exact objective, on the lazy weights, whose kernels exist already."""
+        values = np.empty(self.n)
+
+        def run(part, start, stop):
+            log_likelihoods(part, self.w, start, stop, make_scratch(part), values)
+
+        over_samples(run, self.problem, self.n_jobs)
+        mean = float(values @ self.sample_weight) / self.n
+        return 0.5 * self.lam * squared_norm(self.w) - mean
+
+    def weights(self):
+        """The value of the weights."""
+        return plain_weights(self.w, self.shapes)

@@ -101,7 +101,7 @@ class SAGCRF(StructuredEstimator):
     SAG with non-uniform sampling is the method of [1]_ (Algorithms 1 to 3 and section 4); the
     memory of gradients is kept as marginals, and the line search works on them through the Gram
     matrix of the sample's features. Departing from the paper, the step size is halved in the first
-    epoch and grows to 1.5 times the paper's by the fifth.
+    epoch, grows to 1.5 times the paper's by the fifth, and comes back to it by the fortieth.
 
     References
     ----------

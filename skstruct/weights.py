@@ -81,11 +81,30 @@ def zero_weights(shapes):
     return Weights(np.zeros(shapes[0]), np.zeros(shapes[1]))
 
 
-def _aligned_zeros(rows, columns):
-    """Zeros that begin at a cache line."""
-    flat = np.zeros(rows * columns + _LINE)
+def aligned(size, make=np.zeros):
+    """A flat float64 array that begins at a cache line.
+
+    Parameters
+    ----------
+    size : int
+        Its length.
+    make : callable
+        ``np.zeros`` or ``np.empty``.
+
+    Returns
+    -------
+    ndarray of shape (size,)
+        The array.
+
+    Examples
+    --------
+    >>> from skstruct.weights import aligned
+    >>> aligned(3).ctypes.data % 64
+    0
+    """
+    flat = make(size + _LINE)
     skip = (-flat.ctypes.data // flat.itemsize) % _LINE
-    return flat[skip : skip + rows * columns].reshape(rows, columns)
+    return flat[skip : skip + size]
 
 
 def lazy_weights(weights):
@@ -110,7 +129,8 @@ def lazy_weights(weights):
     tables = []
     for table in weights:
         rows, width = table.shape
-        both = _aligned_zeros(rows, 2 * (-(-width // _LINE) * _LINE))
+        columns = 2 * (-(-width // _LINE) * _LINE)
+        both = aligned(rows * columns).reshape(rows, columns)
         if table.any():
             both[:, :width] = table
         tables.append(both)

@@ -19,6 +19,7 @@ from ..packing import (
     read_sequences,
 )
 from ..ragged import RaggedArray, object_array
+from ..weights import aligned
 from .base import Graph, feature_rows, no_codes
 from .chain_kernels import ChainProblem
 from .constraints import check_truth, transition_mask
@@ -190,7 +191,7 @@ class Chain(Graph):
             normalize=int(normalize),
             node_gram=gram_of(nodes, offsets, shapes[0]) if for_training else _no_gram(),
             pair_gram=GramByTable(np.zeros(shapes[1] if for_training else (0, 0))),
-            work=np.empty(size),
+            work=aligned(size, np.empty),
         )
 
     def wrap(self, flat, samples):

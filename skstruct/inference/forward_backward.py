@@ -18,22 +18,37 @@ _LARGEST_RANGE = 230.0  # -log(_SMALLEST_FACTOR), rounded down
 @inner_kernel
 def _times(a, row, matrix, out):
     """``out <- a[row] @ matrix``, four rows of the matrix a turn."""
-    n_labels = matrix.shape[0]
-    for k in range(n_labels):
+    n_labels, stride = matrix.shape
+    for k in range(stride):
         out[k] = 0.0
     j = 0
     while j + 3 < n_labels:
         a0, a1, a2, a3 = a[row, j], a[row, j + 1], a[row, j + 2], a[row, j + 3]
-        for k in range(n_labels):
+        for k in range(stride):
             out[k] += (a0 * matrix[j, k] + a1 * matrix[j + 1, k]) + (
                 a2 * matrix[j + 2, k] + a3 * matrix[j + 3, k]
             )
         j += 4
     while j < n_labels:
         a0 = a[row, j]
-        for k in range(n_labels):
+        for k in range(stride):
             out[k] += a0 * matrix[j, k]
         j += 1
+
+
+@inner_kernel
+def _shift_row(row, inverse, high, out):
+    """``out <- (row - high) * inverse``, -inf in the padding."""
+    for k in range(row.shape[0]):
+        out[k] = (row[k] - high) * inverse
+    for k in range(row.shape[0], out.shape[0]):
+        out[k] = -math.inf
+
+
+@inner_kernel
+def _exp_all(values):
+    for q in range(values.shape[0]):
+        values[q] = fast_exp(values[q])
 
 
 @inner_kernel
@@ -49,8 +64,8 @@ def _exp_table(table, inverse, matrix):
     if not (high - low) * inverse <= _LARGEST_RANGE:
         return math.nan
     for j in range(n_labels):
-        for k in range(n_labels):
-            matrix[j, k] = fast_exp((table[j, k] - high) * inverse)
+        _shift_row(table[j], inverse, high, matrix[j])
+    _exp_all(matrix.reshape(matrix.size))
     return high
 
 
@@ -70,31 +85,34 @@ def _all_safe(unary, node_exp, alpha):
 def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
     """Scaled forward pass; returns the log-partition (times `inverse`), NaN where it is unsafe."""
     n, n_labels = unary.shape
+    stride = alpha.shape[1]
     shared = transitions.shape[0] == 1
     log_z = 0.0
+    for t in range(n):
+        top = row_max(unary[t], 0, n_labels)
+        _shift_row(unary[t], inverse, top, node_exp[t])
+        log_z += top * inverse
+    _exp_all(node_exp.reshape(node_exp.size))
     product = 1.0
     high = 0.0
     for t in range(n):
-        top = row_max(unary[t], 0, n_labels)
-        for k in range(n_labels):
-            node_exp[t, k] = fast_exp((unary[t, k] - top) * inverse)
         if t == 0:
-            for k in range(n_labels):
+            for k in range(stride):
                 alpha[0, k] = node_exp[0, k]
         else:
             if t == 1 or not shared:
                 high = _exp_table(transitions[0 if shared else t - 1], inverse, matrix)
             _times(alpha, t - 1, matrix, alpha[t])
-            for k in range(n_labels):
+            for k in range(stride):
                 alpha[t, k] *= node_exp[t, k]
         total = 0.0
-        for k in range(n_labels):
+        for k in range(stride):
             total += alpha[t, k]
         share = 1.0 / total
-        for k in range(n_labels):
+        for k in range(stride):
             alpha[t, k] *= share
         scale[t] = total
-        log_z += (top + high) * inverse
+        log_z += high * inverse
         product *= total
         if product < 1e-150 or product > 1e150:
             log_z += math.log(product)
@@ -154,6 +172,36 @@ def _backward_log(unary, transitions, inverse, alpha, node, pair, beta, message)
             node[t, k] = message[k]
 
 
+@inner_kernel
+def _sum_edges(alpha, message, n, out):
+    """``out <- sum_t outer(alpha[t], message[t])`` over edges t, four edges a turn."""
+    n_labels, stride = out.shape
+    for j in range(n_labels):
+        for k in range(stride):
+            out[j, k] = 0.0
+    t = 0
+    while t + 4 < n:
+        for j in range(n_labels):
+            a0, a1, a2, a3 = alpha[t, j], alpha[t + 1, j], alpha[t + 2, j], alpha[t + 3, j]
+            for k in range(stride):
+                out[j, k] += (a0 * message[t, k] + a1 * message[t + 1, k]) + (
+                    a2 * message[t + 2, k] + a3 * message[t + 3, k]
+                )
+        t += 4
+    while t < n - 1:
+        for j in range(n_labels):
+            a0 = alpha[t, j]
+            for k in range(stride):
+                out[j, k] += a0 * message[t, k]
+        t += 1
+
+
+@inner_kernel(inline=True)
+def _padded(n_labels):
+    """Rows of scratch are whole cache lines: a loop over them is all vectors and no rest."""
+    return (n_labels + 7) // 8 * 8
+
+
 @kernel
 def workspace_size(n_nodes, n_labels):
     """Floats of scratch that the functions of this module need.
@@ -172,9 +220,9 @@ def workspace_size(n_nodes, n_labels):
     --------
     >>> from skstruct.inference.forward_backward import workspace_size
     >>> workspace_size(2, 3)
-    54
+    146
     """
-    return 3 * n_nodes * n_labels + n_nodes + 3 * n_labels * n_labels + 2 * n_labels + 1
+    return (3 * n_nodes + 3 * n_labels + 2) * _padded(n_labels) + n_nodes
 
 
 @kernel(inline=True)
@@ -206,16 +254,14 @@ def chain_log_partition(unary, transitions, temperature, work):
     1.386294
     """
     n, n_labels = unary.shape
-    size = n * n_labels
-    node_exp = work[:size].reshape(n, n_labels)
-    alpha = work[size : 2 * size].reshape(n, n_labels)
-    scale = work[2 * size : 2 * size + n]
-    rest = work[2 * size + n :]
-    matrix = rest[: n_labels * n_labels].reshape(n_labels, n_labels)
+    stride = _padded(n_labels)
+    rows = work[: (2 * n + n_labels + 1) * stride].reshape(2 * n + n_labels + 1, stride)
+    node_exp, alpha, matrix = rows[:n], rows[n : 2 * n], rows[2 * n : 2 * n + n_labels]
+    scale = work[rows.size : rows.size + n]
     inverse = 1.0 / temperature
     log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
     if math.isnan(log_z):
-        log_z = _forward_log(unary, transitions, inverse, alpha, rest)
+        log_z = _forward_log(unary, transitions, inverse, alpha, rows[2 * n + n_labels])
     return log_z * temperature
 
 
@@ -255,16 +301,14 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
     (array([0.5, 0.5]), array([0.25, 0.25]))
     """
     n, n_labels = unary.shape
-    size, square = n * n_labels, n_labels * n_labels
-    node_exp = work[:size].reshape(n, n_labels)
-    alpha = work[size : 2 * size].reshape(n, n_labels)
-    message = work[2 * size : 3 * size].reshape(n, n_labels)
-    scale = work[3 * size : 3 * size + n]
-    rest = work[3 * size + n :]
-    matrix = rest[:square].reshape(n_labels, n_labels)
-    transposed = rest[square : 2 * square].reshape(n_labels, n_labels)
-    buffer = rest[3 * square : 3 * square + n_labels]
-    beta = rest[3 * square + n_labels : 3 * square + 2 * n_labels]
+    stride = _padded(n_labels)
+    n_rows = 3 * n + 3 * n_labels + 2
+    rows = work[: n_rows * stride].reshape(n_rows, stride)
+    node_exp, alpha, message = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n]
+    matrix, rest = rows[3 * n : 3 * n + n_labels], rows[3 * n + n_labels :]
+    transposed, summed_edges = rest[:n_labels], rest[n_labels : 2 * n_labels]
+    beta, buffer = rest[2 * n_labels], rest[2 * n_labels + 1]
+    scale = work[rows.size : rows.size + n]
     inverse = 1.0 / temperature
     for e in range(pair.shape[0]):
         for j in range(n_labels):
@@ -279,8 +323,9 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
 
     shared = transitions.shape[0] == 1
     summed = pair.shape[0] == 1
-    for k in range(n_labels):
+    for k in range(stride):
         beta[k] = 1.0
+    for k in range(n_labels):
         node[n - 1, k] = alpha[n - 1, k]
     for t in range(n - 2, -1, -1):
         if t == n - 2 or not shared:
@@ -289,8 +334,10 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
             for j in range(n_labels):
                 for k in range(n_labels):
                     transposed[k, j] = matrix[j, k]
+                for k in range(n_labels, stride):
+                    transposed[j, k] = 0.0
         share = 1.0 / scale[t + 1]
-        for k in range(n_labels):
+        for k in range(stride):
             message[t, k] = node_exp[t + 1, k] * beta[k] * share
         _times(message, t, transposed, beta)
         for k in range(n_labels):
@@ -302,29 +349,8 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
                 for k in range(n_labels):
                     out[j, k] += a * matrix[j, k] * message[t, k]
     if summed and shared and n > 1:
-        _sum_edges(alpha, message, n, pair[0])
+        _sum_edges(alpha, message, n, summed_edges)
         for j in range(n_labels):
             for k in range(n_labels):
-                pair[0, j, k] *= matrix[j, k]
+                pair[0, j, k] = summed_edges[j, k] * matrix[j, k]
     return log_z * temperature
-
-
-@inner_kernel
-def _sum_edges(alpha, message, n, out):
-    """``out += sum_t outer(alpha[t], message[t])`` over edges t, four edges a turn."""
-    n_labels = out.shape[0]
-    t = 0
-    while t + 4 < n:
-        for j in range(n_labels):
-            a0, a1, a2, a3 = alpha[t, j], alpha[t + 1, j], alpha[t + 2, j], alpha[t + 3, j]
-            for k in range(n_labels):
-                out[j, k] += (a0 * message[t, k] + a1 * message[t + 1, k]) + (
-                    a2 * message[t + 2, k] + a3 * message[t + 3, k]
-                )
-        t += 4
-    while t < n - 1:
-        for j in range(n_labels):
-            a0 = alpha[t, j]
-            for k in range(n_labels):
-                out[j, k] += a0 * message[t, k]
-        t += 1

@@ -20,6 +20,7 @@ from ..oracles import (
     potentials,
     top_k_oracle,
 )
+from ..weights import aligned
 from .likelihood import negative_log_likelihood, subtract_truth
 
 # Starting threads costs more than decoding this many nodes.
@@ -73,7 +74,7 @@ def private_copy(problem):
     NamedTuple
         The copy; all other arrays are shared.
     """
-    return problem._replace(work=np.empty_like(problem.work))
+    return problem._replace(work=aligned(problem.work.size, np.empty))
 
 
 def split_samples(problem, n_pieces):

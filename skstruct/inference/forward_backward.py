@@ -220,7 +220,7 @@ def workspace_size(n_nodes, n_labels):
     --------
     >>> from skstruct.inference.forward_backward import workspace_size
     >>> workspace_size(2, 3)
-    146
+    138
     """
     return (3 * n_nodes + 3 * n_labels + 2) * _padded(n_labels) + n_nodes
 

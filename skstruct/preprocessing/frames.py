@@ -1,0 +1,136 @@
+"""Data frames with a sequence-id column: consecutive rows of one id are one sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ragged import RaggedArray
+
+
+def is_frame(X) -> bool:
+    """Whether `X` is a pandas or polars data frame.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True if it has columns.
+    """
+    return hasattr(X, "columns") and hasattr(X, "__getitem__")
+
+
+def sequence_offsets(ids) -> np.ndarray:
+    """Where sequences begin in a column of ids.
+
+    Parameters
+    ----------
+    ids : array-like of shape (n_rows,)
+        The id of each row's sequence.
+
+    Returns
+    -------
+    ndarray of shape (n_sequences + 1,) of int64
+        The offsets.
+
+    Raises
+    ------
+    ValueError
+        If there is no row, or an id comes back after another one.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing.frames import sequence_offsets
+    >>> sequence_offsets(["a", "a", "b"])
+    array([0, 2, 3])
+    """
+    ids = np.asarray(ids)
+    if ids.size == 0:
+        raise ValueError("the data frame has no rows")
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    first, counts = np.unique(ids[starts], return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"the rows of sequence {first[counts > 1][0]!r} are not consecutive: sort by the id"
+        )
+    return np.concatenate([starts, [ids.size]]).astype(np.int64)
+
+
+def frame_column(frame, sequence_id: str, column: str) -> RaggedArray:
+    """One column of a data frame as label sequences.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame or polars.DataFrame
+        One row a node.
+    sequence_id : str
+        Column of sequence ids.
+    column : str
+        The column wanted, for instance the labels.
+
+    Returns
+    -------
+    RaggedArray
+        Its values by sequence.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skstruct.preprocessing.frames import frame_column
+    >>> frame = pd.DataFrame({"sentence": [1, 1, 2], "tag": ["A", "B", "A"]})
+    >>> [list(tags) for tags in frame_column(frame, "sentence", "tag")]
+    [['A', 'B'], ['A']]
+    """
+    _require(frame, sequence_id, column)
+    values = np.asarray(frame[column].to_numpy())
+    if values.dtype == object and all(isinstance(value, str) for value in values):
+        values = values.astype(str)
+    return RaggedArray(values, sequence_offsets(frame[sequence_id].to_numpy()))
+
+
+def _require(frame, *names):
+    missing = [name for name in names if name not in list(frame.columns)]
+    if missing:
+        raise ValueError(f"the data frame has no column {missing[0]!r}: {list(frame.columns)}")
+
+
+def frame_columns(frame, sequence_id, columns=None) -> tuple[list, np.ndarray, list]:
+    """Values of several columns, and the offsets of sequences.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame or polars.DataFrame
+        One row a node.
+    sequence_id : str or None
+        Column of sequence ids.
+    columns : list of str, default=None
+        Columns wanted, in order; default all others.
+
+    Returns
+    -------
+    values : list of ndarray of shape (n_rows,)
+        One array a column.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Where sequences begin.
+    names : list of str
+        The columns' names.
+
+    Raises
+    ------
+    ValueError
+        If `sequence_id` is None or a column is missing.
+    """
+    if sequence_id is None:
+        raise ValueError("X is a data frame: set sequence_id to its column of sequence ids")
+    names = [c for c in frame.columns if c != sequence_id] if columns is None else list(columns)
+    _require(frame, sequence_id, *names)
+    values = [np.asarray(frame[name].to_numpy()) for name in names]
+    return values, sequence_offsets(frame[sequence_id].to_numpy()), names

@@ -1,0 +1,441 @@
+"""TemplateVectorizer: CRF++ and Wapiti templates over token columns, vectorised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from numbers import Integral
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..packing import as_list
+from ..ragged import RaggedArray, object_array
+from .frames import frame_columns, is_frame
+from .patterns import compile_regex, from_tuples, parse
+
+_LARGEST_KEY = 2**62
+
+
+class _Features(NamedTuple):
+    """What was learned for templates of one text (templates without identifiers share it)."""
+
+    tables: list  # per combination step that was compacted, the sorted keys; else None
+    keys: np.ndarray  # sorted keys of the known features
+    first: int  # column of the first
+
+
+class TemplateVectorizer(TransformerMixin, BaseEstimator):
+    r"""Expand feature templates over the columns of tokens, as CRF++ and Wapiti do.
+
+    The strings of each column are coded by integers once; a template then combines arrays of codes,
+    with no Python for each token and template.
+
+    Parameters
+    ----------
+    templates : str, Path or list
+        The text of a template file; a Path to one; or a list of pairs (offset, column), of tuples
+        of pairs for combinations, and of strings in the file syntax. ``%x``, ``%t``, ``%m`` are
+        known, upper case for lower-cased results. Lines ``B`` are accepted: a chain always has
+        transitions. A ``B`` line with macros makes them depend on the tokens: the output is then
+        one pair (features, edge features) a sequence, for ``Chain(edge_features=True)``.
+    outside : {"mark", "drop"}, default="mark"
+        A macro beyond an end of the sequence gives a mark (``_B-1``, ``_B+1``), as in CRF++; or the
+        whole feature is dropped there, as in CRFsuite's tutorials.
+    min_count : int, default=1
+        Drop features that occur in fewer training tokens.
+    sequence_id : str, default=None
+        If X is a pandas or polars data frame: its column of sequence ids. The other columns are the
+        token's, in order.
+
+    Attributes
+    ----------
+    vocabulary_ : dict of str to int
+        Codes of strings.
+    n_features_out_ : int
+        Number of columns of the node features.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing import TemplateVectorizer
+    >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
+    >>> vectorizer = TemplateVectorizer("U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]\nB").fit(X)
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['U0:He', 'U0:runs', 'U1:_B-1/PRP', 'U1:PRP/VBZ']
+    """
+
+    def __init__(self, templates, *, outside="mark", min_count=1, sequence_id=None):
+        self.templates = templates
+        self.outside = outside
+        self.min_count = min_count
+        self.sequence_id = sequence_id
+
+    @staticmethod
+    def read_templates(path) -> str:
+        """The text of a template file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        str
+            Its text, for `templates`.
+        """
+        return Path(path).read_text(encoding="utf-8")
+
+    def write_templates(self, path) -> None:
+        """Write the templates as a file that CRF++ and Wapiti read.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where.
+        """
+        lines = [template.line for template in self._parse()]
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _parse(self):
+        if isinstance(self.templates, Path):
+            return parse(self.read_templates(self.templates))
+        if isinstance(self.templates, str):
+            return parse(self.templates)
+        if isinstance(self.templates, Iterable):
+            return from_tuples(self.templates)
+        raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
+
+    def fit(self, X, y=None):
+        """Learn the features.
+
+        Parameters
+        ----------
+        X : list of sequences of tuples of str, RaggedArray of 2-D str arrays, or data frame
+            The columns of every token.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        TemplateVectorizer
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a template is malformed, names a column that is not there, or tokens have different
+            numbers of columns; names the line, or the sequence and the token.
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Learn the features and transform.
+
+        Parameters
+        ----------
+        X : list of sequences of tuples of str, RaggedArray of 2-D str arrays, or data frame
+            The columns of every token.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        RaggedArray or ndarray of object
+            As :meth:`transform`.
+        """
+        if self.outside not in ("mark", "drop"):
+            raise ValueError(f"outside must be 'mark' or 'drop', got {self.outside!r}")
+        if not isinstance(self.min_count, Integral) or self.min_count < 1:
+            raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
+        templates = self._parse()
+        columns, offsets = self._columns(X)
+        for template in templates:
+            for macro in template.macros:
+                if macro.column >= len(columns):
+                    raise ValueError(
+                        f"template {template.line!r}: column {macro.column} is out of range, "
+                        f"tokens have {len(columns)}"
+                    )
+        self._n_columns = len(columns)
+        self._node = [t for t in templates if "U" in t.kinds and t.macros]
+        self._edge = [t for t in templates if "B" in t.kinds and t.macros]
+        if not self._node:
+            raise ValueError("no U template has a macro: there are no node features")
+        self.vocabulary_ = {}
+        source = _Coder(columns, offsets, self.vocabulary_, True, self.outside)
+        self._node_features, node = self._learn(source, self._node)
+        self.n_features_out_ = node.shape[1]
+        edge = None
+        if self._edge:
+            self._edge_features, edge = self._learn(source, self._edge)
+        return self._wrap(node, edge, offsets)
+
+    def _learn(self, source, templates):
+        """Features of templates, by their text, and the matrix of the training tokens."""
+        groups = {}
+        for template in templates:
+            groups.setdefault(template.texts, []).append(template)
+        learned, first = {}, 0
+        coded = []
+        base = source.base(templates)
+        for texts, members in groups.items():
+            tables = [None] * len(members[0].macros)
+            keys = [source.keys(template, base, tables, True) for template in members]
+            if len(members) > 1 and any(table is not None for table in tables):
+                raise ValueError(
+                    f"template {members[0].line!r}: too many combinations to share one name; give "
+                    "the templates identifiers (U01:, U02:)"
+                )
+            known, counts = np.unique(np.concatenate(keys), return_counts=True)
+            keep = (known >= 0) & (counts >= self.min_count)
+            learned[texts] = _Features(tables, known[keep], first)
+            first += int(keep.sum())
+            coded.extend((learned[texts], key) for key in keys)
+        return (learned, base, first), _matrix(coded, first)
+
+    def transform(self, X):
+        """Expand the templates on new sequences; features not seen in fit are ignored.
+
+        Parameters
+        ----------
+        X : list of sequences of tuples of str, RaggedArray of 2-D str arrays, or data frame
+            The columns of every token.
+
+        Returns
+        -------
+        RaggedArray or ndarray of object
+            CSR features of all tokens; with ``B`` templates that have macros one pair (features,
+            edge features) a sequence, the first edge feature being constant.
+        """
+        check_is_fitted(self)
+        columns, offsets = self._columns(X)
+        if len(columns) != self._n_columns:
+            raise ValueError(f"X has {len(columns)} columns, but fit saw {self._n_columns}")
+        source = _Coder(columns, offsets, self.vocabulary_, False, self.outside)
+        node = self._apply(source, self._node, self._node_features)
+        edge = self._apply(source, self._edge, self._edge_features) if self._edge else None
+        return self._wrap(node, edge, offsets)
+
+    def _apply(self, source, templates, features):
+        learned, base, n_features = features
+        coded = []
+        for template in templates:
+            own = learned[template.texts]
+            coded.append((own, source.keys(template, base, own.tables, False)))
+        return _matrix(coded, n_features)
+
+    def _columns(self, X):
+        """Values of each column over all tokens, and the offsets of sequences."""
+        if is_frame(X):
+            values, offsets, _ = frame_columns(X, self.sequence_id)
+            return [list(map(str, column.tolist())) for column in values], offsets
+        if isinstance(X, RaggedArray):
+            if X.flat.ndim != 2:
+                raise ValueError("X.flat must be 2-D: tokens x columns")
+            return [X.flat[:, j].tolist() for j in range(X.flat.shape[1])], X.offsets
+        samples = as_list(X, "X")
+        rows, ends = [], [0]
+        for i, sample in enumerate(samples):
+            if len(sample) == 0:
+                raise ValueError(f"X: sequence {i} is empty")
+            rows.extend(sample)
+            ends.append(len(rows))
+        width = len(rows[0])
+        if set(map(len, rows)) != {width} or str in set(map(type, rows)):
+            _refuse_uneven(rows, ends, width)
+        return [[row[j] for row in rows] for j in range(width)], np.array(ends)
+
+    def _wrap(self, node, edge, offsets):
+        if edge is None:
+            return RaggedArray(node, offsets)
+        constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
+        edge = sparse.hstack([constant, edge], format="csr")
+        # The features of the edge between t - 1 and t are those of its second token.
+        return object_array(
+            [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
+        )
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the node features: the templates with their macros replaced.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_features_out_,)
+            The names.
+        """
+        check_is_fitted(self)
+        strings = np.array(list(self.vocabulary_), dtype=object)
+        learned, base, n_features = self._node_features
+        names = np.empty(n_features, dtype=object)
+        for texts, own in learned.items():
+            codes = _decode(own.keys, own.tables, base)
+            parts = [strings[code] for code in codes]
+            stop = own.first + own.keys.size
+            names[own.first : stop] = [
+                "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
+                for row in zip(*parts, strict=True)
+            ]
+        return names
+
+    def set_output(self, *, transform=None):
+        """Accepted for pipelines; the output is always ragged.
+
+        Parameters
+        ----------
+        transform : str, default=None
+            Ignored.
+
+        Returns
+        -------
+        TemplateVectorizer
+            The transformer itself.
+        """
+        return self
+
+
+def _refuse_uneven(rows, ends, width):
+    for q, row in enumerate(rows):
+        if isinstance(row, str) or len(row) != width:
+            i = int(np.searchsorted(ends, q, side="right")) - 1
+            got = "a string" if isinstance(row, str) else f"{len(row)} columns"
+            raise ValueError(
+                f"X: sequence {i}, token {q - ends[i]} has {got}; a tuple of {width} columns was "
+                "expected"
+            )
+
+
+def _decode(keys, tables, base):
+    """Codes of each macro from combined keys: the inverse of :meth:`_Coder.keys`."""
+    codes = []
+    for table in reversed(tables[1:]):
+        keys, last = np.divmod(keys, base)
+        codes.append(last)
+        if table is not None:
+            keys = table[keys]
+    return [keys, *reversed(codes)]
+
+
+def _matrix(coded, n_features):
+    """CSR matrix with a 1 for the known feature of each token and template."""
+    n_tokens = coded[0][1].size
+    found = np.full((n_tokens, len(coded)), -1, dtype=np.int32)
+    for q, (own, keys) in enumerate(coded):
+        if own.keys.size:
+            position = np.minimum(np.searchsorted(own.keys, keys), own.keys.size - 1)
+            hit = own.keys[position] == keys
+            found[hit, q] = own.first + position[hit]
+    used = found >= 0
+    indptr = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    indices = found[used]
+    matrix = sparse.csr_matrix((np.ones(indices.size), indices, indptr), (n_tokens, n_features))
+    matrix.sum_duplicates()
+    return matrix
+
+
+class _Coder:
+    """Codes of strings by column, and their combinations by template."""
+
+    def __init__(self, columns, offsets, vocabulary, grow, outside):
+        self.columns, self.vocabulary, self.grow = columns, vocabulary, grow
+        self.drop = outside == "drop"
+        lengths = np.diff(offsets)
+        n_tokens = int(offsets[-1])
+        self.position = np.arange(n_tokens) - np.repeat(offsets[:-1], lengths)
+        self.length = np.repeat(lengths, lengths)
+        self.sources, self.shifted = {}, {}
+
+    def _code(self, string):
+        if self.grow:
+            return self.vocabulary.setdefault(string, len(self.vocabulary))
+        return self.vocabulary.get(string, -1)
+
+    def _source(self, macro):
+        """Codes of what a macro gives at its own token, one a token."""
+        key = macro._replace(offset=0)
+        if key not in self.sources:
+            strings, local = {}, []
+            for string in self.columns[macro.column]:
+                local.append(strings.setdefault(string, len(strings)))
+            codes = np.array([self._code(_result(macro, string)) for string in strings])
+            self.sources[key] = codes[np.array(local)]
+        return self.sources[key]
+
+    def _shifted(self, macro):
+        """Codes at the macro's offset, marks beyond the ends, -1 for what is unknown."""
+        if macro not in self.shifted:
+            self.shifted[macro] = self._shift(macro)
+        return self.shifted[macro]
+
+    def _shift(self, macro):
+        own = self._source(macro)
+        target = self.position + macro.offset
+        inside = (target >= 0) & (target < self.length)
+        codes = np.full(own.size, -1, dtype=np.int64)
+        rows = np.flatnonzero(inside)
+        codes[rows] = own[rows + macro.offset]
+        if self.drop:
+            return codes
+        before = np.flatnonzero(target < 0)
+        after = np.flatnonzero(target >= self.length)
+        for rows, distance, sign in (
+            (before, -target[before], "-"),
+            (after, target[after] - self.length[after] + 1, "+"),
+        ):
+            for step in np.unique(distance):
+                codes[rows[distance == step]] = self._code(f"_B{sign}{step}")
+        return codes
+
+    def base(self, templates):
+        """Number of codes once all macros of the templates have been read."""
+        for template in templates:
+            for macro in template.macros:
+                self._shifted(macro)
+        return max(len(self.vocabulary), 1)
+
+    def keys(self, template, base, tables, learn):
+        """One integer a token for the combination of all macros; -1 if any is unknown.
+
+        Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
+        """
+        keys, bound = None, 1
+        for q, macro in enumerate(template.macros):
+            codes = self._shifted(macro)
+            if keys is None:
+                keys, bound = codes, base
+                continue
+            if bound > _LARGEST_KEY // base:
+                if learn:
+                    table = np.unique(keys[keys >= 0])
+                    tables[q] = table if tables[q] is None else np.union1d(tables[q], table)
+                keys, bound = _position(tables[q], keys), tables[q].size
+            keys = np.where((keys < 0) | (codes < 0), -1, keys * base + codes)
+            bound *= base
+        return keys
+
+
+def _position(table, keys):
+    if table.size == 0:
+        return np.full(keys.size, -1, dtype=np.int64)
+    position = np.minimum(np.searchsorted(table, keys), table.size - 1)
+    return np.where(table[position] == keys, position, -1)
+
+
+def _result(macro, string):
+    if macro.command != "x":
+        found = compile_regex(macro.regex).search(string)
+        if macro.command == "t":
+            string = "false" if found is None else "true"
+        else:
+            string = "" if found is None else found.group()
+    return string.lower() if macro.lower else string

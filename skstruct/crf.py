@@ -288,6 +288,34 @@ class SAGCRF(StructuredEstimator):
             **common,
         )
 
+    @classmethod
+    def from_crfsuite(cls, path):
+        """Fitted pipeline with the weights of a CRFsuite model file.
+
+        Needs python-crfsuite to read the names. Taggings and marginals are those of CRFsuite.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model that CRFsuite, python-crfsuite or sklearn-crfsuite wrote.
+
+        Returns
+        -------
+        Pipeline
+            A SequenceVectorizer that takes what sklearn-crfsuite takes (feature dicts or attribute
+            lists), and the CRF.
+
+        Raises
+        ------
+        ImportError
+            If python-crfsuite is not installed.
+        ValueError
+            If the file is not a CRFsuite model.
+        """
+        from .crfsuite import read_crfsuite
+
+        return read_crfsuite(path, cls(fit_intercept=False))
+
     def predict_marginals(self, X, pairwise=False):
         """Probability of each label at each node.
 

@@ -86,7 +86,7 @@ def frame_column(frame, sequence_id: str, column: str) -> RaggedArray:
     >>> import pandas as pd
     >>> from skstruct.preprocessing.frames import frame_column
     >>> frame = pd.DataFrame({"sentence": [1, 1, 2], "tag": ["A", "B", "A"]})
-    >>> [list(tags) for tags in frame_column(frame, "sentence", "tag")]
+    >>> [tags.tolist() for tags in frame_column(frame, "sentence", "tag")]
     [['A', 'B'], ['A']]
     """
     _require(frame, sequence_id, column)

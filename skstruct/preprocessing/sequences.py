@@ -33,6 +33,8 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         Columns in hashing mode.
     min_count : int, default=1
         Drop features that occur in fewer training tokens.
+    separator : str, default="="
+        Between name and value; ":" gives the attribute names of sklearn-crfsuite.
     sequence_id : str, default=None
         If X is a pandas or polars data frame: its column of sequence ids. Each other column is
         then a feature of the token.
@@ -60,10 +62,13 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
     array([[0., 1., 0.]])
     """
 
-    def __init__(self, *, hashing=False, n_features=2**20, min_count=1, sequence_id=None):
+    def __init__(
+        self, *, hashing=False, n_features=2**20, min_count=1, separator="=", sequence_id=None
+    ):
         self.hashing = hashing
         self.n_features = n_features
         self.min_count = min_count
+        self.separator = separator
         self.sequence_id = sequence_id
 
     def fit(self, X, y=None):
@@ -112,9 +117,9 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             self.vectorizer_ = FeatureHasher(self.n_features, input_type="pair")
             self.n_features_out_ = self.n_features
             return self.transform(X)
-        self.vectorizer_ = DictVectorizer(separator="=", sort=True)
+        self.vectorizer_ = DictVectorizer(separator=self.separator, sort=True)
         source, lengths = self._sequences(X)
-        flat = self.vectorizer_.fit_transform(map(dict, _tokens(source, lengths)))
+        flat = self.vectorizer_.fit_transform(map(dict, _tokens(source, lengths, self.separator)))
         self._keep = None
         if self.min_count > 1:
             counts = np.bincount(flat.indices, minlength=flat.shape[1])
@@ -141,7 +146,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         source, lengths = self._sequences(X)
-        tokens = _tokens(source, lengths)
+        tokens = _tokens(source, lengths, self.separator)
         if self.hashing:
             return self._wrap(self.vectorizer_.transform(tokens), lengths)
         return self._wrap(self.vectorizer_.transform(map(dict, tokens)), lengths)
@@ -203,7 +208,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         return self
 
 
-def _tokens(sequences, lengths):
+def _tokens(sequences, lengths, separator):
     """Every token as (name, value) pairs; appends the length of each sequence to `lengths`."""
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, (str, Mapping)) or not hasattr(sequence, "__len__"):
@@ -214,19 +219,19 @@ def _tokens(sequences, lengths):
             raise ValueError(f"X: sequence {i} is empty")
         lengths.append(len(sequence))
         for t, token in enumerate(sequence):
-            yield list(_pairs(token, i, t))
+            yield list(_pairs(token, i, t, separator))
 
 
-def _pairs(token, i, t):
+def _pairs(token, i, t, separator):
     if isinstance(token, Mapping):
         for name, value in token.items():
             if isinstance(value, str):
-                yield f"{name}={value}", 1.0
+                yield f"{name}{separator}{value}", 1.0
             elif isinstance(value, Number):
                 yield name, float(value)
             elif isinstance(value, (list, tuple, set)) and all(isinstance(v, str) for v in value):
                 for v in value:
-                    yield f"{name}={v}", 1.0
+                    yield f"{name}{separator}{v}", 1.0
             else:
                 raise TypeError(
                     f"X: sequence {i}, token {t}: the value of {name!r} is of type "

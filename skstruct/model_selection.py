@@ -1,0 +1,100 @@
+"""What scikit-learn's model selection cannot do for structured outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
+
+from .ragged import RaggedArray, object_array
+
+
+def _one_fold(estimator, X, y, train, test):
+    fitted = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+    return fitted.classes_, fitted.predict_marginals(_safe_indexing(X, test))
+
+
+def cross_val_marginals(estimator, X, y, *, cv=None, groups=None, n_jobs=None):
+    """Marginals of every sample from a model that has not seen it.
+
+    scikit-learn's ``cross_val_predict`` cannot return them, because it encodes y as one label a
+    sample.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With ``predict_marginals`` and ``classes_``; a Pipeline that ends in one works.
+    X, y : list, object array, Series or RaggedArray
+        Samples and their labels.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn; each sample must be in one test fold.
+    groups : array-like of shape (n_samples,), default=None
+        For splitters by group.
+    n_jobs : int, default=None
+        Folds in parallel.
+
+    Returns
+    -------
+    marginals : ndarray of shape (n_samples,) of object
+        One (n_nodes, n_classes) array a sample. A class that a fold has not seen has probability 0
+        there.
+    classes : ndarray of shape (n_classes,)
+        What the columns stand for.
+
+    Raises
+    ------
+    ValueError
+        If the test folds are not a partition of the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.model_selection import cross_val_marginals
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> marginals, classes = cross_val_marginals(SAGCRF(tol=0.1), X, y, cv=3)
+    >>> marginals[0].shape == (len(X[0]), len(classes))
+    True
+    """
+    splits = list(check_cv(cv).split(np.zeros(len(y)), None, groups))
+    order = np.concatenate([test for _, test in splits])
+    if not np.array_equal(np.sort(order), np.arange(len(y))):
+        raise ValueError("cross_val_marginals needs test folds that are a partition of the samples")
+    results = Parallel(n_jobs=n_jobs)(
+        delayed(_one_fold)(_pipeline_with_marginals(estimator), X, y, train, test)
+        for train, test in splits
+    )
+    flat = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.asarray(v) for v in y])
+    classes = np.unique(flat)
+    out = [None] * len(y)
+    for (_, test), (known, marginals) in zip(splits, results, strict=True):
+        columns = np.searchsorted(classes, known)
+        for i, part in zip(test, marginals, strict=True):
+            out[i] = np.zeros((len(part), classes.size))
+            out[i][:, columns] = part
+    return object_array(out), classes
+
+
+class _Marginals:
+    """A pipeline that knows ``predict_marginals``."""
+
+    def __init__(self, pipeline):
+        self.pipeline = pipeline
+
+    def get_params(self, deep=True):
+        return {"pipeline": self.pipeline}
+
+    def fit(self, X, y):
+        self.pipeline.fit(X, y)
+        self.classes_ = self.pipeline.classes_
+        return self
+
+    def predict_marginals(self, X):
+        return self.pipeline[-1].predict_marginals(self.pipeline[:-1].transform(X))
+
+
+def _pipeline_with_marginals(estimator):
+    return estimator if hasattr(estimator, "predict_marginals") else _Marginals(estimator)

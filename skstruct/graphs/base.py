@@ -41,6 +41,22 @@ class Graph(ABC, BaseEstimator):
     ):
         """Build the problem for kernels."""
 
+    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Flat nodes at the first and at the second end of every edge, samples in order.
+
+        Parameters
+        ----------
+        samples : Samples
+            Packed samples.
+
+        Returns
+        -------
+        first, second : ndarray of shape (n_edges,) of int
+            The nodes; no edges unless a subclass has some.
+        """
+        none = np.empty(0, dtype=np.int64)
+        return none, none
+
     @abstractmethod
     def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
         """Per-node results in the shape in which the user gave X."""

@@ -194,6 +194,24 @@ class Chain(Graph):
             work=aligned(size, np.empty),
         )
 
+    def edge_ends(self, samples):
+        """Flat nodes at the first and at the second end of every edge, samples in order.
+
+        Parameters
+        ----------
+        samples : Samples
+            Packed sequences.
+
+        Returns
+        -------
+        first, second : ndarray of shape (n_edges,) of int
+            Every node but the last of a sequence, and the next one.
+        """
+        is_last = np.zeros(samples.offsets[-1] + 1, dtype=bool)
+        is_last[samples.offsets[1:] - 1] = True
+        first = np.flatnonzero(~is_last[:-1])
+        return first, first + 1
+
     def wrap(self, flat, samples):
         """Split per-node results into one array a sequence.
 

@@ -24,6 +24,7 @@ _LARGEST_KEY = 2**62
 class _Features(NamedTuple):
     """What was learned for templates of one text (templates without identifiers share it)."""
 
+    texts: tuple  # what stands around the macros
     tables: list  # per combination step that was compacted, the sorted keys; else None
     keys: np.ndarray  # sorted keys of the known features
     first: int  # column of the first
@@ -181,7 +182,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         groups = {}
         for template in templates:
             groups.setdefault(template.texts, []).append(template)
-        learned, first = {}, 0
+        learned, first = [], 0
         coded = []
         base = source.base(templates)
         for texts, members in groups.items():
@@ -194,9 +195,9 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
                 )
             known, counts = np.unique(np.concatenate(keys), return_counts=True)
             keep = (known >= 0) & (counts >= self.min_count)
-            learned[texts] = _Features(tables, known[keep], first)
+            learned.append(_Features(texts, tables, known[keep], first))
             first += int(keep.sum())
-            coded.extend((learned[texts], key) for key in keys)
+            coded.extend((learned[-1], key) for key in keys)
         return (learned, base, first), _matrix(coded, first)
 
     def transform(self, X):
@@ -224,9 +225,10 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
 
     def _apply(self, source, templates, features):
         learned, base, n_features = features
+        by_text = {own.texts: own for own in learned}
         coded = []
         for template in templates:
-            own = learned[template.texts]
+            own = by_text[template.texts]
             coded.append((own, source.keys(template, base, own.tables, False)))
         return _matrix(coded, n_features)
 
@@ -278,7 +280,8 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         strings = np.array(list(self.vocabulary_), dtype=object)
         learned, base, n_features = self._node_features
         names = np.empty(n_features, dtype=object)
-        for texts, own in learned.items():
+        for own in learned:
+            texts = own.texts
             codes = _decode(own.keys, own.tables, base)
             parts = [strings[code] for code in codes]
             stop = own.first + own.keys.size

@@ -1,0 +1,286 @@
+"""Pictures: convergence of solvers, transition tables, marginals of one sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from .tables import _parts
+
+
+def _axes(ax):
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("displays need matplotlib: pip install 'skstruct[plot]'") from None
+    return plt.subplots()[1] if ax is None else ax
+
+
+class ConvergenceDisplay:
+    """How the objective, or what bounds it, fell during training.
+
+    Parameters
+    ----------
+    curves : dict of str to (ndarray, ndarray)
+        Abscissae and ordinates by name.
+    xlabel, ylabel : str
+        What they are.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    lines_ : list of matplotlib lines
+        One a curve.
+    """
+
+    def __init__(self, curves, *, xlabel, ylabel):
+        self.curves = curves
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+
+    @classmethod
+    def from_estimators(cls, estimators, *, x="passes", y="objective", optimum=None, ax=None):
+        """Draw the ``history_`` of one or several fitted estimators.
+
+        Parameters
+        ----------
+        estimators : estimator, Pipeline, list or dict of them by name
+            Fitted, with ``history_``.
+        x : str, default="passes"
+            A key of ``history_`` for the abscissa: "passes" or "seconds".
+        y : str, default="objective"
+            A key for the ordinate ("objective" if it was tracked, "dual_gap" of
+            structural SVMs), or "suboptimality": the objective above the `optimum`, relative.
+        optimum : float, default=None
+            For "suboptimality"; default the smallest objective of all the curves.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If a history has no such key, or the values were not tracked.
+        """
+        models = _named(estimators)
+        key = "objective" if y == "suboptimality" else y
+        curves = {}
+        for name, model in models.items():
+            for wanted in (x, key):
+                if wanted not in model.history_:
+                    raise ValueError(
+                        f"{name} has no {wanted!r} in history_, only {sorted(model.history_)}"
+                    )
+            values = np.asarray(model.history_[key], dtype=float)
+            if not np.isfinite(values).any():
+                raise ValueError(f"{name} did not record {key!r}: fit with track_objective=True")
+            curves[name] = np.asarray(model.history_[x], dtype=float), values
+        if y == "suboptimality":
+            lowest = min(np.nanmin(values) for _, values in curves.values())
+            optimum = lowest if optimum is None else optimum
+            curves = {
+                name: (at, (values - optimum) / abs(optimum))
+                for name, (at, values) in curves.items()
+            }
+        return cls(curves, xlabel=x, ylabel=y).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw, on a logarithmic scale if all values are positive or zero.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            The display itself.
+        """
+        ax = _axes(ax)
+        self.lines_ = []
+        for name, (at, values) in self.curves.items():
+            shown = np.isfinite(values)
+            self.lines_ += ax.plot(at[shown], values[shown], marker=".", label=name)
+        drawn = np.concatenate([values for _, values in self.curves.values()])
+        if np.nanmin(drawn) >= 0 and np.nanmax(drawn) > 0:
+            ax.set_yscale("log")
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _named(estimators):
+    if not isinstance(estimators, Mapping):
+        many = estimators if isinstance(estimators, (list, tuple)) else [estimators]
+        names = [type(_last(model)).__name__ for model in many]
+        if len(set(names)) < len(names):
+            names = [f"{name} {i}" for i, name in enumerate(names)]
+        estimators = dict(zip(names, many, strict=True))
+    return {name: _last(model) for name, model in estimators.items()}
+
+
+def _last(model):
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+class _HeatMap:
+    """A matrix as a picture with named rows and columns."""
+
+    def _draw(self, ax, values, rows, columns, **options):
+        ax = _axes(ax)
+        self.image_ = ax.imshow(values, **options)
+        ax.set_xticks(range(len(columns)), columns, rotation=90)
+        ax.set_yticks(range(len(rows)), rows)
+        ax.figure.colorbar(self.image_, ax=ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class TransitionDisplay(_HeatMap):
+    """Heat map of the weights of (label, next label).
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_classes, n_classes)
+        The weights.
+    classes : array-like of shape (n_classes,)
+        The labels.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    image_ : matplotlib AxesImage
+        The heat map.
+    """
+
+    def __init__(self, weights, classes):
+        self.weights = weights
+        self.classes = classes
+
+    @classmethod
+    def from_estimator(cls, model, *, edge_feature=None, ax=None):
+        """Draw the transitions of a fitted model.
+
+        Parameters
+        ----------
+        model : estimator or Pipeline
+            Fitted, of a structure with edges.
+        edge_feature : int, default=None
+            Which table, for a model with edge features.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        TransitionDisplay
+            The display, drawn.
+        """
+        from .tables import transition_frame
+
+        weights = np.asarray(transition_frame(model, edge_feature))
+        return cls(weights, _last(model).classes_).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw; 0 is the middle of the colours.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        TransitionDisplay
+            The display itself.
+        """
+        bound = float(np.abs(self.weights).max()) or 1.0
+        self._draw(
+            ax, self.weights, self.classes, self.classes, cmap="RdBu", vmin=-bound, vmax=bound
+        )
+        self.ax_.set(xlabel="next label", ylabel="label")
+        return self
+
+
+class MarginalsDisplay(_HeatMap):
+    """Heat map of one sample's marginals, labels x positions.
+
+    Parameters
+    ----------
+    marginals : ndarray of shape (n_nodes, n_classes)
+        The marginals.
+    classes : array-like of shape (n_classes,)
+        The labels.
+    tokens : sequence of str of length n_nodes, default=None
+        What to write below the positions.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    image_ : matplotlib AxesImage
+        The heat map.
+    """
+
+    def __init__(self, marginals, classes, tokens=None):
+        self.marginals = marginals
+        self.classes = classes
+        self.tokens = tokens
+
+    @classmethod
+    def from_estimator(cls, model, x, *, tokens=None, ax=None):
+        """Draw the marginals of a sample.
+
+        Parameters
+        ----------
+        model : estimator or Pipeline
+            Fitted, with ``predict_marginals``.
+        x : sample
+            One element of X; a Pipeline takes the raw sample.
+        tokens : sequence of str of length n_nodes, default=None
+            What to write below the positions.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        MarginalsDisplay
+            The display, drawn.
+        """
+        model, before, _ = _parts(model, None)
+        X = [x] if before is None else before.transform([x])
+        return cls(model.predict_marginals(X)[0], model.classes_, tokens).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw, from 0 to 1.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        MarginalsDisplay
+            The display itself.
+        """
+        tokens = range(len(self.marginals)) if self.tokens is None else self.tokens
+        options = {"cmap": "Blues", "vmin": 0, "vmax": 1, "aspect": "auto"}
+        self._draw(ax, self.marginals.T, self.classes, tokens, **options)
+        self.ax_.set(xlabel="node", ylabel="label")
+        return self

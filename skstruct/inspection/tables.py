@@ -1,0 +1,280 @@
+"""Weights and explanations as data frames (arrays where pandas is not installed)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from ..packing import encode
+from ..ragged import object_array
+
+
+def _pandas():
+    try:
+        import pandas
+    except ImportError:
+        return None
+    return pandas
+
+
+def _matrix(values, index, columns):
+    pandas = _pandas()
+    return values if pandas is None else pandas.DataFrame(values, index=index, columns=columns)
+
+
+def _long(columns):
+    """A table of named columns: a data frame, or a structured array."""
+    pandas = _pandas()
+    if pandas is not None:
+        return pandas.DataFrame(columns)
+    arrays = [np.asarray(values) for values in columns.values()]
+    out = np.empty(
+        arrays[0].size, dtype=[(n, a.dtype) for n, a in zip(columns, arrays, strict=True)]
+    )
+    for name, values in zip(columns, arrays, strict=True):
+        out[name] = values
+    return out
+
+
+def _parts(model, feature_names):
+    """The fitted estimator, the transformers before it, and the names of its features."""
+    before = None
+    if isinstance(model, Pipeline):
+        before, model = model[:-1], model[-1]
+    check_is_fitted(model)
+    n = model.n_features_in_
+    if feature_names is None and before is not None and hasattr(before, "get_feature_names_out"):
+        feature_names = before.get_feature_names_out()
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    if feature_names is None:
+        feature_names = [f"x{j}" for j in range(n)]
+    if len(feature_names) != n:
+        raise ValueError(f"feature_names has {len(feature_names)} names, the model {n} features")
+    return model, before, np.asarray(feature_names, dtype=object)
+
+
+def coef_frame(model, feature_names=None):
+    """Weights of features by label.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted. The names come from the steps before the estimator if they know them.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of the features.
+
+    Returns
+    -------
+    DataFrame or ndarray of shape (n_features [+ 2] [+ 1], n_classes)
+        A row a feature, then "<start>" and "<stop>" of a model with boundary scores and
+        "<intercept>" of one with an intercept. An array where pandas is not installed.
+
+    Raises
+    ------
+    ValueError
+        If the number of names is not the model's number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.inspection import coef_frame
+    >>> model = SAGCRF(fit_intercept=False, solver="lbfgs", tol=1e-9)
+    >>> model = model.fit(np.eye(4), ["a", "b", "a", "b"])
+    >>> coef_frame(model, ["w", "x", "y", "z"]).round(2).loc["w"].tolist()
+    [0.34, -0.34]
+    """
+    model, _, names = _parts(model, feature_names)
+    extra = ["<start>", "<stop>"] if len(model.boundary_coef_) else []
+    extra += ["<intercept>"] if model._has_intercept else []
+    return _matrix(model.node_weights_.copy(), [*names, *extra], model.classes_)
+
+
+def top_features(model, k=10, feature_names=None):
+    """The features of largest absolute weight of every label.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted.
+    k : int, default=10
+        How many a label.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of the features.
+
+    Returns
+    -------
+    DataFrame or structured ndarray
+        Columns "label", "feature", "weight"; labels in the order of ``classes_``, the largest
+        weight first.
+
+    Raises
+    ------
+    ValueError
+        If `k` is below 1, or the number of names is wrong.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    model, _, names = _parts(model, feature_names)
+    k = min(k, names.size)
+    labels, features, weights = [], [], []
+    for label, row in zip(model.classes_, model.coef_, strict=True):
+        top = np.argpartition(-np.abs(row), k - 1)[:k]
+        top = top[np.argsort(-row[top], kind="stable")]
+        labels += [label] * k
+        features += names[top].tolist()
+        weights += row[top].tolist()
+    return _long(
+        {"label": object_array(labels), "feature": object_array(features), "weight": weights}
+    )
+
+
+def transition_frame(model, edge_feature=None):
+    """Weights of pairs (label, next label).
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted, of a structure with edges.
+    edge_feature : int, default=None
+        Which table, for a model with edge features.
+
+    Returns
+    -------
+    DataFrame or ndarray of shape (n_classes, n_classes)
+        Rows are the earlier label, columns the later one.
+
+    Raises
+    ------
+    ValueError
+        If the model has no transitions, or `edge_feature` does not choose one of several.
+    """
+    model, _, _ = _parts(model, None)
+    table = model.pairwise_coef_
+    if table.size == 0:
+        raise ValueError(f"a model on {model.graph_} has no transitions")
+    if table.ndim == 3:
+        if edge_feature is None or not 0 <= edge_feature < len(table):
+            raise ValueError(
+                f"edge_feature must choose one of the model's {len(table)} edge features, "
+                f"got {edge_feature!r}"
+            )
+        table = table[edge_feature]
+    return _matrix(table.copy(), model.classes_, model.classes_)
+
+
+def explain(model, x, labels=None, feature_names=None):
+    """What drove the labels of one sample: the terms whose sum is the score of its labelling.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted. A Pipeline takes the raw sample.
+    x : sample
+        One element of X (for a table one row).
+    labels : array-like of shape (n_nodes,), default=None
+        The labelling to explain; default the predicted one.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of the features.
+
+    Returns
+    -------
+    DataFrame or structured ndarray
+        A row a term ``value * weight`` of ``<w, Phi(x, y)>``. Columns: "node"; "label"; "previous",
+        the label at the other end of an edge, else ""; "feature"; "value"; "weight";
+        "contribution".
+
+    Raises
+    ------
+    ValueError
+        If x is not a sample as in fit, or `labels` has another length or unknown labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.inspection import explain
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> model = SAGCRF(tol=0.1).fit(X, y)
+    >>> _, scores = model.predict_top_k(X[:1], 1)
+    >>> bool(np.isclose(explain(model, X[0])["contribution"].sum(), scores[0][0]))
+    True
+    """
+    model, before, names = _parts(model, feature_names)
+    X = _as_input(model, before, x)
+    samples, codes = model._decode(X)
+    if labels is not None:
+        y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
+        codes = encode(model.graph_.read_y(y, samples), model.classes_, samples.offsets)
+    terms = [*_node_terms(model, samples, codes, names), *_edge_terms(model, samples, codes)]
+    node, previous, feature, value, weight = (list(column) for column in zip(*terms, strict=True))
+    value, weight = np.array(value), np.array(weight)
+    order = np.argsort(node, kind="stable")
+    node = np.array(node)
+    return _long(
+        {
+            "node": node[order],
+            "label": model.classes_[codes[node]][order],
+            "previous": object_array(previous)[order],
+            "feature": object_array(feature)[order],
+            "value": value[order],
+            "weight": weight[order],
+            "contribution": (value * weight)[order],
+        }
+    )
+
+
+def _as_input(model, before, x):
+    """X of the one sample x."""
+    if before is not None:
+        return before.transform([x])
+    if not model.graph_.is_table:
+        return object_array([x])
+    return x if sparse.issparse(x) else np.atleast_2d(x)
+
+
+def _entries(matrix):
+    """Rows, columns and values of the nonzeros."""
+    if sparse.issparse(matrix):
+        # Packed matrices mix index types, which scipy's own conversion refuses.
+        rows, columns = (
+            np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)),
+            matrix.indices,
+        )
+        values = matrix.data
+    else:
+        rows, columns = np.nonzero(matrix)
+        values = matrix[rows, columns]
+    return zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True)
+
+
+def _node_terms(model, samples, codes, names):
+    table = model.node_weights_
+    for node, j, value in _entries(samples.features):
+        yield node, "", names[j], value, table[j, codes[node]]
+    if len(model.boundary_coef_):
+        for node, row, name in ((0, 0, "<start>"), (codes.size - 1, 1, "<stop>")):
+            yield node, "", name, 1.0, model.boundary_coef_[row, codes[node]]
+    if model._has_intercept:
+        for node, code in enumerate(codes):
+            yield node, "", "<intercept>", 1.0, model.intercept_[code]
+
+
+def _edge_terms(model, samples, codes):
+    first, second = model.graph_.edge_ends(samples)
+    if not first.size:
+        return
+    n_classes = model.classes_.size
+    pairs = codes[first] * n_classes + codes[second]
+    if samples.edge_features is None:
+        values = ((e, 0, 1.0) for e in range(first.size))
+    else:
+        values = _entries(samples.edge_features)
+    for e, row, value in values:
+        name = "<transition>" if samples.edge_features is None else f"<transition> x{row}"
+        previous = model.classes_[codes[first[e]]]
+        yield second[e], previous, name, value, model.pair_weights_[row, pairs[e]]

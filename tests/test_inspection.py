@@ -1,0 +1,177 @@
+"""Tables add up to scores; displays show what they are given."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skstruct import SAGCRF, Chain
+from skstruct.inspection import (
+    ConvergenceDisplay,
+    MarginalsDisplay,
+    TransitionDisplay,
+    coef_frame,
+    explain,
+    top_features,
+    transition_frame,
+)
+from skstruct.preprocessing import PerNode, SequenceVectorizer
+from skstruct.testing import random_sequences
+
+DICTS = [[{"w": "a", "n": 2.0}, {"w": "b"}], [{"w": "b"}, {"w": "a"}, {"w": "b"}]]
+TAGS = [["X", "Y"], ["Y", "X", "X"]]
+
+
+@pytest.fixture
+def named():
+    return make_pipeline(SequenceVectorizer(), SAGCRF(Chain(boundary=True), tol=1e-2)).fit(
+        DICTS, TAGS
+    )
+
+
+@pytest.mark.parametrize("sparse_X", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("boundary", [False, True])
+def test_contributions_add_up_to_the_score_of_a_chain(sparse_X, fit_intercept, boundary):
+    X, y = random_sequences(np.random.default_rng(3), n_samples=12, sparse_X=sparse_X)
+    model = SAGCRF(Chain(boundary=boundary), fit_intercept=fit_intercept, tol=1e-2).fit(X, y)
+    labellings, scores = model.predict_top_k(X, 2)
+    for x, labels, score in zip(X, labellings, scores, strict=True):
+        table = explain(model, x)
+        assert_allclose(table["contribution"].sum(), score[0])
+        assert_allclose(table["contribution"], table["value"] * table["weight"])
+        assert set(table["node"]) == set(range(x.shape[0])) or not fit_intercept
+        if len(score) > 1:
+            assert_allclose(explain(model, x, labels[1])["contribution"].sum(), score[1])
+
+
+def test_contributions_with_edge_features():
+    rng = np.random.default_rng(0)
+    X, y = random_sequences(rng, n_samples=12)
+    X = [(x, rng.standard_normal((len(x) - 1, 2))) for x in X]
+    model = SAGCRF(Chain(edge_features=True), tol=1e-2).fit(X, y)
+    _, scores = model.predict_top_k(X, 1)
+    for x, score in zip(X, scores, strict=True):
+        assert_allclose(explain(model, x)["contribution"].sum(), score[0])
+    assert_array_equal(transition_frame(model, 1), model.pairwise_coef_[1])
+    with pytest.raises(ValueError, match="edge_feature must choose one of the model's 2"):
+        transition_frame(model)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])
+def test_contributions_of_a_table(convert):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((30, 4)), rng.integers(0, 3, 30)
+    model = SAGCRF(tol=1e-3).fit(convert(X), y)
+    scores = X @ model.coef_.T + model.intercept_
+    for i in range(5):
+        table = explain(model, convert(X)[i])
+        assert table["label"][0] == model.predict(convert(X)[[i]])[0]
+        assert_allclose(table["contribution"].sum(), scores[i].max())
+    with pytest.raises(ValueError, match="no transitions"):
+        transition_frame(model)
+
+
+def test_explain_reads_a_pipeline(named):
+    table = explain(named, DICTS[0])
+    assert isinstance(table, pd.DataFrame)
+    first = table[table["node"] == 0]
+    assert first["feature"].tolist() == ["n", "w=a", "<start>", "<intercept>"]
+    assert first["value"].tolist() == [2.0, 1.0, 1.0, 1.0]
+    step = table[table["feature"] == "<transition>"].iloc[0]
+    labels = named.predict(DICTS[:1])[0]
+    assert (step["previous"], step["label"], step["node"]) == (labels[0], labels[1], 1)
+    with pytest.raises(ValueError, match="sample 0"):
+        explain(named, DICTS[0], ["X"])
+
+
+def test_tables_of_weights(named):
+    model = named[-1]
+    frame = coef_frame(named)
+    assert frame.index.tolist() == ["n", "w=a", "w=b", "<start>", "<stop>", "<intercept>"]
+    assert frame.columns.tolist() == ["X", "Y"]
+    assert_array_equal(frame.loc["w=a"], model.coef_[:, 1])
+    assert_array_equal(frame.loc["<stop>"], model.boundary_coef_[1])
+    assert_array_equal(frame.loc["<intercept>"], model.intercept_)
+    assert_array_equal(transition_frame(named).loc["X", "Y"], model.pairwise_coef_[0, 1])
+    frame.loc[:, "X"] = 0.0
+    assert np.any(model.coef_[0] != 0), "a frame is a copy"
+
+    top = top_features(named, k=2)
+    assert top["label"].tolist() == ["X", "X", "Y", "Y"]
+    for k, label in enumerate(model.classes_):
+        rows = top[top["label"] == label]
+        assert rows["weight"].is_monotonic_decreasing
+        assert_allclose(np.sort(np.abs(rows["weight"])), np.sort(np.abs(model.coef_[k]))[-2:])
+    assert coef_frame(model).index[0] == "x0"
+    with pytest.raises(ValueError, match="feature_names has 1 names, the model 3"):
+        coef_frame(model, ["only"])
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        top_features(model, 0)
+
+
+def test_arrays_without_pandas(named, monkeypatch):
+    expected = coef_frame(named), top_features(named, 1), explain(named, DICTS[1])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert_array_equal(coef_frame(named), expected[0].to_numpy())
+    top = top_features(named, 1)
+    assert top.dtype.names == ("label", "feature", "weight")
+    assert top["feature"].tolist() == expected[1]["feature"].tolist()
+    assert_array_equal(explain(named, DICTS[1])["contribution"], expected[2]["contribution"])
+
+
+class TestDisplays:
+    @pytest.fixture(autouse=True)
+    def _no_window(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        yield
+        import matplotlib.pyplot as plt
+
+        plt.close("all")
+
+    def test_convergence(self, sequences):
+        options = {"max_iter": 100, "tol": 1e-2, "track_objective": True, "random_state": 0}
+        models = {name: SAGCRF(solver=name, **options).fit(*sequences) for name in ("sag", "lbfgs")}
+        display = ConvergenceDisplay.from_estimators(models, y="suboptimality", x="seconds")
+        lowest = min(model.history_["objective"].min() for model in models.values())
+        for line, (name, model) in zip(display.lines_, models.items(), strict=True):
+            assert line.get_label() == name
+            assert_array_equal(line.get_xdata(), model.history_["seconds"])
+            assert_allclose(line.get_ydata() * abs(lowest) + lowest, model.history_["objective"])
+        assert (display.ax_.get_xlabel(), display.ax_.get_yscale()) == ("seconds", "log")
+        display = ConvergenceDisplay.from_estimators(list(models.values()), ax=display.ax_)
+        assert [line.get_label() for line in display.lines_] == ["SAGCRF 0", "SAGCRF 1"]
+
+    def test_convergence_needs_the_history(self, sequences):
+        model = SAGCRF(max_iter=100, tol=1e-1).fit(*sequences)
+        with pytest.raises(ValueError, match="track_objective=True"):
+            ConvergenceDisplay.from_estimators(model, y="objective")
+        with pytest.raises(ValueError, match="no 'dual_gap' in history_"):
+            ConvergenceDisplay.from_estimators(model, y="dual_gap")
+
+    def test_heat_maps(self, named, sequences):
+        display = TransitionDisplay.from_estimator(named)
+        assert_array_equal(display.image_.get_array(), named[-1].pairwise_coef_)
+        assert [t.get_text() for t in display.ax_.get_yticklabels()] == ["X", "Y"]
+        display = MarginalsDisplay.from_estimator(named, DICTS[1], tokens=["b", "a", "b"])
+        expected = named[-1].predict_marginals(named[:-1].transform(DICTS[1:]))[0]
+        assert_array_equal(display.image_.get_array(), expected.T)
+        assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["b", "a", "b"]
+
+    def test_matplotlib_is_optional(self, named, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        with pytest.raises(ImportError, match=r"skstruct\[plot\]"):
+            TransitionDisplay.from_estimator(named)
+
+
+def test_names_come_through_pernode(sequences):
+    X, y = sequences
+    model = make_pipeline(PerNode(StandardScaler()), SAGCRF(tol=1e-1)).fit(X, y)
+    assert coef_frame(model).index[:5].tolist() == [f"x{j}" for j in range(5)]

@@ -1,0 +1,86 @@
+"""Small pickles predict what the model in memory predicts; skops files work."""
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skstruct import SAGCRF, Chain
+from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
+
+
+@pytest.fixture
+def model(sparse_sequences):
+    X, y = sparse_sequences
+    return SAGCRF(Chain(boundary=True), tol=1e-2, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 1e9])
+def test_a_loaded_model_is_the_model(model, sparse_sequences, threshold, dtype):
+    X, _ = sparse_sequences
+    before = model.node_weights_.copy()
+    assert model.sparsify(threshold, dtype=dtype) is model
+    dropped = np.abs(before) <= threshold
+    assert_array_equal(model.node_weights_[dropped], 0)
+    assert_array_equal(model.node_weights_[~dropped], before[~dropped].astype(dtype))
+    for again in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        for name in ("node_weights_", "pair_weights_"):
+            loaded = getattr(again, name)
+            assert loaded.dtype == np.float64
+            assert_array_equal(loaded, getattr(model, name))
+        for a, b in zip(again.predict_marginals(X), model.predict_marginals(X), strict=True):
+            assert_array_equal(a, b)
+
+
+def test_pickles_shrink(model):
+    big = np.zeros((5000, model.node_weights_.shape[1]))
+    big[:50] = 1.0
+    model.node_weights_ = big
+    plain = len(pickle.dumps(model))
+    assert len(pickle.dumps(model.sparsify())) < plain / 4
+    model.node_weights_ = np.ones_like(big)
+    assert len(pickle.dumps(model.sparsify(dtype="float32"))) < 0.6 * plain
+
+
+def test_a_new_fit_forgets(model, sparse_sequences):
+    fresh = clone(model).fit(*sparse_sequences)
+    model.sparsify(0.5, dtype="float32").fit(*sparse_sequences)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).node_weights_, fresh.node_weights_)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"threshold": -1}, "threshold must be at least 0"), ({"dtype": "int8"}, "dtype must be")],
+)
+def test_bad_options(model, options, match):
+    with pytest.raises(ValueError, match=match):
+        model.sparsify(**options)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("template", [False, True])
+def test_skops(tmp_path, template, compact):
+    skops = pytest.importorskip("skops.io")
+    if template:
+        X = [[("He", "PRP"), ("runs", "VBZ")], [("Yes", "UH")]]
+        first = TemplateVectorizer("U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]\nB")
+    else:
+        X = [[{"w": "He"}, {"w": "runs", "long": True}], [{"w": "Yes"}]]
+        first = SequenceVectorizer(min_count=1)
+    y = [["A", "B"], ["B"]]
+    model = make_pipeline(first, SAGCRF(Chain(forbidden=[("B", "A")]), tol=1e-2)).fit(X, y)
+    if compact:
+        model[-1].sparsify(dtype="float32")
+    path = tmp_path / "model.skops"
+    skops.dump(model, path)
+    trusted = skops.get_untrusted_types(file=path)
+    assert all(name.startswith("skstruct.") for name in trusted), trusted
+    again = skops.load(path, trusted=trusted)
+    for a, b in zip(model.predict(X), again.predict(X), strict=True):
+        assert_array_equal(a, b)
+    assert_array_equal(again[-1].node_weights_, model[-1].node_weights_)

@@ -161,3 +161,10 @@ def test_sag_equals_lbfgs_on_real_chunking(shared_data):
     ]
     for crf in fits[:2]:
         np.testing.assert_allclose(crf.objective_, fits[2].objective_, rtol=1e-6)
+
+
+def test_a_no_break_space_is_part_of_a_word(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("d\xc3\xa0t V O\n \t\nb N\tO \n", encoding="latin-1")
+    data = load_conll(path, ["word", "pos", "tag"], encoding="latin-1")
+    assert [words.tolist() for words in data.word] == [["d\xc3\xa0t"], ["b"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,15 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..ragged import RaggedArray
+
+_BLANKS = re.compile(r"[ \t]+")
+
+
+def _split(line, separator):
+    if separator is not None or line.isascii():
+        return line.split(separator)
+    # str.split would also break words at a no-break space.
+    return _BLANKS.split(line.strip(" \t"))
 
 
 def load_conll(
@@ -29,7 +39,7 @@ def load_conll(
         Names of the columns, for instance ``("word", "pos", "chunk")``. Default: ``"column_0"``
         and so on.
     separator : str, default=None
-        What stands between columns; default any white space.
+        What stands between columns; default blanks and tabs.
     encoding : str, default="utf-8"
         Of the file.
 
@@ -49,11 +59,11 @@ def load_conll(
     with opener(path, "rt", encoding=encoding) as lines:
         for number, line in enumerate(lines, start=1):
             line = line.rstrip("\r\n")
-            if not line.strip() or line.startswith("-DOCSTART-"):
+            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
                 if len(rows) > ends[-1]:
                     ends.append(len(rows))
                 continue
-            fields = line.split(separator)
+            fields = _split(line, separator)
             width = len(fields) if width is None else width
             if len(fields) != width:
                 raise ValueError(

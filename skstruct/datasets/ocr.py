@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import numpy as np
 from sklearn.utils import Bunch
 
 from ..ragged import RaggedArray
 
+_N_PIXELS = 128
+
 
 def load_ocr_letters(path) -> Bunch:
-    """Read the OCR letters from a packed ``.npz`` file.
+    """Read the OCR letters, packed or in the form of their authors.
 
     Parameters
     ----------
     path : str or Path
-        A file with the arrays ``pixels`` (bits of 16 x 8 images, 16 bytes a letter), ``labels`` (0
-        to 25), ``lengths`` and ``fold`` of each word.
+        A ``.npz`` file with the arrays ``pixels`` (bits of 16 x 8 images, 16 bytes a letter),
+        ``labels`` (0 to 25), ``lengths`` and ``fold`` of each word; or ``letter.data`` (also
+        ``.gz``), one letter a line.
 
     Returns
     -------
@@ -26,16 +32,12 @@ def load_ocr_letters(path) -> Bunch:
     Raises
     ------
     ValueError
-        If the arrays do not fit together.
+        If the arrays do not fit together, or a line is malformed (names the line).
     """
-    with np.load(path) as file:
-        missing = {"pixels", "labels", "lengths", "fold"} - set(file.files)
-        if missing:
-            raise ValueError(f"{path} has no array {sorted(missing)[0]!r}")
-        pixels = np.unpackbits(file["pixels"].reshape(-1, 16), axis=1)
-        labels, lengths, fold = file["labels"], file["lengths"].astype(np.int64), file["fold"]
+    read = _read_packed if Path(path).suffix == ".npz" else _read_lines
+    pixels, labels, lengths, fold = read(path)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    if pixels.shape != (labels.size, 128) or offsets[-1] != labels.size:
+    if pixels.shape != (labels.size, _N_PIXELS) or offsets[-1] != labels.size:
         raise ValueError(
             f"{path}: {pixels.shape[0]} images, {labels.size} labels, {offsets[-1]} letters"
         )
@@ -45,3 +47,34 @@ def load_ocr_letters(path) -> Bunch:
         y=RaggedArray(letters, offsets),
         fold=fold,
     )
+
+
+def _read_packed(path):
+    with np.load(path) as file:
+        missing = {"pixels", "labels", "lengths", "fold"} - set(file.files)
+        if missing:
+            raise ValueError(f"{path} has no array {sorted(missing)[0]!r}")
+        pixels = np.unpackbits(file["pixels"].reshape(-1, 16), axis=1)
+        return pixels, file["labels"], file["lengths"].astype(np.int64), file["fold"]
+
+
+def _read_lines(path):
+    """Columns: id, letter, id of the next letter or -1, word, position, fold, pixels."""
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    pixels, labels, lengths, fold = [], [], [], []
+    n_letters = 0
+    with opener(path, "rt", encoding="ascii") as lines:
+        for number, line in enumerate(lines, start=1):
+            fields = line.split()
+            if len(fields) != 6 + _N_PIXELS or not "a" <= fields[1] <= "z":
+                raise ValueError(
+                    f"{path}, line {number}: expected {6 + _N_PIXELS} columns, the second a letter"
+                )
+            labels.append(ord(fields[1]) - ord("a"))
+            pixels.append(np.array(fields[6:], dtype=np.uint8))
+            n_letters += 1
+            if fields[2] == "-1":
+                lengths.append(n_letters)
+                fold.append(int(fields[5]))
+                n_letters = 0
+    return np.array(pixels), np.array(labels), np.array(lengths), np.array(fold)

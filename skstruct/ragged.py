@@ -102,6 +102,41 @@ class RaggedArray:
             lengths = [len(sample) for sample in samples]
         return cls(flat, np.concatenate([[0], np.cumsum(lengths)]))
 
+    @classmethod
+    def stack_columns(cls, columns: Sequence[RaggedArray]) -> RaggedArray:
+        """Put ragged 1-D arrays side by side, for instance the words and tags of tokens.
+
+        Parameters
+        ----------
+        columns : sequence of RaggedArray
+            Of 1-D values, with the same lengths.
+
+        Returns
+        -------
+        RaggedArray
+            Samples of shape (n_rows, len(columns)).
+
+        Raises
+        ------
+        ValueError
+            If there are no columns, or their lengths differ.
+
+        Examples
+        --------
+        >>> from skstruct.datasets import make_annotated_sentences
+        >>> from skstruct.ragged import RaggedArray
+        >>> data = make_annotated_sentences(2, 1).train
+        >>> RaggedArray.stack_columns([data.word, data.pos])[0].shape[1]
+        2
+        """
+        columns = list(columns)
+        if not columns:
+            raise ValueError("there are no columns")
+        for q, column in enumerate(columns):
+            if not np.array_equal(column.offsets, columns[0].offsets):
+                raise ValueError(f"column {q} has other lengths than column 0")
+        return cls(np.stack([column.flat for column in columns], axis=1), columns[0].offsets)
+
     @property
     def lengths(self) -> np.ndarray:
         """Number of rows of each sample."""

@@ -168,3 +168,13 @@ def test_a_no_break_space_is_part_of_a_word(tmp_path):
     path.write_text("d\xc3\xa0t V O\n \t\nb N\tO \n", encoding="latin-1")
     data = load_conll(path, ["word", "pos", "tag"], encoding="latin-1")
     assert [words.tolist() for words in data.word] == [["d\xc3\xa0t"], ["b"]]
+
+
+def test_stack_columns():
+    a = RaggedArray(np.array(["x", "y", "z"]), [0, 1, 3])
+    stacked = RaggedArray.stack_columns([a, RaggedArray(np.array(["P", "Q", "R"]), [0, 1, 3])])
+    assert stacked[1].tolist() == [["y", "Q"], ["z", "R"]]
+    with pytest.raises(ValueError, match="column 1 has other lengths"):
+        RaggedArray.stack_columns([a, RaggedArray(a.flat, [0, 2, 3])])
+    with pytest.raises(ValueError, match="no columns"):
+        RaggedArray.stack_columns([])

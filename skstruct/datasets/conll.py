@@ -54,14 +54,14 @@ def load_conll(
         If a line has another number of columns (names the line), or there is no sentence.
     """
     opener = gzip.open if Path(path).suffix == ".gz" else open
-    rows, ends = [], [0]
+    fields_of_all, n_rows, ends = [], 0, [0]
     width = None if columns is None else len(columns)
     with opener(path, "rt", encoding=encoding) as lines:
         for number, line in enumerate(lines, start=1):
             line = line.rstrip("\r\n")
             if not line.strip(" \t") or line.startswith("-DOCSTART-"):
-                if len(rows) > ends[-1]:
-                    ends.append(len(rows))
+                if n_rows > ends[-1]:
+                    ends.append(n_rows)
                 continue
             fields = _split(line, separator)
             width = len(fields) if width is None else width
@@ -69,16 +69,16 @@ def load_conll(
                 raise ValueError(
                     f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
                 )
-            rows.append(fields)
-    if len(rows) > ends[-1]:
-        ends.append(len(rows))
-    if not rows:
+            fields_of_all += fields
+            n_rows += 1
+    if n_rows > ends[-1]:
+        ends.append(n_rows)
+    if not n_rows:
         raise ValueError(f"{path} has no sentence")
     names = [f"column_{j}" for j in range(width)] if columns is None else columns
-    by_column = zip(*rows, strict=True)
     return Bunch(
         **{
-            name: RaggedArray(np.array(values), ends)
-            for name, values in zip(names, by_column, strict=True)
+            name: RaggedArray(np.array(fields_of_all[j::width]), ends)
+            for j, name in enumerate(names)
         }
     )

@@ -18,8 +18,9 @@ def pack_table(table: np.ndarray, dtype):
 
     Returns
     -------
-    csr_matrix or ndarray
-        Without its zeros, or whole.
+    dict or ndarray
+        The arrays of a CSR matrix, or the table. (Not the matrix itself: readers of safe formats
+        know arrays.)
 
     Examples
     --------
@@ -28,13 +29,15 @@ def pack_table(table: np.ndarray, dtype):
     >>> table = np.zeros((100, 4))
     >>> table[7, 2] = 0.5
     >>> packed = pack_table(table, np.float32)
-    >>> packed.nnz, bool((unpack_table(packed) == table).all())
+    >>> packed["data"].size, bool((unpack_table(packed) == table).all())
     (1, True)
     """
     table = table.astype(dtype)
     compact = sparse.csr_matrix(table)
-    size = compact.data.nbytes + compact.indices.nbytes + compact.indptr.nbytes
-    return compact if size < table.nbytes else table
+    parts = {name: getattr(compact, name) for name in ("data", "indices", "indptr")}
+    if sum(part.nbytes for part in parts.values()) >= table.nbytes:
+        return table
+    return parts | {"n_columns": table.shape[1]}
 
 
 def unpack_table(stored) -> np.ndarray:
@@ -42,7 +45,7 @@ def unpack_table(stored) -> np.ndarray:
 
     Parameters
     ----------
-    stored : csr_matrix or ndarray
+    stored : dict or ndarray
         What :func:`pack_table` returned.
 
     Returns
@@ -50,5 +53,10 @@ def unpack_table(stored) -> np.ndarray:
     ndarray of float64
         The table.
     """
-    table = stored.toarray() if sparse.issparse(stored) else stored
+    if isinstance(stored, dict):
+        shape = (stored["indptr"].size - 1, stored["n_columns"])
+        parts = (stored["data"], stored["indices"], stored["indptr"])
+        table = sparse.csr_matrix(parts, shape).toarray()
+    else:
+        table = stored
     return np.ascontiguousarray(table, dtype=np.float64)

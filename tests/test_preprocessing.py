@@ -192,7 +192,7 @@ def test_bad_tokens():
         vectorizer.fit([TOKENS[0], [("He",)]])
     with pytest.raises(ValueError, match="sequence 1 is empty"):
         vectorizer.fit([TOKENS[0], []])
-    with pytest.raises(ValueError, match="sequence 0, token 1 has a string"):
+    with pytest.raises(ValueError, match="sequence 0, token 1 is 'ab'"):
         vectorizer.fit([[("a", "b"), "ab"]])
     with pytest.raises(ValueError, match="X has 1 columns, but fit saw 2"):
         vectorizer.transform([[("He",)]])

@@ -248,8 +248,10 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
                 raise ValueError(f"X: sequence {i} is empty")
             rows.extend(sample)
             ends.append(len(rows))
-        width = len(rows[0])
-        if set(map(len, rows)) != {width} or str in set(map(type, rows)):
+        kinds = set(map(type, rows))
+        uneven = str in kinds or not all(hasattr(kind, "__len__") for kind in kinds)
+        width = getattr(self, "_n_columns", 1) if uneven else len(rows[0])
+        if uneven or set(map(len, rows)) != {width}:
             _refuse_uneven(rows, ends, width)
         return [[row[j] for row in rows] for j in range(width)], np.array(ends)
 
@@ -309,12 +311,13 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
 
 def _refuse_uneven(rows, ends, width):
     for q, row in enumerate(rows):
-        if isinstance(row, str) or len(row) != width:
+        wrong = isinstance(row, str) or not hasattr(row, "__len__")
+        if wrong or len(row) != width:
             i = int(np.searchsorted(ends, q, side="right")) - 1
-            got = "a string" if isinstance(row, str) else f"{len(row)} columns"
+            got = f"is {row!r}" if wrong else f"has {len(row)} columns"
             raise ValueError(
-                f"X: sequence {i}, token {q - ends[i]} has {got}; a tuple of {width} columns was "
-                "expected"
+                f"X: sequence {i}, token {q - ends[i]} {got}; "
+                f"a tuple of {width} columns was expected"
             )
 
 

@@ -119,7 +119,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         """Make pickles of the model small: zeros are left out of them.
 
         In memory the weights stay dense, so predictions take the same time; they are rounded at
-        once, so that the model predicts now what it will predict when loaded.
+        once, so that the model predicts now what it will predict when loaded. As in
+        SGDClassifier, ``coef_`` is a sparse matrix from now on; :meth:`densify` undoes that.
 
         Parameters
         ----------
@@ -151,6 +152,18 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         self._stored_as = dtype
         return self
 
+    def densify(self):
+        """Store all weights in pickles again, and make ``coef_`` a view again.
+
+        Returns
+        -------
+        StructuredEstimator
+            The estimator itself.
+        """
+        check_is_fitted(self)
+        self.__dict__.pop("_stored_as", None)
+        return self
+
     def __getstate__(self):
         state = super().__getstate__()
         if "_stored_as" in state:
@@ -166,9 +179,13 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     @property
     def coef_(self):
-        """Weights of node features, of shape (n_classes, n_features): a view."""
+        """Weights of node features, of shape (n_classes, n_features): a view.
+
+        After :meth:`sparsify` a CSR matrix, and no view.
+        """
         check_is_fitted(self)
-        return self.node_weights_[: self.n_features_in_].T
+        dense = self.node_weights_[: self.n_features_in_].T
+        return sparse.csr_matrix(dense) if hasattr(self, "_stored_as") else dense
 
     @property
     def intercept_(self):

@@ -52,8 +52,9 @@ class SAGCRF(StructuredEstimator):
     max_iter : int, default=100
         Largest number of passes over the data (for "lbfgs": iterations).
     tol : float, default=1e-3
-        Stop when no entry of the gradient of the (lambda form of the) objective is larger. SAG
-        measures the gradient that its memory holds, which is exact in the limit.
+        Stop when the objective is within this fraction of the optimum, as bounded by the norm of
+        the gradient and strong convexity. SAG measures the gradient that its memory holds, an
+        average over the last passes; `suboptimality_` is the bound by the exact one, often larger.
     solver : {"sag", "saga", "lbfgs"}, default="sag"
         SAG, its unbiased variant SAGA, or SciPy's L-BFGS with exact batch gradients.
     warm_start : bool, default=False
@@ -90,7 +91,10 @@ class SAGCRF(StructuredEstimator):
     objective_ : float
         The exact objective (lambda form) at the end.
     gradient_norm_ : float
-        Largest entry of the gradient in absolute value at the end, as the solver measures it.
+        Euclidean norm of its gradient at the end, exact.
+    suboptimality_ : float
+        Certified bound on ``(objective_ - optimum) / objective_``, by strong convexity:
+        ``gradient_norm_**2 / (2 lam objective_)``.
     history_ : dict of ndarray
         One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
         ``oracle_calls``, ``seconds`` (inside solver epochs, without compilation and evaluation),
@@ -213,12 +217,13 @@ class SAGCRF(StructuredEstimator):
         self._publish(result.weights)
         self.history_ = result.history
         self.n_iter_ = result.history["passes"].size
-        self.gradient_norm_ = result.gradient
         self.objective_ = float(result.objective)
+        self.gradient_norm_ = float(result.gradient)
+        self.suboptimality_ = float(result.suboptimality)
         if not result.converged and not result.stopped:
             warnings.warn(
-                f"{self.solver} did not converge in max_iter={self.max_iter} passes: the largest "
-                f"entry of the gradient is {result.gradient:.2e}, tol is {self.tol:.2e}",
+                f"{self.solver} did not converge in max_iter={self.max_iter} passes: the certified "
+                f"relative suboptimality is {self.suboptimality_:.1e}, tol is {self.tol:.1e}",
                 ConvergenceWarning,
                 stacklevel=2,
             )

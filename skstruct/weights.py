@@ -15,7 +15,6 @@ a third off the time of a pass over the rows.
 * adding to ``d``, or to ``w``, touches only the rows of the current sample.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -311,10 +310,8 @@ def fold(w):
 
 
 @kernel
-def largest_gradient(w, inverse_n, lam, enough):
-    """Largest entry of ``|d * inverse_n + lam * w|``, or the first above `enough` that is met.
-
-    Far from the optimum a test against a tolerance so costs next to nothing.
+def squared_gradient(w, inverse_n, lam):
+    """Squared norm of ``d * inverse_n + lam * w``.
 
     Parameters
     ----------
@@ -324,32 +321,24 @@ def largest_gradient(w, inverse_n, lam, enough):
         Scale of ``d``.
     lam : float
         The regulariser.
-    enough : float
-        Where to stop the search; inf for the exact maximum.
 
     Returns
     -------
     float
-        The largest absolute value, or one above `enough`; NaN if a NaN was met.
+        The squared Euclidean norm.
 
     Examples
     --------
-    >>> from skstruct.weights import largest_gradient, lazy_weights, zero_weights
-    >>> largest_gradient(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0, 0.1)
+    >>> from skstruct.weights import lazy_weights, squared_gradient, zero_weights
+    >>> squared_gradient(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
     0.0
     """
     s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
-    worst = 0.0
+    total = 0.0
     for table in (w.node, w.pair):
         half = table.shape[1] // 2
         for j in range(table.shape[0]):
-            n_nan = 0
             for k in range(half):
-                entry = abs(s * table[j, k] + b * table[j, half + k])
-                worst = max(worst, entry)
-                n_nan += 0 if entry <= math.inf else 1  # a maximum may lose a NaN
-            if n_nan > 0:
-                return math.nan
-            if worst > enough:
-                return worst
-    return worst
+                entry = s * table[j, k] + b * table[j, half + k]
+                total += entry * entry
+    return total

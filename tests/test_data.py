@@ -156,7 +156,7 @@ def test_sag_equals_lbfgs_on_real_chunking(shared_data):
     one_hot = [sparse.csr_matrix((np.ones(n), (np.arange(n), codes))) for codes in columns]
     X = RaggedArray(sparse.hstack(one_hot, format="csr"), words.offsets)
     fits = [
-        SAGCRF(solver=solver, tol=1e-6, max_iter=2000, random_state=0).fit(X, y)
+        SAGCRF(solver=solver, tol=1e-12, max_iter=2000, random_state=0).fit(X, y)
         for solver in ("sag", "saga", "lbfgs")
     ]
     for crf in fits[:2]:

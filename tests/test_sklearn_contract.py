@@ -34,10 +34,10 @@ from skstruct.ragged import object_array
 from skstruct.testing import check_structured_estimator, random_sequences
 
 QUICK = partial(SAGCRF, tol=1e-2, random_state=0)
-TIGHT = {"tol": 1e-10, "max_iter": 2000}
+TIGHT = {"tol": 1e-18, "max_iter": 2000}
 _SAMPLING = (
     "at the default tol two fits that sample in another order agree to 1e-3, not to 1e-7; with "
-    "tol=1e-10 (checked below) they do"
+    "tol=1e-18 (checked below) they do"
 )
 LOOSE = {
     "check_sample_weight_equivalence_on_dense_data": _SAMPLING,
@@ -68,9 +68,9 @@ def test_sklearn_suite(estimator, check):
 @pytest.mark.parametrize(
     "estimator",
     [
-        SAGCRF(tol=1e-9, max_iter=3000, random_state=0),
-        SAGCRF("chain", solver="lbfgs", tol=1e-8, max_iter=3000),
-        SAGCRF(Chain(boundary=True), solver="saga", tol=1e-9, max_iter=3000, random_state=0),
+        SAGCRF(tol=1e-16, max_iter=3000, random_state=0),
+        SAGCRF("chain", solver="lbfgs", tol=1e-15, max_iter=3000),
+        SAGCRF(Chain(boundary=True), solver="saga", tol=1e-16, max_iter=3000, random_state=0),
     ],
     ids=str,
 )

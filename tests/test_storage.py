@@ -6,6 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -45,6 +46,15 @@ def test_pickles_shrink(model):
     assert len(pickle.dumps(model.sparsify())) < plain / 4
     model.node_weights_ = np.ones_like(big)
     assert len(pickle.dumps(model.sparsify(dtype="float32"))) < 0.6 * plain
+
+
+def test_coef_is_sparse_until_densify(model):
+    dense = model.coef_.copy()
+    assert sparse.issparse(model.sparsify().coef_)
+    assert_array_equal(model.coef_.toarray(), dense)
+    assert_array_equal(model.densify().coef_, dense)
+    model.coef_[0, 0] = 7.0
+    assert model.node_weights_[0, 0] == 7.0
 
 
 def test_a_new_fit_forgets(model, sparse_sequences):

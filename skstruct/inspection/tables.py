@@ -121,7 +121,7 @@ def top_features(model, k=10, feature_names=None):
     model, _, names = _parts(model, feature_names)
     k = min(k, names.size)
     labels, features, weights = [], [], []
-    for label, row in zip(model.classes_, model.coef_, strict=True):
+    for label, row in zip(model.classes_, model.node_weights_[: names.size].T, strict=True):
         top = np.argpartition(-np.abs(row), k - 1)[:k]
         top = top[np.argsort(-row[top], kind="stable")]
         labels += [label] * k

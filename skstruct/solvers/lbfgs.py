@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from ..weights import Weights, zero_weights
 from .batch import loss_gradient, make_scratch, over_samples
-from .progress import Progress, Result
+from .progress import Progress, Result, relative_bound
 
 
 def lbfgs(
@@ -39,7 +39,7 @@ def lbfgs(
     max_iter : int
         Largest number of iterations.
     tol : float
-        Bound on the largest entry of the gradient.
+        Relative suboptimality to reach, certified by strong convexity.
     n_jobs : int or None
         Threads that share a batch gradient.
     after_epoch : callable
@@ -50,7 +50,7 @@ def lbfgs(
     Result
         The weights and the history.
     """
-    objective = _Objective(problem, shapes, sample_weight, lam, n_jobs, after_epoch)
+    objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
     found = minimize(
         objective,
         objective.flatten(zero_weights(shapes) if start is None else start),
@@ -59,7 +59,7 @@ def lbfgs(
         callback=objective.callback,
         options={
             "maxiter": max_iter,
-            "gtol": tol,
+            "gtol": 0.0,
             "ftol": 0.0,
             "maxls": 50,
             "maxfun": 15 * max_iter + 100,
@@ -68,22 +68,24 @@ def lbfgs(
     value, gradient = objective(found.x)
     if not np.isfinite(value):
         raise FloatingPointError(f"the objective is {value}: are the features scaled?")
-    largest = float(np.abs(gradient).max(initial=0.0))
+    squared = float(gradient @ gradient)
+    bound = relative_bound(squared, lam, value)
     if not objective.progress.history()["passes"].size:  # converged where it started
         objective.record(found.x, value)
     # A line search that can gain nothing more in floating point has converged too.
-    exhausted = found.status != 1 and largest <= 1e-6
-    converged, history = largest <= tol or exhausted, objective.progress.history()
+    converged = bound <= tol or (found.status != 1 and bound <= 1e-10)
     weights = Weights(*(np.array(table) for table in objective.tables(found.x)))
-    return Result(weights, converged, objective.stopped, value, largest, history)
+    history = objective.progress.history()
+    return Result(weights, converged, objective.stopped, value, np.sqrt(squared), bound, history)
 
 
 class _Objective:
     """Value and gradient for SciPy, on flat weights, and its callback."""
 
-    def __init__(self, problem, shapes, sample_weight, lam, n_jobs, after_epoch):
+    def __init__(self, problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch):
         self.problem, self.shapes = problem, shapes
-        self.sample_weight, self.lam, self.n_jobs = sample_weight, lam, n_jobs
+        self.sample_weight, self.lam, self.tol = sample_weight, lam, tol
+        self.n_jobs = n_jobs
         self.n = sample_weight.size
         self.n_node = shapes[0][0] * shapes[0][1]
         self.n_calls = 0
@@ -115,6 +117,7 @@ class _Objective:
         for loss, piece in self.progress.timed(over_samples, run, self.problem, self.n_jobs):
             value += loss / self.n
             gradient += self.flatten(piece) / self.n
+        self.bound = relative_bound(float(gradient @ gradient), self.lam, value)
         return value, gradient
 
     def record(self, x, value):
@@ -125,5 +128,6 @@ class _Objective:
 
     def callback(self, intermediate_result):
         self.record(intermediate_result.x, intermediate_result.fun)
-        if self.stopped:
+        # SciPy calls back right after the evaluation of the point that it accepts.
+        if self.stopped or self.bound <= self.tol:
             raise StopIteration

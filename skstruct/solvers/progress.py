@@ -27,7 +27,9 @@ class Result(NamedTuple):
     objective : float
         The exact objective at the end.
     gradient : float
-        Largest entry of the gradient in absolute value, as last seen.
+        Euclidean norm of the exact gradient at the end.
+    suboptimality : float
+        Bound on how far `objective` is above the optimum, relative to it.
     history : dict of ndarray
         One entry an epoch.
     """
@@ -37,7 +39,34 @@ class Result(NamedTuple):
     stopped: bool
     objective: float
     gradient: float
+    suboptimality: float
     history: dict
+
+
+def relative_bound(squared_gradient: float, lam: float, objective: float) -> float:
+    """Bound ``|f'(w)|^2 / (2 lam f(w))`` on ``(f(w) - min f) / f(w)`` of a strongly convex f.
+
+    Parameters
+    ----------
+    squared_gradient : float
+        Squared Euclidean norm of the gradient.
+    lam : float
+        The regulariser.
+    objective : float
+        The objective, positive.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.progress import relative_bound
+    >>> relative_bound(0.01, 0.5, 2.0)
+    0.005
+    """
+    return squared_gradient / (2.0 * lam * objective)
 
 
 class Progress:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..weights import (
-    largest_gradient,
-    lazy_weights,
-    plain_weights,
-    squared_norm,
-    zero_weights,
-)
+from ..weights import lazy_weights, plain_weights, squared_gradient, squared_norm, zero_weights
 from .batch import log_likelihoods, make_scratch, over_samples
-from .progress import Progress, Result
+from .progress import Progress, Result, relative_bound
 from .sag_kernels import (
+    FILL,
     MAX_L,
+    MOVE,
     N_FORWARD,
     N_ORACLE,
     N_STORED,
     SAGOptions,
     SAGState,
-    fill_memory,
     sag_epoch,
 )
 from .sampling import sum_tree
@@ -48,15 +45,16 @@ class _StepSchedule:
 
     Half a step while the memory still holds gradients of the starting point, 1.5 steps once the
     L_i have settled, and from epoch 16 to 40 back to the paper's step, with which SAG converges to
-    full precision. On CoNLL-2000 that takes a third off the passes to 1e-3. A loss that rises
-    halves it for good.
+    full precision. On CoNLL-2000 that takes a third off the passes to 1e-3. A stored gradient that
+    grows shrinks it for good: the L_i are then too small for directions that all samples share.
+    (The loss at the visits is no such sign: it depends on which samples are drawn.)
     """
 
     def __init__(self, constant):
         self._constant = constant
         self._largest = 1.5
         self._epoch = 0
-        self._loss = np.inf
+        self._smallest = np.inf
 
     def factor(self):
         if self._constant:
@@ -64,11 +62,13 @@ class _StepSchedule:
         rising, falling = 0.5 + self._epoch / 4, 1.5 - (self._epoch - 16) / 48
         return min(rising, max(falling, 1.0), self._largest)
 
-    def epoch_done(self, loss):
+    def epoch_done(self, squared_gradient):
+        growth = squared_gradient / self._smallest
+        if growth > (4.0 if self._epoch >= 10 else 100.0):
+            self._largest = max(0.7 * self.factor(), 0.1)
+            self._smallest = squared_gradient
+        self._smallest = min(squared_gradient, self._smallest)
         self._epoch += 1
-        if loss > 1.2 * self._loss:
-            self._largest = max(0.5 * self._largest, 0.2)
-        self._loss = loss
 
 
 def sag(
@@ -111,7 +111,7 @@ def sag(
     max_iter : int
         Largest number of epochs of n steps.
     tol : float
-        Bound on the largest entry of the gradient that the memory holds.
+        Relative suboptimality to reach, as strong convexity bounds it by the stored gradient.
     rng : numpy.random.Generator
         Draws the samples.
     track_objective : bool
@@ -139,28 +139,34 @@ def sag(
     run = _Run(problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
     progress = Progress(sample_weight.size, after_epoch)
     run.epoch(_NO_ORDER, np.empty((0, 2)))  # compiles outside the clock
+    bound, stopped = np.inf, False
     if start is not None:
-        progress.timed(run.fill_memory)
-    converged, stopped = run.gradient(tol) <= tol, False
+        bound = progress.timed(run.fill_memory).suboptimality
     for iteration in range(max_iter):
-        if not converged:
+        if bound > tol:
             order = rng.permutation(run.n) if iteration == 0 else _NO_ORDER
             loss = progress.timed(run.epoch, order, rng.random((run.n, 2)))
             if not np.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss is {loss} in epoch {iteration + 1}: are the features scaled?"
                 )
-            run.schedule.epoch_done(loss)
+            bound = progress.timed(run.stored_bound, loss)
         objective = run.objective() if track_objective else np.nan
         totals = run.state.totals
         stopped = progress.record(totals[N_ORACLE], totals[N_FORWARD], objective, run.weights)
-        converged = converged or run.gradient(tol) <= tol
-        if converged or stopped:
+        if bound <= tol or stopped:
             break
-    if not track_objective:
-        objective = run.objective()
-    gradient = run.gradient(np.inf)
-    return Result(run.weights(), converged, stopped, objective, gradient, progress.history())
+    exact, history = run.fill_memory(), progress.history()
+    history["objective"][-1] = exact.objective
+    return Result(run.weights(), bound <= tol, stopped, *exact, history)
+
+
+class _Exact(NamedTuple):
+    """What one pass over all samples tells of the present weights."""
+
+    objective: float
+    gradient: float
+    suboptimality: float
 
 
 class _Run:
@@ -174,24 +180,42 @@ class _Run:
         self.state = _new_state(problem, uniform)
         self.schedule = _StepSchedule(constant=saga or uniform)
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
+        self._last = np.inf  # squared stored gradient after the previous epoch
         scratch = make_scratch(problem)
         self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
 
     def epoch(self, order, uniforms):
         """One pass; returns the mean loss at the visits."""
-        options = SAGOptions(self.lam, self.schedule.factor(), *self._flags)
+        return self._pass(MOVE, order, uniforms)
+
+    def _pass(self, task, order, uniforms):
+        options = SAGOptions(self.lam, self.schedule.factor(), *self._flags, task)
         problem, w, weight, state = self.problem, self.w, self.sample_weight, self.state
         return sag_epoch(problem, w, weight, options, state, order, uniforms, *self._scratch)
 
     def fill_memory(self):
-        """Store the residual of every sample."""
-        fill_memory(self.problem, self.w, self.sample_weight, self.state, *self._scratch)
+        """Store the residuals at the present weights: the stored gradient is then exact.
 
-    def gradient(self, enough):
-        """Largest entry of the gradient that the memory holds; inf before every sample is in it."""
+        Never between epochs: the stored gradient averages over past iterates, which oscillate
+        around the optimum, and is much smaller than that of the present one. Filled with the
+        latter, the memory throws the iterates far off.
+        """
+        self.state.totals[N_STORED] = self.n
+        loss = self._pass(FILL, np.arange(self.n), np.zeros((self.n, 2)))
+        objective = loss + 0.5 * self.lam * squared_norm(self.w)
+        squared = squared_gradient(self.w, 1.0 / self.n, self.lam)
+        bound = relative_bound(squared, self.lam, objective)
+        return _Exact(objective, float(np.sqrt(squared)), bound)
+
+    def stored_bound(self, loss):
+        """Relative suboptimality after an epoch of this mean loss, by the stored gradient."""
         if self.state.totals[N_STORED] < self.n:
             return np.inf
-        return largest_gradient(self.w, 1.0 / self.n, self.lam, enough)
+        squared = squared_gradient(self.w, 1.0 / self.n, self.lam)
+        self.schedule.epoch_done(squared)
+        # The larger of two epochs: the stored gradient may pass through 0 while w swings by.
+        self._last, squared = squared, max(squared, self._last)
+        return relative_bound(squared, self.lam, loss + 0.5 * self.lam * squared_norm(self.w))
 
     def objective(self):
         """The exact objective, on the lazy weights, whose kernels exist already."""

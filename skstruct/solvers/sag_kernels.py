@@ -18,6 +18,9 @@ from .sampling import sample_leaf, set_leaf
 N_STORED, N_KNOWN, SUM_L, MAX_L, N_FORWARD, N_ORACLE = range(6)
 
 
+MOVE, FILL = range(2)
+
+
 class SAGState(NamedTuple):
     """What SAG remembers between epochs.
 
@@ -60,6 +63,8 @@ class SAGOptions(NamedTuple):
         1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
     saga : int
         1 for SAGA's unbiased step.
+    task : int
+        ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
     """
 
     lam: float
@@ -67,6 +72,7 @@ class SAGOptions(NamedTuple):
     skipping: int
     uniform: int
     saga: int
+    task: int
 
 
 @inner_kernel(inline=True)
@@ -188,6 +194,7 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         Mean loss over the visited samples, at the weights of their visit.
     """
     totals = state.totals
+    moving = options.task == MOVE
     theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
     loss = 0.0
     for step in range(uniforms.shape[0]):
@@ -202,22 +209,22 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         loss += weight * nll
         totals[N_ORACLE] += 1.0
 
-        start = _first_guess(state, options, i)
-        lipschitz, tests = start, 0
-        if state.skip[i] == 0:
-            lipschitz, tests = _backtrack(
-                problem, i, weight, size, nll, start, theta, r, answer, trial, labels
-            )
-        new = state.lipschitz[i] == 0.0
-        _remember(state, options, i, start, lipschitz, tests)
-        if new and totals[N_STORED] < sample_weight.shape[0]:
-            totals[N_STORED] += 1.0
+        if moving:
+            start = _first_guess(state, options, i)
+            lipschitz, tests = start, 0
+            if state.skip[i] == 0:
+                lipschitz, tests = _backtrack(
+                    problem, i, weight, size, nll, start, theta, r, answer, trial, labels
+                )
+            if state.lipschitz[i] == 0.0 and totals[N_STORED] < sample_weight.shape[0]:
+                totals[N_STORED] += 1.0
+            _remember(state, options, i, start, lipschitz, tests)
 
         for q in range(size):  # r <- change of the stored residual
             change = weight * r[q] - state.residuals[part + q]
             state.residuals[part + q] += change
             r[q] = change
-        alpha = options.step_scale * _step_size(state, options)
+        alpha = options.step_scale * _step_size(state, options) if moving else 0.0
         rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
         if options.saga == 1:
             decay_and_step(w, rho, eta)
@@ -226,34 +233,3 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
             accumulate(problem, i, r, (0.0, 1.0), w)
             decay_and_step(w, rho, eta)
     return loss / max(uniforms.shape[0], 1)
-
-
-@kernel
-def fill_memory(problem, w, sample_weight, state, buffers, labels):
-    """Store the residual of every sample at the weights `w`, and their sum in ``d``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    w : LazyWeights
-        The weights, ``d = 0``.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    state : SAGState
-        The memory, empty.
-    buffers, labels : ndarray
-        Scratch as in :func:`sag_epoch`.
-    """
-    theta, r = buffers[0], buffers[1]
-    for i in range(sample_weight.shape[0]):
-        part = problem.part_ptr[i]
-        potentials(problem, i, w, theta)
-        exp_oracle(problem, i, theta, 1.0, r)
-        subtract_truth(problem, i, theta, labels, r)
-        for q in range(problem.part_ptr[i + 1] - part):
-            r[q] *= sample_weight[i]
-            state.residuals[part + q] = r[q]
-        accumulate(problem, i, r, (0.0, 1.0), w)
-        state.totals[N_STORED] += 1.0
-        state.totals[N_ORACLE] += 1.0

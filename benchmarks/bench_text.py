@@ -1,6 +1,6 @@
 """From a raw column file to test F1 in one process, against sklearn-crfsuite; stage by stage.
 
-    python benchmarks/bench_text.py --data FOLDER [--limit N] [--json FILE]
+    python benchmarks/bench_text.py --data FOLDER [--limit N] [--no-entities] [--json FILE]
 
 FOLDER holds ``conll2000/``, ``conll2003/`` and ``conll2002_dutch/``. Needs the ``bench`` extra. CPU
 seconds of one core; skstruct's kernels come from the disk cache (run twice on a new machine). F1 is
@@ -36,6 +36,11 @@ CHUNKING = "\n".join(
     + [f"Up{o}{o + 2}:%x[{o},1]/%x[{o + 1},1]/%x[{o + 2},1]" for o in (-2, -1, 0)]
     + ["B"]
 )
+# The same as pairs (offset, column).
+_SPECS = [
+    [tuple(map(int, part.split("]")[0].split(","))) for part in line.split("%x[")[1:]]
+    for line in CHUNKING.splitlines()[:-1]
+]
 # Words, lower-cased words, affixes, shapes and tags in a window of two tokens.
 NER = "\n".join(
     [f"Uw{o}:%x[{o},0]" for o in (-2, -1, 0, 1, 2)]
@@ -61,11 +66,8 @@ class Stages(dict):
         yield
         self[name] = self.get(name, 0.0) + time.process_time() - start
 
-    def row(self):
-        return ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.items())
 
-
-def ours(folder, limit):
+def ours(folder, limit, tol):
     """SAGCRF with templates."""
     stage = Stages()
     with stage("read"):
@@ -75,7 +77,7 @@ def ours(folder, limit):
         )
         X, X_test = (RaggedArray.stack_columns([part.word, part.pos]) for part in (train, test))
         X, y = X[:limit], train.chunk[:limit]
-    vectorizer, crf = TemplateVectorizer(CHUNKING, outside="drop"), SAGCRF(random_state=0)
+    vectorizer, crf = TemplateVectorizer(CHUNKING, outside="drop"), SAGCRF(tol=tol, random_state=0)
     with stage("features"):
         features = vectorizer.fit_transform(X)
     with stage("train"):
@@ -116,8 +118,25 @@ def _token(sentence, t):
     return features
 
 
-def theirs(folder, limit):
-    """sklearn-crfsuite with the features and the options of its tutorial."""
+def _by_template(sentence):
+    """The attributes of CHUNKING for the tokens of a sentence."""
+    n = len(sentence)
+    return [
+        [
+            f"{q}=" + "/".join([sentence[t + o][c] for o, c in spec])
+            for q, spec in enumerate(_SPECS)
+            if all(0 <= t + o < n for o, _ in spec)
+        ]
+        for t in range(n)
+    ]
+
+
+def _by_tutorial(sentence):
+    return [_token(sentence, t) for t in range(len(sentence))]
+
+
+def theirs(folder, limit, expand):
+    """sklearn-crfsuite with the options of its tutorial."""
     from sklearn_crfsuite import CRF
 
     stage = Stages()
@@ -136,16 +155,35 @@ def theirs(folder, limit):
         sentences, y = sentences[:limit], [tags.tolist() for tags in train.chunk][:limit]
     crf = CRF(algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True)
     with stage("features"):
-        X = [[_token(row, t) for t in range(len(row))] for row in sentences]
+        X = [expand(row) for row in sentences]
     with stage("train"):
         crf.fit(X, y)
     with stage("predict"):
-        predicted = crf.predict(
-            [[_token(row, t) for t in range(len(row))] for row in test_sentences]
-        )
+        predicted = crf.predict([expand(row) for row in test_sentences])
     with stage("F1"):
         f1 = chunk_f1(test.chunk, predicted)
     return stage, 100 * f1
+
+
+def end_to_end(folder, limit):
+    """Every stage from the raw file to the F1."""
+    out = []
+    for name, run, option in (
+        ("SAGCRF()", ours, 1e-3),
+        ("SAGCRF(tol=0.1)", ours, 0.1),
+        ("sklearn-crfsuite, its tutorial's features", theirs, _by_tutorial),
+        ("sklearn-crfsuite, the same attributes", theirs, _by_template),
+    ):
+        stage, f1 = run(folder, limit, option)
+        out.append({"model": name, "stages": stage, "seconds": sum(stage.values()), "f1": f1})
+    names = list(stage)
+    print(f"| CoNLL-2000 | {' | '.join(names)} | total s | F1 |")
+    print(f"|---|{'--:|' * (len(names) + 2)}")
+    for row in out:
+        cells = " | ".join(f"{row['stages'][name]:.2f}" for name in names)
+        print(f"| {row['model']} | {cells} | {row['seconds']:.2f} | {row['f1']:.2f} |")
+    print(flush=True)
+    return out
 
 
 def vectorizers(folder, limit):
@@ -153,33 +191,15 @@ def vectorizers(folder, limit):
     data = load_conll(folder / "conll2000/train.txt.gz", ["word", "pos", "chunk"])
     X = RaggedArray.stack_columns([data.word, data.pos])[:limit]
     rows = [list(map(tuple, tokens.tolist())) for tokens in X]
-    specs = [
-        [(int(a), int(b)) for a, b in (m.split(",") for m in _macros(line))]
-        for line in CHUNKING.splitlines()[:-1]
-    ]
     stage = Stages()
     with stage("DictVectorizer"):
-        attributes = []
-        for row in rows:
-            n = len(row)
-            for t in range(n):
-                attributes.append(
-                    {
-                        f"{q}=" + "/".join([row[t + o][c] for o, c in spec]): 1.0
-                        for q, spec in enumerate(specs)
-                        if all(0 <= t + o < n for o, _ in spec)
-                    }
-                )
+        attributes = [dict.fromkeys(token, 1.0) for row in rows for token in _by_template(row)]
         theirs = DictVectorizer().fit_transform(attributes)
     with stage("TemplateVectorizer"):
         mine = TemplateVectorizer(CHUNKING, outside="drop").fit_transform(rows).flat
     assert mine.shape == theirs.shape
     assert mine.nnz == theirs.nnz
     return {name: len(attributes) / seconds for name, seconds in stage.items()}
-
-
-def _macros(line):
-    return [part.split("]")[0] for part in line.split("%x[")[1:]]
 
 
 def entities(name, train, test, columns, limit):
@@ -199,7 +219,7 @@ def entities(name, train, test, columns, limit):
         ]
 
     rows, out = [attributes(x) for x in X_test], []
-    for label, tol in (("SAGCRF()", 1e-3), ("SAGCRF(tol=1e-4)", 1e-4)):
+    for label, tol in (("SAGCRF()", 1e-3), ("SAGCRF(tol=1e-5)", 1e-5)):
         stage = Stages()
         crf = SAGCRF(fit_intercept=False, tol=tol, random_state=0)
         with warnings.catch_warnings():
@@ -243,22 +263,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--limit", type=int, help="training sentences a task")
+    parser.add_argument("--no-entities", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     print(f"{platform.machine()}, numpy {np.__version__}, numba {numba.__version__}\n")
-    results = {"end_to_end": {}}
-    for name, run in (("skstruct", ours), ("sklearn-crfsuite", theirs)):
-        stage, f1 = run(args.data, args.limit)
-        total = sum(stage.values())
-        results["end_to_end"][name] = {"stages": stage, "seconds": total, "f1": f1}
-        print(f"{name}: {total:.2f} s, F1 {f1:.2f} ({stage.row()})", flush=True)
-    pair = [results["end_to_end"][name]["seconds"] for name in ("sklearn-crfsuite", "skstruct")]
-    print(f"ratio {pair[0] / pair[1]:.1f}\n")
+    results = {"end_to_end": end_to_end(args.data, args.limit)}
     results["vectorizers"] = vectorizers(args.data, args.limit)
     slow, fast = results["vectorizers"].values()
     print(
         f"TemplateVectorizer {fast:,.0f} tokens/s, DictVectorizer {slow:,.0f}: {fast / slow:.1f}\n"
     )
+    if args.no_entities:
+        return
     print("| data | model | training s | test F1 |\n|---|---|--:|--:|")
     results["entities"] = []
     for task in _tasks(args.data):

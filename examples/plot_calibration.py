@@ -20,18 +20,18 @@ from skstruct.model_selection import cross_val_marginals
 data = load_digit_strings(n_train=600, n_test=300, random_state=0)
 X, y = data.X_train, data.y_train
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-axes[0].plot([0, 1], [0, 1], color="grey", linestyle=":")
+fig, ax = plt.subplots(layout="constrained")
+ax.plot([0, 1], [0, 1], color="grey", linestyle=":")
 for C in (0.01, 0.1, 1.0):
     model = SAGCRF(C=C, tol=1e-2, random_state=0)
     marginals, classes = cross_val_marginals(model, X, y, cv=3)
     flat = np.concatenate(list(marginals))
     truth = y.flat[:, None] == classes
     share, stated = calibration_curve(truth.ravel(), flat.ravel(), n_bins=10)
-    axes[0].plot(stated, share, marker="o", label=f"C = {C}")
+    ax.plot(stated, share, marker="o", label=f"C = {C}")
     print(f"C = {C}: log loss a digit {log_loss(y.flat, flat, labels=classes):.3f}")
-axes[0].set(xlabel="stated probability", ylabel="share that is right")
-axes[0].legend()
+ax.set(xlabel="stated probability", ylabel="share that is right")
+ax.legend()
 
 # %%
 # One string of the test set: where the model is unsure, two digits share the probability.
@@ -39,6 +39,6 @@ axes[0].legend()
 model = SAGCRF(C=1.0, random_state=0).fit(X, y)
 least = [marginal.max(axis=1).min() for marginal in model.predict_marginals(data.X_test)]
 i = int(np.argmin(least))
-MarginalsDisplay.from_estimator(model, data.X_test[i], tokens=data.y_test[i], ax=axes[1])
-axes[1].set(xlabel="true digit")
+MarginalsDisplay.from_estimator(model, data.X_test[i], tokens=data.y_test[i])
+plt.gca().set(xlabel="true digit")
 plt.show()

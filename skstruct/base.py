@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import ClassifierTags
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .dispatch import require
@@ -18,13 +20,12 @@ from .graphs.multiclass import MultiClass
 from .oracles import top_k_oracle
 from .packing import Samples, as_list, encode, is_structured, normal_csr, writable
 from .ragged import RaggedArray, object_array
-from .sklearn_private import check_sample_weight
+from .sklearn_private import check_sample_weight, fit_context
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
-from .storage import pack_table, unpack_table
+from .storage import CompactPickles
 from .weights import Weights
 
 _GRAPHS = {"chain": Chain, "multiclass": MultiClass}
-_TABLES = ("node_weights_", "pair_weights_")
 
 
 class TrainingData(NamedTuple):
@@ -48,11 +49,12 @@ class TrainingData(NamedTuple):
     total_weight: float
 
 
-class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
+class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators: everything that does not depend on the loss or on the solver.
 
-    Subclasses have the parameters ``graph``, ``fit_intercept`` and ``n_jobs``, and publish
-    ``node_weights_`` and ``pair_weights_``.
+    Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
+    ``warm_start``, ``n_jobs``, ``verbose`` and ``random_state``, and a method ``_solve`` that calls
+    a solver.
     """
 
     def _choose_graph(self, X):
@@ -102,10 +104,6 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
                 f"X is a table, but {name} takes sequences: expected a list of 2-D arrays"
             )
 
-    def _publish(self, weights: Weights):
-        self.node_weights_, self.pair_weights_ = weights
-        self.__dict__.pop("_stored_as", None)
-
     def _start_weights(self, shapes):
         """Weights of the previous fit if they fit this one, for `warm_start`."""
         previous = getattr(self, "node_weights_", None), getattr(self, "pair_weights_", None)
@@ -113,22 +111,21 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             return None
         return Weights(*previous)
 
-    # Deployment
+    # Training
 
-    def sparsify(self, threshold=0.0, *, dtype="float64"):
-        """Make pickles of the model small: zeros are left out of them.
-
-        In memory the weights stay dense, so predictions take the same time; they are rounded at
-        once, so that the model predicts now what it will predict when loaded. As in
-        SGDClassifier, ``coef_`` is a sparse matrix from now on; :meth:`densify` undoes that.
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Train on labelled samples.
 
         Parameters
         ----------
-        threshold : float, default=0.0
-            Weights of at most this absolute value become 0. A dense-feature CRF has few exact
-            zeros; 1e-3 usually drops most weights and leaves all decisions as they are.
-        dtype : {"float64", "float32"}, default="float64"
-            Precision in the pickle.
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples of the kind that the structure takes: for chains one (n_nodes, n_features) array
+            or sparse matrix a sample, or all of them packed; for one-node samples a table.
+        y : list, object array, RaggedArray or 1-D array
+            One label a node, strings or integers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factor s_i on the loss of each sample.
 
         Returns
         -------
@@ -138,42 +135,79 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If `threshold` is negative or `dtype` another one.
+            If X or y is empty, not finite, of mismatched lengths, has one class only, or breaks the
+            structure's constraints; messages name the sample.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` is reached before `tol`.
         """
-        check_is_fitted(self)
-        if not threshold >= 0:
-            raise ValueError(f"threshold must be at least 0, got {threshold}")
-        if dtype not in ("float64", "float32"):
-            raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
-        for name in _TABLES:
-            table = getattr(self, name)
-            kept = np.where(np.abs(table) <= threshold, 0.0, table)
-            setattr(self, name, kept.astype(dtype).astype(np.float64))
-        self._stored_as = dtype
+        previous = self._previous_fit()
+        data = self._prepare(X, y, sample_weight)
+        problem = self.graph_.make_problem(
+            data.samples,
+            self.classes_,
+            self.fit_intercept,
+            codes=data.codes,
+            loss=getattr(self, "loss", "hamming"),
+            n_best=getattr(self, "n_best", 0) + 1,
+        )
+        self._check_problem(problem)
+        shapes = self.graph_.weight_shapes(data.samples, self.classes_.size, self.fit_intercept)
+        self._has_intercept = bool(self.fit_intercept)
+        start = self._start_weights(shapes) if self._can_continue(previous) else None
+        lam = 1.0 / (self.C * data.total_weight)
+
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        epochs = _Epochs(self, context, X, y)
+        result = self._solve(
+            problem,
+            shapes,
+            data.sample_weight,
+            lam,
+            start=start,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            after_epoch=epochs.after_epoch,
+        )
+        self._publish(result)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
-    def densify(self):
-        """Store all weights in pickles again, and make ``coef_`` a view again.
+    def _check_problem(self, problem):
+        """Refuse a structure that lacks an oracle."""
 
-        Returns
-        -------
-        StructuredEstimator
-            The estimator itself.
-        """
-        check_is_fitted(self)
+    def _publish(self, result):
+        self.node_weights_, self.pair_weights_ = result.weights
         self.__dict__.pop("_stored_as", None)
-        return self
+        self.history_ = result.history
+        self.n_iter_ = result.history["passes"].size
+        for name, value in result.published.items():
+            setattr(self, name, value)
+        if not result.converged and not result.stopped:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
+                f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
-    def __getstate__(self):
-        state = super().__getstate__()
-        if "_stored_as" in state:
-            state = state | {name: pack_table(state[name], state["_stored_as"]) for name in _TABLES}
-        return state
+    def _generator(self):
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
 
-    def __setstate__(self, state):
-        if "_stored_as" in state:
-            state = state | {name: unpack_table(state[name]) for name in _TABLES}
-        super().__setstate__(state)
+    def _previous_fit(self):
+        if not self.warm_start or not hasattr(self, "node_weights_"):
+            return None
+        return self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
+
+    def _can_continue(self, previous):
+        now = self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
+        return previous is not None and (
+            np.array_equal(previous[0], now[0]) and previous[1:] == now[1:]
+        )
 
     # Views of the tables, so that writing to them changes the model.
 
@@ -386,6 +420,42 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+class _Epochs:
+    """Tell callbacks of each epoch, print its line, and ask whether to stop."""
+
+    def __init__(self, estimator, context, X, y):
+        self.estimator, self.context, self.X, self.y = estimator, context, X, y
+        self.count = 0
+        self._begin()
+
+    def _begin(self):
+        self.task = self.context.subcontext(task_name="epoch")
+        self.task.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
+
+    def after_epoch(self, record, weights):
+        """Report one epoch; see :class:`skstruct.solvers.progress.Progress`."""
+        self.count += 1
+        estimator = self.estimator
+        if estimator.verbose:
+            gap = record.get("dual_gap", np.nan)
+            print(
+                f"[{type(estimator).__name__}] epoch {self.count}: passes {record['passes']:.1f}, "
+                f"{record['seconds']:.2f} s, objective {record['objective']:.6f}"
+                + (f", duality gap {gap:.2e}" if np.isfinite(gap) else "")
+            )
+
+        def attributes():
+            node, pair = weights()
+            return {"node_weights_": node, "pair_weights_": pair, "n_iter_": self.count}
+
+        stop = self.task.call_on_fit_task_end(
+            estimator=estimator, X=self.X, y=self.y, reconstruction_attributes=attributes
+        )
+        if not stop and self.count < estimator.max_iter:
+            self._begin()
+        return stop
 
 
 def _subset(samples: Samples, keep: np.ndarray) -> Samples:

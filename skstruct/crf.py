@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from .base import StructuredEstimator
 from .dispatch import require
@@ -15,7 +12,7 @@ from .graphs.base import Graph
 from .oracles import edge_marginals, exp_oracle
 from .packing import encode
 from .ragged import object_array
-from .sklearn_private import Interval, StrOptions, fit_context
+from .sklearn_private import Interval, StrOptions
 from .solvers.batch import (
     log_likelihoods,
     make_scratch,
@@ -170,116 +167,12 @@ class SAGCRF(StructuredEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
-        """Train on labelled samples.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            For chains one (n_nodes, n_features) array or sparse matrix a sample, or all of them
-            packed; for one-node samples a table.
-        y : list, object array, RaggedArray or 1-D array
-            One label a node, strings or integers.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factor s_i on the loss of each sample.
-
-        Returns
-        -------
-        SAGCRF
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If X or y is empty, not finite, of mismatched lengths, has one class only, or breaks the
-            structure's constraints; messages name the sample.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` is reached before `tol`.
-        """
-        previous = self._previous_fit()
-        data = self._prepare(X, y, sample_weight)
-        problem = self.graph_.make_problem(
-            data.samples, self.classes_, self.fit_intercept, codes=data.codes
-        )
+    def _check_problem(self, problem):
         require(exp_oracle, problem, "train a structural SVM instead")
-        shapes = self.graph_.weight_shapes(data.samples, self.classes_.size, self.fit_intercept)
-        self._has_intercept = bool(self.fit_intercept)
-        start = self._start_weights(shapes) if self._can_continue(previous) else None
-        lam = 1.0 / (self.C * data.total_weight)
 
-        context = self._init_callback_context(max_subtasks=self.max_iter)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        result = self._solve(problem, shapes, data.sample_weight, lam, start, context, X, y)
-        self._publish(result.weights)
-        self.history_ = result.history
-        self.n_iter_ = result.history["passes"].size
-        self.objective_ = float(result.objective)
-        self.gradient_norm_ = float(result.gradient)
-        self.suboptimality_ = float(result.suboptimality)
-        if not result.converged and not result.stopped:
-            warnings.warn(
-                f"{self.solver} did not converge in max_iter={self.max_iter} passes: the certified "
-                f"relative suboptimality is {self.suboptimality_:.1e}, tol is {self.tol:.1e}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
-        return self
-
-    def _previous_fit(self):
-        if not self.warm_start or not hasattr(self, "node_weights_"):
-            return None
-        return self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
-
-    def _can_continue(self, previous):
-        now = self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
-        return previous is not None and (
-            np.array_equal(previous[0], now[0]) and previous[1:] == now[1:]
-        )
-
-    def _solve(self, problem, shapes, sample_weight, lam, start, context, X, y):
-        epoch = 0
-
-        def begin():
-            task = context.subcontext(task_name="epoch")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            return task
-
-        def after_epoch(record, weights):
-            nonlocal epoch, task
-            epoch += 1
-            if self.verbose:
-                print(
-                    f"[{type(self).__name__}] epoch {epoch}: passes {record['passes']:.1f}, "
-                    f"{record['seconds']:.2f} s, objective {record['objective']:.6f}"
-                )
-
-            def attributes():
-                node, pair = weights()
-                return {"node_weights_": node, "pair_weights_": pair, "n_iter_": epoch}
-
-            stop = task.call_on_fit_task_end(
-                estimator=self, X=X, y=y, reconstruction_attributes=attributes
-            )
-            if not stop and epoch < self.max_iter:
-                task = begin()
-            return stop
-
-        common = {
-            "start": start,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "n_jobs": self.n_jobs,
-            "after_epoch": after_epoch,
-        }
-        task = begin()
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
         if self.solver == "lbfgs":
-            return lbfgs(problem, shapes, sample_weight, lam, **common)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            return lbfgs(problem, shapes, sample_weight, lam, n_jobs=self.n_jobs, **common)
         return sag(
             problem,
             shapes,
@@ -288,8 +181,9 @@ class SAGCRF(StructuredEstimator):
             saga=self.solver == "saga",
             uniform=self.sampling == "uniform",
             skipping=self.line_search == "skip",
-            rng=np.random.default_rng(seed),
+            rng=self._generator(),
             track_objective=self.track_objective or bool(self.verbose),
+            n_jobs=self.n_jobs,
             **common,
         )
 

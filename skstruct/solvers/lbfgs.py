@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from ..weights import Weights, zero_weights
 from .batch import loss_gradient, make_scratch, over_samples
-from .progress import Progress, Result, relative_bound
+from .progress import Progress, Result, certified, relative_bound
 
 
 def lbfgs(
@@ -76,7 +76,7 @@ def lbfgs(
     converged = bound <= tol or (found.status != 1 and bound <= 1e-10)
     weights = Weights(*(np.array(table) for table in objective.tables(found.x)))
     history = objective.progress.history()
-    return Result(weights, converged, objective.stopped, value, np.sqrt(squared), bound, history)
+    return certified(weights, converged, objective.stopped, value, squared, lam, history)
 
 
 class _Objective:

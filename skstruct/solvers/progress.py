@@ -24,12 +24,12 @@ class Result(NamedTuple):
         Whether the tolerance was reached.
     stopped : bool
         Whether a callback ended the run.
-    objective : float
-        The exact objective at the end.
-    gradient : float
-        Euclidean norm of the exact gradient at the end.
-    suboptimality : float
-        Bound on how far `objective` is above the optimum, relative to it.
+    published : dict
+        Attributes for the estimator: ``objective_``, exact, and its certificates.
+    measure : str
+        What `tol` bounds.
+    distance : float
+        Its value at the end.
     history : dict of ndarray
         One entry an epoch.
     """
@@ -37,9 +37,9 @@ class Result(NamedTuple):
     weights: Weights
     converged: bool
     stopped: bool
-    objective: float
-    gradient: float
-    suboptimality: float
+    published: dict
+    measure: str
+    distance: float
     history: dict
 
 
@@ -79,12 +79,14 @@ class Progress:
     after_epoch : callable
         ``after_epoch(record, weights)``, with a dict and a function that returns the current
         weights; True to stop.
+    *more : str
+        Names of further fields.
     """
 
-    def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool]):
+    def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool], *more: str):
         self._n_samples = n_samples
         self._after_epoch = after_epoch
-        self._records = {field: [] for field in _FIELDS}
+        self._records = {field: [] for field in (*_FIELDS, *more)}
         self._seconds = 0.0
 
     def timed(self, function: Callable, *args):
@@ -107,7 +109,7 @@ class Progress:
         self._seconds += time.perf_counter() - start
         return value
 
-    def record(self, n_oracle: float, n_forward: float, objective: float, weights) -> bool:
+    def record(self, n_oracle: float, n_forward: float, objective: float, weights, **more) -> bool:
         """Add one entry and tell the caller of the solver.
 
         Parameters
@@ -118,6 +120,8 @@ class Progress:
             The objective, NaN if it was not evaluated.
         weights : callable
             Returns the current weights.
+        **more : float
+            The further fields.
 
         Returns
         -------
@@ -125,10 +129,11 @@ class Progress:
             True to stop.
         """
         passes = (n_oracle + n_forward) / self._n_samples
-        values = (passes, n_oracle, self._seconds, objective)
-        for field, value in zip(_FIELDS, values, strict=True):
+        values = dict(zip(_FIELDS, (passes, n_oracle, self._seconds, objective), strict=True))
+        values |= more
+        for field, value in values.items():
             self._records[field].append(float(value))
-        return bool(self._after_epoch(dict(zip(_FIELDS, values, strict=True)), weights))
+        return bool(self._after_epoch(values, weights))
 
     def history(self) -> dict:
         """The records as arrays.
@@ -136,6 +141,37 @@ class Progress:
         Returns
         -------
         dict of ndarray
-            ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+            ``passes``, ``oracle_calls``, ``seconds``, ``objective``, and the further fields.
         """
         return {field: np.array(values) for field, values in self._records.items()}
+
+
+def certified(weights, converged, stopped, objective, squared_gradient, lam, history) -> Result:
+    """The end of a run of a solver for smooth losses.
+
+    Parameters
+    ----------
+    weights : Weights
+        The weights.
+    converged, stopped : bool
+        How it ended.
+    objective, squared_gradient : float
+        Exact at these weights.
+    lam : float
+        The regulariser.
+    history : dict of ndarray
+        One entry an epoch.
+
+    Returns
+    -------
+    Result
+        With ``objective_``, ``gradient_norm_`` and ``suboptimality_``.
+    """
+    bound = relative_bound(squared_gradient, lam, objective)
+    published = {
+        "objective_": float(objective),
+        "gradient_norm_": float(np.sqrt(squared_gradient)),
+        "suboptimality_": float(bound),
+    }
+    measure = "certified relative suboptimality"
+    return Result(weights, converged, stopped, published, measure, bound, history)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..weights import lazy_weights, plain_weights, squared_gradient, squared_norm, zero_weights
 from .batch import log_likelihoods, make_scratch, over_samples
-from .progress import Progress, Result, relative_bound
+from .progress import Progress, Result, certified, relative_bound
 from .sag_kernels import (
     FILL,
     MAX_L,
@@ -141,7 +139,8 @@ def sag(
     run.epoch(_NO_ORDER, np.empty((0, 2)))  # compiles outside the clock
     bound, stopped = np.inf, False
     if start is not None:
-        bound = progress.timed(run.fill_memory).suboptimality
+        objective, squared = progress.timed(run.fill_memory)
+        bound = relative_bound(squared, lam, objective)
     for iteration in range(max_iter):
         if bound > tol:
             order = rng.permutation(run.n) if iteration == 0 else _NO_ORDER
@@ -156,17 +155,11 @@ def sag(
         stopped = progress.record(totals[N_ORACLE], totals[N_FORWARD], objective, run.weights)
         if bound <= tol or stopped:
             break
-    exact, history = run.fill_memory(), progress.history()
-    history["objective"][-1] = exact.objective
-    return Result(run.weights(), bound <= tol, stopped, *exact, history)
-
-
-class _Exact(NamedTuple):
-    """What one pass over all samples tells of the present weights."""
-
-    objective: float
-    gradient: float
-    suboptimality: float
+    history = progress.history()
+    history["objective"][-1], squared = run.fill_memory()
+    return certified(
+        run.weights(), bound <= tol, stopped, history["objective"][-1], squared, lam, history
+    )
 
 
 class _Run:
@@ -194,7 +187,7 @@ class _Run:
         return sag_epoch(problem, w, weight, options, state, order, uniforms, *self._scratch)
 
     def fill_memory(self):
-        """Store the residuals at the present weights: the stored gradient is then exact.
+        """Objective and squared gradient; the memory is filled at the present weights.
 
         Never between epochs: the stored gradient averages over past iterates, which oscillate
         around the optimum, and is much smaller than that of the present one. Filled with the
@@ -203,9 +196,7 @@ class _Run:
         self.state.totals[N_STORED] = self.n
         loss = self._pass(FILL, np.arange(self.n), np.zeros((self.n, 2)))
         objective = loss + 0.5 * self.lam * squared_norm(self.w)
-        squared = squared_gradient(self.w, 1.0 / self.n, self.lam)
-        bound = relative_bound(squared, self.lam, objective)
-        return _Exact(objective, float(np.sqrt(squared)), bound)
+        return objective, squared_gradient(self.w, 1.0 / self.n, self.lam)
 
     def stored_bound(self, loss):
         """Relative suboptimality after an epoch of this mean loss, by the stored gradient."""

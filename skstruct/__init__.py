@@ -4,7 +4,8 @@ from .crf import SAGCRF
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
 from .ragged import RaggedArray
+from .ssvm import BCFWSSVM
 
 __version__ = "0.1.0"
 
-__all__ = ["SAGCRF", "Chain", "MultiClass", "RaggedArray"]
+__all__ = ["BCFWSSVM", "SAGCRF", "Chain", "MultiClass", "RaggedArray"]

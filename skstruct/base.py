@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .dispatch import require
@@ -378,6 +379,33 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             labellings.append(self.classes_[chosen])
             scores.append(found)
         return object_array(labellings), object_array(scores)
+
+    def decision_function(self, X):
+        """Scores behind the predictions.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples of the kind seen in fit.
+
+        Returns
+        -------
+        ndarray
+            For a table the scores of the classes, of shape (n_samples, n_classes), or (n_samples,)
+            for two classes: that of the second minus that of the first. Otherwise of shape
+            (n_samples, 2): the score of the best labelling, and its lead over the runner-up (inf if
+            there is no other).
+        """
+        check_is_fitted(self)
+        if self.graph_.is_table:
+            samples, _, _ = self._read_for_prediction(X)
+            scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
+            scores = scores + self.intercept_
+            return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+        _, scores = self.predict_top_k(X, 2)
+        return np.array(
+            [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
+        )
 
     def score(self, X, y, sample_weight=None):
         """Share of nodes that are labelled right.

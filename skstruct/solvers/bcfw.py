@@ -1,0 +1,241 @@
+"""Block-coordinate Frank-Wolfe for structural SVMs: epochs, certificates, warm starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..weights import lazy_weights, plain_weights, squared_norm, zero_weights
+from .batch import make_scratch, over_samples
+from .bcfw_kernels import (
+    GAP,
+    N_CACHED,
+    N_ORACLE,
+    N_STEPS,
+    BCFWOptions,
+    BCFWState,
+    bcfw_epoch,
+    rebuild,
+)
+from .hinge import hinge_losses
+from .progress import Progress, Result
+from .sampling import set_leaf, sum_tree
+
+_FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
+
+
+def _new_state(problem, n_cached):
+    n = problem.part_ptr.size - 1
+    shares = np.full((n, n_cached), -1.0)
+    shares[:, 0] = 1.0
+    labels = np.zeros((n_cached, problem.labels.size), dtype=np.int32)
+    labels[0] = problem.labels
+    return BCFWState(
+        residuals=np.zeros(problem.part_ptr[-1]),
+        losses=np.zeros(n),
+        gaps=np.full(n, np.inf),
+        tree=sum_tree(n),
+        labels=labels,
+        shares=shares,
+        costs=np.zeros((n, n_cached)),
+        totals=np.zeros(4),
+    )
+
+
+def bcfw(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    *,
+    start=None,
+    sampling: str = "permutation",
+    pairwise: int = 10,
+    n_cached: int = 10,
+    use_cache: bool = True,
+    averaging: bool = False,
+    gap_every: int = 5,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    rng: np.random.Generator,
+    n_jobs=None,
+    after_epoch,
+):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser.
+    start : BCFWState, optional
+        The dual point to start from, of a problem with the same samples.
+    sampling : {"permutation", "uniform", "gap"}
+        Order of the visits.
+    pairwise : int
+        Most pairwise steps a visit; 0 for Frank-Wolfe steps.
+    n_cached : int
+        Labellings kept a sample.
+    use_cache : bool
+        Whether cached labellings may replace oracle calls.
+    averaging : bool
+        Whether to consider the weighted average of the iterates, too.
+    gap_every : int
+        Epochs between certificates.
+    max_iter : int
+        Largest number of passes.
+    tol : float
+        Relative duality gap to reach.
+    rng : numpy.random.Generator
+        Draws the samples.
+    n_jobs : int or None
+        Threads for certificates.
+    after_epoch : callable
+        See :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    result : Result
+        The weights and the history.
+    state : BCFWState
+        The dual point.
+
+    References
+    ----------
+    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
+    Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
+    Structured SVMs.
+    """
+    state = _new_state(problem, n_cached) if start is None else start
+    run = _Run(problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs)
+    run.pairwise, run.use_cache = pairwise, use_cache
+    progress = Progress(sample_weight.size, after_epoch, "dual_gap", "dual_objective")
+    run.epoch(np.empty(0))  # compiles outside the clock
+    if start is not None or sampling == "gap":
+        progress.timed(run.certify)
+    stopped = False
+    for iteration in range(max_iter):
+        if run.relative_gap > tol:
+            order = run.order(rng)
+            progress.timed(run.epoch, rng.random(run.n), order)
+            promising = run.state.totals[GAP] <= 2.0 * tol * run.objective
+            fresh = promising or (iteration + 1) % gap_every == 0 or iteration == max_iter - 1
+            if fresh:
+                progress.timed(run.certify)
+        else:
+            fresh = True
+        stopped = progress.record(
+            run.state.totals[N_ORACLE],
+            0.0,
+            run.objective if fresh else np.nan,
+            run.weights,
+            dual_gap=run.gap if fresh else np.nan,
+            dual_objective=run.dual if fresh else np.nan,
+        )
+        if stopped or (fresh and run.relative_gap <= tol):
+            break
+    if not fresh:
+        run.certify()
+    history = progress.history()
+    last = {"objective": run.objective, "dual_gap": run.gap, "dual_objective": run.dual}
+    for name, value in last.items():
+        history[name][-1] = value
+    published = {
+        "objective_": run.objective,
+        "dual_objective_": run.dual,
+        "dual_gap_": run.gap,
+        "n_oracle_calls_": int(run.state.totals[N_ORACLE]),
+        "n_cached_steps_": int(run.state.totals[N_CACHED]),
+    }
+    gap = run.relative_gap
+    measure = "relative duality gap"
+    return Result(run.weights(), gap <= tol, stopped, published, measure, gap, history), state
+
+
+class _Run:
+    """Weights, dual point and certificates of one run."""
+
+    def __init__(self, problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs):
+        self.problem, self.shapes, self.lam = problem, shapes, lam
+        self.sample_weight, self.n_jobs = sample_weight, n_jobs
+        self.n = sample_weight.size
+        self.state, self.sampling, self.averaging = state, sampling, averaging
+        self.w = lazy_weights(zero_weights(shapes))
+        rebuild(problem, sample_weight, lam, state, self.w)
+        state.totals[:] = 0.0
+        self.gap = self.objective = self.relative_gap = np.inf
+        self.use_average = False
+        scratch = make_scratch(problem)
+        n_cached = state.shares.shape[1]
+        self._scratch = np.empty((4, scratch.theta.size)), np.zeros(n_cached), scratch.labels
+
+    def order(self, rng):
+        """Samples of the next pass."""
+        if self.sampling == "permutation":
+            return rng.permutation(self.n)
+        return rng.integers(self.n, size=self.n)
+
+    def epoch(self, uniforms, order=None):
+        """One pass."""
+        order = np.empty(0, dtype=np.int64) if order is None else order
+        total = np.minimum(self.state.gaps, 1e300).sum()
+        options = BCFWOptions(
+            self.lam,
+            int(self.sampling == "gap"),
+            self.pairwise,
+            _FRESH if self.use_cache else np.inf,
+            _ENOUGH * total / self.n,
+        )
+        problem, w, weight = self.problem, self.w, self.sample_weight
+        bcfw_epoch(problem, w, weight, options, self.state, order, uniforms, *self._scratch)
+
+    def _evaluate(self, memory):
+        """Objective at the present value of the weights, and the block gaps."""
+        out = np.zeros((2, self.n))
+
+        def piece(part, start, stop):
+            hinge_losses(part, self.w, memory, start, stop, make_scratch(part), out)
+
+        over_samples(piece, self.problem, self.n_jobs)
+        if not np.isfinite(out[0]).all():
+            i = int(np.flatnonzero(~np.isfinite(out[0]))[0])
+            raise FloatingPointError(
+                f"the loss of sample {i} is {out[0, i]}: are X's values scaled?"
+            )
+        loss = float(out[0] @ self.sample_weight) / self.n
+        return 0.5 * self.lam * squared_norm(self.w) + loss, out[1]
+
+    def certify(self):
+        """Primal and dual objective, by one oracle call a sample."""
+        norm = squared_norm(self.w)
+        loss = float(self.state.losses @ self.sample_weight) / self.n
+        self.dual = loss - 0.5 * self.lam * norm
+        self.objective, gaps = self._evaluate(self.state.residuals)
+        gaps = np.maximum(gaps, 0.0) * self.sample_weight / self.n
+        self.state.gaps[:] = gaps
+        if self.sampling == "gap":
+            for i, value in enumerate(gaps):
+                set_leaf(self.state.tree, i, value)
+        self.use_average = False
+        k = self.state.totals[N_STEPS]
+        if self.averaging and k > 0:
+            self.w.scale[1] = -2.0 / (k * (k + 1.0))
+            average = self._evaluate(np.empty(0))[0]
+            self.w.scale[1] = 0.0
+            if average < self.objective:
+                self.objective, self.use_average = average, True
+        self.gap = self.objective - self.dual
+        self.relative_gap = self.gap / self.objective if self.objective > 0 else 0.0
+        self.state.totals[N_ORACLE] += self.n
+
+    def weights(self):
+        """The value of the weights: the last iterate or the average, whichever is better."""
+        k = self.state.totals[N_STEPS]
+        self.w.scale[1] = -2.0 / (k * (k + 1.0)) if self.use_average else 0.0
+        value = plain_weights(self.w, self.shapes)
+        self.w.scale[1] = 0.0
+        return value

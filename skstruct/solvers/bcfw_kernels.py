@@ -1,0 +1,326 @@
+"""Block-coordinate Frank-Wolfe, one epoch: sampling, caching, pairwise steps, line search.
+
+The dual point of sample i is ``m_i``, a convex combination of labellings. What is stored is
+``m_i - mu(y_i)`` in part space; some of the labellings that make it up are also kept one by one
+(the *cache*), with their weights, for pairwise steps and to save oracle calls. The weights are
+``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dispatch import inner_kernel, kernel
+from ..oracles import (
+    accumulate,
+    add_indicator,
+    augment,
+    gram,
+    max_oracle,
+    potentials,
+    score,
+    task_loss,
+)
+from .hinge import dot
+from .sampling import sample_leaf, set_leaf
+
+# Entries of ``BCFWState.totals``.
+N_STEPS, N_ORACLE, N_CACHED, GAP = range(4)
+_ORDER, _BY_GAP = 0, 1
+
+
+class BCFWState(NamedTuple):
+    """The dual point and the cache.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_parts,)
+        ``m_i - mu(y_i)`` of every sample.
+    losses : ndarray of shape (n_samples,)
+        ``<l_i, m_i>``, the task loss of the dual point.
+    gaps : ndarray of shape (n_samples,)
+        Last known block gaps.
+    tree : ndarray
+        Sum tree over `gaps`, for sampling.
+    labels : ndarray of shape (n_cached, n_nodes) of int32
+        Cached labellings, where the labels of the sample lie.
+    shares : ndarray of shape (n_samples, n_cached)
+        Their weights in ``m_i``; -1 for an empty slot.
+    costs : ndarray of shape (n_samples, n_cached)
+        Their task losses.
+    totals : ndarray of shape (4,)
+        Steps, oracle calls, steps from the cache, sum of the block gaps seen.
+    """
+
+    residuals: np.ndarray
+    losses: np.ndarray
+    gaps: np.ndarray
+    tree: np.ndarray
+    labels: np.ndarray
+    shares: np.ndarray
+    costs: np.ndarray
+    totals: np.ndarray
+
+
+class BCFWOptions(NamedTuple):
+    """Choices of one run.
+
+    Parameters
+    ----------
+    lam : float
+        The regulariser.
+    by_gap : int
+        1 to sample in proportion to the last gaps, 0 to follow the given order.
+    pairwise : int
+        Most pairwise steps a visit; 0 for one Frank-Wolfe step.
+    fresh : float
+        A cached labelling replaces the oracle when its gap is at least this share of the sample's
+        last exact gap; inf never.
+    enough : float
+        And at least this much.
+    """
+
+    lam: float
+    by_gap: int
+    pairwise: int
+    fresh: float
+    enough: float
+
+
+@inner_kernel
+def _best_cached(problem, i, theta, state, values, labels):
+    """Scores of the cached labellings to `values`; the best slot, or -1."""
+    first = problem.label_ptr[i]
+    n = problem.label_ptr[i + 1] - first
+    best = -1
+    for c in range(values.shape[0]):
+        if state.shares[i, c] >= 0.0:
+            for t in range(n):
+                labels[t] = state.labels[c, first + t]
+            values[c] = score(problem, i, theta, labels)
+            if best < 0 or values[c] > values[best]:
+                best = c
+    return best
+
+
+@inner_kernel
+def _slot_of(problem, i, state, labels):
+    """The slot that holds `labels`, else an empty one, else that of least share."""
+    first = problem.label_ptr[i]
+    n = problem.label_ptr[i + 1] - first
+    chosen = 0
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] >= 0.0:
+            same = True
+            for t in range(n):
+                if state.labels[c, first + t] != labels[t]:
+                    same = False
+                    break
+            if same:
+                return c
+        if state.shares[i, c] < state.shares[i, chosen]:
+            chosen = c
+    # What an evicted labelling contributes to m_i stays there.
+    state.shares[i, chosen] = 0.0
+    for t in range(n):
+        state.labels[chosen, first + t] = labels[t]
+    state.costs[i, chosen] = task_loss(problem, i, labels)
+    return chosen
+
+
+@inner_kernel
+def _line_search(problem, i, theta, direction, slope, scale, most, answer, size):
+    """Exact step along `direction` for ``slope = <theta, direction>``; moves `theta`."""
+    gram(problem, i, direction, answer)
+    curvature = scale * dot(direction, answer, size)
+    step = most
+    if curvature > 0.0:
+        step = min(max(slope / curvature, 0.0), most)
+    for q in range(size):
+        theta[q] -= step * scale * answer[q]
+    return step
+
+
+@inner_kernel
+def _toward(problem, i, theta, state, slot, labels, residual, base, scale, buffers):
+    """A Frank-Wolfe step toward the labelling in `slot`; adds to the change of the residual."""
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    first = problem.label_ptr[i]
+    change, direction, answer = buffers[1], buffers[2], buffers[3]
+    n = problem.label_ptr[i + 1] - first
+    for q in range(size):
+        direction[q] = -residual[q]
+    for t in range(n):
+        labels[t] = state.labels[slot, first + t]
+    add_indicator(problem, i, labels, 1.0, direction)
+    for t in range(n):
+        labels[t] = problem.labels[first + t]
+    add_indicator(problem, i, labels, -1.0, direction)
+    slope = dot(theta, direction, size)
+    step = _line_search(problem, i, theta, direction, slope, scale, 1.0, answer, size)
+    for q in range(size):
+        residual[q] += step * direction[q]
+        change[q] += step * direction[q]
+    state.losses[i] += step * (state.costs[i, slot] - state.losses[i])
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] > 0.0:
+            state.shares[i, c] *= 1.0 - step
+    state.shares[i, slot] += step
+    return step
+
+
+@inner_kernel
+def _swap(problem, i, theta, state, slot, away, slope, labels, residual, scale, buffers):
+    """A pairwise step: share moves from the labelling in `away` to that in `slot`."""
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    first = problem.label_ptr[i]
+    change, direction, answer = buffers[1], buffers[2], buffers[3]
+    n = problem.label_ptr[i + 1] - first
+    for q in range(size):
+        direction[q] = 0.0
+    for t in range(n):
+        labels[t] = state.labels[slot, first + t]
+    add_indicator(problem, i, labels, 1.0, direction)
+    for t in range(n):
+        labels[t] = state.labels[away, first + t]
+    add_indicator(problem, i, labels, -1.0, direction)
+    most = state.shares[i, away]
+    step = _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
+    for q in range(size):
+        residual[q] += step * direction[q]
+        change[q] += step * direction[q]
+    state.losses[i] += step * (state.costs[i, slot] - state.costs[i, away])
+    state.shares[i, away] -= step
+    state.shares[i, slot] += step
+
+
+@inner_kernel
+def _block(problem, i, theta, state, residual, n_steps, scale, values, labels, buffers):
+    """Up to `n_steps` steps on the labellings in the cache; `theta` follows without the weights."""
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    goal = 0.0
+    for step in range(n_steps):
+        best = _best_cached(problem, i, theta, state, values, labels)
+        base = dot(theta, residual, size)
+        first = problem.label_ptr[i]
+        for t in range(problem.label_ptr[i + 1] - first):
+            labels[t] = problem.labels[first + t]
+        base += score(problem, i, theta, labels)
+        away, kept, outside = -1, 0.0, base
+        for c in range(values.shape[0]):
+            if state.shares[i, c] > 0.0:
+                kept += state.shares[i, c]
+                outside -= state.shares[i, c] * values[c]
+                if away < 0 or values[c] < values[away]:
+                    away = c
+        gap = values[best] - base
+        if step == 0:
+            goal = 0.1 * gap
+        elif gap <= goal:
+            break
+        # The part of m_i that no cached labelling explains can only shrink by a Frank-Wolfe step.
+        rest = 1.0 - kept
+        whole = away < 0 or (rest > 1e-9 and outside < values[away] * rest)
+        if whole or best == away:
+            _toward(problem, i, theta, state, best, labels, residual, base, scale, buffers)
+        else:
+            slope = values[best] - values[away]
+            _swap(problem, i, theta, state, best, away, slope, labels, residual, scale, buffers)
+
+
+@kernel
+def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, values, labels):
+    """One pass of block-coordinate Frank-Wolfe: ``len(uniforms)`` visits.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem with the verbs of :mod:`skstruct.oracles` imported here.
+    w : LazyWeights
+        The weights in ``v``, with ``s = 1``, ``b = 0``; in ``d`` the sum of ``tau (tau - 1) / 2``
+        times the change of step tau, from which the weighted average follows.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    options : BCFWOptions
+        The choices.
+    state : BCFWState
+        The dual point.
+    order : ndarray of int64
+        Samples to visit, unless they are sampled by their gaps.
+    uniforms : ndarray
+        Uniform random numbers.
+    buffers : ndarray of shape (4, max_parts)
+        Scratch.
+    values : ndarray of shape (n_cached,)
+        Scratch.
+    labels : ndarray of int32
+        Scratch for one labelling.
+    """
+    theta, change = buffers[0], buffers[1]
+    totals = state.totals
+    n_samples = sample_weight.shape[0]
+    totals[GAP] = 0.0
+    for visit in range(uniforms.shape[0]):
+        i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
+        part = problem.part_ptr[i]
+        size = problem.part_ptr[i + 1] - part
+        residual = state.residuals[part : part + size]
+        scale = sample_weight[i] / (options.lam * n_samples)
+        share = sample_weight[i] / n_samples
+
+        potentials(problem, i, w, theta)
+        augment(problem, i, theta)
+        first = problem.label_ptr[i]
+        for t in range(problem.label_ptr[i + 1] - first):
+            labels[t] = problem.labels[first + t]
+        base = dot(theta, residual, size) + score(problem, i, theta, labels)
+        slot, gap = -1, 0.0
+        if options.fresh < np.inf:
+            slot = _best_cached(problem, i, theta, state, values, labels)
+            gap = share * (values[slot] - base)
+        totals[N_STEPS] += 1.0
+        if slot < 0 or gap < options.fresh * state.gaps[i] or gap < options.enough:
+            gap = share * (max_oracle(problem, i, theta, labels) - base)
+            slot = _slot_of(problem, i, state, labels)
+            totals[N_ORACLE] += 1.0
+            state.gaps[i] = max(gap, 0.0)
+            if options.by_gap == 1:
+                set_leaf(state.tree, i, state.gaps[i])
+        else:
+            totals[N_CACHED] += 1.0
+        totals[GAP] += gap
+        if not gap > 0.0:
+            continue
+        for q in range(size):
+            change[q] = 0.0
+        if options.pairwise > 0:
+            _block(
+                problem, i, theta, state, residual, options.pairwise, scale, values, labels, buffers
+            )
+        else:
+            _toward(problem, i, theta, state, slot, labels, residual, base, scale, buffers)
+        tau = totals[N_STEPS]
+        accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+
+
+@kernel
+def rebuild(problem, sample_weight, lam, state, w):
+    """``w <- -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` for weights that are 0.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser.
+    state : BCFWState
+        The dual point.
+    w : LazyWeights
+        Written to.
+    """
+    for i in range(sample_weight.shape[0]):
+        residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        scale = sample_weight[i] / (lam * sample_weight.shape[0])
+        accumulate(problem, i, residual, (-scale, 0.0), w)

@@ -1,0 +1,260 @@
+"""Structural support vector machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import clone
+
+from .base import StructuredEstimator
+from .dispatch import require
+from .graphs.base import Graph
+from .oracles import max_oracle
+from .sklearn_private import Interval, StrOptions
+from .solvers.bcfw import bcfw
+
+_COMMON = {
+    "graph": [StrOptions({"auto", "chain", "multiclass"}), Graph],
+    "C": [Interval(Real, 0, None, closed="neither")],
+    "loss": [StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "warm_start": ["boolean"],
+    "n_jobs": [None, Integral],
+    "verbose": ["verbose"],
+    "random_state": ["random_state"],
+}
+
+
+class StructuralSVM(StructuredEstimator):
+    """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
+
+    def _check_problem(self, problem):
+        require(max_oracle, problem, "it has no exact decoding")
+
+
+class BCFWSSVM(StructuralSVM):
+    """Structural SVM trained by block-coordinate Frank-Wolfe, with a duality gap certificate.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Objectives and gaps are reported for this divided by ``C sum_i s_i``.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multiclass" and a sequence of 2-D samples as
+        "chain". Pass an object for its options.
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; a dict from class to the
+        cost of each wrong node of that class; or a matrix (n_classes, n_classes), the cost of
+        predicting column k where row j is true.
+    sampling : {"permutation", "uniform", "gap"}, default="permutation"
+        Order of the visits: a new permutation each pass, independent draws, or draws in proportion
+        to the samples' last gaps (Osokin et al., section 3.1).
+    steps : {"pairwise", "frank-wolfe"}, default="pairwise"
+        Several pairwise steps over the cached labellings at each visit (which need far fewer
+        passes), or the one step of the original method.
+    n_cached : int, default=10
+        Labellings kept a sample.
+    oracle_cache : bool, default=True
+        Whether a cached labelling replaces an oracle call when it promises enough (section 3.2).
+    averaging : bool, default=False
+        Whether to maintain the weighted average of the iterates and return it where it is better.
+    gap_every : int, default=5
+        Passes between certificates, which cost a pass of oracle calls each.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=500
+        Largest number of passes over the data.
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective.
+    warm_start : bool, default=False
+        Start from the dual point of the previous fit, if samples and labels are the same; C and the
+        loss may have changed. The dual point is not part of pickles.
+    n_jobs : int, default=None
+        Threads for certificates and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each.
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    n_iter_ : int
+        Passes run.
+    objective_, dual_objective_ : float
+        The objective of the weights, and a lower bound on the optimum.
+    dual_gap_ : float
+        Their difference: a certificate.
+    n_oracle_calls_, n_cached_steps_ : int
+        Oracle calls, certificates included, and visits that a cached labelling served.
+    history_ : dict of ndarray
+        One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        ``objective``, ``dual_objective``, ``dual_gap`` (NaN where there was no certificate).
+
+    References
+    ----------
+    .. [1] Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013). Block-Coordinate Frank-Wolfe
+       Optimization for Structural SVMs. ICML.
+    .. [2] Osokin, Alayrac, Lukasewitz, Dokania, Lacoste-Julien (2016). Minding the Gaps for Block
+       Frank-Wolfe Optimization of Structured SVMs. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = BCFWSSVM(C=0.1, random_state=0).fit(X, y)
+    >>> bool(svm.dual_gap_ <= 0.01 * svm.objective_)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **_COMMON,
+        "sampling": [StrOptions({"permutation", "uniform", "gap"})],
+        "steps": [StrOptions({"pairwise", "frank-wolfe"})],
+        "n_cached": [Interval(Integral, 1, None, closed="left")],
+        "oracle_cache": ["boolean"],
+        "averaging": ["boolean"],
+        "gap_every": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        graph="auto",
+        *,
+        C=1.0,
+        loss="hamming",
+        sampling="permutation",
+        steps="pairwise",
+        n_cached=10,
+        oracle_cache=True,
+        averaging=False,
+        gap_every=5,
+        fit_intercept=True,
+        max_iter=500,
+        tol=1e-2,
+        warm_start=False,
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.sampling = sampling
+        self.steps = steps
+        self.n_cached = n_cached
+        self.oracle_cache = oracle_cache
+        self.averaging = averaging
+        self.gap_every = gap_every
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _solve(self, problem, shapes, sample_weight, lam, start, **common):
+        dual, truth = getattr(self, "_dual", (None, None)) if self.warm_start else (None, None)
+        fits = (
+            dual is not None
+            and dual.residuals.size == problem.part_ptr[-1]
+            and dual.labels.shape[0] == self.n_cached
+            and np.array_equal(truth, problem.labels)
+        )
+        result, dual = bcfw(
+            problem,
+            shapes,
+            sample_weight,
+            lam,
+            start=dual if fits else None,
+            sampling=self.sampling,
+            pairwise=10 if self.steps == "pairwise" else 0,
+            n_cached=self.n_cached,
+            use_cache=self.oracle_cache,
+            averaging=self.averaging,
+            gap_every=self.gap_every,
+            rng=self._generator(),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+        if self.warm_start:
+            self._dual = dual, problem.labels
+        return result
+
+    def __getstate__(self):
+        # As large as the data, and of use for training only.
+        return {name: value for name, value in super().__getstate__().items() if name != "_dual"}
+
+
+def bcfw_path(estimator, X, y, Cs, *, sample_weight=None):
+    """Fits for a sequence of C, each started from the dual point of the one before.
+
+    Parameters
+    ----------
+    estimator : BCFWSSVM
+        Its parameters other than `C` and `warm_start` are used; it is left as it is.
+    X, y : as in :meth:`BCFWSSVM.fit`
+        The training data.
+    Cs : array-like of float
+        Values of C, in the order in which to fit; increasing is usually fastest.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of samples.
+
+    Returns
+    -------
+    list of BCFWSSVM
+        One fitted estimator a value, each with its own certificate.
+
+    Raises
+    ------
+    ValueError
+        If `Cs` is empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM
+    >>> from skstruct.ssvm import bcfw_path
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> path = bcfw_path(BCFWSSVM(random_state=0), X, y, [0.01, 0.1, 1.0])
+    >>> [svm.C for svm in path]
+    [0.01, 0.1, 1.0]
+    """
+    Cs = [float(C) for C in Cs]
+    if not Cs:
+        raise ValueError("Cs is empty")
+    model, fitted = clone(estimator).set_params(warm_start=True), []
+    for C in Cs:
+        model.set_params(C=C).fit(X, y, sample_weight)
+        one = clone(estimator).set_params(C=C)
+        state = {name: value for name, value in vars(model).items() if name.endswith("_")}
+        for name, value in (state | {"_has_intercept": model._has_intercept}).items():
+            setattr(one, name, value)
+        fitted.append(one)
+    return fitted

@@ -52,15 +52,20 @@ def gram_product(how, features, i, first, stop, width, r, out, offset):
 def _(how, features, i, first, stop, width, r, out, offset):
     start = how.ptr[i]
     n = stop - first
-    for t in range(n):
-        o = offset + t * width
+    for q in range(offset, offset + n * width):
+        out[q] = 0.0
+    for u in range(n):
+        row = offset + u * width
+        used = False
         for k in range(width):
-            out[o + k] = 0.0
-        for u in range(n):
-            g = how.values[start + t * n + u]
-            if g != 0.0:
-                for k in range(width):
-                    out[o + k] += g * r[offset + u * width + k]
+            used |= r[row + k] != 0.0
+        if used:  # a step between two labellings changes few nodes
+            for t in range(n):
+                g = how.values[start + u * n + t]
+                if g != 0.0:
+                    o = offset + t * width
+                    for k in range(width):
+                        out[o + k] += g * r[row + k]
 
 
 @gram_product.register(GramByTable)

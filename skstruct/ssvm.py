@@ -29,6 +29,10 @@ _COMMON = {
 }
 
 
+# More gain little: the labellings of other samples have to move, too.
+_PAIRWISE_STEPS = 5
+
+
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
 
@@ -59,10 +63,11 @@ class BCFWSSVM(StructuralSVM):
     steps : {"pairwise", "frank-wolfe"}, default="pairwise"
         Several pairwise steps over the cached labellings at each visit (which need far fewer
         passes), or the one step of the original method.
-    n_cached : int, default=10
+    n_cached : int, default=30
         Labellings kept a sample.
-    oracle_cache : bool, default=True
+    oracle_cache : bool, default=False
         Whether a cached labelling replaces an oracle call when it promises enough (section 3.2).
+        Pays where oracle calls cost much more than potentials.
     averaging : bool, default=False
         Whether to maintain the weighted average of the iterates and return it where it is better.
     gap_every : int, default=5
@@ -149,8 +154,8 @@ class BCFWSSVM(StructuralSVM):
         loss="hamming",
         sampling="permutation",
         steps="pairwise",
-        n_cached=10,
-        oracle_cache=True,
+        n_cached=30,
+        oracle_cache=False,
         averaging=False,
         gap_every=5,
         fit_intercept=True,
@@ -193,7 +198,7 @@ class BCFWSSVM(StructuralSVM):
             lam,
             start=dual if fits else None,
             sampling=self.sampling,
-            pairwise=10 if self.steps == "pairwise" else 0,
+            pairwise=_PAIRWISE_STEPS if self.steps == "pairwise" else 0,
             n_cached=self.n_cached,
             use_cache=self.oracle_cache,
             averaging=self.averaging,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..weights import lazy_weights, plain_weights, squared_norm, zero_weights
+from ..weights import Weights, lazy_weights, plain_weights, squared_norm, zero_weights
 from .batch import make_scratch, over_samples
 from .bcfw_kernels import (
     GAP,
@@ -164,7 +164,10 @@ class _Run:
         self.sample_weight, self.n_jobs = sample_weight, n_jobs
         self.n = sample_weight.size
         self.state, self.sampling, self.averaging = state, sampling, averaging
-        self.w = lazy_weights(zero_weights(shapes))
+        # Only the average needs the second half of lazy rows.
+        self.w = zero_weights(shapes)
+        if averaging:
+            self.w = lazy_weights(self.w)
         rebuild(problem, sample_weight, lam, state, self.w)
         state.totals[:] = 0.0
         self.gap = self.objective = self.relative_gap = np.inf
@@ -207,11 +210,16 @@ class _Run:
                 f"the loss of sample {i} is {out[0, i]}: are X's values scaled?"
             )
         loss = float(out[0] @ self.sample_weight) / self.n
-        return 0.5 * self.lam * squared_norm(self.w) + loss, out[1]
+        return 0.5 * self.lam * self._squared_norm() + loss, out[1]
+
+    def _squared_norm(self):
+        if self.averaging:
+            return squared_norm(self.w)
+        return sum(float(np.vdot(table, table)) for table in self.w)
 
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
-        norm = squared_norm(self.w)
+        norm = self._squared_norm()
         loss = float(self.state.losses @ self.sample_weight) / self.n
         self.dual = loss - 0.5 * self.lam * norm
         self.objective, gaps = self._evaluate(self.state.residuals)
@@ -234,6 +242,8 @@ class _Run:
 
     def weights(self):
         """The value of the weights: the last iterate or the average, whichever is better."""
+        if not self.averaging:
+            return Weights(*(table.copy() for table in self.w))
         k = self.state.totals[N_STEPS]
         self.w.scale[1] = -2.0 / (k * (k + 1.0)) if self.use_average else 0.0
         value = plain_weights(self.w, self.shapes)

@@ -142,7 +142,7 @@ def _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
 
 
 @inner_kernel
-def _toward(problem, i, theta, state, slot, labels, residual, base, scale, buffers):
+def _toward(problem, i, theta, state, slot, labels, residual, scale, buffers):
     """A Frank-Wolfe step toward the labelling in `slot`; adds to the change of the residual."""
     size = problem.part_ptr[i + 1] - problem.part_ptr[i]
     first = problem.label_ptr[i]
@@ -195,17 +195,14 @@ def _swap(problem, i, theta, state, slot, away, slope, labels, residual, scale, 
 
 
 @inner_kernel
-def _block(problem, i, theta, state, residual, n_steps, scale, values, labels, buffers):
-    """Up to `n_steps` steps on the labellings in the cache; `theta` follows without the weights."""
-    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+def _block(problem, i, theta, state, residual, n_steps, base, scale, values, labels, buffers):
+    """Up to `n_steps` steps on the labellings in the cache; `theta` follows without the weights.
+
+    `base` is ``<theta, m_i>`` at the start.
+    """
     goal = 0.0
     for step in range(n_steps):
         best = _best_cached(problem, i, theta, state, values, labels)
-        base = dot(theta, residual, size)
-        first = problem.label_ptr[i]
-        for t in range(problem.label_ptr[i + 1] - first):
-            labels[t] = problem.labels[first + t]
-        base += score(problem, i, theta, labels)
         away, kept, outside = -1, 0.0, base
         for c in range(values.shape[0]):
             if state.shares[i, c] > 0.0:
@@ -213,19 +210,17 @@ def _block(problem, i, theta, state, residual, n_steps, scale, values, labels, b
                 outside -= state.shares[i, c] * values[c]
                 if away < 0 or values[c] < values[away]:
                     away = c
-        gap = values[best] - base
-        if step == 0:
-            goal = 0.1 * gap
-        elif gap <= goal:
-            break
-        # The part of m_i that no cached labelling explains can only shrink by a Frank-Wolfe step.
+        # The part of m_i that no cached labelling explains only shrinks by a Frank-Wolfe step.
         rest = 1.0 - kept
-        whole = away < 0 or (rest > 1e-9 and outside < values[away] * rest)
-        if whole or best == away:
-            _toward(problem, i, theta, state, best, labels, residual, base, scale, buffers)
-        else:
-            slope = values[best] - values[away]
-            _swap(problem, i, theta, state, best, away, slope, labels, residual, scale, buffers)
+        if away < 0 or (step == 0 and rest > 1e-9 and outside < values[away] * rest):
+            _toward(problem, i, theta, state, best, labels, residual, scale, buffers)
+            continue
+        slope = values[best] - values[away]
+        if step == 0:
+            goal = 0.1 * slope
+        elif slope <= goal:
+            break
+        _swap(problem, i, theta, state, best, away, slope, labels, residual, scale, buffers)
 
 
 @kernel
@@ -236,9 +231,9 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
     ----------
     problem : NamedTuple
         A structure's problem with the verbs of :mod:`skstruct.oracles` imported here.
-    w : LazyWeights
-        The weights in ``v``, with ``s = 1``, ``b = 0``; in ``d`` the sum of ``tau (tau - 1) / 2``
-        times the change of step tau, from which the weighted average follows.
+    w : Weights or LazyWeights
+        The weights; lazy ones have them in ``v`` (``s = 1``, ``b = 0``), and in ``d`` the sum of
+        ``tau (tau - 1) / 2`` times the change of step tau, from which the weighted average follows.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     options : BCFWOptions
@@ -294,11 +289,12 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
         for q in range(size):
             change[q] = 0.0
         if options.pairwise > 0:
+            n_steps = options.pairwise
             _block(
-                problem, i, theta, state, residual, options.pairwise, scale, values, labels, buffers
+                problem, i, theta, state, residual, n_steps, base, scale, values, labels, buffers
             )
         else:
-            _toward(problem, i, theta, state, slot, labels, residual, base, scale, buffers)
+            _toward(problem, i, theta, state, slot, labels, residual, scale, buffers)
         tau = totals[N_STEPS]
         accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
 
@@ -317,7 +313,7 @@ def rebuild(problem, sample_weight, lam, state, w):
         The regulariser.
     state : BCFWState
         The dual point.
-    w : LazyWeights
+    w : Weights or LazyWeights
         Written to.
     """
     for i in range(sample_weight.shape[0]):

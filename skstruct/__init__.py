@@ -3,9 +3,10 @@
 from .crf import SAGCRF
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
+from .graphs.tree import Tree
 from .ragged import RaggedArray
 from .ssvm import BCFWSSVM
 
 __version__ = "0.1.0"
 
-__all__ = ["BCFWSSVM", "SAGCRF", "Chain", "MultiClass", "RaggedArray"]
+__all__ = ["BCFWSSVM", "SAGCRF", "Chain", "MultiClass", "RaggedArray", "Tree"]

@@ -19,7 +19,7 @@ from .graphs.base import Graph
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
 from .oracles import top_k_oracle
-from .packing import Samples, as_list, encode, is_structured, normal_csr, writable
+from .packing import Samples, as_list, encode, is_structured
 from .ragged import RaggedArray, object_array
 from .sklearn_private import check_sample_weight, fit_context
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
@@ -82,7 +82,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         keep = sample_weight > 0
         if not keep.all():
             labels = labels[np.repeat(keep, np.diff(samples.offsets))]
-            samples, sample_weight = _subset(samples, keep), sample_weight[keep]
+            samples, sample_weight = samples.take(keep), sample_weight[keep]
         classes = np.unique(labels)
         if classes.size < 2:
             raise ValueError(
@@ -258,9 +258,12 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         if allowed is not None:
             allowed = self._read_allowed(allowed, samples)
         keep = np.diff(samples.offsets) > 0
-        packed = samples._replace(offsets=samples.offsets[np.concatenate([[True], keep])])
         problem = self.graph_.make_problem(
-            packed, self.classes_, self._has_intercept, allowed=allowed, n_best=n_best
+            samples.without_empty(),
+            self.classes_,
+            self._has_intercept,
+            allowed=allowed,
+            n_best=n_best,
         )
         return samples, keep, problem
 
@@ -484,20 +487,3 @@ class _Epochs:
         if not stop and self.count < estimator.max_iter:
             self._begin()
         return stop
-
-
-def _subset(samples: Samples, keep: np.ndarray) -> Samples:
-    lengths = np.diff(samples.offsets)
-    features = samples.features[np.flatnonzero(np.repeat(keep, lengths))]
-    edges = samples.edge_features
-    if edges is not None:
-        edges = edges[np.flatnonzero(np.repeat(keep, np.maximum(lengths - 1, 0)))]
-    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    normal = [_normal(table) for table in (features, edges)]
-    return Samples(normal[0], offsets, normal[1])
-
-
-def _normal(table):
-    if table is None:
-        return None
-    return normal_csr(table) if sparse.issparse(table) else writable(table)

@@ -254,7 +254,7 @@ class SAGCRF(StructuredEstimator):
 
     def _edges(self, samples, keep, problem):
         n_classes = self.classes_.size
-        n_edges = np.maximum(np.diff(samples.offsets) - 1, 0)
+        n_edges = samples.n_edges
         ptr = np.concatenate([[0], np.cumsum(n_edges[keep])]) * n_classes**2
         flat = np.empty(ptr[-1])
         w = self._weights()

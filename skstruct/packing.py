@@ -21,11 +21,61 @@ class Samples(NamedTuple):
         Where each sample begins.
     edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
         The same for edges.
+    edges : ndarray of shape (n_edges, 2) of int32, or None
+        Nodes of each edge, counted within the sample, of structures other than chains.
+    edge_ptr : ndarray of shape (n_samples + 1,) of int64, or None
+        Where the edges of each sample begin.
     """
 
     features: np.ndarray | sparse.csr_matrix
     offsets: np.ndarray
     edge_features: np.ndarray | sparse.csr_matrix | None = None
+    edges: np.ndarray | None = None
+    edge_ptr: np.ndarray | None = None
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sample; without `edges` they are those of chains."""
+        if self.edge_ptr is not None:
+            return np.diff(self.edge_ptr)
+        return np.maximum(np.diff(self.offsets) - 1, 0)
+
+    def take(self, keep: np.ndarray) -> Samples:
+        """The samples where the mask `keep` is True.
+
+        Parameters
+        ----------
+        keep : ndarray of shape (n_samples,) of bool
+            The mask.
+
+        Returns
+        -------
+        Samples
+            Packed again.
+        """
+        nodes = np.flatnonzero(np.repeat(keep, np.diff(self.offsets)))
+        edges = np.flatnonzero(np.repeat(keep, self.n_edges))
+        return Samples(
+            _normal(self.features[nodes]),
+            _ends(np.diff(self.offsets)[keep]),
+            None if self.edge_features is None else _normal(self.edge_features[edges]),
+            None if self.edges is None else self.edges[edges],
+            None if self.edge_ptr is None else _ends(self.n_edges[keep]),
+        )
+
+    def without_empty(self) -> Samples:
+        """The samples that have nodes; nothing is copied."""
+        keep = np.concatenate([[True], np.diff(self.offsets) > 0])
+        edge_ptr = None if self.edge_ptr is None else self.edge_ptr[keep]
+        return self._replace(offsets=self.offsets[keep], edge_ptr=edge_ptr)
+
+
+def _ends(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _normal(table):
+    return normal_csr(table) if sparse.issparse(table) else writable(table)
 
 
 def is_structured(X) -> bool:
@@ -230,6 +280,33 @@ def as_list(X, name: str) -> list:
     return list(X)
 
 
+def pack_nodes(items, name: str):
+    """Stack the node features of samples.
+
+    Parameters
+    ----------
+    items : list of array-like or sparse matrix
+        One of shape (n_nodes, n_features) a sample.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        The rows.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where each sample begins.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a sample has the wrong shape, is not numeric, or is not finite.
+    """
+    features, offsets = _concatenate(items, name)
+    _check_finite(features, offsets, name)
+    return features, offsets.astype(np.int64)
+
+
 def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
     """Pack sequences.
 
@@ -264,7 +341,9 @@ def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(f"{name}: sample {i} must be a pair (features, edge_features)")
         features, offsets = _concatenate([pair[0] for pair in pairs], name)
-        edges = _read_edges([pair[1] for pair in pairs], np.diff(offsets), name)
+        lengths = np.diff(offsets)
+        n_edges = np.maximum(lengths - 1, 0)
+        edges = read_edge_features([pair[1] for pair in pairs], lengths, n_edges, name)
     elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
         n, length, width = X.shape
         features = _flat_numeric(X.reshape(n * length, width), name)
@@ -273,20 +352,41 @@ def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
         samples = as_list(X, name)
         if any(isinstance(sample, tuple) for sample in samples):
             raise ValueError(
-                f"{name} has pairs (features, edge_features): use Chain(edge_features=True)"
+                f"{name} has tuples: use Chain(edge_features=True) or Tree() as the graph"
             )
         features, offsets = _concatenate(samples, name)
     _check_finite(features, offsets, name)
     return Samples(features, np.ascontiguousarray(offsets, dtype=np.int64), edges)
 
 
-def _read_edges(items, lengths, name):
+def read_edge_features(items, lengths, n_edges, name):
+    """Pack the edge features of samples.
+
+    Parameters
+    ----------
+    items : list of array-like or sparse matrix
+        One of shape (n_edges, n_edge_features) a sample.
+    lengths, n_edges : ndarray of shape (n_samples,)
+        Nodes and edges of each sample.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray or CSR matrix
+        The packed rows.
+
+    Raises
+    ------
+    ValueError
+        If a sample has another number of rows, or a value is not finite.
+    """
     edges, offsets = _concatenate(items, f"{name} (edge features)")
-    wrong = np.flatnonzero(np.diff(offsets) != np.maximum(lengths - 1, 0))
+    wrong = np.flatnonzero(np.diff(offsets) != n_edges)
     if wrong.size:
         i = wrong[0]
         raise ValueError(
-            f"{name}: sample {i} has {lengths[i]} nodes, hence {max(lengths[i] - 1, 0)} edges, but "
+            f"{name}: sample {i} has {lengths[i]} nodes, hence {n_edges[i]} edges, but "
             f"{offsets[i + 1] - offsets[i]} rows of edge features"
         )
     _check_finite(edges, offsets, f"{name} (edge features)")

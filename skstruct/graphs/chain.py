@@ -7,27 +7,18 @@ import math
 import numpy as np
 from scipy import sparse
 
-from ..features import ConstantFeature
-from ..gram import GramByTable, gram_of
 from ..inference.forward_backward import workspace_size
 from ..losses import cost_matrix
-from ..packing import (
-    Samples,
-    check_n_features,
-    normal_csr,
-    read_sequence_labels,
-    read_sequences,
-)
-from ..ragged import RaggedArray, object_array
+from ..packing import Samples, normal_csr, read_sequences
 from ..weights import aligned
-from .base import Graph, feature_rows, no_codes
 from .chain_kernels import ChainProblem
-from .constraints import check_truth, transition_mask
+from .constraints import check_ends, check_steps, transition_mask
+from .pairwise import PairwiseGraph
 
 __all__ = ["Chain", "ChainProblem"]
 
 
-class Chain(Graph):
+class Chain(PairwiseGraph):
     """A sequence of nodes; each label interacts with the next.
 
     Parameters
@@ -72,60 +63,8 @@ class Chain(Graph):
             The packed sequences.
         """
         samples = read_sequences(X, edge_features=self.edge_features)
-        name = type(estimator).__name__
-        if reset:
-            empty = np.flatnonzero(np.diff(samples.offsets) == 0)
-            if empty.size:
-                raise ValueError(
-                    f"X: sample {empty[0]} is empty, a sequence needs at least one node"
-                )
-            estimator.n_features_in_ = samples.features.shape[1]
-            if self.edge_features:
-                estimator.n_edge_features_in_ = samples.edge_features.shape[1]
-        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
-        if self.edge_features:
-            n_edge_features = samples.edge_features.shape[1]
-            check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
+        self._check_counts(estimator, samples, reset)
         return samples
-
-    def read_y(self, y, samples):
-        """Flat labels of all nodes of `samples`.
-
-        Parameters
-        ----------
-        y : list, object array or RaggedArray
-            The label sequences.
-        samples : Samples
-            What they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            The labels.
-        """
-        return read_sequence_labels(y, samples.offsets)
-
-    def weight_shapes(self, samples, n_classes, fit_intercept):
-        """Shapes of the node and the pair table.
-
-        Parameters
-        ----------
-        samples : Samples
-            For the numbers of features.
-        n_classes : int
-            Number of labels.
-        fit_intercept : bool
-            Whether there is a constant feature.
-
-        Returns
-        -------
-        tuple of two tuples of int
-            (features, then start and stop if `boundary`, then the intercept) x labels, and
-            (edge features or 1) x label pairs.
-        """
-        n_rows = samples.features.shape[1] + 2 * bool(self.boundary) + bool(fit_intercept)
-        n_pair_rows = samples.edge_features.shape[1] if self.edge_features else 1
-        return (n_rows, n_classes), (n_pair_rows, n_classes * n_classes)
 
     def make_problem(
         self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
@@ -154,43 +93,27 @@ class Chain(Graph):
         ChainProblem
             The problem.
         """
-        n_classes = len(classes)
-        shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         mask = transition_mask(self.forbidden, classes)
-        offsets, lengths = samples.offsets, np.diff(samples.offsets)
         if codes is not None and self.forbidden is not None:
-            check_truth(mask, codes, offsets, classes)
+            check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
+            check_ends(mask, codes, samples.offsets, classes)
         features = _with_boundary(samples) if self.boundary else samples.features
-        nodes = feature_rows(features, shapes[0][0] - 1 if fit_intercept else -1)
-        if self.edge_features:
-            edges = feature_rows(samples.edge_features, -1)
-            n_tables = np.maximum(lengths - 1, 0)
-            edge_ptr = np.concatenate([[0], np.cumsum(n_tables)])
-        else:
-            edges, n_tables = ConstantFeature(0), np.ones_like(lengths)
-            edge_ptr = np.zeros(offsets.size, dtype=np.int64)
-        n_parts = lengths * n_classes + n_tables * n_classes**2
-        cost, normalize = cost_matrix(loss, classes)
-        longest = int(lengths.max(initial=1))
+        n_classes = len(classes)
+        allowed = _allowed(allowed, mask, samples.offsets, n_classes)
+        longest = int(np.diff(samples.offsets).max(initial=1))
         size = max(
             workspace_size(longest, n_classes),
             2 * n_best * (longest * n_classes + 1),
             2 * (n_classes**2 + 16),
         )
-        for_training = codes is not None
+        fields = self._fields(samples, features, n_classes, fit_intercept, codes)
+        cost, normalize = cost_matrix(loss, classes)
         return ChainProblem(
-            nodes=nodes,
-            edges=edges,
-            part_ptr=np.concatenate([[0], np.cumsum(n_parts)]),
-            label_ptr=offsets,
-            edge_ptr=edge_ptr,
-            labels=codes if for_training else no_codes(),
+            **fields,
             transition_mask=mask.pairs,
-            allowed=_allowed(allowed, mask, offsets, n_classes),
+            allowed=allowed,
             cost=cost,
             normalize=int(normalize),
-            node_gram=gram_of(nodes, offsets, shapes[0]) if for_training else _no_gram(),
-            pair_gram=GramByTable(np.zeros(shapes[1] if for_training else (0, 0))),
             work=aligned(size, np.empty),
         )
 
@@ -211,27 +134,6 @@ class Chain(Graph):
         is_last[samples.offsets[1:] - 1] = True
         first = np.flatnonzero(~is_last[:-1])
         return first, first + 1
-
-    def wrap(self, flat, samples):
-        """Split per-node results into one array a sequence.
-
-        Parameters
-        ----------
-        flat : ndarray of shape (n_nodes, ...)
-            Results of all nodes.
-        samples : Samples
-            What they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of object
-            One array a sequence.
-        """
-        return object_array(list(RaggedArray(flat, samples.offsets)))
-
-
-def _no_gram():
-    return GramByTable(np.zeros((0, 0)))
 
 
 def _allowed(allowed, mask, offsets, n_classes):

@@ -129,8 +129,37 @@ def _forbid(mask, pair):
         mask.pairs[before, after] = -math.inf
 
 
-def check_truth(mask: TransitionMask, codes: np.ndarray, offsets: np.ndarray, classes) -> None:
-    """Refuse training labels that the mask forbids.
+def check_steps(mask: TransitionMask, codes, first, second, offsets, classes) -> None:
+    """Refuse training labels with a forbidden step along an edge.
+
+    Parameters
+    ----------
+    mask : TransitionMask
+        The mask.
+    codes : ndarray of shape (n_nodes,)
+        Labels of all nodes, as positions in `classes`.
+    first, second : ndarray of shape (n_edges,)
+        Nodes at the ends of the edges.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        Names the first sample that breaks the rules.
+    """
+    broken = np.flatnonzero(np.isinf(mask.pairs[codes[first], codes[second]]))
+    if broken.size:
+        row = first[broken[0]]
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        pair = (classes[codes[row]].item(), classes[codes[second[broken[0]]]].item())
+        raise ValueError(f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}")
+
+
+def check_ends(mask: TransitionMask, codes, offsets, classes) -> None:
+    """Refuse training labels that are forbidden at the first or last node.
 
     Parameters
     ----------
@@ -148,15 +177,6 @@ def check_truth(mask: TransitionMask, codes: np.ndarray, offsets: np.ndarray, cl
     ValueError
         Names the first sample that breaks the rules.
     """
-    within = np.ones(codes.size, dtype=bool)
-    within[offsets[1:] - 1] = False
-    here = np.flatnonzero(within[:-1])
-    broken = here[np.isinf(mask.pairs[codes[here], codes[here + 1]])]
-    if broken.size:
-        row = broken[0]
-        i = int(np.searchsorted(offsets, row, side="right")) - 1
-        pair = (classes[codes[row]].item(), classes[codes[row + 1]].item())
-        raise ValueError(f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}")
     for ends, rows, where in (
         (mask.start, offsets[:-1], "first"),
         (mask.stop, offsets[1:] - 1, "last"),

@@ -5,8 +5,17 @@ from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
 from .graphs.tree import Tree
 from .ragged import RaggedArray
-from .ssvm import BCFWSSVM
+from .ssvm import BCFWSSVM, CasimirSSVM, SubgradientSSVM
 
 __version__ = "0.1.0"
 
-__all__ = ["BCFWSSVM", "SAGCRF", "Chain", "MultiClass", "RaggedArray", "Tree"]
+__all__ = [
+    "BCFWSSVM",
+    "SAGCRF",
+    "CasimirSSVM",
+    "Chain",
+    "MultiClass",
+    "RaggedArray",
+    "SubgradientSSVM",
+    "Tree",
+]

@@ -29,7 +29,15 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    MultiClass,
+    RaggedArray,
+    SubgradientSSVM,
+)
 from skstruct.ragged import object_array
 from skstruct.testing import check_structured_estimator, random_sequences
 
@@ -45,7 +53,15 @@ LOOSE = {
 }
 
 
+_CERTIFIED = (
+    "two fits of different sample sets agree to the duality gap (to the accuracy of a baseline for "
+    "SubgradientSSVM), not to 1e-7; check_structured_estimator below compares them at that accuracy"
+)
+
+
 def _expected_failures(estimator):
+    if not isinstance(estimator, SAGCRF):
+        return dict.fromkeys(LOOSE, _CERTIFIED)
     return LOOSE if estimator.tol == 1e-3 else {}
 
 
@@ -56,6 +72,9 @@ def _expected_failures(estimator):
         SAGCRF(graph="multiclass", **TIGHT),
         SAGCRF(graph=MultiClass(), solver="saga", **TIGHT),
         SAGCRF(graph="multiclass", solver="lbfgs", **TIGHT),
+        BCFWSSVM(),
+        CasimirSSVM(),
+        SubgradientSSVM(),
     ],
     expected_failed_checks=_expected_failures,
     xfail_strict=True,
@@ -76,6 +95,31 @@ def test_sklearn_suite(estimator, check):
 )
 def test_structured_suite(estimator):
     check_structured_estimator(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "atol"),
+    [
+        (BCFWSSVM(C=0.1, tol=1e-8, max_iter=20000, random_state=0), 2e-2),
+        (
+            BCFWSSVM(
+                Chain(boundary=True),
+                C=0.1,
+                steps="frank-wolfe",
+                tol=1e-5,
+                max_iter=9000,
+                random_state=0,
+            ),
+            3e-2,
+        ),
+        (CasimirSSVM(C=0.1, tol=1e-2, max_iter=300, random_state=0), 0.1),
+        (SubgradientSSVM(C=0.1, tol=1e-6, max_iter=3000, random_state=0), 0.1),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_structured_suite_of_ssvms(estimator, atol):
+    check_structured_estimator(estimator, atol=atol)
 
 
 FORMS = {

@@ -1,43 +1,18 @@
-"""Structural support vector machines."""
+"""BCFWSSVM: structural SVMs by block-coordinate Frank-Wolfe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
 
-from .base import StructuredEstimator
-from .dispatch import require
-from .graphs.base import Graph
-from .oracles import max_oracle
-from .sklearn_private import Interval, StrOptions
-from .solvers.bcfw import bcfw
-
-_COMMON = {
-    "graph": [StrOptions({"auto", "chain", "multiclass"}), Graph],
-    "C": [Interval(Real, 0, None, closed="neither")],
-    "loss": [StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
-    "fit_intercept": ["boolean"],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "warm_start": ["boolean"],
-    "n_jobs": [None, Integral],
-    "verbose": ["verbose"],
-    "random_state": ["random_state"],
-}
-
+from ..sklearn_private import Interval, StrOptions
+from ..solvers.bcfw import bcfw
+from .base import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
 _PAIRWISE_STEPS = 5
-
-
-class StructuralSVM(StructuredEstimator):
-    """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
-
-    def _check_problem(self, problem):
-        require(max_oracle, problem, "it has no exact decoding")
 
 
 class BCFWSSVM(StructuralSVM):
@@ -137,7 +112,7 @@ class BCFWSSVM(StructuralSVM):
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012
-        **_COMMON,
+        **CONSTRAINTS,
         "sampling": [StrOptions({"permutation", "uniform", "gap"})],
         "steps": [StrOptions({"pairwise", "frank-wolfe"})],
         "n_cached": [Interval(Integral, 1, None, closed="left")],

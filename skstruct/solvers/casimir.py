@@ -1,0 +1,299 @@
+"""Casimir: Catalyst acceleration of SVRG on a smoothed hinge (Pillutla et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..weights import Weights, fold, lazy_weights, plain_weights, zero_weights
+from .batch import make_scratch
+from .primal import Best, hinge_objective
+from .progress import Progress, Result
+from .smoothing import CALLS, EXACT, smoothing_of
+from .svrg_kernels import LOSS, TASK_LOSS, Snapshot, snapshot, svrg_pass
+
+
+class CasimirOptions(NamedTuple):
+    """Choices of one run.
+
+    Parameters
+    ----------
+    variant : {"adaptive", "constant", "svrg"}
+        How the smoothing changes; "svrg" is not accelerated.
+    smoothing : {"l2", "entropy"}
+        Which smoothing.
+    strength : float
+        nu of the first iteration.
+    n_best : int
+        K of the top-K oracle.
+    kappa : float or None
+        Proximal term; None for Proposition 29 with measured smoothness.
+    warm_start : {"prox-center", "extrapolation", "previous"}
+        Where the inner solver starts.
+    rate : float or None
+        Learning rate; None for the inverse of the measured smoothness.
+    """
+
+    variant: str
+    smoothing: str
+    strength: float
+    n_best: int
+    kappa: float | None
+    warm_start: str
+    rate: float | None
+
+
+class _Catalyst:
+    """Smoothing, proximal terms and extrapolation by iteration (Corollaries 17 to 20)."""
+
+    def __init__(self, options, lam):
+        self.options, self.lam = options, lam
+        self.kappa0 = options.kappa
+        self.alpha = None
+
+    def settle(self, lipschitz, n):
+        """Choose kappa, and the first alpha, when the smoothness has been measured."""
+        if self.options.variant == "svrg":
+            self.kappa0 = 0.0
+        elif self.kappa0 is None:
+            # A / (nu n) of Proposition 29, with A = nu times the largest smoothness constant.
+            proposed = lipschitz / n
+            self.kappa0 = proposed - self.lam if proposed > 4.0 * self.lam else self.lam
+        q = self.q
+        self.alpha = math.sqrt(q) if self.lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
+
+    @property
+    def q(self):
+        return self.lam / (self.lam + self.kappa0) if self.lam + self.kappa0 > 0 else 1.0
+
+    def kappa(self, k):
+        grows = self.lam == 0 and self.options.variant == "adaptive"
+        return self.kappa0 * k if grows else self.kappa0
+
+    def strength(self, k):
+        nu = self.options.strength
+        if self.options.variant != "adaptive":
+            return nu
+        if self.lam == 0:
+            return nu / k
+        return nu * (1.0 - 0.5 * math.sqrt(self.q)) ** (0.5 * k)
+
+    def extrapolation(self, k):
+        """beta_k; steps alpha."""
+        lam, before = self.lam, self.alpha**2 * (self.kappa(k) + self.lam)
+        after = self.kappa(k + 1) + lam
+        if after == 0.0:
+            return 0.0
+        # after a^2 + (before - lam) a - before = 0
+        slope = before - lam
+        alpha = (-slope + math.sqrt(slope * slope + 4.0 * after * before)) / (2.0 * after)
+        beta = self.alpha * (1.0 - self.alpha) * (self.kappa(k) + lam) / (before + alpha * after)
+        self.alpha = alpha
+        return beta
+
+
+def casimir(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    options: CasimirOptions,
+    *,
+    start=None,
+    max_iter: int = 100,
+    tol: float = 1e-2,
+    rng: np.random.Generator,
+    n_jobs=None,
+    after_epoch,
+) -> Result:
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through smooth approximations.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser; may be 0.
+    options : CasimirOptions
+        The choices.
+    start : Weights, optional
+        Where to start.
+    max_iter : int
+        Largest number of outer iterations, of two passes each: snapshot and steps.
+    tol : float
+        Relative duality gap to reach.
+    rng : numpy.random.Generator
+        Draws the samples.
+    n_jobs : int or None
+        Threads for objectives.
+    after_epoch : callable
+        See :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    Result
+        The best weights seen and the history.
+
+    References
+    ----------
+    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
+    Algorithms 2 and 4.
+    """
+    run = _Run(problem, shapes, sample_weight, lam, options, start)
+    catalyst, n = _Catalyst(options, lam), sample_weight.size
+    fields = ("dual_gap", "dual_objective", "smoothed_objective", "exact_share")
+    progress = Progress(n, after_epoch, *fields)
+    run.compile()
+    best, dual, gap, stopped = Best(), -np.inf, np.inf, False
+    center = previous = run.value()
+    older_center = center
+    for k in range(1, max_iter + 1):
+        if k > 1:
+            # Less smoothing than the tolerance can see would only shorten the steps.
+            least = 0.2 * max(tol, 1e-6) * best.objective / run.bias
+            run.how.strength[0] = min(options.strength, max(catalyst.strength(k), least))
+        first = center
+        if options.warm_start == "previous" or options.variant == "svrg":
+            first = previous
+        elif options.warm_start == "extrapolation" and k > 1:
+            ratio = catalyst.kappa(k) / (catalyst.kappa(k) + lam)
+            first = _mix(previous, 1.0, center, ratio, older_center, -ratio)
+        smoothed = progress.timed(run.snapshot, first)
+        if k == 1:
+            catalyst.settle(float(run.memory.lipschitz.max()), n)
+        dual = run.dual()
+        progress.timed(run.steps, catalyst.kappa(k), center, rng.integers(n, size=n), k == 1)
+        if k == 1:
+            # At the start all labellings tie, and those found are close to each other.
+            catalyst.settle(float(run.memory.lipschitz.max()), n)
+        current = run.value()
+        objective = hinge_objective(problem, run.w, sample_weight, lam, n_jobs)
+        best.offer(objective, current)
+        if options.variant == "svrg":
+            center, previous = current, current
+        else:
+            beta = catalyst.extrapolation(k)
+            older_center, center = center, _mix(current, 1.0 + beta, previous, -beta)
+            previous = current
+        gap = best.objective - dual
+        exact = run.how.counts[EXACT] / max(run.how.counts[CALLS], 1.0)
+        stopped = progress.record(
+            run.how.counts[CALLS],
+            0.0,
+            objective,
+            lambda current=current: current,
+            dual_gap=gap,
+            dual_objective=dual,
+            smoothed_objective=smoothed,
+            exact_share=exact,
+        )
+        if stopped or gap <= tol * best.objective:
+            break
+    published = {
+        "objective_": best.objective,
+        "dual_objective_": dual,
+        "dual_gap_": gap,
+        "kappa_": catalyst.kappa0,
+        "n_oracle_calls_": int(run.how.counts[CALLS]),
+        "exact_share_": exact,
+    }
+    relative = gap / best.objective if best.objective > 0 else 0.0
+    measure = "relative duality gap"
+    return Result(
+        best.weights, relative <= tol, stopped, published, measure, relative, progress.history()
+    )
+
+
+def _mix(*terms):
+    """Linear combination of weights: alternating weights and factors."""
+    pairs = list(zip(terms[::2], terms[1::2], strict=True))
+    return Weights(*(sum(c * w[table] for w, c in pairs) for table in (0, 1)))
+
+
+class _Run:
+    """Weights, snapshot and buffers of one run."""
+
+    def __init__(self, problem, shapes, sample_weight, lam, options, start):
+        self.problem, self.shapes, self.lam = problem, shapes, lam
+        self.sample_weight, self.rate = sample_weight, options.rate
+        self.how = smoothing_of(options.smoothing, options.strength, options.n_best, problem)
+        self.w = lazy_weights(zero_weights(shapes) if start is None else start)
+        n = sample_weight.size
+        self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.ones(n), np.zeros(2))
+        # The smoothed hinge is at most this times nu above the hinge, on average.
+        n_nodes = problem.labels.size / n
+        self.bias = 0.5 if options.smoothing == "l2" else n_nodes * np.log(shapes[0][1])
+        self._gradient, self._task_loss = zero_weights(shapes), 0.0
+        scratch = make_scratch(problem)
+        self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
+
+    def compile(self):
+        """Compile outside the clock."""
+        self._svrg(0.0, 0.0, 0, np.empty(0, dtype=np.int64))
+        nothing = np.empty(0)
+        snapshot(self.how, self.problem, self.w, nothing, self.memory, 0, *self._scratch)
+
+    def value(self):
+        """The value of the weights."""
+        return plain_weights(self.w, self.shapes)
+
+    def _halves(self):
+        """The tables of v and of d, without their padding."""
+        for table, shape in zip(self.w[:2], self.shapes, strict=True):
+            half = table.shape[1] // 2
+            yield table[:, : shape[1]], table[:, half : half + shape[1]]
+
+    def snapshot(self, first):
+        """Take the snapshot at `first`; returns the smoothed objective there."""
+        self.w.scale[:] = 1.0, 0.0
+        for (v, d), table in zip(self._halves(), first, strict=True):
+            v[:] = table
+            d[:] = 0.0
+        problem, weight, memory = self.problem, self.sample_weight, self.memory
+        snapshot(self.how, problem, self.w, weight, memory, 1, *self._scratch)
+        norm = sum(float(np.vdot(table, table)) for table in first)
+        return 0.5 * self.lam * norm + memory.totals[LOSS]
+
+    def dual(self):
+        """A lower bound on the optimum: dual objective of a mixture of the snapshots' residuals.
+
+        Any mixture of labellings is a dual point, whatever the smoothing. Each snapshot is mixed
+        into the point by a batch Frank-Wolfe step; only its mean gradient and its expected task
+        loss are needed.
+        """
+        if self.lam == 0:
+            return -np.inf
+        change = [d - g for (_, d), g in zip(self._halves(), self._gradient, strict=True)]
+        gain = float(self.memory.totals[TASK_LOSS]) - self._task_loss
+        slope = gain - sum(map(np.vdot, self._gradient, change)) / self.lam
+        curvature = sum(np.vdot(c, c) for c in change) / self.lam
+        step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else 0.0
+        self._task_loss += step * gain
+        for g, c in zip(self._gradient, change, strict=True):
+            g += step * c
+        squared = sum(np.vdot(g, g) for g in self._gradient)
+        return float(self._task_loss - squared / (2.0 * self.lam))
+
+    def _svrg(self, rate, decay, measure, order):
+        problem, weight, memory = self.problem, self.sample_weight, self.memory
+        svrg_pass(
+            self.how, problem, self.w, weight, memory, rate, decay, measure, order, *self._scratch
+        )
+
+    def steps(self, kappa, center, order, measure=False):
+        """SVRG steps around `center`."""
+        for (_, d), table in zip(self._halves(), center, strict=True):
+            d -= kappa * table
+        rate = self.rate
+        if rate is None:
+            # Twice the mean: the largest is safe, but three times slower on OCR letters.
+            steepness = float((self.memory.lipschitz * self.sample_weight).mean())
+            rate = 1.0 / (2.0 * steepness + self.lam + kappa)
+        self._svrg(rate, self.lam + kappa, int(measure), order)
+        fold(self.w)

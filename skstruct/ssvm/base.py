@@ -1,0 +1,32 @@
+"""What all structural SVMs share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+
+from ..base import StructuredEstimator
+from ..dispatch import require
+from ..graphs.base import Graph
+from ..oracles import max_oracle
+from ..sklearn_private import Interval, StrOptions
+
+CONSTRAINTS = {
+    "graph": [StrOptions({"auto", "chain", "multiclass"}), Graph],
+    "C": [Interval(Real, 0, None, closed="neither")],
+    "loss": [StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "warm_start": ["boolean"],
+    "n_jobs": [None, Integral],
+    "verbose": ["verbose"],
+    "random_state": ["random_state"],
+}
+
+
+class StructuralSVM(StructuredEstimator):
+    """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
+
+    def _check_problem(self, problem):
+        require(max_oracle, problem, "it has no exact decoding")

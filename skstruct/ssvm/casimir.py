@@ -1,0 +1,188 @@
+"""CasimirSSVM: structural SVMs by accelerated SVRG on a smoothed hinge."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+from ..dispatch import require
+from ..oracles import exp_oracle, top_k_oracle
+from ..sklearn_private import Interval, StrOptions
+from ..solvers.casimir import CasimirOptions, casimir
+from .base import CONSTRAINTS, StructuralSVM
+
+
+class CasimirSSVM(StructuralSVM):
+    """Structural SVM trained by Casimir-SVRG: smoothing, Catalyst acceleration, variance reduction.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Objectives and gaps are reported for this divided by ``C sum_i s_i``. The residuals of each
+    snapshot are a dual point, so that there is a certificate although the method is primal.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multiclass" and a sequence of 2-D samples as
+        "chain". Pass an object for its options.
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+        ``np.inf`` trains without regularisation (lambda = 0).
+    loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; a dict from class to the
+        cost of each wrong node of that class; or a matrix (n_classes, n_classes), the cost of
+        predicting column k where row j is true.
+    variant : {"adaptive", "constant", "svrg"}, default="adaptive"
+        Smoothing that shrinks by iteration, constant smoothing, or SVRG on the smoothed objective
+        without acceleration.
+    smoothing : {"l2", "entropy"}, default="l2"
+        L2 smoothing over the `n_best` best labellings, or entropy smoothing, which needs an exp
+        oracle.
+    n_best : int, default=5
+        Labellings of the top-K oracle.
+    smoothing_strength : float, default=2.0
+        nu, at first.
+    kappa : float, default=None
+        Weight of the proximal term; by default from the measured smoothness (Proposition 29).
+    warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
+        Where the inner solver starts.
+    learning_rate : float or "auto", default="auto"
+        Of the inner solver; "auto" is the inverse of twice the mean smoothness, measured for top-K
+        by the diameters of the sets of labellings found, for entropy by backtracking.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=200
+        Largest number of outer iterations, each of a snapshot and a pass of steps (two effective
+        passes).
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective.
+    warm_start : bool, default=False
+        Start from the weights of the previous fit, if they have the right shape.
+    n_jobs : int, default=None
+        Threads for objectives and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each.
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    n_iter_ : int
+        Passes run.
+    objective_, dual_objective_ : float
+        The objective of the weights, the best seen, and a lower bound on the optimum.
+    dual_gap_ : float
+        Their difference: a certificate.
+    kappa_ : float
+        The weight of the proximal term.
+    exact_share_ : float
+        Share of oracle calls for which `n_best` labellings gave the exact smoothing.
+    n_oracle_calls_ : int
+        Oracle calls.
+    history_ : dict of ndarray
+        One entry an outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
+        ``seconds``, ``objective``, ``dual_objective``, ``dual_gap``, ``smoothed_objective`` (at the
+        snapshot) and ``exact_share``.
+
+    References
+    ----------
+    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
+       Models. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import CasimirSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = CasimirSSVM(C=0.1, tol=0.05, random_state=0).fit(X, y)
+    >>> bool(svm.dual_gap_ <= 0.05 * svm.objective_)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **CONSTRAINTS,
+        "C": [Interval(Real, 0, None, closed="right")],
+        "variant": [StrOptions({"adaptive", "constant", "svrg"})],
+        "smoothing": [StrOptions({"l2", "entropy"})],
+        "n_best": [Interval(Integral, 1, None, closed="left")],
+        "smoothing_strength": [Interval(Real, 0, None, closed="neither")],
+        "kappa": [None, Interval(Real, 0, None, closed="neither")],
+        "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
+        "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        graph="auto",
+        *,
+        C=1.0,
+        loss="hamming",
+        variant="adaptive",
+        smoothing="l2",
+        n_best=5,
+        smoothing_strength=2.0,
+        kappa=None,
+        warm_start_strategy="prox-center",
+        learning_rate="auto",
+        fit_intercept=True,
+        max_iter=200,
+        tol=1e-2,
+        warm_start=False,
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.variant = variant
+        self.smoothing = smoothing
+        self.n_best = n_best
+        self.smoothing_strength = smoothing_strength
+        self.kappa = kappa
+        self.warm_start_strategy = warm_start_strategy
+        self.learning_rate = learning_rate
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        if self.smoothing == "entropy":
+            require(exp_oracle, problem, 'use smoothing="l2"')
+        else:
+            require(top_k_oracle, problem, "use BCFWSSVM")
+
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
+        options = CasimirOptions(
+            self.variant,
+            self.smoothing,
+            self.smoothing_strength,
+            self.n_best,
+            self.kappa,
+            self.warm_start_strategy,
+            None if self.learning_rate == "auto" else float(self.learning_rate),
+        )
+        rng = self._generator()
+        return casimir(
+            problem, shapes, sample_weight, lam, options, rng=rng, n_jobs=self.n_jobs, **common
+        )

@@ -1,0 +1,150 @@
+"""SubgradientSSVM: structural SVMs by stochastic subgradients, the common baseline."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+from ..sklearn_private import Interval, StrOptions
+from ..solvers.sgd import sgd
+from .base import CONSTRAINTS, StructuralSVM
+
+
+class SubgradientSSVM(StructuralSVM):
+    """Structural SVM trained by stochastic subgradient descent (Pegasos, averaged SGD).
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Objectives are reported for this divided by ``C sum_i s_i``. There is no certificate; use
+    BCFWSSVM or CasimirSSVM for one.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multiclass" and a sequence of 2-D samples as
+        "chain". Pass an object for its options.
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; a dict from class to the
+        cost of each wrong node of that class; or a matrix (n_classes, n_classes), the cost of
+        predicting column k where row j is true.
+    schedule : {"pegasos", "decay"}, default="pegasos"
+        Learning rate ``1 / (lambda (t + 1))`` at step t, or ``learning_rate / (1 + floor(t / (n
+        period)))``.
+    learning_rate : float, default=0.1
+        Of the schedule "decay".
+    period : float, default=1.0
+        Passes after which the schedule "decay" lowers the rate.
+    averaging : bool, default=True
+        Whether the average of the iterates, weighted by t, is returned.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=100
+        Largest number of passes over the data.
+    tol : float, default=1e-3
+        Stop when five passes have not improved the best objective by this fraction.
+    warm_start : bool, default=False
+        Start from the weights of the previous fit, if they have the right shape.
+    n_jobs : int, default=None
+        Threads for objectives and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each.
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    n_iter_ : int
+        Passes run.
+    objective_ : float
+        The objective of the weights, the best seen.
+    n_oracle_calls_ : int
+        Oracle calls.
+    history_ : dict of ndarray
+        One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+
+    References
+    ----------
+    .. [1] Shalev-Shwartz, Singer, Srebro, Cotter (2011). Pegasos: primal estimated sub-gradient
+       solver for SVM. Mathematical Programming.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SubgradientSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = SubgradientSSVM(C=0.1, random_state=0).fit(X, y)
+    >>> bool(svm.objective_ > 0)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **CONSTRAINTS,
+        "schedule": [StrOptions({"pegasos", "decay"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "period": [Interval(Real, 0, None, closed="neither")],
+        "averaging": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        graph="auto",
+        *,
+        C=1.0,
+        loss="hamming",
+        schedule="pegasos",
+        learning_rate=0.1,
+        period=1.0,
+        averaging=True,
+        fit_intercept=True,
+        max_iter=100,
+        tol=1e-3,
+        warm_start=False,
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.schedule = schedule
+        self.learning_rate = learning_rate
+        self.period = period
+        self.averaging = averaging
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
+        return sgd(
+            problem,
+            shapes,
+            sample_weight,
+            lam,
+            rate=self.learning_rate,
+            period=self.period if self.schedule == "decay" else 0.0,
+            averaging=self.averaging,
+            rng=self._generator(),
+            n_jobs=self.n_jobs,
+            **common,
+        )

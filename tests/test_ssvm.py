@@ -1,0 +1,418 @@
+"""Structural SVMs: optima, certificates, smoothing, caching, options."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import check_grad
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    MultiClass,
+    SubgradientSSVM,
+    Tree,
+    oracles,
+)
+from skstruct.packing import encode
+from skstruct.solvers.batch import make_scratch
+from skstruct.solvers.smoothing import hinge_oracle, project_simplex, smoothing_of
+from skstruct.ssvm import bcfw_path
+from skstruct.testing import all_labellings, random_sequences
+from skstruct.weights import Weights
+
+BCFW = {
+    "pairwise": {},
+    "pairwise, small cache": {"n_cached": 2},
+    "pairwise, cached oracle": {"oracle_cache": True},
+    "pairwise, by gap": {"sampling": "gap", "oracle_cache": True},
+    "pairwise, uniform": {"sampling": "uniform"},
+    "frank-wolfe": {"steps": "frank-wolfe", "n_cached": 1},
+    "frank-wolfe, by gap": {"steps": "frank-wolfe", "sampling": "gap", "averaging": True},
+    "frank-wolfe, cached oracle": {"steps": "frank-wolfe", "oracle_cache": True},
+}
+LOSSES = {
+    "hamming": "hamming",
+    "normalized": "normalized_hamming",
+    "by class": {"a": 2.0, "b": 0.5},
+    "matrix": [[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]],
+}
+
+
+@pytest.fixture(scope="module")
+def chains():
+    return random_sequences(np.random.default_rng(11), n_samples=20)
+
+
+@pytest.fixture(scope="module")
+def trees(chains):
+    rng = np.random.default_rng(2)
+    X, y = chains
+    parents = [[int(rng.integers(t)) if t else -1 for t in range(len(x))] for x in X]
+    return list(zip(X, parents, strict=True)), y
+
+
+@pytest.fixture(scope="module")
+def table(chains):
+    X, y = chains
+    return np.vstack(X), np.concatenate(y)
+
+
+STRUCTURES = {"chains": Chain(boundary=True), "trees": Tree(), "table": MultiClass()}
+
+
+def _objective(model, X, y, C, sample_weight=None):
+    """The lambda form by enumeration of all labellings."""
+    graph = model.graph_
+    samples = graph.read_X(model, X, reset=False)
+    codes = encode(graph.read_y(y, samples), model.classes_, samples.offsets)
+    problem = graph.make_problem(
+        samples, model.classes_, model.fit_intercept, codes=codes, loss=model.loss
+    )
+    w = Weights(model.node_weights_, model.pair_weights_)
+    n = samples.offsets.size - 1
+    s = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
+    losses = np.empty(n)
+    theta = make_scratch(problem).theta
+    for i in range(n):
+        oracles.potentials(problem, i, w, theta)
+        true = codes[samples.offsets[i] : samples.offsets[i + 1]]
+        scores = [
+            oracles.score(problem, i, theta, labels) + oracles.task_loss(problem, i, labels)
+            for labels in all_labellings(true.size, model.classes_.size)
+        ]
+        losses[i] = max(scores) - oracles.score(problem, i, theta, true)
+    norm = sum((part**2).sum() for part in w)
+    return (0.5 * norm + C * (s @ losses)) / (C * s.sum())
+
+
+@pytest.mark.parametrize("options", BCFW.values(), ids=BCFW)
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_bcfw_is_certified_on_every_structure(options, structure, request):
+    X, y = request.getfixturevalue(structure)
+    limits = {"tol": 1e-3, "max_iter": 20000, "random_state": 0}
+    svm = BCFWSSVM(STRUCTURES[structure], C=0.3, **limits, **options).fit(X, y)
+    assert_allclose(svm.objective_, _objective(svm, X, y, 0.3), rtol=1e-9)
+    assert 0 <= svm.dual_gap_ <= 1e-3 * svm.objective_
+    best = BCFWSSVM(STRUCTURES[structure], C=0.3, **limits | {"tol": 1e-7}).fit(X, y)
+    assert svm.dual_objective_ <= best.objective_ + 1e-12
+    assert svm.objective_ >= best.dual_objective_ - 1e-12
+    assert_allclose(best.objective_ - best.dual_objective_, best.dual_gap_, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_all_solvers_reach_one_optimum(loss, structure, request):
+    X, y = request.getfixturevalue(structure)
+    common = {"graph": STRUCTURES[structure], "C": 0.1, "loss": loss, "random_state": 0}
+    best = BCFWSSVM(**common, tol=1e-6, max_iter=20000).fit(X, y)
+    for solver in (
+        CasimirSSVM(**common, tol=1e-2, max_iter=400),
+        CasimirSSVM(**common, tol=1e-2, max_iter=400, smoothing_strength=0.05, variant="constant"),
+        CasimirSSVM(**common, tol=1e-2, max_iter=400, smoothing_strength=0.05, variant="svrg"),
+        SubgradientSSVM(**common, tol=1e-9, max_iter=2000),
+    ):
+        svm = solver.fit(X, y)
+        assert_allclose(svm.objective_, _objective(svm, X, y, 0.1), rtol=1e-9)
+        certified = hasattr(svm, "dual_objective_")
+        assert -1e-12 <= svm.objective_ / best.objective_ - 1 <= (1e-2 if certified else 3e-2)
+        if hasattr(svm, "dual_objective_"):
+            assert svm.dual_objective_ <= best.objective_ + 1e-9
+
+
+@pytest.mark.parametrize("variant", ["adaptive", "constant", "svrg"])
+@pytest.mark.parametrize("strategy", ["prox-center", "extrapolation", "previous"])
+@pytest.mark.parametrize("smoothing", ["l2", "entropy"])
+def test_casimir_options_reach_the_optimum(chains, variant, strategy, smoothing):
+    X, y = chains
+    strength = 1.0 if variant == "adaptive" else 0.02
+    svm = CasimirSSVM(
+        C=0.1, variant=variant, smoothing=smoothing, warm_start_strategy=strategy, tol=2e-2,
+        smoothing_strength=strength, max_iter=1500, random_state=0,
+    ).fit(X, y)  # fmt: skip
+    best = BCFWSSVM(C=0.1, tol=1e-6, max_iter=20000, random_state=0).fit(X, y)
+    assert svm.dual_objective_ <= best.objective_ + 1e-9
+    assert svm.objective_ <= 1.02 * best.objective_
+    assert svm.dual_gap_ <= 2e-2 * svm.objective_
+    assert set(svm.history_) >= {"smoothed_objective", "exact_share", "dual_gap", "passes"}
+    assert 0 <= svm.exact_share_ <= 1
+
+
+@pytest.mark.parametrize("C", [0.01, 0.1])
+def test_one_node_is_crammer_singer(C):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16.0, y[:300]
+    svm = BCFWSSVM(C=C, fit_intercept=False, tol=1e-6, max_iter=5000, random_state=0).fit(X, y)
+    reference = LinearSVC(
+        C=C, multi_class="crammer_singer", fit_intercept=False, tol=1e-8, max_iter=100000
+    ).fit(X, y)
+    assert_allclose(svm.coef_, reference.coef_, atol=2e-3)
+    assert (svm.predict(X) == reference.predict(X)).mean() >= 0.99
+
+
+def test_a_published_optimum_of_crammer_and_singer(shared_data):
+    # The table "One-node references" of the design's peers.md.
+    X, y = load_digits(return_X_y=True)
+    svm = BCFWSSVM(C=0.1, fit_intercept=False, tol=1e-6, max_iter=5000, random_state=0)
+    svm.fit(X[:1200] / 16, y[:1200])
+    assert_allclose(svm.objective_ * 0.1 * 1200, 24.645937, rtol=2e-6)
+
+
+def test_weighted_samples(chains):
+    X, y = chains
+    s = np.random.default_rng(0).uniform(0.2, 3.0, len(X))
+    for svm in (
+        BCFWSSVM(C=0.2, tol=1e-4, max_iter=5000, random_state=0),
+        CasimirSSVM(C=0.2, tol=2e-2, max_iter=500, random_state=0),
+    ):
+        svm.fit(X, y, sample_weight=s)
+        assert_allclose(svm.objective_, _objective(svm, X, y, 0.2, s), rtol=1e-9)
+        assert svm.dual_gap_ <= svm.tol * svm.objective_
+
+
+def test_the_dual_of_bcfw_never_falls(chains):
+    for options in BCFW.values():
+        svm = BCFWSSVM(C=1.0, tol=1e-3, gap_every=1, max_iter=3000, random_state=0, **options)
+        svm.fit(*chains)
+        assert (np.diff(svm.history_["dual_objective"]) >= -1e-12).all()
+        assert (svm.history_["dual_gap"] >= -1e-12).all()
+
+
+def test_cached_steps_save_oracle_calls(chains):
+    X, y = chains
+    counts = {}
+    for cached in (False, True):
+        svm = BCFWSSVM(C=1.0, tol=1e-3, oracle_cache=cached, max_iter=9000, random_state=0)
+        counts[cached] = svm.fit(X, y).n_oracle_calls_
+        assert (svm.n_cached_steps_ > 0) == cached
+    assert counts[True] < counts[False]
+
+
+def test_averaging_is_the_weighted_average_of_the_iterates(chains):
+    """With one pass the average can be computed from the weights after each visit."""
+    X, y = chains
+    from skstruct.solvers import bcfw as module
+
+    common = {"steps": "frank-wolfe", "n_cached": 1, "tol": 0.0, "gap_every": 1, "C": 0.5}
+    seen = []
+    original = module.bcfw_epoch
+
+    def spy(problem, w, weight, options, state, order, uniforms, *scratch):
+        for step in range(len(uniforms)):
+            original(
+                problem, w, weight, options, state, order[step : step + 1],
+                uniforms[step : step + 1], *scratch,
+            )  # fmt: skip
+            seen.append(w.node[:, : w.node.shape[1] // 2].copy())
+        if not len(uniforms):
+            original(problem, w, weight, options, state, order, uniforms, *scratch)
+
+    module.bcfw_epoch = spy
+    try:
+        svm = BCFWSSVM(averaging=True, max_iter=1, random_state=0, **common)
+        with pytest.warns(ConvergenceWarning):
+            svm.fit(X, y)
+    finally:
+        module.bcfw_epoch = original
+    t = np.arange(1, len(seen) + 1)
+    average = np.tensordot(t / t.sum(), np.array(seen), axes=1)[:, : svm.classes_.size]
+    last = seen[-1][:, : svm.classes_.size]
+    assert not np.allclose(average, last)
+    assert np.allclose(svm.node_weights_, average) or np.allclose(svm.node_weights_, last)
+    assert np.allclose(svm.node_weights_, average), "the average is the better one here"
+
+
+def test_warm_start_and_path(chains):
+    X, y = chains
+    Cs = [0.03, 0.3, 3.0]
+    options = {"tol": 1e-3, "max_iter": 20000, "random_state": 0}
+    path = bcfw_path(BCFWSSVM(**options), X, y, Cs)
+    for C, svm in zip(Cs, path, strict=True):
+        cold = BCFWSSVM(C=C, **options).fit(X, y)
+        assert svm.get_params() == cold.get_params()
+        assert_allclose(svm.objective_, cold.objective_, rtol=2e-3)
+        assert svm.dual_gap_ <= 1e-3 * svm.objective_
+        assert not hasattr(svm, "_dual")
+        assert_allclose(svm.objective_, _objective(svm, X, y, C), rtol=1e-9)
+    again = BCFWSSVM(C=0.3, warm_start=True, **options).fit(X, y)
+    again.fit(X, y)
+    assert again.n_iter_ == 1
+    assert b"residuals" not in pickle.dumps(again)
+    assert not hasattr(pickle.loads(pickle.dumps(again)), "_dual")
+    other = BCFWSSVM(C=0.3, warm_start=True, **options).fit(X, y).fit(X[:10], y[:10])
+    fresh = BCFWSSVM(C=0.3, **options).fit(X[:10], y[:10])
+    assert_array_equal(other.node_weights_, fresh.node_weights_)
+    with pytest.raises(ValueError, match="Cs is empty"):
+        bcfw_path(BCFWSSVM(), X, y, [])
+
+
+@pytest.mark.parametrize("estimator", [CasimirSSVM, SubgradientSSVM])
+def test_warm_start_of_primal_solvers(chains, estimator):
+    svm = estimator(C=0.1, warm_start=True, random_state=0, max_iter=300, tol=1e-2).fit(*chains)
+    before = svm.objective_
+    assert svm.fit(*chains).objective_ <= 1.02 * before
+
+
+def test_no_regularisation(chains):
+    X, y = chains
+    for variant in ("adaptive", "constant"):
+        svm = CasimirSSVM(C=np.inf, variant=variant, max_iter=60, random_state=0)
+        with pytest.warns(ConvergenceWarning):
+            svm.fit(X, y)
+        weak = BCFWSSVM(C=100.0, tol=0.05, max_iter=20000, random_state=0).fit(X, y)
+        assert np.isfinite(svm.node_weights_).all()
+        assert svm.objective_ < 2.0 * weak.objective_
+        assert svm.dual_objective_ == -np.inf
+
+
+# Smoothing
+
+
+def _smoothed(chains, kind, strength, n_best, rng):
+    X, y = chains
+    graph, model = Chain(), SAGCRF(tol=1.0).fit(X, y)
+    samples = graph.read_X(model, X, reset=False)
+    codes = encode(graph.read_y(y, samples), model.classes_, samples.offsets)
+    problem = graph.make_problem(samples, model.classes_, True, codes=codes, n_best=n_best + 1)
+    return problem, smoothing_of(kind, strength, n_best, problem)
+
+
+@pytest.mark.parametrize("strength", [0.1, 2.0])
+@pytest.mark.parametrize("kind", ["l2", "entropy"])
+def test_smoothing_bounds_and_gradients(chains, kind, strength):
+    rng = np.random.default_rng(0)
+    problem, how = _smoothed(chains, kind, strength, 400, rng)
+    _, plain = _smoothed(chains, "none", 0.0, 1, rng)
+    scratch = make_scratch(problem)
+    for i in range(6):
+        size = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
+        n = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
+        if 3**n > 300:
+            continue
+        start = rng.normal(size=size)
+
+        def value(theta, how=how, i=i):
+            return hinge_oracle(how, problem, i, theta.copy(), scratch.labels, scratch.mu)
+
+        def gradient(theta, how=how, i=i, size=size):
+            value(theta, how, i)
+            return scratch.mu[:size].copy()
+
+        difference = value(start) - value(start, plain)
+        bound = strength / 2 if kind == "l2" else strength * n * np.log(3)
+        assert -1e-12 <= difference <= bound + 1e-12
+        assert check_grad(value, gradient, start) < 1e-5
+
+
+@pytest.mark.parametrize("n_best", [1, 2, 3, 5])
+def test_top_k_exactness_flag(chains, n_best):
+    """The flag is set if and only if more labellings give the same projection."""
+    rng = np.random.default_rng(1)
+    exact = 0
+    for strength in (0.05, 0.5, 5.0):
+        problem, how = _smoothed(chains, "l2", strength, n_best, rng)
+        full_problem, full = _smoothed(chains, "l2", strength, 400, rng)
+        scratch = make_scratch(problem)
+        for i in range(problem.part_ptr.size - 1):
+            size = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
+            if 3 ** int(problem.label_ptr[i + 1] - problem.label_ptr[i]) > 300:
+                continue
+            theta = rng.normal(size=size)
+            before = how.counts[1]
+            few = hinge_oracle(how, problem, i, theta.copy(), scratch.labels, scratch.mu)
+            few_r = scratch.mu[:size].copy()
+            many = hinge_oracle(full, full_problem, i, theta.copy(), scratch.labels, scratch.mu)
+            same = np.allclose(few_r, scratch.mu[:size], atol=1e-9) and abs(few - many) < 1e-9
+            assert (how.counts[1] > before) == same
+            exact += same
+    assert exact > 3
+
+
+@given(st.lists(st.floats(-30, 30), min_size=1, max_size=6), st.sampled_from([0.1, 1.0, 10.0]))
+def test_projection_on_the_simplex(values, scale):
+    z = np.sort(np.array(values))[::-1].copy()
+    shares = np.empty(z.size)
+    project_simplex(z, scale, shares, z.size)
+    assert (shares >= 0).all()
+    assert_allclose(shares.sum(), 1.0)
+    # optimality: z / scale - shares is constant on the support and no larger elsewhere
+    slack = z / scale - shares
+    support = shares > 1e-12
+    assert_allclose(slack[support], slack[support][0], atol=1e-9)
+    assert (slack[~support] <= slack[support][0] + 1e-9).all()
+
+
+# The shared interface
+
+
+@pytest.mark.parametrize("estimator", [BCFWSSVM, CasimirSSVM, SubgradientSSVM, SAGCRF])
+def test_decision_function(chains, table, estimator):
+    X, y = chains
+    svm = estimator(C=0.1, tol=0.1, max_iter=300, random_state=0).fit(X, y)
+    _, scores = svm.predict_top_k(X, 2)
+    decision = svm.decision_function(X)
+    assert decision.shape == (len(X), 2)
+    assert_allclose(decision[:, 0], [row[0] for row in scores])
+    assert_allclose(decision[:, 1], [row[0] - row[1] for row in scores])
+    X, y = table
+    svm = clone(svm).fit(X, y)
+    assert svm.decision_function(X).shape == (len(X), 3)
+    assert_array_equal(svm.classes_[svm.decision_function(X).argmax(axis=1)], svm.predict(X))
+    two = y != "c"
+    svm = clone(svm).fit(X[two], y[two])
+    decision = svm.decision_function(X[two])
+    assert_array_equal(svm.classes_[(decision > 0).astype(int)], svm.predict(X[two]))
+
+
+@pytest.mark.parametrize("estimator", [BCFWSSVM, CasimirSSVM, SubgradientSSVM])
+def test_verbose_history_and_same_bits(chains, estimator, capsys):
+    svm = estimator(C=0.1, tol=0.1, max_iter=300, random_state=3, verbose=1).fit(*chains)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == svm.n_iter_
+    lengths = {len(values) for values in svm.history_.values()}
+    assert lengths == {svm.n_iter_}
+    again = estimator(C=0.1, tol=0.1, max_iter=300, random_state=3).fit(*chains)
+    assert_array_equal(svm.node_weights_, again.node_weights_)
+
+
+def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
+    from skstruct.dispatch import require
+
+    with pytest.raises(TypeError, match="exp_oracle is not available"):
+        require(oracles.exp_oracle, (), "use smoothing")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "match"),
+    [
+        (BCFWSSVM, {"loss": np.ones((2, 2))}, r"shape \(2, 2\), but there are 3 classes"),
+        (BCFWSSVM, {"loss": -np.ones((3, 3))}, "negative or non-finite"),
+        (BCFWSSVM, {"loss": np.ones((3, 3))}, "0 on its diagonal"),
+        (BCFWSSVM, {"loss": {"x": 1.0}}, "unknown class 'x'"),
+        (BCFWSSVM, {"loss": "zero-one"}, "loss"),
+        (BCFWSSVM, {"C": np.inf}, "'C' parameter"),
+        (BCFWSSVM, {"n_cached": 0}, "'n_cached' parameter"),
+        (BCFWSSVM, {"sampling": "random"}, "'sampling' parameter"),
+        (CasimirSSVM, {"n_best": 0}, "'n_best' parameter"),
+        (CasimirSSVM, {"smoothing_strength": 0.0}, "'smoothing_strength' parameter"),
+        (CasimirSSVM, {"learning_rate": "fast"}, "'learning_rate' parameter"),
+        (SubgradientSSVM, {"schedule": "constant"}, "'schedule' parameter"),
+    ],
+)
+def test_bad_options(chains, estimator, options, match):
+    with pytest.raises(ValueError, match=match):
+        estimator(**options).fit(*chains)
+
+
+def test_a_learning_rate_that_diverges_is_reported(chains):
+    with pytest.raises(FloatingPointError, match="learning rate too large"):
+        CasimirSSVM(learning_rate=1e200, max_iter=50).fit(*chains)

@@ -62,6 +62,8 @@ _CERTIFIED = (
 def _expected_failures(estimator):
     if not isinstance(estimator, SAGCRF):
         return dict.fromkeys(LOOSE, _CERTIFIED)
+    if estimator.solver == "lbfgs":
+        return dict.fromkeys(LOOSE, "SciPy's line search ends at 3e-7 in the decision function")
     return LOOSE if estimator.tol == 1e-3 else {}
 
 

@@ -103,7 +103,7 @@ class Chain(PairwiseGraph):
         longest = int(np.diff(samples.offsets).max(initial=1))
         size = max(
             workspace_size(longest, n_classes),
-            2 * n_best * (longest * n_classes + 1),
+            longest * n_classes + 4 * n_best,
             2 * (n_classes**2 + 16),
         )
         fields = self._fields(samples, features, n_classes, fit_intercept, codes)

@@ -5,6 +5,55 @@ import math
 from ..dispatch import inner_kernel, kernel
 
 
+@inner_kernel(inline=True)
+def _forward(unary, transitions, best):
+    """``best[t, k]``: largest score of a labelling of the nodes up to t that ends in k."""
+    n, n_labels = unary.shape
+    shared = transitions.shape[0] == 1
+    for k in range(n_labels):
+        best[0, k] = unary[0, k]
+    for t in range(1, n):
+        table = transitions[0 if shared else t - 1]
+        for k in range(n_labels):
+            best[t, k] = -math.inf
+        j = 0
+        while j + 3 < n_labels:
+            b0, b1, b2, b3 = (
+                best[t - 1, j],
+                best[t - 1, j + 1],
+                best[t - 1, j + 2],
+                best[t - 1, j + 3],
+            )
+            for k in range(n_labels):
+                first = max(b0 + table[j, k], b1 + table[j + 1, k])
+                second = max(b2 + table[j + 2, k], b3 + table[j + 3, k])
+                best[t, k] = max(best[t, k], max(first, second))
+            j += 4
+        while j < n_labels:
+            b0 = best[t - 1, j]
+            for k in range(n_labels):
+                best[t, k] = max(best[t, k], b0 + table[j, k])
+            j += 1
+        for k in range(n_labels):
+            best[t, k] += unary[t, k]
+
+
+@inner_kernel(inline=True)
+def _way_back(transitions, best, t, last, labels):
+    """The best labels of the nodes before t, given `last` at t."""
+    n_labels = best.shape[1]
+    shared = transitions.shape[0] == 1
+    for u in range(t, 0, -1):
+        table = transitions[0 if shared else u - 1]
+        chosen, chosen_score = 0, -math.inf
+        for j in range(n_labels):
+            candidate = best[u - 1, j] + table[j, last]
+            if candidate > chosen_score:
+                chosen, chosen_score = j, candidate
+        last = chosen
+        labels[u - 1] = last
+
+
 @kernel(inline=True)
 def viterbi(unary, transitions, labels, work):
     """Best labelling of a chain.
@@ -40,70 +89,40 @@ def viterbi(unary, transitions, labels, work):
     array([1, 0], dtype=int32)
     """
     n, n_labels = unary.shape
-    shared = transitions.shape[0] == 1
     best = work[: n * n_labels].reshape(n, n_labels)
-    for k in range(n_labels):
-        best[0, k] = unary[0, k]
-    for t in range(1, n):
-        table = transitions[0 if shared else t - 1]
-        for k in range(n_labels):
-            best[t, k] = -math.inf
-        j = 0
-        while j + 3 < n_labels:
-            b0, b1, b2, b3 = (
-                best[t - 1, j],
-                best[t - 1, j + 1],
-                best[t - 1, j + 2],
-                best[t - 1, j + 3],
-            )
-            for k in range(n_labels):
-                first = max(b0 + table[j, k], b1 + table[j + 1, k])
-                second = max(b2 + table[j + 2, k], b3 + table[j + 3, k])
-                best[t, k] = max(best[t, k], max(first, second))
-            j += 4
-        while j < n_labels:
-            b0 = best[t - 1, j]
-            for k in range(n_labels):
-                best[t, k] = max(best[t, k], b0 + table[j, k])
-            j += 1
-        for k in range(n_labels):
-            best[t, k] += unary[t, k]
+    _forward(unary, transitions, best)
     last = 0
     for k in range(1, n_labels):
         if best[n - 1, k] > best[n - 1, last]:
             last = k
     value = best[n - 1, last]
     labels[n - 1] = last
-    for t in range(n - 1, 0, -1):
-        table = transitions[0 if shared else t - 1]
-        chosen, chosen_score = 0, -math.inf
-        for j in range(n_labels):
-            candidate = best[t - 1, j] + table[j, last]
-            if candidate > chosen_score:
-                chosen, chosen_score = j, candidate
-        last = chosen
-        labels[t - 1] = last
+    _way_back(transitions, best, n - 1, last, labels)
     return value
 
 
 @inner_kernel
-def _insert(candidate, code, scores, codes, size):
-    """Insert into a list of `size` best, descending; equal scores keep their order."""
-    position = size - 1
+def _offer(candidate, parent, t, label, scores, codes):
+    """Insert into a descending list of candidates; equal scores keep their order."""
+    position = scores.shape[0] - 1
     while position > 0 and scores[position - 1] < candidate:
         scores[position] = scores[position - 1]
-        codes[position] = codes[position - 1]
+        for q in range(3):
+            codes[position, q] = codes[position - 1, q]
         position -= 1
     scores[position] = candidate
-    codes[position] = code
+    codes[position, 0] = parent
+    codes[position, 1] = t
+    codes[position, 2] = label
 
 
 @kernel
 def viterbi_top_k(unary, transitions, values, labels, work):
     """The n best labellings of a chain.
 
-    Each cell keeps its best (score, previous label, previous rank) triples; O(n K^2 k) in the worst
-    case, less because the previous lists are sorted.
+    One Viterbi pass; then every labelling found offers its deviations, which keep its labels after
+    some node, change that node's, and go on with the best beginning. A deviation's score is known
+    from the pass, so only the k best are ever written out: O(n K (K + k)).
 
     Parameters
     ----------
@@ -115,7 +134,7 @@ def viterbi_top_k(unary, transitions, values, labels, work):
         Receives the scores, best first; -inf where there are fewer labellings.
     labels : ndarray of shape (k, >= n_nodes) of int32
         Receives the labellings.
-    work : ndarray of shape (>= 2 * k * (n_nodes * n_labels + 1),)
+    work : ndarray of shape (>= n_nodes * n_labels + 4 * k,)
         Scratch.
 
     Examples
@@ -127,46 +146,49 @@ def viterbi_top_k(unary, transitions, values, labels, work):
     >>> viterbi_top_k(np.array([[1.0, 3.0, 2.0]]), np.zeros((1, 3, 3)), values, labels, work)
     >>> values, labels.ravel()
     (array([3., 2.]), array([1, 2], dtype=int32))
+
+    References
+    ----------
+    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems.
     """
     n, n_labels = unary.shape
     size = values.shape[0]
     shared = transitions.shape[0] == 1
-    cells = n * n_labels * size
-    # A code is ``previous label * k + previous rank``; floats hold it exactly.
-    scores = work[:cells].reshape(n, n_labels, size)
-    codes = work[cells : 2 * cells].reshape(n, n_labels, size)
-    for q in range(cells):
-        work[q] = -math.inf
-        work[cells + q] = 0.0
-    for k in range(n_labels):
-        scores[0, k, 0] = unary[0, k]
-    for t in range(1, n):
-        table = transitions[0 if shared else t - 1]
-        for k in range(n_labels):
-            here, code = scores[t, k], codes[t, k]
-            for j in range(n_labels):
-                step = table[j, k]
-                for rank in range(size):
-                    candidate = scores[t - 1, j, rank] + step
-                    if not candidate > here[size - 1]:
-                        break
-                    _insert(candidate, j * size + rank, here, code, size)
-            for rank in range(size):
-                here[rank] += unary[t, k]
-    ends = work[2 * cells : 2 * cells + size]
-    end_codes = work[2 * cells + size : 2 * cells + 2 * size]
-    for rank in range(size):
-        ends[rank] = -math.inf
-        end_codes[rank] = 0.0
-    for k in range(n_labels):
-        for rank in range(size):
-            candidate = scores[n - 1, k, rank]
-            if not candidate > ends[size - 1]:
-                break
-            _insert(candidate, k * size + rank, ends, end_codes, size)
+    cells = n * n_labels
+    best = work[:cells].reshape(n, n_labels)
+    scores = work[cells : cells + size]
+    codes = work[cells + size : cells + 4 * size].reshape(size, 3)
+    _forward(unary, transitions, best)
     for q in range(size):
-        values[q] = ends[q]
-        code = int(end_codes[q])
-        for t in range(n - 1, -1, -1):
-            labels[q, t] = code // size
-            code = int(codes[t, code // size, code % size])
+        values[q] = -math.inf
+        scores[q] = -math.inf
+        for t in range(n):
+            labels[q, t] = 0
+    for k in range(n_labels):
+        if best[n - 1, k] > scores[size - 1]:
+            _offer(best[n - 1, k], -1.0, float(n - 1), float(k), scores, codes)
+    for q in range(size):
+        # The list's first is the next best: `scores[q:]` are the candidates that are left.
+        if not scores[q] > -math.inf:
+            return
+        values[q] = scores[q]
+        parent, split, label = int(codes[q, 0]), int(codes[q, 1]), int(codes[q, 2])
+        for t in range(split + 1, n):
+            labels[q, t] = labels[parent, t]
+        labels[q, split] = label
+        _way_back(transitions, best, split, label, labels[q])
+        rest = scores[q + 1 :]
+        if rest.shape[0] == 0:
+            return
+        suffix = 0.0
+        for t in range(n - 1, 0, -1):
+            here = labels[q, t]
+            suffix += unary[t, here]
+            table = transitions[0 if shared else t - 1]
+            before = labels[q, t - 1]
+            if t <= split:
+                for j in range(n_labels):
+                    candidate = best[t - 1, j] + table[j, here] + suffix
+                    if candidate > rest[rest.shape[0] - 1] and j != before:
+                        _offer(candidate, float(q), float(t - 1), float(j), rest, codes[q + 1 :])
+            suffix += table[before, here]

@@ -12,7 +12,7 @@ from .batch import make_scratch
 from .primal import Best, hinge_objective
 from .progress import Progress, Result
 from .smoothing import CALLS, EXACT, smoothing_of
-from .svrg_kernels import LOSS, TASK_LOSS, Snapshot, snapshot, svrg_pass
+from .svrg_kernels import LOSS, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
 
 
 class CasimirOptions(NamedTuple):
@@ -58,9 +58,13 @@ class _Catalyst:
         if self.options.variant == "svrg":
             self.kappa0 = 0.0
         elif self.kappa0 is None:
-            # A / (nu n) of Proposition 29, with A = nu times the largest smoothness constant.
+            # A / (nu n) of Proposition 29, with A = nu times twice the mean smoothness constant:
+            # the largest belongs to one long sample.
             proposed = lipschitz / n
             self.kappa0 = proposed - self.lam if proposed > 4.0 * self.lam else self.lam
+            if self.options.variant == "adaptive":
+                # With a smaller one the smoothing shrinks faster than the inner solver follows.
+                self.kappa0 = max(self.kappa0, 9.0 * self.lam)
         q = self.q
         self.alpha = math.sqrt(q) if self.lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
 
@@ -166,12 +170,12 @@ def casimir(
             first = _mix(previous, 1.0, center, ratio, older_center, -ratio)
         smoothed = progress.timed(run.snapshot, first)
         if k == 1:
-            catalyst.settle(float(run.memory.lipschitz.max()), n)
+            catalyst.settle(2.0 * float(run.memory.lipschitz.mean()), n)
         dual = run.dual()
         progress.timed(run.steps, catalyst.kappa(k), center, rng.integers(n, size=n), k == 1)
         if k == 1:
             # At the start all labellings tie, and those found are close to each other.
-            catalyst.settle(float(run.memory.lipschitz.max()), n)
+            catalyst.settle(2.0 * float(run.memory.lipschitz.mean()), n)
         current = run.value()
         objective = hinge_objective(problem, run.w, sample_weight, lam, n_jobs)
         best.offer(objective, current)
@@ -235,9 +239,11 @@ class _Run:
 
     def compile(self):
         """Compile outside the clock."""
-        self._svrg(0.0, 0.0, 0, np.empty(0, dtype=np.int64))
-        nothing = np.empty(0)
-        snapshot(self.how, self.problem, self.w, nothing, self.memory, 0, *self._scratch)
+        self._pass(SVRGOptions(STEP, 0, 0.0, 0.0), np.empty(0, dtype=np.int64))
+
+    def _pass(self, options, order):
+        problem, weight, memory = self.problem, self.sample_weight, self.memory
+        svrg_pass(self.how, problem, self.w, weight, memory, options, order, *self._scratch)
 
     def value(self):
         """The value of the weights."""
@@ -255,10 +261,10 @@ class _Run:
         for (v, d), table in zip(self._halves(), first, strict=True):
             v[:] = table
             d[:] = 0.0
-        problem, weight, memory = self.problem, self.sample_weight, self.memory
-        snapshot(self.how, problem, self.w, weight, memory, 1, *self._scratch)
+        self.memory.lipschitz[:] *= 0.9
+        self._pass(SVRGOptions(SNAPSHOT, 1, 0.0, 0.0), np.arange(self.sample_weight.size))
         norm = sum(float(np.vdot(table, table)) for table in first)
-        return 0.5 * self.lam * norm + memory.totals[LOSS]
+        return 0.5 * self.lam * norm + self.memory.totals[LOSS]
 
     def dual(self):
         """A lower bound on the optimum: dual objective of a mixture of the snapshots' residuals.
@@ -280,12 +286,6 @@ class _Run:
         squared = sum(np.vdot(g, g) for g in self._gradient)
         return float(self._task_loss - squared / (2.0 * self.lam))
 
-    def _svrg(self, rate, decay, measure, order):
-        problem, weight, memory = self.problem, self.sample_weight, self.memory
-        svrg_pass(
-            self.how, problem, self.w, weight, memory, rate, decay, measure, order, *self._scratch
-        )
-
     def steps(self, kappa, center, order, measure=False):
         """SVRG steps around `center`."""
         for (_, d), table in zip(self._halves(), center, strict=True):
@@ -295,5 +295,5 @@ class _Run:
             # Twice the mean: the largest is safe, but three times slower on OCR letters.
             steepness = float((self.memory.lipschitz * self.sample_weight).mean())
             rate = 1.0 / (2.0 * steepness + self.lam + kappa)
-        self._svrg(rate, self.lam + kappa, int(measure), order)
+        self._pass(SVRGOptions(STEP, int(measure), rate, self.lam + kappa), order)
         fold(self.w)

@@ -9,8 +9,9 @@ from ..oracles import accumulate, potentials
 from ..weights import decay_and_step, fold
 from .smoothing import expected_task_loss, hinge_curvature, hinge_oracle
 
-# Entries of ``snapshot``'s `totals`.
+# Entries of ``Snapshot.totals``, and tasks of a pass.
 LOSS, TASK_LOSS = 0, 1
+SNAPSHOT, STEP = 0, 1
 
 
 class Snapshot(NamedTuple):
@@ -31,53 +32,33 @@ class Snapshot(NamedTuple):
     totals: np.ndarray
 
 
-@kernel
-def snapshot(how, problem, w, sample_weight, memory, measure, buffers, labels):
-    """Residuals of all samples at `w`; their mean gradient goes to ``d``, which is 0 before.
+class SVRGOptions(NamedTuple):
+    """What a pass is to do.
 
     Parameters
     ----------
-    how : TopKHinge or EntropyHinge
-        The loss.
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : LazyWeights
-        The weights, folded.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    memory : Snapshot
-        Written to.
+    task : int
+        ``SNAPSHOT``: store the residuals at `w` and put their mean gradient into ``d``, which is 0
+        before. ``STEP``: SVRG steps with ``d`` fixed.
     measure : int
-        1 to refresh the estimates of smoothness.
-    buffers : ndarray of shape (4, max_parts)
-        Scratch.
-    labels : ndarray of int32
-        Scratch.
+        1 to raise the estimates of smoothness by what the pass meets.
+    rate : float
+        Learning rate of the steps.
+    decay : float
+        lambda + kappa.
     """
-    theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
-    n = sample_weight.shape[0]
-    memory.totals[LOSS] = 0.0
-    memory.totals[TASK_LOSS] = 0.0
-    for i in range(n):
-        part = problem.part_ptr[i]
-        share = sample_weight[i] / n
-        potentials(problem, i, w, theta)
-        value = hinge_oracle(how, problem, i, theta, labels, r)
-        memory.totals[LOSS] += share * value
-        if measure == 1:
-            start = 0.9 * memory.lipschitz[i]
-            memory.lipschitz[i] = hinge_curvature(
-                how, problem, i, theta, value, labels, r, start, answer, trial
-            )
-        memory.totals[TASK_LOSS] += share * expected_task_loss(problem, i, r, trial)
-        for q in range(problem.part_ptr[i + 1] - part):
-            memory.residuals[part + q] = r[q]
-        accumulate(problem, i, r, (0.0, share), w)
+
+    task: int
+    measure: int
+    rate: float
+    decay: float
 
 
 @kernel
-def svrg_pass(how, problem, w, sample_weight, memory, rate, decay, measure, order, buffers, labels):
-    """SVRG steps on the samples in `order`, with ``d`` fixed.
+def svrg_pass(how, problem, w, sample_weight, memory, options, order, buffers, labels):
+    """Visit the samples in `order`, for a snapshot or for steps.
+
+    One kernel for both: the oracles are most of its code, and are compiled once.
 
     Parameters
     ----------
@@ -86,17 +67,14 @@ def svrg_pass(how, problem, w, sample_weight, memory, rate, decay, measure, orde
     problem : NamedTuple
         A structure's problem, with labels.
     w : LazyWeights
-        The weights; ``d`` is the mean gradient at the snapshot minus kappa times the prox-center.
+        The weights, folded for a snapshot; for steps ``d`` is the mean gradient at the snapshot
+        minus kappa times the prox-center.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     memory : Snapshot
         The snapshot.
-    rate : float
-        Learning rate.
-    decay : float
-        lambda + kappa.
-    measure : int
-        1 to raise the estimates of smoothness by what the steps meet.
+    options : SVRGOptions
+        What to do.
     order : ndarray of int64
         The samples.
     buffers : ndarray of shape (4, max_parts)
@@ -105,20 +83,36 @@ def svrg_pass(how, problem, w, sample_weight, memory, rate, decay, measure, orde
         Scratch.
     """
     theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
-    for step in range(order.shape[0]):
-        i = order[step]
+    n = sample_weight.shape[0]
+    stepping = options.task == STEP
+    if not stepping:
+        memory.totals[LOSS] = 0.0
+        memory.totals[TASK_LOSS] = 0.0
+    for visit in range(order.shape[0]):
+        i = order[visit]
         part = problem.part_ptr[i]
+        share = sample_weight[i] / n
         potentials(problem, i, w, theta)
         value = hinge_oracle(how, problem, i, theta, labels, r)
-        if measure == 1:
+        if options.measure == 1:
             start = memory.lipschitz[i]
             memory.lipschitz[i] = hinge_curvature(
                 how, problem, i, theta, value, labels, r, start, answer, trial
             )
+        if not stepping:
+            memory.totals[LOSS] += share * value
+            memory.totals[TASK_LOSS] += share * expected_task_loss(problem, i, r, trial)
         for q in range(problem.part_ptr[i + 1] - part):
-            r[q] -= memory.residuals[part + q]
-        decay_and_step(w, 1.0 - rate * decay, rate)
-        accumulate(problem, i, r, (-rate * sample_weight[i], 0.0), w)
+            residual = r[q]
+            if stepping:
+                r[q] -= memory.residuals[part + q]
+            else:
+                memory.residuals[part + q] = residual
+        if stepping:
+            decay_and_step(w, 1.0 - options.rate * options.decay, options.rate)
+            accumulate(problem, i, r, (-options.rate * sample_weight[i], 0.0), w)
+        else:
+            accumulate(problem, i, r, (0.0, share), w)
 
 
 @kernel

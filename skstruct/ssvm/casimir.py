@@ -41,7 +41,8 @@ class CasimirSSVM(StructuralSVM):
     smoothing_strength : float, default=2.0
         nu, at first.
     kappa : float, default=None
-        Weight of the proximal term; by default from the measured smoothness (Proposition 29).
+        Weight of the proximal term; by default from the measured smoothness (Proposition 29), and
+        at least 9 lambda if the smoothing is adaptive.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"

@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..dispatch import kernel
+from ..dispatch import inner_kernel, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -133,3 +133,30 @@ def log_sum_exp(values, start, stop):
     for k in range(start, stop):
         total += fast_exp(values[k] - best)
     return best + math.log(total)
+
+
+@inner_kernel
+def offer(candidate, parent, t, label, scores, codes):
+    """Insert into a descending list of candidates; equal scores keep their order.
+
+    Parameters
+    ----------
+    candidate : float
+        Score of a labelling that was not written out yet.
+    parent, t, label : float
+        It is labelling `parent` up to a node `t` that gets `label`, as the caller defines it.
+    scores : ndarray of shape (k,)
+        The scores of the list.
+    codes : ndarray of shape (k, 3)
+        What describes its labellings.
+    """
+    position = scores.shape[0] - 1
+    while position > 0 and scores[position - 1] < candidate:
+        scores[position] = scores[position - 1]
+        for q in range(3):
+            codes[position, q] = codes[position - 1, q]
+        position -= 1
+    scores[position] = candidate
+    codes[position, 0] = parent
+    codes[position, 1] = t
+    codes[position, 2] = label

@@ -8,7 +8,7 @@ in its rows). No recursion: deep trees are as good as bushy ones.
 import math
 
 from ..dispatch import inner_kernel, kernel
-from .numerics import fast_exp
+from .numerics import fast_exp, offer
 
 
 def tree_work(n, n_labels, n_best):
@@ -34,7 +34,7 @@ def tree_work(n, n_labels, n_best):
     >>> tree_work(10, 3, 1) > 0
     True
     """
-    return max(3 * n * n_labels + 4 * n_labels, 3 * n * n_labels * n_best + n + 6 * n_best)
+    return max(3 * n * n_labels + 4 * n_labels, n * n_labels + 4 * n_best)
 
 
 @inner_kernel(inline=True)
@@ -42,6 +42,57 @@ def _table_entry(transitions, link, flip, j, k):
     """Potential of label j at the parent and k at the child."""
     e = 0 if transitions.shape[0] == 1 else link
     return transitions[e, k, j] if flip == 1 else transitions[e, j, k]
+
+
+@inner_kernel
+def _best_below(unary, transitions, order, parent, link, flip, best):
+    """``best[t, k]``: largest score of the nodes below and at t, if t has label k."""
+    n, n_labels = unary.shape
+    shared = transitions.shape[0] == 1
+    for t in range(n):
+        for k in range(n_labels):
+            best[t, k] = unary[t, k]
+    for position in range(n - 1, -1, -1):
+        c = order[position]
+        p = parent[c]
+        if p < 0:
+            continue
+        table = transitions[0 if shared else link[c]]
+        if flip[c] == 1:
+            for j in range(n_labels):
+                message = -math.inf
+                for k in range(n_labels):
+                    message = max(message, best[c, k] + table[k, j])
+                best[p, j] += message
+        else:
+            for j in range(n_labels):
+                message = -math.inf
+                for k in range(n_labels):
+                    message = max(message, best[c, k] + table[j, k])
+                best[p, j] += message
+
+
+@inner_kernel
+def _value_of(transitions, order, parent, link, flip, best, labels, position, k):
+    """Largest score of the nodes below and at that of `position`, if it has label k."""
+    c = order[position]
+    p = parent[c]
+    value = best[c, k]
+    if p >= 0:
+        value += _table_entry(transitions, link[c], flip[c], labels[p], k)
+    return value
+
+
+@inner_kernel
+def _way_down(transitions, order, parent, link, flip, best, labels, start):
+    """Best labels of the nodes from position `start` on, given those before."""
+    for position in range(start, order.shape[0]):
+        chosen, top = 0, -math.inf
+        for k in range(best.shape[1]):
+            value = _value_of(transitions, order, parent, link, flip, best, labels, position, k)
+            if value > top:
+                chosen, top = k, value
+        labels[order[position]] = chosen
 
 
 @kernel
@@ -70,33 +121,12 @@ def tree_max(unary, transitions, order, parent, link, flip, labels, work):
     """
     n, n_labels = unary.shape
     best = work[: n * n_labels].reshape(n, n_labels)
-    for t in range(n):
-        for k in range(n_labels):
-            best[t, k] = unary[t, k]
+    _best_below(unary, transitions, order, parent, link, flip, best)
+    _way_down(transitions, order, parent, link, flip, best, labels, 0)
     total = 0.0
-    for position in range(n - 1, -1, -1):
-        c = order[position]
-        p = parent[c]
-        if p >= 0:
-            for j in range(n_labels):
-                message = -math.inf
-                for k in range(n_labels):
-                    step = _table_entry(transitions, link[c], flip[c], j, k)
-                    message = max(message, best[c, k] + step)
-                best[p, j] += message
-    for position in range(n):
-        c = order[position]
-        p = parent[c]
-        chosen, top = 0, -math.inf
-        for k in range(n_labels):
-            value = best[c, k]
-            if p >= 0:
-                value += _table_entry(transitions, link[c], flip[c], labels[p], k)
-            if value > top:
-                chosen, top = k, value
-        labels[c] = chosen
-        if p < 0:
-            total += top
+    for t in range(n):
+        if parent[t] < 0:
+            total += best[t, labels[t]]
     return total
 
 
@@ -224,47 +254,12 @@ def tree_marginals(
     return temperature * total
 
 
-@inner_kernel
-def _insert(candidate, first, second, values, firsts, seconds):
-    """Insert into a descending list of best; equal scores keep their order."""
-    position = values.shape[0] - 1
-    while position > 0 and values[position - 1] < candidate:
-        values[position] = values[position - 1]
-        firsts[position] = firsts[position - 1]
-        seconds[position] = seconds[position - 1]
-        position -= 1
-    values[position] = candidate
-    firsts[position] = first
-    seconds[position] = second
-
-
-@inner_kernel
-def _fold(here, incoming, codes, before, chosen, buffers):
-    """Best sums of one entry of `here` and one of `incoming`, in place; where they came from.
-
-    ``before`` takes the rank in `here`, ``chosen`` the code of the entry of `incoming`.
-    """
-    size = here.shape[0]
-    values, firsts, seconds = buffers[0], buffers[1], buffers[2]
-    for r in range(size):
-        values[r] = -math.inf
-        firsts[r] = 0.0
-        seconds[r] = 0.0
-    for a in range(size):
-        for b in range(size):
-            candidate = here[a] + incoming[b]
-            if not candidate > values[size - 1]:
-                break
-            _insert(candidate, float(a), codes[b], values, firsts, seconds)
-    for r in range(size):
-        here[r] = values[r]
-        before[r] = firsts[r]
-        chosen[r] = seconds[r]
-
-
 @kernel
 def tree_top_k(unary, transitions, order, parent, link, flip, values, labels, work):
-    """The n best labellings of a forest: top-k max-product, a fold of k-best lists.
+    """The n best labellings of a forest.
+
+    As for chains: every labelling found offers its deviations, which keep its labels up to some
+    node in `order`, change that node's, and are best below. O(n K (K + k)).
 
     Parameters
     ----------
@@ -277,58 +272,43 @@ def tree_top_k(unary, transitions, order, parent, link, flip, values, labels, wo
 
     References
     ----------
-    Seroussi and Golmard 1994, An algorithm directly finding the K most probable configurations in
-    Bayesian networks.
+    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems.
     """
     n, n_labels = unary.shape
     size = values.shape[0]
-    cells = n * n_labels * size
-    lists = work[:cells].reshape(n, n_labels, size)
-    # Of child c under label j of its parent: rank among the parent's entries before the fold, and
-    # the child's entry as ``label * size + rank``. Roots use j = 0. Floats hold both exactly.
-    before = work[cells : 2 * cells].reshape(n, n_labels, size)
-    chosen = work[2 * cells : 3 * cells].reshape(n, n_labels, size)
-    rank = work[3 * cells : 3 * cells + n]
-    rest = 3 * cells + n
-    incoming, codes = work[rest : rest + size], work[rest + size : rest + 2 * size]
-    buffers = work[rest + 2 * size : rest + 5 * size].reshape(3, size)
-    whole = work[rest + 5 * size : rest + 6 * size]
-    for t in range(n):
-        for k in range(n_labels):
-            lists[t, k, 0] = unary[t, k]
-            for r in range(1, size):
-                lists[t, k, r] = -math.inf
-    whole[0] = 0.0
-    for r in range(1, size):
-        whole[r] = -math.inf
-    for position in range(n - 1, -1, -1):
-        c = order[position]
-        p = parent[c]
-        for j in range(n_labels if p >= 0 else 1):
-            for r in range(size):
-                incoming[r] = -math.inf
-                codes[r] = 0.0
-            for k in range(n_labels):
-                step = _table_entry(transitions, link[c], flip[c], j, k) if p >= 0 else 0.0
-                for r in range(size):
-                    candidate = lists[c, k, r] + step
-                    if not candidate > incoming[size - 1]:
-                        break
-                    _insert(candidate, float(k * size + r), 0.0, incoming, codes, buffers[0])
-            target = lists[p, j] if p >= 0 else whole
-            _fold(target, incoming, codes, before[c, j], chosen[c, j], buffers)
+    cells = n * n_labels
+    best = work[:cells].reshape(n, n_labels)
+    scores = work[cells : cells + size]
+    codes = work[cells + size : cells + 4 * size].reshape(size, 3)
     for q in range(size):
-        values[q] = whole[q]
-        current = q  # rank among the folds of the roots
-        for position in range(n):
-            c = order[position]
-            p = parent[c]
-            j = labels[q, p] if p >= 0 else 0
-            r = int(rank[p]) if p >= 0 else current
-            code = int(chosen[c, j, r])
-            labels[q, c] = code // size
-            rank[c] = float(code % size)
-            if p >= 0:
-                rank[p] = before[c, j, r]
-            else:
-                current = int(before[c, j, r])
+        values[q] = -math.inf
+        scores[q] = -math.inf
+        for t in range(n):
+            labels[q, t] = 0
+    scores[0] = tree_max(unary, transitions, order, parent, link, flip, labels[0], work)
+    for q in range(size):
+        # The list's first is the next best: `scores[q:]` are the candidates that are left.
+        if not scores[q] > -math.inf:
+            return
+        values[q] = scores[q]
+        split = -1
+        if q > 0:
+            source, split, label = int(codes[q, 0]), int(codes[q, 1]), int(codes[q, 2])
+            for position in range(split):
+                labels[q, order[position]] = labels[source, order[position]]
+            labels[q, order[split]] = label
+            _way_down(transitions, order, parent, link, flip, best, labels[q], split + 1)
+        rest = scores[q + 1 :]
+        if rest.shape[0] == 0:
+            return
+        for position in range(split + 1, n):
+            own = labels[q, order[position]]
+            without = values[q] - _value_of(
+                transitions, order, parent, link, flip, best, labels[q], position, own
+            )
+            for k in range(n_labels):
+                candidate = without + _value_of(
+                    transitions, order, parent, link, flip, best, labels[q], position, k
+                )
+                if candidate > rest[rest.shape[0] - 1] and k != own:
+                    offer(candidate, float(q), float(position), float(k), rest, codes[q + 1 :])

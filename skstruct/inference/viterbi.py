@@ -3,6 +3,7 @@
 import math
 
 from ..dispatch import inner_kernel, kernel
+from .numerics import offer
 
 
 @inner_kernel(inline=True)
@@ -101,21 +102,6 @@ def viterbi(unary, transitions, labels, work):
     return value
 
 
-@inner_kernel
-def _offer(candidate, parent, t, label, scores, codes):
-    """Insert into a descending list of candidates; equal scores keep their order."""
-    position = scores.shape[0] - 1
-    while position > 0 and scores[position - 1] < candidate:
-        scores[position] = scores[position - 1]
-        for q in range(3):
-            codes[position, q] = codes[position - 1, q]
-        position -= 1
-    scores[position] = candidate
-    codes[position, 0] = parent
-    codes[position, 1] = t
-    codes[position, 2] = label
-
-
 @kernel
 def viterbi_top_k(unary, transitions, values, labels, work):
     """The n best labellings of a chain.
@@ -166,7 +152,7 @@ def viterbi_top_k(unary, transitions, values, labels, work):
             labels[q, t] = 0
     for k in range(n_labels):
         if best[n - 1, k] > scores[size - 1]:
-            _offer(best[n - 1, k], -1.0, float(n - 1), float(k), scores, codes)
+            offer(best[n - 1, k], -1.0, float(n - 1), float(k), scores, codes)
     for q in range(size):
         # The list's first is the next best: `scores[q:]` are the candidates that are left.
         if not scores[q] > -math.inf:
@@ -190,5 +176,5 @@ def viterbi_top_k(unary, transitions, values, labels, work):
                 for j in range(n_labels):
                     candidate = best[t - 1, j] + table[j, here] + suffix
                     if candidate > rest[rest.shape[0] - 1] and j != before:
-                        _offer(candidate, float(q), float(t - 1), float(j), rest, codes[q + 1 :])
+                        offer(candidate, float(q), float(t - 1), float(j), rest, codes[q + 1 :])
             suffix += table[before, here]

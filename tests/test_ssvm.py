@@ -11,6 +11,7 @@ from scipy.optimize import check_grad
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from skstruct import (
@@ -352,6 +353,38 @@ def test_projection_on_the_simplex(values, scale):
 
 
 # The shared interface
+
+
+@pytest.mark.parametrize("estimator", [BCFWSSVM, CasimirSSVM, SubgradientSSVM])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_forbidden_steps_and_missing_labels(estimator):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in (4, 3, 5, 1, 2, 4)]
+    tags = ["B-x", "I-x", "I-x", "O", "B-x"]
+    y = [tags[: len(x)] for x in X]
+    svm = estimator(Chain(forbidden="iob2", boundary=True), C=0.5, max_iter=50, random_state=0)
+    svm.fit(X, y)
+    assert np.isfinite(svm.node_weights_).all()
+    assert np.isfinite(svm.pair_weights_).all()
+    for labels in svm.predict([rng.normal(size=(30, 3)) for _ in range(5)]):
+        before = "O"
+        for label in labels:
+            assert label != "I-x" or before != "O"
+            before = label
+
+
+def test_grid_search_over_losses_in_two_processes(chains):
+    X, y = chains
+    search = GridSearchCV(
+        BCFWSSVM(tol=0.1, random_state=0),
+        {"C": [0.01, 0.1], "loss": ["hamming", "normalized_hamming", {"a": 2.0}]},
+        cv=2,
+        n_jobs=2,
+        error_score="raise",
+    )
+    search.fit(X, y)
+    assert len(search.cv_results_["params"]) == 6
+    assert search.score(X, y) > 0.4
 
 
 @pytest.mark.parametrize("estimator", [BCFWSSVM, CasimirSSVM, SubgradientSSVM, SAGCRF])

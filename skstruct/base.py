@@ -18,8 +18,9 @@ from .dispatch import require
 from .graphs.base import Graph
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
+from .labels import encode
 from .oracles import top_k_oracle
-from .packing import Samples, as_list, encode, is_structured
+from .packing import Samples, as_list, is_structured
 from .ragged import RaggedArray, object_array
 from .sklearn_private import check_sample_weight, fit_context
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples

@@ -9,8 +9,8 @@ import numpy as np
 from .base import StructuredEstimator
 from .dispatch import require
 from .graphs.base import Graph
+from .labels import encode
 from .oracles import edge_marginals, exp_oracle
-from .packing import encode
 from .ragged import object_array
 from .sklearn_private import Interval, StrOptions
 from .solvers.batch import (

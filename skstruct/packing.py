@@ -173,7 +173,21 @@ def normal_csr(matrix) -> sparse.csr_matrix:
     return out
 
 
-def _sample_of(row, offsets):
+def sample_of(row: int, offsets: np.ndarray) -> int:
+    """The sample to which a packed row belongs.
+
+    Parameters
+    ----------
+    row : int
+        The row.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where samples begin.
+
+    Returns
+    -------
+    int
+        The sample.
+    """
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
@@ -189,7 +203,7 @@ def _check_finite(features, offsets, name):
         row = np.flatnonzero(~np.isfinite(values).all(axis=1))[0]
         bad = values[row][~np.isfinite(values[row])][0]
     what = "NaN" if np.isnan(bad) else "infinity"
-    i = _sample_of(row, offsets)
+    i = sample_of(row, offsets)
     raise ValueError(f"Input {name} contains {what}. (sample {i}, node {row - offsets[i]})")
 
 
@@ -419,108 +433,3 @@ def check_n_features(n_features: int, expected: int, name: str, what: str = "fea
         raise ValueError(
             f"X has {n_features} {what}, but {name} is expecting {expected} {what} as input"
         )
-
-
-def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
-    """Pack label sequences that belong to sequences with these `offsets`.
-
-    Parameters
-    ----------
-    y : list, tuple, Series, object array, 2-D array or RaggedArray
-        One sequence of labels a sample.
-    offsets : ndarray of shape (n_samples + 1,)
-        Of X.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,)
-        The labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the numbers of samples or of nodes differ, or labels are of mixed or unsuitable types.
-    """
-    n = offsets.size - 1
-    if y is None:
-        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
-    if not hasattr(y, "__len__"):
-        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
-    if len(y) != n:
-        raise ValueError(f"X has {n} samples, but {name} has {len(y)}")
-    if isinstance(y, RaggedArray):
-        flat, lengths = np.asarray(y.flat), y.lengths
-    else:
-        items = [np.asarray(item) for item in y]
-        for i, item in enumerate(items):
-            if item.ndim != 1:
-                raise ValueError(f"{name}: sample {i} must be a 1-D sequence of labels")
-        kinds = {"s" if item.dtype.kind in "US" else item.dtype.kind for item in items if item.size}
-        if "s" in kinds and kinds - {"s", "O"}:
-            raise TypeError(f"{name} mixes strings with labels of other types")
-        flat = np.concatenate([item for item in items if item.size] or items[:1])
-        lengths = np.array([item.size for item in items])
-    wrong = np.flatnonzero(lengths != np.diff(offsets))
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} "
-            "labels"
-        )
-    if flat.ndim != 1:
-        raise ValueError(f"{name}: labels must be 1-D")
-    if flat.dtype.kind == "O" and any(label is None for label in flat):
-        raise ValueError(f"{name} contains None")
-    if flat.dtype.kind == "f" and not (np.isfinite(flat).all() and (flat == np.floor(flat)).all()):
-        raise ValueError(f"Unknown label type: {name} is continuous or contains NaN")
-    return flat
-
-
-def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: str = "y"):
-    """Positions of `labels` in sorted `classes`.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_nodes,)
-        The labels.
-    classes : ndarray of shape (n_classes,)
-        Sorted.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins, for the message.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,) of int32
-        The positions.
-
-    Raises
-    ------
-    ValueError
-        If a label is unknown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.packing import encode
-    >>> encode(np.array(["b", "a"]), np.array(["a", "b"]), np.array([0, 2]))
-    array([1, 0], dtype=int32)
-    """
-    try:
-        codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-        unknown = np.flatnonzero(classes[codes] != labels)
-    except TypeError:
-        raise TypeError(
-            f"{name} has labels of type {labels.dtype}, but the classes are of type {classes.dtype}"
-        ) from None
-    if unknown.size:
-        row = unknown[0]
-        i = _sample_of(row, offsets)
-        raise ValueError(
-            f"{name}: unknown label {labels[row:].tolist()[0]!r} (sample {i}, node "
-            f"{row - offsets[i]}); the classes are {classes.tolist()}"
-        )
-    return codes.astype(np.int32)

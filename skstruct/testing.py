@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from . import oracles
-from .packing import encode
+from .labels import encode
 from .ragged import RaggedArray, object_array
 from .weights import Weights, lazy_weights, zero_weights
 

@@ -24,7 +24,7 @@ from skstruct import (
     Tree,
     oracles,
 )
-from skstruct.packing import encode
+from skstruct.labels import encode
 from skstruct.solvers.batch import make_scratch
 from skstruct.solvers.smoothing import hinge_oracle, project_simplex, smoothing_of
 from skstruct.ssvm import bcfw_path

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..features import ConstantFeature
 from ..gram import GramByTable, gram_of
-from ..packing import check_n_features, read_sequence_labels
+from ..labels import read_sequence_labels
+from ..packing import check_n_features
 from ..ragged import RaggedArray, object_array
 from .base import Graph, feature_rows, no_codes
 

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..packing import encode
+from ..labels import encode
 from ..ragged import object_array
 
 

@@ -46,18 +46,17 @@ class CasimirOptions(NamedTuple):
 
 
 class _Catalyst:
-    """Smoothing, proximal terms and extrapolation by iteration (Corollaries 17 to 20)."""
+    """Smoothing, proximal terms, centers and extrapolation by iteration (Corollaries 17 to 20)."""
 
-    def __init__(self, options, lam):
+    def __init__(self, options, lam, start):
         self.options, self.lam = options, lam
-        self.kappa0 = options.kappa
+        self.kappa0 = 0.0 if options.variant == "svrg" else options.kappa
         self.alpha = None
+        self.center = self.older_center = self.previous = start
 
     def settle(self, lipschitz, n):
         """Choose kappa, and the first alpha, when the smoothness has been measured."""
-        if self.options.variant == "svrg":
-            self.kappa0 = 0.0
-        elif self.kappa0 is None:
+        if self.options.variant != "svrg" and self.options.kappa is None:
             # A / (nu n) of Proposition 29, with A = nu times twice the mean smoothness constant:
             # the largest belongs to one long sample.
             proposed = lipschitz / n
@@ -65,8 +64,7 @@ class _Catalyst:
             if self.options.variant == "adaptive":
                 # With a smaller one the smoothing shrinks faster than the inner solver follows.
                 self.kappa0 = max(self.kappa0, 9.0 * self.lam)
-        q = self.q
-        self.alpha = math.sqrt(q) if self.lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
+        self.alpha = math.sqrt(self.q) if self.lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
 
     @property
     def q(self):
@@ -76,15 +74,35 @@ class _Catalyst:
         grows = self.lam == 0 and self.options.variant == "adaptive"
         return self.kappa0 * k if grows else self.kappa0
 
-    def strength(self, k):
+    def strength(self, k, least):
+        """nu_k, not below `least`."""
         nu = self.options.strength
-        if self.options.variant != "adaptive":
+        if k == 1 or self.options.variant != "adaptive":
             return nu
         if self.lam == 0:
-            return nu / k
-        return nu * (1.0 - 0.5 * math.sqrt(self.q)) ** (0.5 * k)
+            return min(nu, max(nu / k, least))
+        return min(nu, max(nu * (1.0 - 0.5 * math.sqrt(self.q)) ** (0.5 * k), least))
 
-    def extrapolation(self, k):
+    def first(self, k):
+        """Where the inner solver starts."""
+        if self.options.warm_start == "previous" or self.options.variant == "svrg":
+            return self.previous
+        if self.options.warm_start == "extrapolation" and k > 1:
+            ratio = self.kappa(k) / (self.kappa(k) + self.lam)
+            return _mix(self.previous, 1.0, self.center, ratio, self.older_center, -ratio)
+        return self.center
+
+    def advance(self, k, current):
+        """Extrapolate the next center from the inner solver's result."""
+        if self.options.variant == "svrg":
+            self.center = self.previous = current
+            return
+        beta = self._extrapolation(k)
+        self.older_center = self.center
+        self.center = _mix(current, 1.0 + beta, self.previous, -beta)
+        self.previous = current
+
+    def _extrapolation(self, k):
         """beta_k; steps alpha."""
         lam, before = self.lam, self.alpha**2 * (self.kappa(k) + self.lam)
         after = self.kappa(k + 1) + lam
@@ -150,45 +168,32 @@ def casimir(
     Algorithms 2 and 4.
     """
     run = _Run(problem, shapes, sample_weight, lam, options, start)
-    catalyst, n = _Catalyst(options, lam), sample_weight.size
+    run.compile()
+    catalyst, n = _Catalyst(options, lam, run.value()), sample_weight.size
     fields = ("dual_gap", "dual_objective", "smoothed_objective", "exact_share")
     progress = Progress(n, after_epoch, *fields)
-    run.compile()
-    best, dual, gap, stopped = Best(), -np.inf, np.inf, False
-    center = previous = run.value()
-    older_center = center
+    best, gap, stopped = Best(), np.inf, False
     for k in range(1, max_iter + 1):
-        if k > 1:
-            # Less smoothing than the tolerance can see would only shorten the steps.
-            least = 0.2 * max(tol, 1e-6) * best.objective / run.bias
-            run.how.strength[0] = min(options.strength, max(catalyst.strength(k), least))
-        first = center
-        if options.warm_start == "previous" or options.variant == "svrg":
-            first = previous
-        elif options.warm_start == "extrapolation" and k > 1:
-            ratio = catalyst.kappa(k) / (catalyst.kappa(k) + lam)
-            first = _mix(previous, 1.0, center, ratio, older_center, -ratio)
-        smoothed = progress.timed(run.snapshot, first)
-        if k == 1:
-            catalyst.settle(2.0 * float(run.memory.lipschitz.mean()), n)
+        # Less smoothing than the tolerance can see would only shorten the steps.
+        least = 0.2 * max(tol, 1e-6) * best.objective / run.bias if k > 1 else 0.0
+        run.how.strength[0] = catalyst.strength(k, least)
+        smoothed = progress.timed(run.snapshot, catalyst.first(k))
         dual = run.dual()
-        progress.timed(run.steps, catalyst.kappa(k), center, rng.integers(n, size=n), k == 1)
+        if k == 1:
+            catalyst.settle(run.steepness(), n)
+        order = rng.integers(n, size=n)
+        progress.timed(run.steps, catalyst.kappa(k), catalyst.center, order, k == 1)
         if k == 1:
             # At the start all labellings tie, and those found are close to each other.
-            catalyst.settle(2.0 * float(run.memory.lipschitz.mean()), n)
+            catalyst.settle(run.steepness(), n)
         current = run.value()
         objective = hinge_objective(problem, run.w, sample_weight, lam, n_jobs)
         best.offer(objective, current)
-        if options.variant == "svrg":
-            center, previous = current, current
-        else:
-            beta = catalyst.extrapolation(k)
-            older_center, center = center, _mix(current, 1.0 + beta, previous, -beta)
-            previous = current
+        catalyst.advance(k, current)
         gap = best.objective - dual
-        exact = run.how.counts[EXACT] / max(run.how.counts[CALLS], 1.0)
+        calls, exact = run.how.counts[CALLS], run.how.counts[EXACT] / run.how.counts[CALLS]
         stopped = progress.record(
-            run.how.counts[CALLS],
+            calls,
             0.0,
             objective,
             lambda current=current: current,
@@ -204,14 +209,12 @@ def casimir(
         "dual_objective_": dual,
         "dual_gap_": gap,
         "kappa_": catalyst.kappa0,
-        "n_oracle_calls_": int(run.how.counts[CALLS]),
+        "n_oracle_calls_": int(calls),
         "exact_share_": exact,
     }
-    relative = gap / best.objective if best.objective > 0 else 0.0
-    measure = "relative duality gap"
-    return Result(
-        best.weights, relative <= tol, stopped, published, measure, relative, progress.history()
-    )
+    gap = gap / best.objective if best.objective > 0 else 0.0
+    measure, history = "relative duality gap", progress.history()
+    return Result(best.weights, gap <= tol, stopped, published, measure, gap, history)
 
 
 def _mix(*terms):
@@ -286,14 +289,16 @@ class _Run:
         squared = sum(np.vdot(g, g) for g in self._gradient)
         return float(self._task_loss - squared / (2.0 * self.lam))
 
+    def steepness(self):
+        """Twice the mean smoothness: the largest is safe, but three times slower on OCR letters."""
+        return 2.0 * float((self.memory.lipschitz * self.sample_weight).mean())
+
     def steps(self, kappa, center, order, measure=False):
         """SVRG steps around `center`."""
         for (_, d), table in zip(self._halves(), center, strict=True):
             d -= kappa * table
         rate = self.rate
         if rate is None:
-            # Twice the mean: the largest is safe, but three times slower on OCR letters.
-            steepness = float((self.memory.lipschitz * self.sample_weight).mean())
-            rate = 1.0 / (2.0 * steepness + self.lam + kappa)
+            rate = 1.0 / (self.steepness() + self.lam + kappa)
         self._pass(SVRGOptions(STEP, int(measure), rate, self.lam + kappa), order)
         fold(self.w)

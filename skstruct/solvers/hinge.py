@@ -1,9 +1,7 @@
-"""The structural hinge: one sample's value, passes over samples, subgradients."""
+"""The structural hinge over samples, and its gap to a dual point."""
 
 from ..dispatch import inner_kernel, kernel
 from ..oracles import (
-    accumulate,
-    add_indicator,
     augment,
     max_oracle,
     potentials,
@@ -65,69 +63,3 @@ def hinge_losses(problem, w, memory, start, stop, scratch, out):
             part = problem.part_ptr[i]
             size = problem.part_ptr[i + 1] - part
             out[1, i] = out[0, i] - dot(theta, memory[part : part + size], size)
-
-
-@kernel
-def hinge_subgradient(problem, w, sample_weight, start, stop, scratch, gradient):
-    """Add a subgradient of ``sum_i s_i hinge_i`` over a range of samples; returns the sum.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    gradient : Weights
-        Added to.
-
-    Returns
-    -------
-    float
-        The loss.
-    """
-    theta, r, labels = scratch.theta, scratch.mu, scratch.labels
-    loss = 0.0
-    for i in range(start, stop):
-        potentials(problem, i, w, theta)
-        loss += sample_weight[i] * worst_violation(problem, i, theta, labels, r)
-        accumulate(problem, i, r, (sample_weight[i], 0.0), gradient)
-    return loss
-
-
-@inner_kernel(inline=True)
-def worst_violation(problem, i, theta, labels, r):
-    """The hinge of sample i, and its residual ``mu(y^) - mu(y_i)``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    i : int
-        The sample.
-    theta : ndarray
-        Its potentials before, loss-augmented ones after.
-    labels : ndarray of int32
-        Receives the loss-augmented best labelling.
-    r : ndarray
-        Receives the residual.
-
-    Returns
-    -------
-    float
-        The loss.
-    """
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        r[q] = 0.0
-    truth(problem, i, labels)
-    right = score(problem, i, theta, labels)
-    add_indicator(problem, i, labels, -1.0, r)
-    augment(problem, i, theta)
-    value = max_oracle(problem, i, theta, labels)
-    add_indicator(problem, i, labels, 1.0, r)
-    return value - right

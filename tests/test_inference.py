@@ -13,6 +13,7 @@ from skstruct.inference.forward_backward import (
     workspace_size,
 )
 from skstruct.inference.numerics import fast_exp, log_sum_exp
+from skstruct.inference.simplex import project as project_in_place
 from skstruct.inference.viterbi import viterbi, viterbi_top_k
 from skstruct.testing import all_labellings, brute_force_marginals, chain_scores
 
@@ -153,3 +154,24 @@ def test_fast_exp_keeps_nan():
 def test_log_sum_exp_of_forbidden_values():
     assert log_sum_exp(np.full(3, -math.inf), 0, 3) == -math.inf
     np.testing.assert_allclose(log_sum_exp(np.array([1e4, 1e4]), 0, 2), 1e4 + math.log(2))
+
+
+@given(
+    size=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([0.0, 1e-12, 1e-3, 1.0, 1e8]),
+    ties=st.booleans(),
+)
+def test_projection_onto_the_simplex(size, seed, scale, ties):
+    rng = np.random.default_rng(seed)
+    values = scale * (rng.integers(-2, 3, size) / 3.0 if ties else rng.normal(size=size)) + 1.0
+    shares = values.copy()
+    project_in_place(shares, size)
+    assert shares.min() >= 0.0
+    np.testing.assert_allclose(shares.sum(), 1.0, atol=1e-12)
+    # Kept entries all give up the same, dropped ones less.
+    given_up = values - shares
+    kept = shares > 0.0
+    tolerance = 1e-12 * max(scale, 1.0)
+    assert np.ptp(given_up[kept]) <= tolerance
+    assert (values[~kept] <= given_up[kept].max() + tolerance).all()

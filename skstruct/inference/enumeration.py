@@ -1,0 +1,186 @@
+"""Binary models of few nodes: all labellings one by one, for any interactions.
+
+Labellings come in lexicographic order as sums of one term a node, so that a labelling costs two
+terms on average, no rounding piles up, and -inf forbids.
+"""
+
+import math
+
+from ..dispatch import inner_kernel, kernel
+from .numerics import fast_exp
+
+
+@inner_kernel
+def _term(unary, tables, labels, j):
+    """What node j adds, given the labels of the nodes before it."""
+    own = labels[j]
+    value = unary[j, own]
+    for k in range(j):
+        value += tables[k, j, labels[k], own]
+    return value
+
+
+@inner_kernel
+def _start(unary, tables, labels, sums):
+    sums[0] = 0.0
+    for j in range(unary.shape[0]):
+        labels[j] = 0
+        sums[j + 1] = sums[j] + _term(unary, tables, labels, j)
+
+
+@inner_kernel
+def _next(unary, tables, labels, sums):
+    """The next labelling; False after the last."""
+    n = unary.shape[0]
+    j = n - 1
+    while j >= 0 and labels[j] == 1:
+        labels[j] = 0
+        j -= 1
+    if j < 0:
+        return False
+    labels[j] = 1
+    for t in range(j, n):
+        sums[t + 1] = sums[t] + _term(unary, tables, labels, t)
+    return True
+
+
+@kernel
+def enumerate_max(unary, tables, best, labels, sums):
+    """The best labelling.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n, 2)
+        Node potentials.
+    tables : ndarray of shape (n, n, 2, 2)
+        ``tables[j, k]`` for j < k: pair potentials, 0 where there is no edge.
+    best : ndarray of shape (>= n,) of int32
+        Receives the labelling; of equals the first in lexicographic order.
+    labels : ndarray of shape (>= n,) of int32
+        Scratch.
+    sums : ndarray of shape (>= n + 1,)
+        Scratch.
+
+    Returns
+    -------
+    float
+        Its score.
+    """
+    n = unary.shape[0]
+    _start(unary, tables, labels, sums)
+    top = sums[n]
+    for j in range(n):
+        best[j] = 0
+    while _next(unary, tables, labels, sums):
+        if sums[n] > top:
+            top = sums[n]
+            for j in range(n):
+                best[j] = labels[j]
+    return top
+
+
+@kernel
+def enumerate_top_k(unary, tables, values, found, labels, sums):
+    """The best labellings, best first.
+
+    Parameters
+    ----------
+    unary, tables, labels, sums : ndarray
+        As for :func:`enumerate_max`.
+    values : ndarray of shape (k,)
+        Receives the scores, -inf where there are fewer.
+    found : ndarray of shape (k, >= n) of int32
+        Receives the labellings.
+    """
+    n, k = unary.shape[0], values.shape[0]
+    for q in range(k):
+        values[q] = -math.inf
+        for j in range(n):
+            found[q, j] = 0
+    _start(unary, tables, labels, sums)
+    more = True
+    while more:
+        if sums[n] > values[k - 1]:
+            place = k - 1
+            while place > 0 and values[place - 1] < sums[n]:
+                values[place] = values[place - 1]
+                for j in range(n):
+                    found[place, j] = found[place - 1, j]
+                place -= 1
+            values[place] = sums[n]
+            for j in range(n):
+                found[place, j] = labels[j]
+        more = _next(unary, tables, labels, sums)
+
+
+@kernel
+def enumerate_log_partition(unary, tables, temperature, labels, sums):
+    """``temperature * log sum_y exp(score(y) / temperature)``.
+
+    Parameters
+    ----------
+    unary, tables, labels, sums : ndarray
+        As for :func:`enumerate_max`.
+    temperature : float
+        Positive.
+
+    Returns
+    -------
+    float
+        The log-partition; -inf when every labelling is forbidden.
+    """
+    n = unary.shape[0]
+    top, total = -math.inf, 0.0
+    _start(unary, tables, labels, sums)
+    more = True
+    while more:
+        value = sums[n] / temperature
+        if value > top:
+            total = total * fast_exp(top - value) + 1.0 if top > -math.inf else 1.0
+            top = value
+        elif value > -math.inf:
+            total += fast_exp(value - top)
+        more = _next(unary, tables, labels, sums)
+    return temperature * (top + math.log(total)) if top > -math.inf else top
+
+
+@kernel
+def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, labels, sums):
+    """Marginals of nodes and pairs.
+
+    Parameters
+    ----------
+    unary, tables, labels, sums : ndarray
+        As for :func:`enumerate_max`.
+    temperature : float
+        Positive.
+    node_mu : ndarray of shape (n,)
+        Receives the probabilities of 1.
+    pair_mu : ndarray of shape (n, n)
+        Receives, for j < k, the probabilities of (1, 1).
+
+    Returns
+    -------
+    float
+        The log-partition; when it is -inf nothing else is written.
+    """
+    n = unary.shape[0]
+    log_z = enumerate_log_partition(unary, tables, temperature, labels, sums)
+    if not log_z > -math.inf:
+        return log_z
+    for j in range(n):
+        node_mu[j] = 0.0
+        for k in range(n):
+            pair_mu[j, k] = 0.0
+    _start(unary, tables, labels, sums)
+    more = True
+    while more:
+        share = fast_exp(min((sums[n] - log_z) / temperature, 0.0))
+        if share > 0.0:
+            for j in range(n):
+                if labels[j] == 1:
+                    node_mu[j] += share
+                    for k in range(j + 1, n):
+                        pair_mu[j, k] += share * labels[k]
+        more = _next(unary, tables, labels, sums)
+    return log_z

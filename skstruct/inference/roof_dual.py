@@ -1,0 +1,276 @@
+"""Binary pairwise models: the LP relaxation over the local polytope, exactly, by one max flow.
+
+The optimum of that relaxation is half-integral (the *roof dual*). Nodes that it sets to 0 or 1 have
+that value in a best labelling, too (*persistency*); where all interactions attract it is integral,
+and the flow is the classical graph cut.
+"""
+
+import math
+
+from ..dispatch import inner_kernel, kernel
+from .max_flow import max_flow
+
+OFF, ON, HALF = 0, 1, 2
+
+
+def flow_sizes(n_nodes: int, n_edges: int) -> tuple[int, int]:
+    """Scratch that :func:`roof_dual` needs.
+
+    Parameters
+    ----------
+    n_nodes, n_edges : int
+        Size of the graph.
+
+    Returns
+    -------
+    floats, ints : int
+        Lengths of the two arrays.
+
+    Examples
+    --------
+    >>> from skstruct.inference.roof_dual import flow_sizes
+    >>> all(size > 0 for size in flow_sizes(2, 1))
+    True
+    """
+    return 2 * n_nodes + 4 * n_edges + 8, 11 * n_nodes + 8 * n_edges + 32
+
+
+@kernel
+def settle(unary, pair, ptr, neighbour, edge, states):
+    """Fix nodes whose best value no choice of their neighbours can change, until none is left.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n,)
+        Score of 1 minus score of 0 at each node.
+    pair : ndarray of shape (n_edges,)
+        Score of (1, 1) on each edge.
+    ptr, neighbour, edge : ndarray
+        Neighbours of each node and the edges to them, by nodes (CSR).
+    states : ndarray of shape (n,) of int32
+        HALF where a node is open; elsewhere its value, OFF or ON. Fixed nodes get theirs.
+
+    Returns
+    -------
+    int
+        How many nodes are open.
+    """
+    n = unary.shape[0]
+    n_open = 0
+    for j in range(n):
+        n_open += 1 if states[j] == HALF else 0
+    before = n_open + 1
+    while 0 < n_open < before:
+        before = n_open
+        for j in range(n):
+            if states[j] != HALF:
+                continue
+            low = high = unary[j]
+            for q in range(ptr[j], ptr[j + 1]):
+                v = pair[edge[q]]
+                state = states[neighbour[q]]
+                if state == ON:
+                    low += v
+                    high += v
+                elif state == HALF:
+                    low += min(v, 0.0)
+                    high += max(v, 0.0)
+            if high <= 0.0:
+                states[j] = OFF
+                n_open -= 1
+            elif low > 0.0:
+                states[j] = ON
+                n_open -= 1
+    return n_open
+
+
+@inner_kernel
+def _add_arc(first, head, sister, cap, a, b, capacity):
+    """Arc a -> b and its way back; `first` holds the next free places."""
+    p, q = first[a], first[b]
+    head[p], head[q] = b, a
+    sister[p], sister[q] = q, p
+    cap[p], cap[q] = capacity, 0.0
+    first[a] += 1
+    first[b] += 1
+
+
+@inner_kernel
+def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
+    """The flow network of the open nodes: j is literal x_j, c + j its negation."""
+    n = unary.shape[0]
+    c = 0
+    for j in range(n):
+        if states[j] == HALF:
+            index[j] = c
+            c += 1
+    size = 2 * c
+    excess, first = floats[:size], ints[: size + 1]
+    for v in range(size + 1):
+        first[v] = 0
+    constant = 0.0
+    # First the degrees, then the places, then the arcs.
+    for j in range(n):
+        if states[j] != HALF:
+            continue
+        a = -unary[j]
+        for q in range(ptr[j], ptr[j + 1]):
+            k, v = neighbour[q], pair[edge[q]]
+            if states[k] == ON:
+                a -= v
+            elif states[k] == HALF and v != 0.0:
+                if v > 0.0 and j < k:
+                    a -= v
+                first[index[j]] += 1
+                first[c + index[j]] += 1
+        excess[index[j]] = -0.5 * a
+        excess[c + index[j]] = 0.5 * a
+        constant += min(a, 0.0)
+    total = 0
+    for v in range(size + 1):
+        degree = first[v] if v < size else 0
+        first[v] = total
+        total += degree
+    head = ints[size + 1 : size + 1 + total]
+    sister = ints[size + 1 + total : size + 1 + 2 * total]
+    cap = floats[size : size + total]
+    for j in range(n):
+        if states[j] != HALF:
+            continue
+        for q in range(ptr[j], ptr[j + 1]):
+            k, v = neighbour[q], pair[edge[q]]
+            if j < k and states[k] == HALF and v != 0.0:
+                x, y = index[j], index[k]
+                if v > 0.0:
+                    _add_arc(first, head, sister, cap, x, y, 0.5 * v)
+                    _add_arc(first, head, sister, cap, c + y, c + x, 0.5 * v)
+                else:
+                    _add_arc(first, head, sister, cap, x, c + y, -0.5 * v)
+                    _add_arc(first, head, sister, cap, y, c + x, -0.5 * v)
+    for v in range(size, 0, -1):
+        first[v] = first[v - 1]
+    first[0] = 0
+    return c, total, constant
+
+
+@kernel
+def roof_dual(unary, pair, ptr, neighbour, edge, states, floats, ints):
+    """Optimum of the LP relaxation of a binary pairwise model, half-integral.
+
+    Parameters
+    ----------
+    unary, pair, ptr, neighbour, edge : ndarray
+        The model, as for :func:`settle`.
+    states : ndarray of shape (n,) of int32
+        HALF, or OFF and ON at nodes that must have this value; receives the optimum. An edge
+        between two halves has (1, 1) with weight 1/2 where its score is positive, with weight 0
+        elsewhere.
+    floats, ints : ndarray
+        Scratch, see :func:`flow_sizes`.
+
+    Returns
+    -------
+    float
+        The score of the optimum (the labelling of zeros scores 0): an upper bound on that of any
+        labelling, exact where no state is HALF.
+
+    References
+    ----------
+    Boros and Hammer 2002, Pseudo-Boolean optimization; Kolmogorov and Rother 2007, Minimizing
+    nonsubmodular functions with graph cuts.
+    """
+    n = unary.shape[0]
+    n_open = settle(unary, pair, ptr, neighbour, edge, states)
+    if n_open > 0:
+        index = ints[:n]
+        rest = ints[n:]
+        c, total, _ = _network(unary, pair, ptr, neighbour, edge, states, index, floats, rest)
+        size = 2 * c
+        first = rest[: size + 1]
+        head = rest[size + 1 : size + 1 + total]
+        sister = rest[size + 1 + total : size + 1 + 2 * total]
+        free = rest[size + 1 + 2 * total :]
+        level = free[: size + 1]
+        max_flow(
+            size,
+            first,
+            head,
+            sister,
+            floats[size : size + total],
+            floats[:size],
+            level,
+            free[size + 1 : 2 * size + 2],
+            free[2 * size + 2 : 3 * size + 3],
+            free[3 * size + 3 : 4 * size + 4],
+        )
+        for j in range(n):
+            if states[j] == HALF:
+                if level[index[j]] == 1:
+                    states[j] = ON
+                elif level[c + index[j]] == 1:
+                    states[j] = OFF
+    return relaxed_score(unary, pair, ptr, neighbour, edge, states)
+
+
+@kernel
+def relaxed_score(unary, pair, ptr, neighbour, edge, states):
+    """Score of half-integral states.
+
+    Parameters
+    ----------
+    unary, pair, ptr, neighbour, edge, states : ndarray
+        As for :func:`roof_dual`.
+
+    Returns
+    -------
+    float
+        The score.
+    """
+    total = 0.0
+    for j in range(unary.shape[0]):
+        if states[j] == OFF:
+            continue
+        share = 1.0 if states[j] == ON else 0.5
+        total += share * unary[j]
+        for q in range(ptr[j], ptr[j + 1]):
+            k = neighbour[q]
+            if k < j and states[k] != OFF:
+                v = pair[edge[q]]
+                if states[j] == ON and states[k] == ON:
+                    total += v
+                elif states[j] == ON or states[k] == ON:
+                    total += 0.5 * v
+                else:
+                    total += 0.5 * max(v, 0.0)
+    return total
+
+
+@kernel
+def complete(unary, pair, ptr, neighbour, edge, states):
+    """Turn halves into a labelling, one by one, then improve single nodes while that helps.
+
+    Parameters
+    ----------
+    unary, pair, ptr, neighbour, edge : ndarray
+        The model; nodes of infinite `unary` keep the value that it forces.
+    states : ndarray of shape (n,) of int32
+        Half-integral states, replaced by a labelling.
+    """
+    n = unary.shape[0]
+    for sweep in range(n + 2):
+        moved = False
+        for j in range(n):
+            gain = unary[j]
+            if abs(gain) < math.inf:
+                for q in range(ptr[j], ptr[j + 1]):
+                    state = states[neighbour[q]]
+                    if state != OFF:
+                        gain += pair[edge[q]] * (1.0 if state == ON else 0.5)
+            wanted = ON if gain > 0.0 else OFF
+            if sweep > 0 and states[j] != HALF and abs(gain) < 1e-12:
+                continue
+            if states[j] == HALF or (sweep > 0 and states[j] != wanted):
+                states[j] = wanted
+                moved = True
+        if sweep > 0 and not moved:
+            break

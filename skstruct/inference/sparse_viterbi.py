@@ -1,0 +1,171 @@
+"""Viterbi decoding of chains with many labels, most of whose transitions score 0."""
+
+import math
+
+from ..dispatch import inner_kernel, kernel
+
+
+@inner_kernel(inline=True)
+def _before(score, a, b):
+    """Whether label a comes before label b: larger scores first, then lower labels."""
+    return score[a] > score[b] or (score[a] == score[b] and a < b)
+
+
+@inner_kernel
+def _sift_down(heap, score, place, size):
+    moving = heap[place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _before(score, int(heap[child + 1]), int(heap[child])):
+            child += 1
+        if not _before(score, int(heap[child]), int(moving)):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = moving
+
+
+@inner_kernel
+def _pop(heap, score, size):
+    """Remove the first label of the heap; it stays behind the rest."""
+    top = heap[0]
+    heap[0] = heap[size - 1]
+    heap[size - 1] = top
+    _sift_down(heap, score, 0, size - 1)
+    return int(top)
+
+
+@inner_kernel
+def _push_row(j, base, ptr, columns, values, best, back):
+    """Offer the stored transitions out of label j."""
+    for p in range(ptr[j], ptr[j + 1]):
+        k = columns[p]
+        candidate = base + values[p]
+        if candidate > best[k] or (candidate == best[k] and j < back[k]):
+            best[k] = candidate
+            back[k] = j
+
+
+@inner_kernel
+def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, stamp):
+    """``best[k] = max_j score[j] + T[j, k]`` and its j; returns how many labels were looked at.
+
+    Labels j come in the order of their scores. The first whose transition to k is not stored gives
+    k the best default; once every k has one, only stored transitions matter, and only while the
+    label's score plus the largest transition can still exceed the smallest value found.
+    """
+    n_labels = score.shape[0]
+    for k in range(n_labels):
+        heap[k] = k
+        stamp[k] = -1.0
+    for place in range(n_labels // 2 - 1, -1, -1):
+        _sift_down(heap, score, place, n_labels)
+    j = _pop(heap, score, n_labels)
+    for k in range(n_labels):
+        best[k] = score[j]
+        back[k] = j
+    n_open = 0
+    for p in range(ptr[j], ptr[j + 1]):
+        best[columns[p]] = score[j] + values[p]
+        open_columns[n_open] = columns[p]
+        n_open += 1
+    for size in range(n_labels - 1, 0, -1):
+        if n_open == 0:
+            return _rest(score, ptr, columns, values, tops, best, back, heap, size)
+        j = _pop(heap, score, size)
+        for p in range(ptr[j], ptr[j + 1]):
+            stamp[columns[p]] = j
+        kept = 0
+        for q in range(n_open):
+            k = int(open_columns[q])
+            if stamp[k] == j:
+                open_columns[kept] = k
+                kept += 1
+            elif score[j] > best[k] or (score[j] == best[k] and j < back[k]):
+                best[k] = score[j]
+                back[k] = j
+        n_open = kept
+        _push_row(j, score[j], ptr, columns, values, best, back)
+    return n_labels
+
+
+@inner_kernel
+def _rest(score, ptr, columns, values, tops, best, back, heap, size):
+    """Stored transitions out of the labels that are left."""
+    n_labels = score.shape[0]
+    least = math.inf
+    for k in range(n_labels):
+        least = min(least, best[k])
+    for left in range(size, 0, -1):
+        j = int(heap[0])
+        if score[j] + tops[n_labels] < least:
+            return n_labels - left
+        _pop(heap, score, left)
+        if score[j] + tops[j] >= least:
+            _push_row(j, score[j], ptr, columns, values, best, back)
+    return n_labels
+
+
+@kernel
+def sparse_viterbi(unary, ptr, columns, values, tops, labels, work):
+    """Best labelling of a chain whose transitions are 0 unless stored.
+
+    Exact, in O(n (K log K + nnz)) and usually far less: see Siddiqi and Moore 2005, Fast inference
+    and learning in large-state-space HMMs, for the idea of bounding what the other states can add.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_nodes, n_labels)
+        Node potentials; -inf forbids.
+    ptr, columns, values : ndarray
+        Transitions that are not 0, by rows (CSR); -inf forbids.
+    tops : ndarray of shape (n_labels + 1,)
+        Largest transition out of each label, at least 0; at the end the largest of all.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Receives the labelling; ties go to the lowest label.
+    work : ndarray of shape (>= 2 * n_nodes * n_labels + 3 * n_labels,)
+        Scratch.
+
+    Returns
+    -------
+    float
+        Its score; -inf when every labelling is forbidden.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.sparse_viterbi import sparse_viterbi
+    >>> labels = np.empty(2, dtype=np.int32)
+    >>> sparse_viterbi(np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0, 0, 1]), np.array([0]),
+    ...                np.array([3.0]), np.array([0.0, 3.0, 3.0]), labels, np.empty(14))
+    4.0
+    >>> labels
+    array([1, 0], dtype=int32)
+    """
+    n, n_labels = unary.shape
+    size = n * n_labels
+    best = work[:size].reshape(n, n_labels)
+    back = work[size : 2 * size].reshape(n, n_labels)
+    heap = work[2 * size : 2 * size + n_labels]
+    open_columns = work[2 * size + n_labels : 2 * size + 2 * n_labels]
+    stamp = work[2 * size + 2 * n_labels : 2 * size + 3 * n_labels]
+    for k in range(n_labels):
+        best[0, k] = unary[0, k]
+    for t in range(1, n):
+        _advance(
+            best[t - 1], ptr, columns, values, tops, best[t], back[t], heap, open_columns, stamp
+        )
+        for k in range(n_labels):
+            best[t, k] += unary[t, k]
+    last = 0
+    for k in range(1, n_labels):
+        if best[n - 1, k] > best[n - 1, last]:
+            last = k
+    value = best[n - 1, last]
+    for t in range(n - 1, -1, -1):
+        labels[t] = last
+        if t > 0:
+            last = int(back[t, last])
+    return value

@@ -18,7 +18,8 @@ from .dispatch import require
 from .graphs.base import Graph
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
-from .labels import encode
+from .graphs.multilabel import MultiLabel
+from .labels import is_indicator
 from .oracles import top_k_oracle
 from .packing import Samples, as_list, is_structured
 from .ragged import RaggedArray, object_array
@@ -27,7 +28,7 @@ from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
 from .storage import CompactPickles
 from .weights import Weights
 
-_GRAPHS = {"chain": Chain, "multiclass": MultiClass}
+_GRAPHS = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 
 
 class TrainingData(NamedTuple):
@@ -59,19 +60,20 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
     a solver.
     """
 
-    def _choose_graph(self, X):
+    def _choose_graph(self, X, y):
         if isinstance(self.graph, Graph):
             return clone(self.graph)
         if self.graph != "auto":
             return _GRAPHS[self.graph]()
-        return Chain() if is_structured(X) else MultiClass()
+        if is_structured(X):
+            return Chain()
+        return MultiLabel() if is_indicator(y) else MultiClass()
 
     def _prepare(self, X, y, sample_weight) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
-        graph = self._choose_graph(X)
+        graph = self._choose_graph(X, y)
         self._refuse_other_kind(graph, X)
-        samples = graph.read_X(self, X, reset=True)
-        labels = graph.read_y(y, samples)
+        samples, labels = graph.read_training(self, X, y)
         n = samples.offsets.size - 1
         if sample_weight is None:
             sample_weight = np.ones(n)
@@ -84,13 +86,11 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         if not keep.all():
             labels = labels[np.repeat(keep, np.diff(samples.offsets))]
             samples, sample_weight = samples.take(keep), sample_weight[keep]
-        classes = np.unique(labels)
-        if classes.size < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes, but y has only one class: "
-                f"{classes.tolist()[0]!r}"
-            )
-        codes = encode(labels, classes, samples.offsets)
+        try:
+            classes = graph.find_classes(labels, samples)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__} {error}") from None
+        codes = graph.encode(labels, classes, samples.offsets)
         self.graph_, self.classes_ = graph, classes
         total = float(sample_weight.sum())
         return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), total)
@@ -147,16 +147,8 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         """
         previous = self._previous_fit()
         data = self._prepare(X, y, sample_weight)
-        problem = self.graph_.make_problem(
-            data.samples,
-            self.classes_,
-            self.fit_intercept,
-            codes=data.codes,
-            loss=getattr(self, "loss", "hamming"),
-            n_best=getattr(self, "n_best", 0) + 1,
-        )
-        self._check_problem(problem)
-        shapes = self.graph_.weight_shapes(data.samples, self.classes_.size, self.fit_intercept)
+        problem = self._make_problem(data)
+        shapes = self.graph_.weight_shapes(data.samples, len(self.classes_), self.fit_intercept)
         self._has_intercept = bool(self.fit_intercept)
         start = self._start_weights(shapes) if self._can_continue(previous) else None
         lam = 1.0 / (self.C * data.total_weight)
@@ -177,6 +169,19 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         self._publish(result)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
+
+    def _make_problem(self, data: TrainingData):
+        """What `_solve` takes: the problem, unless a solver needs more."""
+        problem = self.graph_.make_problem(
+            data.samples,
+            self.classes_,
+            self.fit_intercept,
+            codes=data.codes,
+            loss=getattr(self, "loss", "hamming"),
+            n_best=getattr(self, "n_best", 0) + 1,
+        )
+        self._check_problem(problem)
+        return problem
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks an oracle."""
@@ -227,7 +232,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
     def intercept_(self):
         """Intercepts, of shape (n_classes,): a view, or zeros without `fit_intercept`."""
         check_is_fitted(self)
-        return self.node_weights_[-1] if self._has_intercept else np.zeros(self.classes_.size)
+        return self.node_weights_[-1] if self._has_intercept else np.zeros(len(self.classes_))
 
     @property
     def pairwise_coef_(self):
@@ -236,10 +241,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         With edge features one such table each, (n_edge_features, n_classes, n_classes).
         """
         check_is_fitted(self)
-        n = self.classes_.size
-        tables = self.pair_weights_.reshape(len(self.pair_weights_), n, n)
-        shared = len(tables) == 1 and not getattr(self.graph_, "edge_features", False)
-        return tables[0] if shared else tables
+        return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
 
     @property
     def boundary_coef_(self):
@@ -269,12 +271,14 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         return samples, keep, problem
 
     def _read_allowed(self, allowed, samples):
-        n, n_classes = samples.offsets.size - 1, self.classes_.size
+        n, n_classes = samples.offsets.size - 1, len(self.classes_)
         if self.graph_.is_table:
-            flat = np.asarray(allowed)
-            if flat.shape != (n, n_classes):
-                raise ValueError(f"allowed must be of shape {(n, n_classes)}, got {flat.shape}")
-            return np.ascontiguousarray(flat, dtype=bool).view(np.uint8)
+            expected = self.graph_.allowed_shape(n, n_classes)
+            mask = np.asarray(allowed)
+            if mask.shape != expected:
+                raise ValueError(f"allowed must be of shape {expected}, got {mask.shape}")
+            mask = mask.reshape(-1, expected[-1])
+            return np.ascontiguousarray(mask, dtype=bool).view(np.uint8)
         masks = list(allowed) if isinstance(allowed, RaggedArray) else as_list(allowed, "allowed")
         if len(masks) != n:
             raise ValueError(f"X has {n} samples, but allowed has {len(masks)}")
@@ -321,13 +325,14 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             If X or `allowed` has the wrong shape, or no labelling is allowed.
         """
         samples, codes = self._decode(X, allowed)
-        return self.graph_.wrap(self.classes_[codes], samples)
+        return self.graph_.wrap(self.graph_.decode(codes, self.classes_), samples)
 
     def _decode(self, X, allowed=None):
         """Samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, keep, problem = self._read_for_prediction(X, allowed)
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
         w = self._weights()
+        problem = self.graph_.decoding(problem, w)
 
         def run(part, start, stop):
             return decode(part, w, start, stop, make_scratch(part), codes)
@@ -380,7 +385,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             found = found[np.isfinite(found)]
             start = samples.offsets[i]
             chosen = codes[: found.size, start : start + n_nodes[i]]
-            labellings.append(self.classes_[chosen])
+            labellings.append(self.graph_.decode(chosen, self.classes_))
             scores.append(found)
         return object_array(labellings), object_array(scores)
 
@@ -404,8 +409,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         if self.graph_.is_table:
             samples, _, _ = self._read_for_prediction(X)
             scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
-            scores = scores + self.intercept_
-            return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+            return self.graph_.decision(scores + self.intercept_, self, X)
         _, scores = self.predict_top_k(X, 2)
         return np.array(
             [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
@@ -434,7 +438,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             If the lengths of X and y differ, or y has a label that fit has not seen.
         """
         samples, predicted = self._decode(X)
-        codes = encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
+        codes = self.graph_.encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
         lengths = np.diff(samples.offsets)
         weight = None
         if sample_weight is not None:

@@ -9,7 +9,6 @@ import numpy as np
 from .base import StructuredEstimator
 from .dispatch import require
 from .graphs.base import Graph
-from .labels import encode
 from .oracles import edge_marginals, exp_oracle
 from .ragged import object_array
 from .sklearn_private import Interval, StrOptions
@@ -121,7 +120,7 @@ class SAGCRF(StructuredEstimator):
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012
-        "graph": [StrOptions({"auto", "chain", "multiclass"}), Graph],
+        "graph": [StrOptions({"auto", "chain", "multiclass", "multilabel"}), Graph],
         "C": [Interval(Real, 0, None, closed="neither")],
         "sampling": [StrOptions({"nus", "uniform"})],
         "line_search": [StrOptions({"skip", "always"})],
@@ -241,7 +240,7 @@ class SAGCRF(StructuredEstimator):
         samples, keep, problem = self._read_for_prediction(X)
         if pairwise:
             require(edge_marginals, problem, "it has no edges: call with pairwise=False")
-        n_classes = self.classes_.size
+        n_classes = self.graph_.n_marginals(self.classes_)
         nodes = np.empty((samples.offsets[-1], n_classes))
         w = self._weights()
 
@@ -253,7 +252,7 @@ class SAGCRF(StructuredEstimator):
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
     def _edges(self, samples, keep, problem):
-        n_classes = self.classes_.size
+        n_classes = len(self.classes_)
         n_edges = samples.n_edges
         ptr = np.concatenate([[0], np.cumsum(n_edges[keep])]) * n_classes**2
         flat = np.empty(ptr[-1])
@@ -299,7 +298,7 @@ class SAGCRF(StructuredEstimator):
             In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step.
         """
         samples, keep, problem = self._read_for_prediction(X)
-        codes = encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
+        codes = self.graph_.encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))
         w = self._weights()

@@ -75,6 +75,21 @@ def clear(features, t, table):
     """``table[j] <- 0`` over the features j of row t."""
 
 
+@generic
+def gather_columns(features, t, table, start, stop, acc):
+    """``acc[start:stop] <- sum of x_j * table[j, start:stop]`` over the features j of row t."""
+
+
+@generic
+def column_dot(features, t, table, k):
+    """``sum of x_j * table[j, k]`` over the features j of row t, a float."""
+
+
+@generic
+def add_to_column(features, t, table, k, c):
+    """``table[j, k] += c * x_j`` over the features j of row t."""
+
+
 @gather.register(SparseFeatures)
 @kernel
 def _(features, t, table, acc):
@@ -194,6 +209,65 @@ def _(features, t, table, acc):
 def _(features, t, table):
     for q in range(table.shape[1]):
         table[features.intercept, q] = 0.0
+
+
+@gather_columns.register(SparseFeatures)
+@kernel
+def _(features, t, table, start, stop, acc):
+    for q in range(start, stop):
+        acc[q] = table[features.intercept, q] if features.intercept >= 0 else 0.0
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        j, x = features.indices[p], features.data[p]
+        for q in range(start, stop):
+            acc[q] += x * table[j, q]
+
+
+@gather_columns.register(DenseFeatures)
+@kernel
+def _(features, t, table, start, stop, acc):
+    for q in range(start, stop):
+        acc[q] = table[features.intercept, q] if features.intercept >= 0 else 0.0
+    for j in range(features.values.shape[1]):
+        x = features.values[t, j]
+        if x != 0.0:
+            for q in range(start, stop):
+                acc[q] += x * table[j, q]
+
+
+@column_dot.register(SparseFeatures)
+@kernel
+def _(features, t, table, k):
+    total = table[features.intercept, k] if features.intercept >= 0 else 0.0
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        total += features.data[p] * table[features.indices[p], k]
+    return total
+
+
+@column_dot.register(DenseFeatures)
+@kernel
+def _(features, t, table, k):
+    total = table[features.intercept, k] if features.intercept >= 0 else 0.0
+    for j in range(features.values.shape[1]):
+        total += features.values[t, j] * table[j, k]
+    return total
+
+
+@add_to_column.register(SparseFeatures)
+@kernel
+def _(features, t, table, k, c):
+    if features.intercept >= 0:
+        table[features.intercept, k] += c
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        table[features.indices[p], k] += c * features.data[p]
+
+
+@add_to_column.register(DenseFeatures)
+@kernel
+def _(features, t, table, k, c):
+    if features.intercept >= 0:
+        table[features.intercept, k] += c
+    for j in range(features.values.shape[1]):
+        table[j, k] += c * features.values[t, j]
 
 
 @inner_kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from .packing import sample_of
 from .ragged import RaggedArray
@@ -63,6 +64,90 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
     if flat.dtype.kind == "f" and not (np.isfinite(flat).all() and (flat == np.floor(flat)).all()):
         raise ValueError(f"Unknown label type: {name} is continuous or contains NaN")
     return flat
+
+
+def is_indicator(y) -> bool:
+    """Whether `y` looks like a table of labels that are on or off.
+
+    Parameters
+    ----------
+    y : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True for sparse matrices and two-dimensional arrays of several columns.
+
+    Examples
+    --------
+    >>> from skstruct.labels import is_indicator
+    >>> is_indicator([[0, 1], [1, 1]]), is_indicator([0, 1])
+    (True, False)
+    """
+    if sparse.issparse(y):
+        return y.shape[1] > 1
+    if not hasattr(y, "__len__") or isinstance(y, (str, RaggedArray)):
+        return False
+    try:
+        shape = np.shape(y)
+    except ValueError:
+        return False
+    return len(shape) == 2 and shape[1] > 1
+
+
+def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
+    """A table of labels, 1 where a label is on.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n_samples, n_labels)
+        Zeros and ones.
+    n_samples : int or None
+        How many rows there must be.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels) of int32
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong or an entry is neither 0 nor 1.
+
+    Examples
+    --------
+    >>> from skstruct.labels import read_indicator
+    >>> read_indicator([[0, 1]], 1)
+    array([[0, 1]], dtype=int32)
+    """
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    table = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    if table.ndim != 2:
+        raise ValueError(
+            f"{name} must be an indicator table of shape (n_samples, n_labels), got shape "
+            f"{table.shape}"
+        )
+    if table.shape[1] < 2:
+        raise ValueError(
+            f"{name} has {table.shape[1]} label columns, but MultiLabel needs at least two"
+        )
+    if n_samples is not None and table.shape[0] != n_samples:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: X has "
+            f"{n_samples}, {name} {table.shape[0]}"
+        )
+    if table.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold zeros and ones, got dtype {table.dtype}")
+    wrong = np.argwhere((table != 0) & (table != 1))
+    if wrong.size:
+        i, label = wrong[0]
+        raise ValueError(f"{name}: sample {i}, label {label} is {table[i, label]}, expected 0 or 1")
+    return np.ascontiguousarray(table, dtype=np.int32)
 
 
 def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: str = "y"):

@@ -65,6 +65,16 @@ def max_oracle(problem, i, theta, labels):
 
 
 @generic
+def relaxed_oracle(problem, i, theta, labels, mu):
+    """Write an optimum of the LP relaxation to `mu`, fractional where it is not tight.
+
+    Returns its score, an upper bound on that of every labelling; `labels` is scratch. A structure
+    that has this verb is trained on the relaxed hinge, and its :func:`max_oracle` returns the same
+    bound with a labelling decoded from the optimum.
+    """
+
+
+@generic
 def top_k_oracle(problem, i, theta, values, labels):
     """Write the ``len(values)`` best labellings, best first, to the rows of `labels`.
 

@@ -25,6 +25,8 @@ class Samples(NamedTuple):
         Nodes of each edge, counted within the sample, of structures other than chains.
     edge_ptr : ndarray of shape (n_samples + 1,) of int64, or None
         Where the edges of each sample begin.
+    one_row : bool
+        Whether `features` has one row a sample, which all its nodes share.
     """
 
     features: np.ndarray | sparse.csr_matrix
@@ -32,6 +34,7 @@ class Samples(NamedTuple):
     edge_features: np.ndarray | sparse.csr_matrix | None = None
     edges: np.ndarray | None = None
     edge_ptr: np.ndarray | None = None
+    one_row: bool = False
 
     @property
     def n_edges(self) -> np.ndarray:
@@ -53,7 +56,8 @@ class Samples(NamedTuple):
         Samples
             Packed again.
         """
-        nodes = np.flatnonzero(np.repeat(keep, np.diff(self.offsets)))
+        counts = 1 if self.one_row else np.diff(self.offsets)
+        nodes = np.flatnonzero(np.repeat(keep, counts))
         edges = np.flatnonzero(np.repeat(keep, self.n_edges))
         return Samples(
             _normal(self.features[nodes]),
@@ -61,6 +65,7 @@ class Samples(NamedTuple):
             None if self.edge_features is None else _normal(self.edge_features[edges]),
             None if self.edges is None else self.edges[edges],
             None if self.edge_ptr is None else _ends(self.n_edges[keep]),
+            self.one_row,
         )
 
     def without_empty(self) -> Samples:
@@ -171,6 +176,31 @@ def normal_csr(matrix) -> sparse.csr_matrix:
     out.indices = writable(matrix.indices, np.int32)
     out.indptr = writable(matrix.indptr, np.int64)
     return out
+
+
+def row_squares(table) -> np.ndarray:
+    """Squared Euclidean norms of the rows of a table.
+
+    Parameters
+    ----------
+    table : ndarray or CSR matrix of shape (n_rows, n_columns)
+        The table.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        The norms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.packing import row_squares
+    >>> row_squares(np.array([[3.0, 4.0]]))
+    array([25.])
+    """
+    if sparse.issparse(table):
+        return np.asarray(table.multiply(table).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", table, table)
 
 
 def sample_of(row: int, offsets: np.ndarray) -> int:

@@ -17,7 +17,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from . import oracles
-from .labels import encode
 from .ragged import RaggedArray, object_array
 from .weights import Weights, lazy_weights, zero_weights
 
@@ -197,18 +196,17 @@ def check_structure(graph, X, y, *, fit_intercept=True, loss="hamming", random_s
     """
     rng = np.random.default_rng(random_state)
     holder = _FeatureCounts()
-    samples = graph.read_X(holder, X, reset=True)
-    labels = graph.read_y(y, samples)
-    classes = np.unique(labels)
-    codes = encode(labels, classes, samples.offsets)
+    samples, labels = graph.read_training(holder, X, y)
+    classes = graph.find_classes(labels, samples)
+    codes = graph.encode(labels, classes, samples.offsets)
     problem = graph.make_problem(
         samples, classes, fit_intercept, codes=codes, loss=loss, n_best=4000
     )
-    shapes = graph.weight_shapes(samples, classes.size, fit_intercept)
+    shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
     weights = Weights(*(rng.normal(size=shape) for shape in shapes))
     for i in range(samples.offsets.size - 1):
         theta = _check_linear_map(problem, i, shapes, weights, rng)
-        _check_oracles(problem, i, theta, classes.size)
+        _check_oracles(problem, i, theta, len(problem.cost))
 
 
 class _FeatureCounts:
@@ -283,11 +281,32 @@ def _check_oracles(problem, i, theta, n_classes):
 
     best = np.zeros(n_nodes, dtype=np.int32)
     value = oracles.max_oracle(problem, i, theta.copy(), best)
-    np.testing.assert_allclose(value, scores.max(), rtol=1e-9, err_msg="max_oracle: value")
     attained = oracles.score(problem, i, theta, best)
-    np.testing.assert_allclose(attained, value, rtol=1e-9, err_msg="max_oracle: labelling")
+    if oracles.relaxed_oracle.supports(type(problem)):
+        assert attained <= scores.max() + 1e-9 <= value + 2e-9, "max_oracle: not an upper bound"
+        _check_relaxed(problem, i, theta, value, indicators)
+        return
+    np.testing.assert_allclose(
+        value, scores.max(), rtol=1e-9, atol=1e-9, err_msg="max_oracle: value"
+    )
+    np.testing.assert_allclose(attained, value, rtol=1e-9, atol=1e-9, err_msg="max_oracle: labels")
     _check_top_k(problem, i, theta, scores, n_nodes)
     _check_exp(problem, i, theta, scores, indicators)
+
+
+def _check_relaxed(problem, i, theta, value, indicators):
+    """The relaxed point attains its value, and no part of it leaves the range of labellings."""
+    mu = np.empty(theta.size)
+    scratch = np.zeros(int(problem.label_ptr[i + 1] - problem.label_ptr[i]), dtype=np.int32)
+    again = oracles.relaxed_oracle(problem, i, theta.copy(), scratch, mu)
+    finite = np.isfinite(theta)
+    np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-9, err_msg="relaxed_oracle: value")
+    assert not mu[~finite].any(), "relaxed_oracle uses a forbidden part"
+    attained = mu[finite] @ theta[finite]
+    np.testing.assert_allclose(attained, value, rtol=1e-9, atol=1e-9, err_msg="relaxed_oracle: mu")
+    low, high = indicators.min(axis=0), indicators.max(axis=0)
+    assert (mu >= low - 1e-12).all(), "relaxed_oracle: a part under its range"
+    assert (mu <= high + 1e-12).all(), "relaxed_oracle: a part over its range"
 
 
 def _check_top_k(problem, i, theta, scores, n_nodes):
@@ -300,12 +319,16 @@ def _check_top_k(problem, i, theta, scores, n_nodes):
         expected = np.full(k, -np.inf)
         feasible = np.sort(scores[np.isfinite(scores)])[::-1][:k]
         expected[: feasible.size] = feasible
-        np.testing.assert_allclose(values, expected, rtol=1e-9, err_msg="top_k_oracle: values")
+        np.testing.assert_allclose(
+            values, expected, rtol=1e-9, atol=1e-9, err_msg="top_k_oracle: values"
+        )
         distinct = {tuple(labels) for labels in found[: feasible.size]}
         assert len(distinct) == feasible.size, "top_k_oracle: a labelling occurs twice"
         for value, labels in zip(values[: feasible.size], found, strict=False):
             attained = oracles.score(problem, i, theta, labels)
-            np.testing.assert_allclose(attained, value, rtol=1e-9, err_msg="top_k_oracle")
+            np.testing.assert_allclose(
+                attained, value, rtol=1e-9, atol=1e-9, err_msg="top_k_oracle: labels"
+            )
 
 
 def _check_exp(problem, i, theta, scores, indicators):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from .. import labels as label_codes
 from ..features import DenseFeatures, SparseFeatures
 from ..packing import Samples
 
@@ -40,6 +41,140 @@ class Graph(ABC, BaseEstimator):
         self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
     ):
         """Build the problem for kernels."""
+
+    def read_training(self, estimator, X, y) -> tuple[Samples, np.ndarray]:
+        """Pack X and y for fit.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Takes the numbers of features.
+        X, y : object
+            What the user gave.
+
+        Returns
+        -------
+        samples : Samples
+            The packed samples.
+        labels : ndarray of shape (n_nodes,)
+            Their labels.
+        """
+        samples = self.read_X(estimator, X, reset=True)
+        return samples, self.read_y(y, samples)
+
+    def find_classes(self, labels: np.ndarray, samples: Samples):
+        """The labels that occur.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_nodes,)
+            All labels of the samples that count.
+        samples : Samples
+            The samples.
+
+        Returns
+        -------
+        ndarray of shape (n_classes,)
+            Sorted.
+
+        Raises
+        ------
+        ValueError
+            If there is one only.
+        """
+        classes = np.unique(labels)
+        if classes.size < 2:
+            raise ValueError(
+                f"needs at least two classes, but y has only one class: {classes.tolist()[0]!r}"
+            )
+        return classes
+
+    def encode(self, labels: np.ndarray, classes, offsets: np.ndarray) -> np.ndarray:
+        """Codes of labels, see :func:`skstruct.labels.encode`.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_nodes,)
+            The labels.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        offsets : ndarray of shape (n_samples + 1,)
+            Where each sample begins.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,) of int32
+            The codes.
+        """
+        return label_codes.encode(labels, classes, offsets)
+
+    def decode(self, codes: np.ndarray, classes) -> np.ndarray:
+        """Labels of codes: the inverse of :meth:`encode`.
+
+        Parameters
+        ----------
+        codes : ndarray of int32
+            The codes.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        ndarray
+            The labels, in the shape of `codes`.
+        """
+        return classes[codes]
+
+    def n_marginals(self, classes) -> int:
+        """Numbers that make up the marginals of a node.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        int
+            One a class.
+        """
+        return len(classes)
+
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
+        """The pair weights as users know them: a view.
+
+        Parameters
+        ----------
+        pair_weights : ndarray
+            The table of pair weights.
+        n_classes : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_classes) or (n_edge_features, n_classes, n_classes)
+            Weights of (label, next label), one table for each edge feature.
+        """
+        tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
+        shared = len(tables) == 1 and not getattr(self, "edge_features", False)
+        return tables[0] if shared else tables
+
+    def decoding(self, problem, weights):
+        """The problem in the form in which these weights are decoded fastest.
+
+        Parameters
+        ----------
+        problem : NamedTuple
+            What :meth:`make_problem` returned.
+        weights : Weights
+            The weights.
+
+        Returns
+        -------
+        NamedTuple
+            A problem for :func:`skstruct.oracles.max_oracle`; most structures have one form only.
+        """
+        return problem
 
     def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
         """Flat nodes at the first and at the second end of every edge, samples in order.

@@ -12,6 +12,7 @@ from ..losses import cost_matrix
 from ..packing import Samples, normal_csr, read_sequences
 from ..weights import aligned
 from .chain_kernels import ChainProblem
+from .chain_sparse import sparse_chains
 from .constraints import check_ends, check_steps, transition_mask
 from .pairwise import PairwiseGraph
 
@@ -116,6 +117,23 @@ class Chain(PairwiseGraph):
             normalize=int(normalize),
             work=aligned(size, np.empty),
         )
+
+    def decoding(self, problem, weights):
+        """The problem with sparse transitions, if there are many labels and few such weights.
+
+        Parameters
+        ----------
+        problem : ChainProblem
+            What :meth:`make_problem` returned.
+        weights : Weights
+            The weights.
+
+        Returns
+        -------
+        ChainProblem or SparseChainProblem
+            The problem to decode.
+        """
+        return problem if self.edge_features else sparse_chains(problem, weights.pair)
 
     def edge_ends(self, samples):
         """Flat nodes at the first and at the second end of every edge, samples in order.

@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..losses import cost_matrix
-from ..packing import Samples, normal_csr, writable
+from ..packing import Samples, normal_csr, row_squares, writable
 from .base import Graph, feature_rows, no_codes
 from .multiclass_kernels import MultiClassProblem
 
@@ -128,13 +128,7 @@ class MultiClass(Graph):
         n_rows = self.weight_shapes(samples, n_classes, fit_intercept)[0][0]
         squares = np.zeros(0)
         if codes is not None:
-            X = samples.features
-            squares = (
-                np.asarray(X.multiply(X).sum(1)).ravel()
-                if sparse.issparse(X)
-                else (np.einsum("ij,ij->i", X, X))
-            )
-            squares = squares + bool(fit_intercept)
+            squares = row_squares(samples.features) + bool(fit_intercept)
         return MultiClassProblem(
             nodes=feature_rows(samples.features, n_rows - 1 if fit_intercept else -1),
             part_ptr=samples.offsets * n_classes,
@@ -145,6 +139,40 @@ class MultiClass(Graph):
             squared_norms=squares,
             work=np.empty(2 * n_classes + 32),
         )
+
+    def allowed_shape(self, n_samples, n_classes):
+        """Shape of the mask of allowed labels.
+
+        Parameters
+        ----------
+        n_samples, n_classes : int
+            The sizes.
+
+        Returns
+        -------
+        tuple of int
+            (n_samples, n_classes).
+        """
+        return n_samples, n_classes
+
+    def decision(self, scores, estimator, X):
+        """What ``decision_function`` returns.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_classes)
+            Scores of the classes.
+        estimator : StructuredEstimator
+            Not used here.
+        X : object
+            Not used here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            For two classes the score of the second minus that of the first.
+        """
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def wrap(self, flat, samples):
         """Results stay as they are: one row a sample.

@@ -153,7 +153,7 @@ class Tree(PairwiseGraph):
             cost=cost,
             normalize=int(normalize),
             work=aligned(size, np.empty),
-            **_rooted(samples),
+            **rooted(samples),
         )
 
     def edge_ends(self, samples):
@@ -206,12 +206,22 @@ def _global_ends(edges, edge_ptr, offsets):
     return edges[:, 0] + shift, edges[:, 1] + shift
 
 
-def _rooted(samples):
+def rooted(samples):
     """An order of the nodes of each sample, and the edge of each node to its parent.
 
     One breadth-first search over all samples, from a node that is linked to one root of each tree:
     that which is the second end of no edge, if there is one, so that most edges keep their
     orientation.
+
+    Parameters
+    ----------
+    samples : Samples
+        Forests.
+
+    Returns
+    -------
+    dict
+        The fields ``order``, ``parent``, ``link`` and ``flip`` of :class:`TreeProblem`.
     """
     offsets, n = samples.offsets, int(samples.offsets[-1])
     first, second = _global_ends(samples.edges, samples.edge_ptr, offsets)

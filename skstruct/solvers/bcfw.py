@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..oracles import relaxed_oracle
 from ..weights import Weights, lazy_weights, plain_weights, squared_norm, zero_weights
 from .batch import make_scratch, over_samples
 from .bcfw_kernels import (
@@ -15,6 +16,7 @@ from .bcfw_kernels import (
     BCFWState,
     bcfw_epoch,
     rebuild,
+    relaxed_epoch,
 )
 from .hinge import hinge_losses
 from .progress import Progress, Result
@@ -110,6 +112,10 @@ def bcfw(
     Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
     Structured SVMs.
     """
+    if relaxed_oracle.supports(type(problem)):
+        n_cached = 1  # fractional points are not kept
+    if start is not None and start.labels.shape[0] != n_cached:
+        start = None
     state = _new_state(problem, n_cached) if start is None else start
     run = _Run(problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs)
     run.pairwise, run.use_cache = pairwise, use_cache
@@ -163,6 +169,7 @@ class _Run:
         self.problem, self.shapes, self.lam = problem, shapes, lam
         self.sample_weight, self.n_jobs = sample_weight, n_jobs
         self.n = sample_weight.size
+        self.relaxed = relaxed_oracle.supports(type(problem))
         self.state, self.sampling, self.averaging = state, sampling, averaging
         # Only the average needs the second half of lazy rows.
         self.w = zero_weights(shapes)
@@ -194,6 +201,10 @@ class _Run:
             _ENOUGH * total / self.n,
         )
         problem, w, weight = self.problem, self.w, self.sample_weight
+        if self.relaxed:
+            buffers, _, labels = self._scratch
+            relaxed_epoch(problem, w, weight, options, self.state, order, uniforms, buffers, labels)
+            return
         bcfw_epoch(problem, w, weight, options, self.state, order, uniforms, *self._scratch)
 
     def _evaluate(self, memory):

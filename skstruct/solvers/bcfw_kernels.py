@@ -18,8 +18,10 @@ from ..oracles import (
     gram,
     max_oracle,
     potentials,
+    relaxed_oracle,
     score,
     task_loss,
+    truth,
 )
 from .hinge import dot
 from .sampling import sample_leaf, set_leaf
@@ -297,6 +299,54 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
             _toward(problem, i, theta, state, slot, labels, residual, scale, buffers)
         tau = totals[N_STEPS]
         accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+
+
+@kernel
+def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
+    """One pass of Frank-Wolfe steps for a structure whose oracle answers with fractional points.
+
+    Parameters
+    ----------
+    problem, w, sample_weight, options, state, order, uniforms, buffers, labels : object
+        As for :func:`bcfw_epoch`; no labellings are cached.
+    """
+    theta, mu, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
+    totals, n_samples = state.totals, sample_weight.shape[0]
+    totals[GAP] = 0.0
+    for visit in range(uniforms.shape[0]):
+        i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
+        part = problem.part_ptr[i]
+        size = problem.part_ptr[i + 1] - part
+        residual = state.residuals[part : part + size]
+        scale = sample_weight[i] / (options.lam * n_samples)
+        share = sample_weight[i] / n_samples
+        potentials(problem, i, w, theta)
+        augment(problem, i, theta)
+        totals[N_STEPS] += 1.0
+        totals[N_ORACLE] += 1.0
+        relaxed_oracle(problem, i, theta, labels, mu)
+        for q in range(size):
+            answer[q] = 0.0
+            direction[q] = mu[q] - residual[q]
+        augment(problem, i, answer)
+        loss = dot(answer, mu, size)
+        truth(problem, i, labels)
+        add_indicator(problem, i, labels, -1.0, direction)
+        slope = dot(theta, direction, size)
+        gap = share * max(slope, 0.0)
+        state.gaps[i] = gap
+        totals[GAP] += gap
+        if options.by_gap == 1:
+            set_leaf(state.tree, i, gap)
+        if not gap > 0.0:
+            continue
+        step = _line_search(problem, i, theta, direction, slope, scale, 1.0, answer, size)
+        for q in range(size):
+            direction[q] *= step
+            residual[q] += direction[q]
+        state.losses[i] += step * (loss - state.losses[i])
+        tau = totals[N_STEPS]
+        accumulate(problem, i, direction, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
 
 
 @kernel

@@ -16,6 +16,7 @@ from ..oracles import (
     gram,
     log_partition,
     max_oracle,
+    relaxed_oracle,
     score,
     top_k_oracle,
     truth,
@@ -36,6 +37,21 @@ class MaxHinge(NamedTuple):
     """
 
     counts: np.ndarray
+
+
+class RelaxedHinge(NamedTuple):
+    """The hinge over the LP relaxation, for structures whose oracle is fractional.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (2,)
+        Oracle calls, and those that were exact.
+    mu : ndarray of shape (max_parts,)
+        Scratch.
+    """
+
+    counts: np.ndarray
+    mu: np.ndarray
 
 
 class TopKHinge(NamedTuple):
@@ -111,6 +127,18 @@ def _(how, problem, i, theta, labels, r):
     right = _begin(problem, i, theta, labels, r)
     value = max_oracle(problem, i, theta, labels)
     add_indicator(problem, i, labels, 1.0, r)
+    how.counts[CALLS] += 1.0
+    how.counts[EXACT] += 1.0
+    return value - right
+
+
+@hinge_oracle.register(RelaxedHinge)
+@kernel
+def _(how, problem, i, theta, labels, r):
+    right = _begin(problem, i, theta, labels, r)
+    value = relaxed_oracle(problem, i, theta, labels, how.mu)
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        r[q] += how.mu[q]
     how.counts[CALLS] += 1.0
     how.counts[EXACT] += 1.0
     return value - right
@@ -269,11 +297,13 @@ def smoothing_of(kind, strength, n_best, problem):
 
     Returns
     -------
-    MaxHinge, TopKHinge or EntropyHinge
+    MaxHinge, RelaxedHinge, TopKHinge or EntropyHinge
         The oracle.
     """
     counts = np.zeros(2)
     if kind == "none":
+        if relaxed_oracle.supports(type(problem)):
+            return RelaxedHinge(counts, np.zeros(int(np.diff(problem.part_ptr).max(initial=1))))
         return MaxHinge(counts)
     nu = np.array([float(strength)])
     if kind == "entropy":

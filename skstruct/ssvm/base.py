@@ -12,7 +12,7 @@ from ..oracles import max_oracle
 from ..sklearn_private import Interval, StrOptions
 
 CONSTRAINTS = {
-    "graph": [StrOptions({"auto", "chain", "multiclass"}), Graph],
+    "graph": [StrOptions({"auto", "chain", "multiclass", "multilabel"}), Graph],
     "C": [Interval(Real, 0, None, closed="neither")],
     "loss": [StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
     "fit_intercept": ["boolean"],

@@ -23,9 +23,9 @@ class BCFWSSVM(StructuralSVM):
 
     Parameters
     ----------
-    graph : {"auto", "chain", "multiclass"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multiclass" and a sequence of 2-D samples as
-        "chain". Pass an object for its options.
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
     C : float, default=1.0
         Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
     loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
@@ -163,7 +163,6 @@ class BCFWSSVM(StructuralSVM):
         fits = (
             dual is not None
             and dual.residuals.size == problem.part_ptr[-1]
-            and dual.labels.shape[0] == self.n_cached
             and np.array_equal(truth, problem.labels)
         )
         result, dual = bcfw(

@@ -1,0 +1,122 @@
+"""Max flow against SciPy, the roof dual against HiGHS and enumeration."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog
+from scipy.sparse.csgraph import maximum_flow
+
+from skstruct.graphs.multilabel import _neighbours
+from skstruct.inference.max_flow import max_flow
+from skstruct.inference.roof_dual import HALF, complete, flow_sizes, roof_dual
+from skstruct.testing import all_labellings
+
+
+def _network(rng, n):
+    """Random arcs in the form of the kernel, and the same for SciPy."""
+    arcs = [(a, b) for a in range(n) for b in range(n) if a != b and rng.random() < 0.4]
+    capacity = rng.integers(1, 9, size=len(arcs))
+    excess = rng.integers(-9, 10, size=n)
+    owner = [end for arc in arcs for end in arc]
+    order = np.argsort(owner, kind="stable")
+    place = np.empty(len(owner), dtype=np.int64)
+    place[order] = np.arange(len(owner))
+    head, sister, cap = np.zeros((2, len(owner)), dtype=np.int64), None, np.zeros(len(owner))
+    head, sister = head
+    for q, (a, b) in enumerate(arcs):
+        forth, back = place[2 * q], place[2 * q + 1]
+        head[forth], head[back] = b, a
+        sister[forth], sister[back] = back, forth
+        cap[forth] = capacity[q]
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n))]).astype(np.int64)
+    whole = np.zeros((n + 2, n + 2), dtype=np.int32)
+    for (a, b), c in zip(arcs, capacity, strict=True):
+        whole[a, b] += c
+    whole[n, :n] = np.maximum(excess, 0)
+    whole[:n, n + 1] = np.maximum(-excess, 0)
+    return first, head, sister, cap, excess.astype(float), whole
+
+
+@given(n=st.integers(1, 9), seed=st.integers(0, 10**6))
+def test_max_flow_equals_scipy_and_a_cut(n, seed):
+    first, head, sister, cap, excess, whole = _network(np.random.default_rng(seed), n)
+    level = np.zeros(n + 1, dtype=np.int64)
+    scratch = [np.zeros(n + 1, dtype=np.int64) for _ in range(3)]
+    flow = max_flow(n, first, head, sister, cap, excess, level, *scratch)
+    assert flow == maximum_flow(sparse.csr_matrix(whole), n, n + 1).flow_value
+    side = np.append(level[:n] == 1, [True, False])
+    assert whole[side][:, ~side].sum() == flow
+
+
+def _relaxation(unary, pair, edges):
+    """The optimum over the local polytope by linear programming."""
+    n, m = unary.size, len(edges)
+    rows = np.zeros((3 * m, n + m))
+    for e, (j, k) in enumerate(edges):
+        rows[3 * e, [n + e, j]] = 1, -1
+        rows[3 * e + 1, [n + e, k]] = 1, -1
+        rows[3 * e + 2, [n + e, j, k]] = -1, 1, 1
+    bound = np.tile([0.0, 0.0, 1.0], m)
+    answer = linprog(-np.concatenate([unary, pair]), A_ub=rows, b_ub=bound, bounds=(0, 1))
+    return -answer.fun
+
+
+@given(
+    n=st.integers(2, 8),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["mixed", "attractive", "ties", "huge"]),
+    forced=st.booleans(),
+)
+def test_roof_dual_is_the_relaxation(n, seed, kind, forced):
+    rng = np.random.default_rng(seed)
+    edges = np.array([(j, k) for j in range(n) for k in range(j + 1, n) if rng.random() < 0.7])
+    edges = edges.reshape(-1, 2).astype(np.int32)
+    unary, pair = rng.normal(size=n), 1.5 * rng.normal(size=len(edges))
+    if kind == "attractive":
+        pair = np.abs(pair)
+        unary -= pair.sum() / n
+    elif kind == "ties":
+        unary = rng.integers(-2, 3, size=n).astype(float)
+        pair = rng.integers(-2, 3, size=len(edges)).astype(float)
+    elif kind == "huge":
+        unary, pair = 1e4 * unary, 1e4 * pair
+    graph = _neighbours(edges, n)
+    floats, ints = flow_sizes(n, len(edges))
+    states = np.full(n, HALF, dtype=np.int32)
+    score = roof_dual(
+        unary, pair, *graph.values(), states, np.zeros(floats), np.zeros(ints, dtype=np.int64)
+    )
+    scale = 1e4 if kind == "huge" else 1.0
+    np.testing.assert_allclose(score, _relaxation(unary, pair, edges), atol=1e-6 * scale)
+
+    labellings = all_labellings(n, 2)
+    both = labellings[:, edges[:, 0]] * labellings[:, edges[:, 1]]
+    scores = labellings @ unary + both @ pair
+    best = labellings[scores >= scores.max() - 1e-9 * scale]
+    fixed = states != HALF
+    assert (best[:, fixed] == states[fixed]).all(axis=1).any(), "no best labelling has these values"
+    if kind == "attractive":
+        assert fixed.all()
+    complete(unary, pair, *graph.values(), states)
+    assert set(states.tolist()) <= {0, 1}
+    if forced:
+        _check_forced(unary, pair, edges, graph, rng)
+
+
+def _check_forced(unary, pair, edges, graph, rng):
+    """Fixing a node beforehand gives the relaxation with its bounds shut."""
+    n, j = unary.size, int(rng.integers(unary.size))
+    states = np.full(n, HALF, dtype=np.int32)
+    states[j] = int(rng.integers(2))
+    wanted = states[j]
+    floats, ints = flow_sizes(n, len(edges))
+    score = roof_dual(
+        unary, pair, *graph.values(), states, np.zeros(floats), np.zeros(ints, dtype=np.int64)
+    )
+    assert states[j] == wanted
+    scale = np.abs(unary).max() + np.abs(pair).max(initial=0.0) + 1.0
+    forcing = unary.copy()
+    forcing[j] = 1e3 * scale * n * (1 if wanted else -1)
+    shift = (forcing[j] - unary[j]) * wanted
+    np.testing.assert_allclose(score + shift, _relaxation(forcing, pair, edges), rtol=1e-9)

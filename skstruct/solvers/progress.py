@@ -87,7 +87,8 @@ class Progress:
         self._n_samples = n_samples
         self._after_epoch = after_epoch
         self._records = {field: [] for field in (*_FIELDS, *more)}
-        self._seconds = 0.0
+        #: Wall time inside epochs so far.
+        self.seconds = 0.0
 
     def timed(self, function: Callable, *args):
         """Call ``function(*args)`` and add its time to the clock.
@@ -106,7 +107,7 @@ class Progress:
         """
         start = time.perf_counter()
         value = function(*args)
-        self._seconds += time.perf_counter() - start
+        self.seconds += time.perf_counter() - start
         return value
 
     def record(self, n_oracle: float, n_forward: float, objective: float, weights, **more) -> bool:
@@ -129,7 +130,7 @@ class Progress:
             True to stop.
         """
         passes = (n_oracle + n_forward) / self._n_samples
-        values = dict(zip(_FIELDS, (passes, n_oracle, self._seconds, objective), strict=True))
+        values = dict(zip(_FIELDS, (passes, n_oracle, self.seconds, objective), strict=True))
         values |= more
         for field, value in values.items():
             self._records[field].append(float(value))

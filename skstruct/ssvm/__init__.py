@@ -2,6 +2,7 @@
 
 from .bcfw import BCFWSSVM, bcfw_path
 from .casimir import CasimirSSVM
+from .gdmm import GDMMSSVM
 from .subgradient import SubgradientSSVM
 
-__all__ = ["BCFWSSVM", "CasimirSSVM", "SubgradientSSVM", "bcfw_path"]
+__all__ = ["BCFWSSVM", "GDMMSSVM", "CasimirSSVM", "SubgradientSSVM", "bcfw_path"]

@@ -1,0 +1,213 @@
+"""GDMM on nodes and edges with one table: chains, trees, single nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..features import SparseFeatures
+from ..inference.ordered import max_trees
+from .active_sets import one_entry_each
+from .gdmm import Run
+from .gdmm_kernels import (
+    INFEASIBILITY,
+    SUBLINEAR,
+    FactorGraph,
+    GDMMState,
+    consistent_table,
+    dual_losses,
+    gdmm_pass,
+    multiplier_step,
+)
+
+
+def squared_rows(features) -> np.ndarray:
+    """Squared norms of feature rows, the constant feature included.
+
+    Parameters
+    ----------
+    features : DenseFeatures or SparseFeatures
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        The norms.
+    """
+    constant = float(features.intercept >= 0)
+    if isinstance(features, SparseFeatures):
+        ends = np.concatenate([[0.0], np.cumsum(features.data**2)])
+        return np.diff(ends[features.indptr]) + constant
+    return np.einsum("ij,ij->i", features.values, features.values) + constant
+
+
+def factor_graph(problem, ends, edge_ptr) -> FactorGraph:
+    """The nodes and edges of a problem for GDMM.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels and node features.
+    ends : ndarray of shape (n_edges, 2)
+        The nodes at the ends of each edge, counted over all samples.
+    edge_ptr : ndarray of shape (n_samples + 1,)
+        Where the edges of each sample begin.
+
+    Returns
+    -------
+    FactorGraph
+        The factors.
+    """
+    n_nodes, n_edges = problem.labels.size, len(ends)
+    flat = np.ascontiguousarray(ends, dtype=np.int64).reshape(n_edges, 2)
+    ports = np.argsort(flat.ravel(), kind="stable")
+    counts = np.bincount(flat.ravel(), minlength=n_nodes)
+    lengths = np.diff(problem.label_ptr)
+    normalize = getattr(problem, "normalize", 0) == 1
+    return FactorGraph(
+        nodes=problem.nodes,
+        node_ptr=problem.label_ptr,
+        edge_ptr=np.asarray(edge_ptr, dtype=np.int64),
+        ends=flat,
+        port_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        ports=ports,
+        every_port=np.arange(2 * n_edges),
+        labels=problem.labels,
+        allowed=problem.allowed,
+        cost=problem.cost,
+        share=1.0 / lengths if normalize else np.ones(lengths.size),
+        squares=squared_rows(problem.nodes),
+    )
+
+
+def _new_state(graph, reach, forbidden, search):
+    n_labels = graph.cost.shape[0]
+    labels = graph.labels.astype(np.int64)
+    pairs = labels[graph.ends[:, 0]] * n_labels + labels[graph.ends[:, 1]]
+    size = n_labels if len(graph.ends) else 1
+    table = np.zeros((size, size)) if forbidden is None else forbidden.copy()
+    indexed = table if search == SUBLINEAR else np.zeros((1, 1))
+    turned = np.ascontiguousarray(indexed.T)
+    return GDMMState(
+        nodes=one_entry_each(labels, 1.0),
+        edges=one_entry_each(pairs, 1.0),
+        ports=one_entry_each(labels[graph.ends].ravel(), 1.0),
+        reach=reach,
+        table=table,
+        turned=turned,
+        rows=max_trees(indexed),
+        columns=max_trees(turned),
+        message=np.zeros((2, n_labels)),
+        mark=np.zeros((2, n_labels), dtype=np.uint8),
+        touched=np.zeros((2, n_labels + 1), dtype=np.int64),
+        scores=np.zeros((2, n_labels)),
+        value=np.zeros(n_labels + 64),
+        before=np.zeros(n_labels + 64),
+        cursor=np.zeros(2, dtype=np.int64),
+        totals=np.zeros(4),
+    )
+
+
+class FactorRun(Run):
+    """A run on nodes and edges that share one table.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The factors.
+    forbidden : ndarray of shape (n_labels, n_labels) or None
+        0, or -inf for pairs that may not occur.
+    *args : object
+        As for :class:`skstruct.solvers.gdmm.Run`.
+    """
+
+    arenas = ("nodes", "edges", "ports")
+
+    def __init__(self, graph, forbidden, *args):
+        super().__init__(*args)
+        self.graph = graph
+        self.state = _new_state(graph, self.reach, forbidden, self.options.search)
+        #: Random numbers that a pass takes.
+        self.n_draws = graph.labels.size + len(graph.ends)
+
+    def one_pass(self, order, uniforms):
+        """Visit all factors, then move the multipliers.
+
+        Parameters
+        ----------
+        order : ndarray of int64
+            The samples.
+        uniforms : ndarray of shape (n_nodes + n_edges,)
+            Random numbers.
+        """
+        self.over_arena(gdmm_pass, self.w, order, uniforms)
+        self.state.totals[INFEASIBILITY] = 0.0
+        self.over_arena(multiplier_step)
+
+    def enlarged(self, headroom):
+        """Arenas, and scratch for the largest active set.
+
+        Parameters
+        ----------
+        headroom : int
+            Free entries asked for.
+
+        Returns
+        -------
+        dict
+            The fields.
+        """
+        longest = int(self.state.edges.size.max(initial=0))
+        size = max(self.state.value.size, 2 * longest + 64)
+        scratch = {"value": np.zeros(size), "before": np.zeros(size)}
+        return super().enlarged(headroom) | scratch
+
+    def pair_weights(self):
+        """The transition table.
+
+        Returns
+        -------
+        ndarray of shape (1, n_labels ** 2)
+            0 where forbidden.
+        """
+        if self.shapes[1][1] == 0:
+            return np.zeros(self.shapes[1])
+        table = self.state.table.reshape(self.shapes[1]).copy()
+        table[~np.isfinite(table)] = 0.0
+        return table
+
+    def consistent_norm(self):
+        """Squared norm of the transitions of a consistent dual point.
+
+        Returns
+        -------
+        float
+            The norm.
+        """
+        if not len(self.graph.ends):
+            return 0.0
+        table = np.zeros(self.state.table.shape)
+        consistent_table(self.graph, self.state, table)
+        return float(np.vdot(table, table))
+
+    def dual_losses(self):
+        """Task loss of the dual point of every sample.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The losses.
+        """
+        out = np.empty(self.n)
+        dual_losses(self.graph, self.state, out)
+        return out
+
+    def set_sizes(self):
+        """Mean sizes of the active sets.
+
+        Returns
+        -------
+        tuple of two floats
+            Labels a node, pairs an edge.
+        """
+        edges = self.state.edges.size
+        return float(self.state.nodes.size.mean()), float(edges.mean()) if edges.size else 0.0

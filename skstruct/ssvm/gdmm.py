@@ -1,0 +1,213 @@
+"""GDMMSSVM: structural SVMs with many labels, by factorwise oracles."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+from ..graphs.multilabel import MultiLabel
+from ..sklearn_private import Interval, StrOptions
+from ..solvers.gdmm import gdmm
+from ..solvers.gdmm_factors import FactorRun, factor_graph
+from ..solvers.gdmm_labels import LabelRun, label_graph
+from .base import CONSTRAINTS, StructuralSVM
+
+
+class _Task(NamedTuple):
+    """The problem, for certificates, and the run of its structure, up to the solver's choices."""
+
+    problem: tuple
+    run: object
+    n_labels: int
+
+
+class GDMMSSVM(StructuralSVM):
+    """Structural SVM for many labels, trained by the greedy direction method of multipliers.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Training never decodes a whole sample: every node and every edge has a small active set of
+    labels of its own, found by a search that is sublinear in the number of labels, and messages
+    make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
+    Objectives and gaps are reported for the above divided by ``C sum_i s_i``.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure: chains and trees without edge features, single nodes, label sets. "auto"
+        takes a table (2-D X) as "multilabel" if y is a table, too, else as "multiclass", and a
+        sequence of 2-D samples as "chain".
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; a dict from class to the
+        cost of each wrong node of that class; or a matrix (n_classes, n_classes), the cost of
+        predicting column k where row j is true.
+    variant : {"bcfw", "afw", "bgcd"}, default="bcfw"
+        Step on each factor: to the optimum over its active set, an away-step Frank-Wolfe step
+        (Algorithm 2), or block-greedy, where only the most violating node and edge of a sample get
+        new entries at a visit (Algorithm 3).
+    search : {"sublinear", "exact", "sampled"}, default="sublinear"
+        How new entries are found: ordered structures for pairs and one part of the labels a visit;
+        all labels and pairs; one part of both.
+    n_partitions : int, default=None
+        Parts of the labels; None for a number that grows with their square root.
+    rho : float, default=1.0
+        Strength of the penalty on disagreement. Larger values make nodes and edges agree sooner
+        and progress on the objective slower.
+    eta : float, default=1.5
+        Step of the multipliers; must be below 2.
+    multipliers : bool, default=True
+        False leaves the penalty only (Soft-BCFW, the baseline of the paper).
+    gap_every : int, default=10
+        Passes between certificates, which cost a pass of decoding each; 0 for one at the end.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=300
+        Largest number of passes over the data.
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective.
+    warm_start : bool, default=False
+        Not used: a fit starts from the true labels.
+    n_jobs : int, default=None
+        Threads for certificates and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples and the parts. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); for label sets those of the edges.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    n_iter_ : int
+        Passes run.
+    objective_, dual_objective_ : float
+        The objective of the weights, and a lower bound on the optimum (for label sets with cycles
+        and more than 16 labels those of the LP relaxation).
+    dual_gap_ : float
+        Their difference: a certificate.
+    infeasibility_ : float
+        Largest difference between what a node and one of its edges hold of a label, at the end.
+    history_ : dict of ndarray
+        One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
+        ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
+        ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
+        their true value and the edges awake in a sample), ``search_seconds``.
+
+    References
+    ----------
+    .. [1] Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar (2016). Dual Decomposed Learning with
+       Factorwise Oracles for Structural SVMs of Large Output Domain. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import GDMMSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = GDMMSSVM(C=0.1, random_state=0).fit(X, y)
+    >>> bool(svm.dual_gap_ <= 0.01 * svm.objective_)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **CONSTRAINTS,
+        "variant": [StrOptions({"bcfw", "afw", "bgcd"})],
+        "search": [StrOptions({"sublinear", "exact", "sampled"})],
+        "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
+        "rho": [Interval(Real, 0, None, closed="neither")],
+        "eta": [Interval(Real, 0, 2, closed="neither")],
+        "multipliers": ["boolean"],
+        "gap_every": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        graph="auto",
+        *,
+        C=1.0,
+        loss="hamming",
+        variant="bcfw",
+        search="sublinear",
+        n_partitions=None,
+        rho=1.0,
+        eta=1.5,
+        multipliers=True,
+        gap_every=10,
+        fit_intercept=True,
+        max_iter=300,
+        tol=1e-2,
+        warm_start=False,
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.variant = variant
+        self.search = search
+        self.n_partitions = n_partitions
+        self.rho = rho
+        self.eta = eta
+        self.multipliers = multipliers
+        self.gap_every = gap_every
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _make_problem(self, data):
+        problem = super()._make_problem(data)
+        graph = self.graph_
+        if getattr(graph, "edge_features", False):
+            raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
+        if isinstance(graph, MultiLabel):
+            run = partial(LabelRun, label_graph(problem))
+            return _Task(problem, run, graph.n_labels_)
+        ends = np.stack(graph.edge_ends(data.samples), axis=1)
+        n_edges = data.samples.n_edges if len(ends) else np.zeros(data.sample_weight.size, int)
+        factors = factor_graph(problem, ends, np.concatenate([[0], np.cumsum(n_edges)]))
+        mask = getattr(problem, "transition_mask", None)
+        run = partial(FactorRun, factors, mask if len(ends) else None)
+        return _Task(problem, run, len(self.classes_))
+
+    def _solve(self, task, shapes, sample_weight, lam, start, **common):
+        def start_run(options):
+            decoding = self.graph_.decoding
+            return task.run(
+                task.problem, decoding, shapes, sample_weight, lam, options, self.n_jobs
+            )
+
+        return gdmm(
+            start_run,
+            task.n_labels,
+            sample_weight,
+            variant=self.variant,
+            search=self.search,
+            rho=self.rho,
+            eta=self.eta,
+            multipliers=self.multipliers,
+            n_partitions=self.n_partitions,
+            gap_every=self.gap_every,
+            rng=self._generator(),
+            **common,
+        )

@@ -1,0 +1,248 @@
+"""GDMMSSVM: the optimum of other solvers, certificates, searches, large label sets."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
+from test_multilabel import make_labels
+
+from skstruct import BCFWSSVM, GDMMSSVM, Chain, MultiClass, MultiLabel, RaggedArray, Tree
+from skstruct.graphs.chain_sparse import SparseChainProblem
+from skstruct.solvers.active_sets import one_entry_each, packed
+from skstruct.testing import random_sequences
+from skstruct.weights import Weights
+
+
+def _data(structure):
+    X, y = random_sequences(np.random.default_rng(11), n_samples=24)
+    if structure == "trees":
+        rng = np.random.default_rng(2)
+        parents = [[int(rng.integers(t)) if t else -1 for t in range(len(x))] for x in X]
+        return list(zip(X, parents, strict=True)), y
+    if structure == "table":
+        return np.vstack(X), np.concatenate(y)
+    return (X, y) if structure.startswith("chain") else make_labels(n_samples=40)
+
+
+STRUCTURES = {
+    "chains": Chain(),
+    "chains with boundary": Chain(boundary=True),
+    "trees": Tree(),
+    "table": MultiClass(),
+    "labels": MultiLabel(),
+    "labels, tree": MultiLabel("tree"),
+    "labels, tree with tables": MultiLabel("tree", tables=True),
+    "labels, full": MultiLabel("full"),
+    "labels, relaxed": MultiLabel("full", inference="relaxed"),
+    "labels, relaxed with tables": MultiLabel("full", tables=True, inference="relaxed"),
+}
+TIGHT = {"C": 0.3, "tol": 2e-4, "max_iter": 3000, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def optima():
+    """Brackets of the optimum by another solver, found when asked for."""
+    known = {}
+
+    def find(structure, loss="hamming"):
+        if (structure, loss) not in known:
+            graph = STRUCTURES[structure]
+            best = BCFWSSVM(graph, C=0.3, loss=loss, tol=1e-5, max_iter=20000, random_state=0)
+            best.fit(*_data(structure))
+            known[structure, loss] = best.dual_objective_, best.objective_
+        return known[structure, loss]
+
+    return find
+
+
+@pytest.mark.parametrize("variant", ["bcfw", "afw", "bgcd"])
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_same_optimum_as_bcfw_with_a_certificate(structure, variant, optima):
+    low, high = optima(structure)
+    svm = GDMMSSVM(STRUCTURES[structure], variant=variant, **TIGHT).fit(*_data(structure))
+    # With cycles and few labels the certificate is exact, the messages see the relaxation.
+    slack = 2e-3 if structure == "labels, full" else 1e-9
+    assert svm.dual_objective_ <= high + slack
+    assert low - 1e-9 <= svm.objective_ <= high * (1 + 1e-3)
+    assert svm.dual_gap_ <= 2e-4 * svm.objective_
+    assert_allclose(svm.objective_ - svm.dual_objective_, svm.dual_gap_, atol=1e-12)
+
+
+@pytest.mark.parametrize("search", ["exact", "sampled"])
+@pytest.mark.parametrize("structure", ["chains", "trees", "table", "labels, tree", "labels, full"])
+def test_searches_agree(structure, search, optima):
+    svm = GDMMSSVM(STRUCTURES[structure], search=search, n_partitions=2, **TIGHT)
+    svm.fit(*_data(structure))
+    assert svm.objective_ <= optima(structure)[1] * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("loss", ["normalized_hamming", [[0, 1, 2], [0.5, 0, 1.5], [3, 1, 0]]])
+@pytest.mark.parametrize("structure", ["chains", "trees"])
+def test_other_losses(structure, loss):
+    X, y = _data(structure)
+    common = {"graph": STRUCTURES[structure], "C": 0.3, "loss": loss, "random_state": 0}
+    best = BCFWSSVM(**common, tol=1e-5, max_iter=20000).fit(X, y)
+    svm = GDMMSSVM(**common, tol=1e-3, max_iter=3000).fit(X, y)
+    assert_allclose(svm.objective_, best.objective_, rtol=2e-3)
+
+
+def test_sample_weights_and_seeds():
+    X, y = _data("chains")
+    weight = np.arange(len(X)) % 3
+    rows = np.repeat(np.arange(len(X)), weight)
+    weighted = GDMMSSVM(**TIGHT).fit(X, y, sample_weight=weight)
+    repeated = GDMMSSVM(**TIGHT).fit([X[i] for i in rows], [y[i] for i in rows])
+    assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-3)
+    again = GDMMSSVM(**TIGHT).fit(X, y, sample_weight=weight)
+    assert_array_equal(again.node_weights_, weighted.node_weights_)
+    assert_array_equal(again.pair_weights_, weighted.pair_weights_)
+
+
+def test_relaxed_certificate_is_that_of_linear_programs():
+    X, Y = make_labels(n_samples=25, n_labels=4)
+    graph = MultiLabel("full", inference="relaxed")
+    svm = GDMMSSVM(graph, C=1.0, tol=1e-3, max_iter=5000, random_state=0).fit(X, Y)
+    edges = svm.graph_.edges_
+    rows = np.zeros((3 * len(edges), 4 + len(edges)))
+    for e, (j, k) in enumerate(edges):
+        rows[3 * e, [4 + e, j]] = 1, -1
+        rows[3 * e + 1, [4 + e, k]] = 1, -1
+        rows[3 * e + 2, [4 + e, j, k]] = -1, 1, 1
+    total = 0.0
+    for x, y in zip(X, Y, strict=True):
+        unary = x @ svm.coef_.T + svm.intercept_
+        score = np.concatenate([unary + 1.0 - 2.0 * y, svm.pairwise_coef_])
+        bound = np.tile([0.0, 0.0, 1.0], len(edges))
+        answer = linprog(-score, A_ub=rows, b_ub=bound, bounds=(0, 1))
+        right = y @ unary + (y[edges[:, 0]] * y[edges[:, 1]]) @ svm.pairwise_coef_
+        total += -answer.fun + y.sum() - right
+    norm = (svm.node_weights_**2).sum() + (svm.pair_weights_**2).sum()
+    assert_allclose(svm.objective_, 0.5 * norm / len(X) + total / len(X), rtol=1e-6)
+    assert svm.dual_gap_ <= 1e-3 * svm.objective_
+
+
+def test_without_multipliers_a_gap_remains():
+    X, y = _data("chains")
+    with pytest.warns(ConvergenceWarning, match="relative duality gap"):
+        soft = GDMMSSVM(C=0.3, multipliers=False, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
+    full = GDMMSSVM(C=0.3, max_iter=2000, tol=1e-4, random_state=0).fit(X, y)
+    assert soft.infeasibility_ > 10 * full.infeasibility_
+    assert soft.objective_ >= full.dual_objective_
+
+
+def test_history_and_certificate_at_the_end():
+    X, y = _data("chains")
+    svm = GDMMSSVM(C=0.3, tol=1e-3, max_iter=40, gap_every=0, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        svm.set_params(tol=1e-12).fit(X, y)
+    history = svm.history_
+    assert len(history["passes"]) == svm.n_iter_ == 40
+    assert np.isnan(history["objective"][:-1]).all()
+    assert history["objective"][-1] == svm.objective_
+    assert (np.diff(history["seconds"]) > 0).all()
+    assert history["search_seconds"][-1] < history["seconds"][-1]
+    assert history["infeasibility"][-1] == svm.infeasibility_ < history["infeasibility"][0]
+    assert (history["node_set"] >= 1).all()
+    assert (history["edge_set"] >= 1).all()
+
+
+def test_forbidden_steps():
+    X, _ = random_sequences(np.random.default_rng(3), n_samples=20, max_length=5)
+    names = np.array(["B-x", "I-x", "O"])
+    y = [names[[0, 1, 2, 0, 1][: len(x)]] for x in X]
+    graph = Chain(forbidden="iob2", boundary=True)
+    svm = GDMMSSVM(graph, C=0.5, tol=1e-3, max_iter=2000, random_state=0).fit(X, y)
+    best = BCFWSSVM(graph, C=0.5, tol=1e-5, max_iter=20000, random_state=0).fit(X, y)
+    assert_allclose(svm.objective_, best.objective_, rtol=1e-3)
+    assert np.isfinite(svm.pairwise_coef_).all()
+    for labels in svm.predict(X):
+        steps = set(zip(labels[:-1].tolist(), labels[1:].tolist(), strict=True))
+        assert ("O", "I-x") not in steps
+
+
+def _many_labels(n_labels=150, n_samples=60, seed=0):
+    """Chains that walk around a ring of labels; each label has a noisy code of features."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 9, size=n_samples)
+    codes = rng.random((n_labels, 40)) < 0.2
+    X, y = [], []
+    for n in lengths:
+        labels = (int(rng.integers(n_labels)) + np.cumsum(rng.integers(1, 3, size=n))) % n_labels
+        flips = rng.random((n, 40)) < 0.05
+        X.append(sparse.csr_matrix((codes[labels] ^ flips).astype(float)))
+        y.append(labels)
+    return X, y
+
+
+def test_many_labels_are_decoded_sparsely_and_exactly():
+    X, y = _many_labels()
+    svm = GDMMSSVM(C=1.0, tol=5e-2, max_iter=400, random_state=0).fit(X, y)
+    samples = svm.graph_.read_X(svm, X, reset=False)
+    problem = svm.graph_.make_problem(samples, svm.classes_, True)
+    weights = Weights(svm.node_weights_, svm.pair_weights_)
+    assert isinstance(svm.graph_.decoding(problem, weights), SparseChainProblem)
+    sparse_answer = svm.predict(X)
+    assert np.mean(np.concatenate(list(sparse_answer)) == np.concatenate(y)) > 0.9
+    svm.pair_weights_ += 1e-13  # no zeros are left: the dense pass decodes
+    assert not isinstance(svm.graph_.decoding(problem, weights), SparseChainProblem)
+    for a, b in zip(sparse_answer, svm.predict(X), strict=True):
+        assert_array_equal(a, b)
+
+
+def test_sublinear_search_visits_the_same_optimum_with_many_labels():
+    X, y = _many_labels(n_labels=60, n_samples=40)
+    common = {"C": 0.5, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
+    sublinear = GDMMSSVM(n_partitions=4, **common).fit(X, y)
+    exact = GDMMSSVM(search="exact", **common).fit(X, y)
+    assert_allclose(sublinear.objective_, exact.objective_, rtol=4e-3)
+    assert sublinear.history_["edge_set"][-1] < 60
+
+
+def test_arenas_keep_their_entries():
+    sets = one_entry_each(np.arange(10), 0.5)
+    again = packed(sets, 5000)
+    for field in ("key", "share", "price"):
+        for which in range(10):
+            a = getattr(sets, field)[sets.start[which] : sets.start[which] + 1]
+            b = getattr(again, field)[again.start[which] : again.start[which] + 1]
+            assert_array_equal(a, b)
+    assert again.key.size >= 5000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rho": 0.0}, "'rho' parameter"),
+        ({"rho": -1.0}, "'rho' parameter"),
+        ({"eta": 0.0}, "'eta' parameter"),
+        ({"eta": 2.0}, "'eta' parameter"),
+        ({"variant": "sgd"}, "'variant' parameter"),
+        ({"search": "heap"}, "'search' parameter"),
+        ({"n_partitions": 0}, "'n_partitions' parameter"),
+    ],
+)
+def test_bad_parameters(options, message):
+    X, y = _data("chains")
+    with pytest.raises(ValueError, match=message):
+        GDMMSSVM(**options).fit(X, y)
+
+
+def test_edge_features_are_refused():
+    X, y = _data("chains")
+    pairs = [(x, np.ones((len(x) - 1, 2))) for x in X]
+    with pytest.raises(TypeError, match="does not take edge features: use BCFWSSVM"):
+        GDMMSSVM(Chain(edge_features=True)).fit(pairs, y)
+
+
+def test_packed_input_and_not_finite_features():
+    X, y = _data("chains")
+    packed_X, packed_y = RaggedArray.from_list(X), RaggedArray.from_list(y)
+    one = GDMMSSVM(C=0.1, random_state=0).fit(X, y)
+    two = GDMMSSVM(C=0.1, random_state=0).fit(packed_X, packed_y)
+    assert_array_equal(one.coef_, two.coef_)
+    broken = [x.copy() for x in X]
+    broken[3][0, 0] = np.nan
+    with pytest.raises(ValueError, match="sample 3"):
+        GDMMSSVM().fit(broken, y)

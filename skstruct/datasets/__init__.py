@@ -3,6 +3,8 @@
 from .conll import load_conll
 from .digits import load_digit_strings
 from .fetch import fetch_conll2000, fetch_conll2002_dutch, fetch_ocr_letters
+from .glyphs import load_glyph_chains, make_glyph_chains
+from .multilabel import load_multilabel, make_label_sets
 from .ocr import load_ocr_letters
 from .sentences import make_annotated_sentences
 
@@ -12,6 +14,10 @@ __all__ = [
     "fetch_ocr_letters",
     "load_conll",
     "load_digit_strings",
+    "load_glyph_chains",
+    "load_multilabel",
     "load_ocr_letters",
     "make_annotated_sentences",
+    "make_glyph_chains",
+    "make_label_sets",
 ]

@@ -33,7 +33,7 @@ from .gdmm_kernels import (
 _INNER, _INNER_AWAY = 3, 12
 _WAKE_AT_ONCE = 16
 _AWAKE = 1.0  # `price` of an awake edge
-_AT_REST = 1e-6
+_AT_REST, _NO_PRICE = 1e-6, 1e-3
 _LEAST_CURVATURE = 1e-12
 
 
@@ -383,7 +383,7 @@ def _end(graph, state, i):
 
 @inner_kernel
 def _put_to_rest(graph, state, i, n_near):
-    """Forget the awake edges that agree with their ends, one of which bounds keep at 0 or 1."""
+    """Forget awake edges without a price that agree with their ends, one of which is settled."""
     awake = state.awake
     for q in range(awake.start[i], awake.start[i] + awake.size[i]):
         e = awake.key[q]
@@ -394,7 +394,9 @@ def _put_to_rest(graph, state, i, n_near):
         )
         both, only_second, only_first = awake.share[q], awake.more[q, 0], awake.more[q, 1]
         off = abs(both - a * b) + abs(only_second + both - b) + abs(only_first + both - a)
-        if settled and off < _AT_REST:
+        # A price that took many passes to find would be missed if the edge wakes again.
+        priced = abs(awake.more[q, 2]) + abs(awake.more[q, 3])
+        if settled and off < _AT_REST and priced < _NO_PRICE:
             reach = state.reach[i]
             rest = max(1.0 - both - only_second - only_first, 0.0)
             _change_pair(

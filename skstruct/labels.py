@@ -150,6 +150,14 @@ def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
     return np.ascontiguousarray(table, dtype=np.int32)
 
 
+def _listed(classes, most=30):
+    """The classes, or the first of very many."""
+    if len(classes) <= most:
+        return str(classes.tolist())
+    shown = ", ".join(repr(label) for label in classes[:5].tolist())
+    return f"[{shown}, ...], {len(classes)} in all"
+
+
 def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: str = "y"):
     """Positions of `labels` in sorted `classes`.
 
@@ -193,6 +201,6 @@ def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: s
         i = sample_of(row, offsets)
         raise ValueError(
             f"{name}: unknown label {labels[row:].tolist()[0]!r} (sample {i}, node "
-            f"{row - offsets[i]}); the classes are {classes.tolist()}"
+            f"{row - offsets[i]}); the classes are {_listed(classes)}"
         )
     return codes.astype(np.int32)

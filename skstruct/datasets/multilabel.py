@@ -1,0 +1,144 @@
+"""Label sets: files of the usual formats, and a generator of sparse text-like data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+from sklearn.preprocessing import MultiLabelBinarizer, normalize
+from sklearn.utils import Bunch, check_random_state
+
+
+def load_multilabel(path) -> Bunch:
+    """Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A svmlight file (also ``.gz``, ``.bz2``) with lines ``label,label index:value ...``; or a
+        ``.npz`` file with dense arrays ``X`` and ``y`` or CSR parts ``X_indices, X_indptr, X_shape
+        [, X_data]`` and ``Y_...``. Names may end in ``_train`` and ``_test`` (CSR parts:
+        ``X_train_indices``).
+
+    Returns
+    -------
+    Bunch
+        ``X``: CSR matrix or ndarray of shape (n_samples, n_features); ``Y``: ndarray of shape
+        (n_samples, n_labels) of 0 and 1; ``train``: boolean mask of the training part, all True if
+        the file has no parts; ``label_names``: what the columns of Y are called in the file.
+
+    Raises
+    ------
+    ValueError
+        If a ``.npz`` file has no such arrays, or they do not fit together.
+    """
+    if Path(path).suffix != ".npz":
+        X, labels = load_svmlight_file(str(path), multilabel=True)
+        binarizer = MultiLabelBinarizer()
+        Y = binarizer.fit_transform([[int(label) for label in row] for row in labels])
+        mask = np.ones(X.shape[0], dtype=bool)
+        return Bunch(X=X, Y=Y, train=mask, label_names=binarizer.classes_.astype(np.int64))
+    with np.load(path) as file:
+        parts = [part for part in ("_train", "_test", "") if _names(file, f"X{part}")]
+        if not parts:
+            raise ValueError(f"{path} has no array X, X_train or X_indices")
+        X = [_matrix(file, f"X{part}") for part in parts]
+        Y = [_matrix(file, _target(file, part)) for part in parts]
+    for x, y, part in zip(X, Y, parts, strict=True):
+        if x.shape[0] != y.shape[0]:
+            raise ValueError(f"{path}: X{part} has {x.shape[0]} rows, its labels {y.shape[0]}")
+    train = np.repeat([part != "_test" for part in parts], [x.shape[0] for x in X])
+    stack = sparse.vstack if sparse.issparse(X[0]) else np.vstack
+    whole = sparse.csr_matrix(stack(X)) if sparse.issparse(X[0]) else stack(X)
+    Y = np.vstack([y.toarray() if sparse.issparse(y) else y for y in Y]).astype(np.int64)
+    return Bunch(X=whole, Y=Y, train=train, label_names=np.arange(Y.shape[1]))
+
+
+def _names(file, name):
+    return name in file.files or f"{name}_indices" in file.files
+
+
+def _target(file, part):
+    for name in (f"Y{part}", f"y{part}"):
+        if _names(file, name):
+            return name
+    raise ValueError(f"the file has X{part}, but neither Y{part} nor y{part}")
+
+
+def _matrix(file, name):
+    if name in file.files:
+        return np.asarray(file[name], dtype=np.float64)
+    indices = file[f"{name}_indices"].astype(np.int32)
+    values = file[f"{name}_data"] if f"{name}_data" in file.files else np.ones(indices.size)
+    parts = values.astype(np.float64), indices, file[f"{name}_indptr"]
+    return sparse.csr_matrix(parts, shape=tuple(file[f"{name}_shape"]))
+
+
+def make_label_sets(
+    n_samples=1000, n_features=2000, n_labels=50, *, mean_labels=2.0, n_words=60, random_state=None
+) -> Bunch:
+    """Documents with labels that go together: sparse tf-idf rows, as in RCV1.
+
+    Labels are popular in different degrees; after its first label a document takes the others
+    mostly from the companions of that one. Its words come from the topics of its labels and from a
+    background that all share.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_labels : int
+        The sizes.
+    mean_labels : float
+        Mean number of labels a document.
+    n_words : int
+        Mean number of words a document.
+    random_state : int, RandomState instance or None
+        Draws them.
+
+    Returns
+    -------
+    Bunch
+        ``X``: CSR matrix of shape (n_samples, n_features), rows of length 1; ``Y``: ndarray of
+        shape (n_samples, n_labels) of 0 and 1.
+
+    Examples
+    --------
+    >>> from skstruct.datasets import make_label_sets
+    >>> make_label_sets(10, random_state=0).Y.shape
+    (10, 50)
+    """
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    rng = np.random.default_rng(seed)
+    popular = 1.0 / np.arange(1, n_labels + 1) ** 0.7
+    popular = rng.permutation(popular / popular.sum())
+    companions = rng.integers(n_labels, size=(n_labels, 4))
+    topic_size = min(200, n_features)
+    topics = np.array([rng.choice(n_features, topic_size, replace=False) for _ in range(n_labels)])
+    rank = 1.0 / np.arange(1, topic_size + 1) ** 0.8
+    topic_word = np.cumsum(rank / rank.sum())
+    background = np.cumsum(1.0 / np.arange(1, n_features + 1))
+    background /= background[-1]
+    order = rng.permutation(n_features)
+    Y = np.zeros((n_samples, n_labels), dtype=np.int64)
+    rows, columns = [], []
+    first = rng.choice(n_labels, size=n_samples, p=popular)
+    for i in range(n_samples):
+        labels = [first[i]]
+        for _ in range(rng.poisson(mean_labels - 1.0)):
+            own = rng.random() < 0.8
+            labels.append(rng.choice(companions[first[i]]) if own else rng.choice(n_labels))
+        Y[i, labels] = 1
+        length = max(1, rng.poisson(n_words))
+        from_topic = rng.random(length) < 0.5
+        n_topic = int(from_topic.sum())
+        chosen = rng.choice(labels, size=n_topic)
+        words = topics[chosen, np.searchsorted(topic_word, rng.random(n_topic))]
+        other = order[np.searchsorted(background, rng.random(length - n_topic))]
+        columns.append(np.concatenate([words, other]))
+        rows.append(np.full(length, i))
+    entries = np.concatenate(rows), np.concatenate(columns)
+    counts = sparse.csr_matrix((np.ones(entries[0].size), entries), shape=(n_samples, n_features))
+    seen = np.bincount(counts.indices, minlength=n_features)
+    counts.data = (1.0 + np.log(counts.data)) * np.log(n_samples / seen[counts.indices] + 1.0)
+    return Bunch(X=normalize(counts), Y=Y)

@@ -9,7 +9,7 @@ import numpy as np
 from ..weights import Weights, zero_weights
 from .active_sets import packed
 from .batch import make_scratch, over_samples
-from .gdmm_kernels import ALL, INFEASIBILITY, SEARCH, GDMMOptions
+from .gdmm_state import ALL, INFEASIBILITY, SEARCH, GDMMOptions
 from .hinge import hinge_losses
 from .progress import Progress, Result
 

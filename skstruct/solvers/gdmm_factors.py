@@ -8,16 +8,9 @@ from ..features import SparseFeatures
 from ..inference.ordered import max_trees
 from .active_sets import one_entry_each
 from .gdmm import Run
-from .gdmm_kernels import (
-    INFEASIBILITY,
-    SUBLINEAR,
-    FactorGraph,
-    GDMMState,
-    consistent_table,
-    dual_losses,
-    gdmm_pass,
-    multiplier_step,
-)
+from .gdmm_kernels import gdmm_pass, greedy_pass
+from .gdmm_multipliers import consistent_table, dual_losses, multiplier_step
+from .gdmm_state import BGCD, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState
 
 
 def squared_rows(features) -> np.ndarray:
@@ -139,7 +132,8 @@ class FactorRun(Run):
         uniforms : ndarray of shape (n_nodes + n_edges,)
             Random numbers.
         """
-        self.over_arena(gdmm_pass, self.w, order, uniforms)
+        visit = greedy_pass if self.options.variant == BGCD else gdmm_pass
+        self.over_arena(visit, self.w, order, uniforms)
         self.state.totals[INFEASIBILITY] = 0.0
         self.over_arena(multiplier_step)
 

@@ -7,13 +7,8 @@ import numpy as np
 from .active_sets import empty_sets
 from .gdmm import Run
 from .gdmm_factors import squared_rows
-from .gdmm_labels_kernels import (
-    LabelGraph,
-    LabelState,
-    consistent_pairs,
-    label_losses,
-    label_pass,
-)
+from .gdmm_labels_kernels import consistent_pairs, label_losses, label_pass
+from .gdmm_labels_state import LabelGraph, LabelState
 
 
 def label_graph(problem) -> LabelGraph:

@@ -9,8 +9,8 @@ from ..inference.ordered import max_trees
 from .active_sets import one_entry_each
 from .gdmm import Run
 from .gdmm_kernels import gdmm_pass, greedy_pass
-from .gdmm_multipliers import consistent_table, dual_losses, multiplier_step
-from .gdmm_state import BGCD, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState
+from .gdmm_multipliers import consistent_table, multiplier_step
+from .gdmm_state import BGCD, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState, Pad
 
 
 def squared_rows(features) -> np.ndarray:
@@ -89,9 +89,11 @@ def _new_state(graph, reach, forbidden, search):
         turned=turned,
         rows=max_trees(indexed),
         columns=max_trees(turned),
-        message=np.zeros((2, n_labels)),
-        mark=np.zeros((2, n_labels), dtype=np.uint8),
-        touched=np.zeros((2, n_labels + 1), dtype=np.int64),
+        pad=Pad(
+            message=np.zeros((2, n_labels)),
+            mark=np.zeros((2, n_labels), dtype=np.uint8),
+            touched=np.zeros((2, n_labels + 1), dtype=np.int64),
+        ),
         scores=np.zeros((2, n_labels)),
         value=np.zeros(n_labels + 64),
         before=np.zeros(n_labels + 64),
@@ -180,7 +182,17 @@ class FactorRun(Run):
         if not len(self.graph.ends):
             return 0.0
         table = np.zeros(self.state.table.shape)
-        consistent_table(self.graph, self.state, table)
+        state, graph = self.state, self.graph
+        consistent_table(
+            state.nodes,
+            state.edges,
+            graph.ends,
+            graph.labels,
+            np.repeat(self.reach, np.diff(graph.edge_ptr)),
+            np.zeros((4, len(table))),
+            np.zeros(int(state.edges.size.max())),
+            table,
+        )
         return float(np.vdot(table, table))
 
     def dual_losses(self):
@@ -191,9 +203,13 @@ class FactorRun(Run):
         ndarray of shape (n_samples,)
             The losses.
         """
-        out = np.empty(self.n)
-        dual_losses(self.graph, self.state, out)
-        return out
+        nodes, graph = self.state.nodes, self.graph
+        owner = np.repeat(np.arange(nodes.size.size), nodes.size)
+        within = np.arange(owner.size) - np.repeat(np.cumsum(nodes.size) - nodes.size, nodes.size)
+        place = nodes.start[owner] + within
+        cost = graph.cost[graph.labels[owner], nodes.key[place]] * nodes.share[place]
+        sample = np.repeat(np.arange(self.n), np.diff(graph.node_ptr))[owner]
+        return graph.share * np.bincount(sample, cost, minlength=self.n)
 
     def set_sizes(self):
         """Mean sizes of the active sets.

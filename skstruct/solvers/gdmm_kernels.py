@@ -69,12 +69,11 @@ def away_step(value, before, size, curvature):
 
 
 @inner_kernel
-def _step(state, size, curvature, variant):
+def _step(value, before, size, curvature, variant):
     """New shares of one block from the gradients in `value` and the old shares in `before`.
 
     `curvature` bounds the Hessian over C.
     """
-    value, before = state.value, state.before
     if variant == AFW:
         away_step(value, before, size, curvature)
         return
@@ -89,7 +88,7 @@ def _visit_node(graph, options, state, w, i, j, uniform, admit):
     reach, truth = state.reach[i], graph.labels[j]
     nodes, value, before = state.nodes, state.value, state.before
     p0, p1 = graph.port_ptr[j], graph.port_ptr[j + 1]
-    n = messages(state, 0, j, graph.ports, p0, p1, float(p1 - p0))
+    n = messages(state.nodes, state.ports, state.pad, 0, j, graph.ports, p0, p1, float(p1 - p0))
     size = nodes.size[j]
     start = nodes.start[j]
     for e in range(n):
@@ -100,46 +99,46 @@ def _visit_node(graph, options, state, w, i, j, uniform, admit):
         _, label, lo, hi = search_label(graph, options, state, w, i, j, uniform)
         if label >= 0:
             before[n] = 0.0
-            n = touch(state, 0, n, label)
+            n = touch(state.pad, 0, n, label)
     state.totals[SEARCH] += cycles() - clock
     penalty = options.rho * reach
     masked = graph.allowed.shape[0] > 0
     for e in range(n):
-        k = state.touched[0, e]
+        k = state.pad.touched[0, e]
         if lo <= k < hi:
             score = state.scores[0, k]
         else:
             score = column_dot(graph.nodes, j, w.node, k) + graph.share[i] * graph.cost[truth, k]
-        value[e] = (score + penalty * state.message[0, k]) / reach
+        value[e] = (score + penalty * state.pad.message[0, k]) / reach
         if masked and graph.allowed[j, k] == 0:
             value[e] = -1e300
     curvature = max(graph.squares[j] + options.rho * (p1 - p0), _LEAST_CURVATURE)
-    _step(state, n, curvature, options.variant)
-    _write_back(nodes, j, state, n, size)
+    _step(value, before, n, curvature, options.variant)
+    _write_back(nodes, j, value, state.pad.touched[0], n, size)
     for e in range(n):
         change = value[e] - before[e]
         if change != 0.0:
-            add_to_column(graph.nodes, j, w.node, state.touched[0, e], -reach * change)
+            add_to_column(graph.nodes, j, w.node, state.pad.touched[0, e], -reach * change)
             state.totals[CHANGE] += change * change
-    clear_side(state, 0, n)
+    clear_side(state.pad, 0, n)
 
 
 @inner_kernel
-def _write_back(sets, which, state, n, size):
-    """Store the new shares of one block; the keys beyond `size` are those touched on side 0."""
+def _write_back(sets, which, value, labels, n, size):
+    """Store the new shares of one block; the keys of those beyond `size` are in `labels`."""
     start = sets.start[which]
     for e in range(size):
-        sets.share[start + e] = state.value[e]
+        sets.share[start + e] = value[e]
     for e in range(size, n):
-        if state.value[e] != 0.0:
-            append(sets, which, state.touched[0, e], state.value[e], 0.0)
+        if value[e] != 0.0:
+            append(sets, which, labels[e], value[e], 0.0)
     drop_empty(sets, which, 1)
 
 
 @inner_kernel
-def _crossing(state, keys, size, n_labels):
+def _crossing(scores, keys, size, n_labels):
     """How many entries of an edge share a label with one of them, at most."""
-    first, second = state.scores[0], state.scores[1]
+    first, second = scores[0], scores[1]
     most = 0.0
     for e in range(size):
         first[keys[e] // n_labels] = 0.0
@@ -157,7 +156,7 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
     """Block steps on the distribution of edge f."""
     reach, n_labels = state.reach[i], graph.cost.shape[0]
     edges, value, before = state.edges, state.value, state.before
-    first, second = state.message[0], state.message[1]
+    first, second = state.pad.message[0], state.pad.message[1]
     n_first, n_second = edge_messages(graph, state, f)
     penalty = options.rho * reach
     clock = cycles()
@@ -172,7 +171,7 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
     state.totals[SEARCH] += cycles() - clock
     start, size = edges.start[f], edges.size[f]
     keys, shares = edges.key[start : start + size], edges.share[start : start + size]
-    curvature = 1.0 + options.rho * _crossing(state, keys, size, n_labels)
+    curvature = 1.0 + options.rho * _crossing(state.scores, keys, size, n_labels)
     for e in range(size):
         # `price` of an edge's entry keeps what its share was before the visit.
         edges.price[start + e] = shares[e]
@@ -183,7 +182,7 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
             own = state.table[a, b] - reach * (shares[e] - edges.price[start + e])
             value[e] = (own - penalty * (first[a] + second[b])) / reach
             before[e] = shares[e]
-        _step(state, size, curvature, options.variant)
+        _step(value, before, size, curvature, options.variant)
         moved = 0.0
         for e in range(size):
             change = value[e] - shares[e]
@@ -193,8 +192,8 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
             moved += abs(change)
         if moved < 1e-12:
             break
-    clear_side(state, 0, n_first)
-    clear_side(state, 1, n_second)
+    clear_side(state.pad, 0, n_first)
+    clear_side(state.pad, 1, n_second)
     for e in range(size):
         change = shares[e] - edges.price[start + e]
         edges.price[start + e] = 0.0
@@ -202,25 +201,33 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
         first[a] = 0.0  # an admitted pair may have touched labels without messages
         second[b] = 0.0
         if change != 0.0:
-            _change_pair(options, state, a, b, -reach * change)
+            _change_pair(
+                options.search,
+                state.table,
+                state.turned,
+                state.rows,
+                state.columns,
+                a,
+                b,
+                -reach * change,
+            )
             state.totals[CHANGE] += change * change
     drop_empty(edges, f, 1)
-    _new_marginals(state, f, n_labels)
+    _new_marginals(edges, state.ports, f, n_labels)
 
 
 @inner_kernel
-def _change_pair(options, state, a, b, c):
-    state.table[a, b] += c
-    if options.search == SUBLINEAR:
-        state.turned[b, a] += c
-        changed(state.table, state.rows, a, b)
-        changed(state.turned, state.columns, b, a)
+def _change_pair(search, table, turned, rows, columns, a, b, c):
+    table[a, b] += c
+    if search == SUBLINEAR:
+        turned[b, a] += c
+        changed(table, rows, a, b)
+        changed(turned, columns, b, a)
 
 
 @inner_kernel
-def _new_marginals(state, f, n_labels):
+def _new_marginals(edges, ports, f, n_labels):
     """Bring the marginals at both ports of edge f up to date."""
-    edges, ports = state.edges, state.ports
     for side in range(2):
         port = 2 * f + side
         start = ports.start[port]
@@ -252,7 +259,7 @@ def _most_violating(graph, options, state, w, i, uniform):
     penalty = options.rho * reach
     for j in range(graph.node_ptr[i], graph.node_ptr[i + 1]):
         p0, p1 = graph.port_ptr[j], graph.port_ptr[j + 1]
-        n = messages(state, 0, j, graph.ports, p0, p1, float(p1 - p0))
+        n = messages(state.nodes, state.ports, state.pad, 0, j, graph.ports, p0, p1, float(p1 - p0))
         best, label, _, _ = search_label(graph, options, state, w, i, j, uniform)
         level = 0.0
         start = state.nodes.start[j]
@@ -260,10 +267,10 @@ def _most_violating(graph, options, state, w, i, uniform):
             k = state.nodes.key[e]
             score = column_dot(graph.nodes, j, w.node, k)
             score += graph.share[i] * graph.cost[graph.labels[j], k]
-            level += state.nodes.share[e] * (score + penalty * state.message[0, k])
+            level += state.nodes.share[e] * (score + penalty * state.pad.message[0, k])
         if label >= 0 and best - level > node_gain:
             node, node_gain = j, best - level
-        clear_side(state, 0, n)
+        clear_side(state.pad, 0, n)
     n_labels = graph.cost.shape[0]
     for f in range(graph.edge_ptr[i], graph.edge_ptr[i + 1]):
         n_first, n_second = edge_messages(graph, state, f)
@@ -272,12 +279,12 @@ def _most_violating(graph, options, state, w, i, uniform):
         start = state.edges.start[f]
         for e in range(start, start + state.edges.size[f]):
             a, b = state.edges.key[e] // n_labels, state.edges.key[e] % n_labels
-            own = state.table[a, b] - penalty * (state.message[0, a] + state.message[1, b])
+            own = state.table[a, b] - penalty * (state.pad.message[0, a] + state.pad.message[1, b])
             level += state.edges.share[e] * own
         if best - level > edge_gain:
             edge, edge_gain = f, best - level
-        clear_side(state, 0, n_first)
-        clear_side(state, 1, n_second)
+        clear_side(state.pad, 0, n_first)
+        clear_side(state.pad, 1, n_second)
     return node, edge
 
 
@@ -300,7 +307,7 @@ def _room_for(graph, state, factor, n_nodes):
     )
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _visit_sample(graph, options, state, w, i, uniforms, node, edge):
     """Visit the factors of a sample, from the cursor on; False when an arena is full.
 

@@ -9,12 +9,12 @@ from .gdmm_state import SAMPLED, SUBLINEAR
 
 
 @inner_kernel
-def touch(state, side, n, label):
+def touch(pad, side, n, label):
     """Mark a label on one side, if it is not yet.
 
     Parameters
     ----------
-    state : GDMMState
+    pad : Pad
         The scratch.
     side, n, label : int
         The side, how many labels are marked there, the label.
@@ -24,21 +24,23 @@ def touch(state, side, n, label):
     int
         How many are marked now.
     """
-    if state.mark[side, label] == 0:
-        state.mark[side, label] = 1
-        state.touched[side, n] = label
+    if pad.mark[side, label] == 0:
+        pad.mark[side, label] = 1
+        pad.touched[side, n] = label
         return n + 1
     return n
 
 
 @inner_kernel
-def messages(state, side, node, port_list, first, stop, times):
+def messages(nodes, ports, pad, side, node, port_list, first, stop, times):
     """Messages at a node from some ports; the labels of its active set are touched first.
 
     Parameters
     ----------
-    state : GDMMState
-        The dual point; receives them in `message`.
+    nodes, ports : ActiveSets
+        Of the dual point.
+    pad : Pad
+        Receives them in `message`.
     side, node : int
         Where to write them, and for which node.
     port_list : ndarray of int64
@@ -53,22 +55,21 @@ def messages(state, side, node, port_list, first, stop, times):
     int
         How many labels were touched.
     """
-    nodes, ports = state.nodes, state.ports
     n = 0
     start = nodes.start[node]
     for e in range(start, start + nodes.size[node]):
-        n = touch(state, side, n, nodes.key[e])
-        state.message[side, nodes.key[e]] -= times * nodes.share[e]
+        n = touch(pad, side, n, nodes.key[e])
+        pad.message[side, nodes.key[e]] -= times * nodes.share[e]
     for q in range(first, stop):
         port = port_list[q]
         start = ports.start[port]
         for e in range(start, start + ports.size[port]):
-            n = touch(state, side, n, ports.key[e])
-            state.message[side, ports.key[e]] += ports.share[e] + ports.price[e]
+            n = touch(pad, side, n, ports.key[e])
+            pad.message[side, ports.key[e]] += ports.share[e] + ports.price[e]
     return n
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def edge_messages(graph, state, f):
     """Messages at both ends of an edge.
 
@@ -87,26 +88,30 @@ def edge_messages(graph, state, f):
         How many labels were touched at each end.
     """
     port, every = 2 * f, graph.every_port
-    n_first = messages(state, 0, graph.ends[f, 0], every, port, port + 1, 1.0)
-    n_second = messages(state, 1, graph.ends[f, 1], every, port + 1, port + 2, 1.0)
+    n_first = messages(
+        state.nodes, state.ports, state.pad, 0, graph.ends[f, 0], every, port, port + 1, 1.0
+    )
+    n_second = messages(
+        state.nodes, state.ports, state.pad, 1, graph.ends[f, 1], every, port + 1, port + 2, 1.0
+    )
     return n_first, n_second
 
 
 @inner_kernel
-def clear_side(state, side, n):
+def clear_side(pad, side, n):
     """Put the scratch of one side back to zeros.
 
     Parameters
     ----------
-    state : GDMMState
+    pad : Pad
         The scratch.
     side, n : int
         The side, and how many labels are touched there.
     """
     for q in range(n):
-        label = state.touched[side, q]
-        state.mark[side, label] = 0
-        state.message[side, label] = 0.0
+        label = pad.touched[side, q]
+        pad.mark[side, label] = 0
+        pad.message[side, label] = 0.0
 
 
 @inner_kernel
@@ -147,7 +152,7 @@ def search_label(graph, options, state, w, i, j, uniform):
     """
     n_labels = graph.cost.shape[0]
     truth = graph.labels[j]
-    scores, mark = state.scores[0], state.mark[0]
+    scores, mark = state.scores[0], state.pad.mark[0]
     lo, hi = _block(options, n_labels, uniform)
     gather_columns(graph.nodes, j, w.node, lo, hi, scores)
     best, label = -math.inf, -1
@@ -161,7 +166,7 @@ def search_label(graph, options, state, w, i, j, uniform):
     return best, label, lo, hi
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def search_pair(options, state, n_first, n_second, penalty, uniform):
     """The best pair of labels of an edge.
 
@@ -187,7 +192,7 @@ def search_pair(options, state, n_first, n_second, penalty, uniform):
     """
     if options.search == SUBLINEAR:
         return _search_ordered(state, n_first, n_second, penalty)
-    table, first, second = state.table, state.message[0], state.message[1]
+    table, first, second = state.table, state.pad.message[0], state.pad.message[1]
     n_labels = table.shape[0]
     best = state.scores[1]
     lo, hi = 0, n_labels
@@ -216,22 +221,22 @@ def search_pair(options, state, n_first, n_second, penalty, uniform):
 def _search_ordered(state, n_first, n_second, penalty):
     """The same by the trees: both labels without messages, one of them, none."""
     table, turned = state.table, state.turned
-    top, a, b = table_best(table, state.rows, state.mark[0], state.mark[1], -math.inf)
+    top, a, b = table_best(table, state.rows, state.pad.mark[0], state.pad.mark[1], -math.inf)
     for q in range(n_first):
-        j = state.touched[0, q]
-        price = penalty * state.message[0, j]
-        value, k = row_best(table, state.rows, j, state.mark[1], top + price)
+        j = state.pad.touched[0, q]
+        price = penalty * state.pad.message[0, j]
+        value, k = row_best(table, state.rows, j, state.pad.mark[1], top + price)
         if k >= 0:
             top, a, b = value - price, j, k
         for r in range(n_second):
-            k = state.touched[1, r]
-            value = table[j, k] - price - penalty * state.message[1, k]
+            k = state.pad.touched[1, r]
+            value = table[j, k] - price - penalty * state.pad.message[1, k]
             if value > top:
                 top, a, b = value, j, k
     for r in range(n_second):
-        k = state.touched[1, r]
-        price = penalty * state.message[1, k]
-        value, j = row_best(turned, state.columns, k, state.mark[0], top + price)
+        k = state.pad.touched[1, r]
+        price = penalty * state.pad.message[1, k]
+        value, j = row_best(turned, state.columns, k, state.pad.mark[0], top + price)
         if j >= 0:
             top, a, b = value - price, j, k
     return top, a, b

@@ -78,6 +78,24 @@ class GDMMOptions(NamedTuple):
     n_partitions: int
 
 
+class Pad(NamedTuple):
+    """Scratch for the messages at both ends of an edge, or at a node.
+
+    Parameters
+    ----------
+    message : ndarray of shape (2, n_labels)
+        Zeros between visits.
+    mark : ndarray of shape (2, n_labels) of uint8
+        Zeros between visits: where there are messages.
+    touched : ndarray of shape (2, n_labels + 1) of int64
+        Where `mark` is set.
+    """
+
+    message: np.ndarray
+    mark: np.ndarray
+    touched: np.ndarray
+
+
 class GDMMState(NamedTuple):
     """The dual point, the messages, the search structures and scratch.
 
@@ -93,12 +111,8 @@ class GDMMState(NamedTuple):
         T and its transpose, -inf where forbidden.
     rows, columns : MaxTrees
         Their trees.
-    message : ndarray of shape (2, n_labels)
-        Scratch, zeros between visits.
-    mark : ndarray of shape (2, n_labels) of uint8
-        Scratch, zeros between visits: where there are messages.
-    touched : ndarray of shape (2, n_labels + 1) of int64
-        Scratch: where `mark` is set.
+    pad : Pad
+        Scratch for messages.
     scores : ndarray of shape (2, n_labels)
         Scratch.
     value, before : ndarray
@@ -117,9 +131,7 @@ class GDMMState(NamedTuple):
     turned: np.ndarray
     rows: MaxTrees
     columns: MaxTrees
-    message: np.ndarray
-    mark: np.ndarray
-    touched: np.ndarray
+    pad: Pad
     scores: np.ndarray
     value: np.ndarray
     before: np.ndarray

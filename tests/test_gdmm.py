@@ -148,6 +148,15 @@ def test_history_and_certificate_at_the_end():
     assert (history["edge_set"] >= 1).all()
 
 
+@pytest.mark.parametrize("structure", ["chains", "table", "labels, full"])
+def test_stops_on_infeasibility_without_certificates(structure):
+    svm = GDMMSSVM(STRUCTURES[structure], C=0.3, tol=3e-3, max_iter=5000, gap_every=0)
+    svm.set_params(random_state=0).fit(*_data(structure))
+    assert svm.n_iter_ < 5000
+    assert svm.infeasibility_ <= 3e-3
+    assert svm.dual_gap_ <= 0.05 * svm.objective_
+
+
 def test_forbidden_steps():
     X, _ = random_sequences(np.random.default_rng(3), n_samples=20, max_length=5)
     names = np.array(["B-x", "I-x", "O"])

@@ -9,11 +9,12 @@ import numpy as np
 from ..weights import Weights, zero_weights
 from .active_sets import packed
 from .batch import make_scratch, over_samples
-from .gdmm_state import ALL, INFEASIBILITY, SEARCH, GDMMOptions
+from .gdmm_state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
 from .hinge import hinge_losses
 from .progress import Progress, Result
 
 _VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
+_STILL = 0.1
 _SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
@@ -74,6 +75,7 @@ class Run(ABC):
         self.w = zero_weights((shapes[0], (0, 0)))
         self.objective = self.gap = self.relative_gap = np.inf
         self.dual, self.infeasibility, self.search_seconds = -np.inf, 0.0, 0.0
+        self.change = np.inf
         self._headroom = 1024
 
     @abstractmethod
@@ -127,7 +129,7 @@ class Run(ABC):
         return {name: packed(getattr(self.state, name), headroom) for name in self.arenas}
 
     def read_totals(self, seconds):
-        """Infeasibility of the last pass, and the share of its time that went into the search.
+        """Infeasibility and change of the last pass, and how much of its time went into the search.
 
         Parameters
         ----------
@@ -138,6 +140,7 @@ class Run(ABC):
         share = totals[SEARCH] / totals[ALL] if totals[ALL] > 0 else np.nan
         self.search_seconds += share * seconds
         self.infeasibility = float(totals[INFEASIBILITY])
+        self.change = float(np.sqrt(totals[CHANGE] / self.n_draws))
         totals[:] = 0.0
 
     def weights(self):
@@ -211,11 +214,12 @@ def gdmm(
     n_partitions : int or None
         Parts of the labels, one of which a visit searches.
     gap_every : int
-        Passes between certificates; 0 for one at the end.
+        Passes between certificates; 0 for one at the end only.
     max_iter : int
         Largest number of passes.
     tol : float
-        Relative duality gap to reach.
+        Relative duality gap to reach; without certificates, the infeasibility to reach while the
+        distributions change by a tenth of it (root mean square) in a pass.
     rng : numpy.random.Generator
         Draws the samples.
     after_epoch : callable
@@ -245,7 +249,7 @@ def gdmm(
     run.one_pass(np.empty(0, dtype=np.int64), np.empty(0))  # compiles outside the clock
     run.read_totals(0.0)
     run.search_seconds = 0.0
-    stopped = fresh = False
+    stopped = fresh = settled = False
     for iteration in range(1, max_iter + 1):
         order, uniforms = rng.permutation(run.n), rng.random(run.n_draws)
         before = progress.seconds
@@ -267,7 +271,9 @@ def gdmm(
             edge_set=edge_set,
             search_seconds=run.search_seconds,
         )
-        if stopped or (fresh and run.relative_gap <= tol):
+        # Without certificates: nodes and edges agree, and nothing moves.
+        settled = gap_every == 0 and run.infeasibility <= tol and run.change <= _STILL * tol
+        if stopped or settled or (fresh and run.relative_gap <= tol):
             break
     history = progress.history()
     if not fresh:
@@ -283,4 +289,5 @@ def gdmm(
     }
     gap = run.relative_gap
     measure = "relative duality gap"
-    return Result(run.weights(), gap <= tol, stopped, published, measure, gap, history)
+    converged = settled or gap <= tol
+    return Result(run.weights(), converged, stopped, published, measure, gap, history)

@@ -62,13 +62,15 @@ class GDMMSSVM(StructuralSVM):
     multipliers : bool, default=True
         False leaves the penalty only (Soft-BCFW, the baseline of the paper).
     gap_every : int, default=10
-        Passes between certificates, which cost a pass of decoding each; 0 for one at the end.
+        Passes between certificates, which cost a pass of decoding each; 0 for one at the end only,
+        which is what to choose where decoding all samples costs more than many passes.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=300
         Largest number of passes over the data.
     tol : float, default=1e-2
-        Stop when the duality gap is below this fraction of the objective.
+        Stop when the duality gap is below this fraction of the objective; with ``gap_every=0`` when
+        no node and edge disagree by more, and distributions change by less than a tenth of it.
     warm_start : bool, default=False
         Not used: a fit starts from the true labels.
     n_jobs : int, default=None

@@ -56,8 +56,8 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators: everything that does not depend on the loss or on the solver.
 
     Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
-    ``warm_start``, ``n_jobs``, ``verbose`` and ``random_state``, and a method ``_solve`` that calls
-    a solver.
+    ``n_jobs``, ``verbose`` and ``random_state``, perhaps ``warm_start``, and a method ``_solve``
+    that calls a solver.
     """
 
     def _choose_graph(self, X, y):
@@ -206,7 +206,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         return np.random.default_rng(seed)
 
     def _previous_fit(self):
-        if not self.warm_start or not hasattr(self, "node_weights_"):
+        if not getattr(self, "warm_start", False) or not hasattr(self, "node_weights_"):
             return None
         return self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
 

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
 from .. import labels as label_codes
 from ..features import DenseFeatures, SparseFeatures
-from ..packing import Samples
+from ..packing import Samples, normal_csr, writable
 
 
 class Graph(ABC, BaseEstimator):
@@ -195,6 +196,27 @@ class Graph(ABC, BaseEstimator):
     @abstractmethod
     def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
         """Per-node results in the shape in which the user gave X."""
+
+
+def read_table(estimator, X, reset):
+    """Check a table of features, a row a sample.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Takes or has ``n_features_in_``.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The table.
+    reset : bool
+        True in fit.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n_samples, n_features)
+        In the form that kernels take.
+    """
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
+    return normal_csr(X) if sparse.issparse(X) else writable(X)
 
 
 def feature_rows(matrix, intercept: int):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from ..losses import cost_matrix
-from ..packing import Samples, normal_csr, row_squares, writable
-from .base import Graph, feature_rows, no_codes
+from ..packing import Samples, row_squares
+from .base import Graph, feature_rows, no_codes, read_table
 from .multiclass_kernels import MultiClassProblem
 
 __all__ = ["MultiClass", "MultiClassProblem"]
@@ -46,11 +45,8 @@ class MultiClass(Graph):
         Samples
             One node a sample.
         """
-        X = validate_data(
-            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
-        )
-        features = normal_csr(X) if sparse.issparse(X) else writable(X)
-        return Samples(features, np.arange(X.shape[0] + 1, dtype=np.int64))
+        features = read_table(estimator, X, reset)
+        return Samples(features, np.arange(features.shape[0] + 1, dtype=np.int64))
 
     def read_y(self, y, samples):
         """Check the labels.

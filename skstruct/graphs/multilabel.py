@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from sklearn.utils.validation import validate_data
 
 from ..features import ConstantFeature
 from ..inference.roof_dual import flow_sizes
 from ..inference.tree import tree_work
 from ..labels import read_indicator
 from ..losses import cost_matrix
-from ..packing import Samples, normal_csr, row_squares, writable
-from .base import Graph, feature_rows, no_codes
+from ..packing import Samples, row_squares
+from .base import Graph, feature_rows, no_codes, read_table
 from .multilabel_kernels import LabelForestProblem
 from .multilabel_loops import FewLabelsProblem, ManyLabelsProblem
 from .tree import rooted
@@ -120,11 +119,8 @@ class MultiLabel(Graph):
         Samples
             As many nodes a sample as there are labels.
         """
-        X = validate_data(
-            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
-        )
-        features = normal_csr(X) if sparse.issparse(X) else writable(X)
-        offsets = np.arange(X.shape[0] + 1, dtype=np.int64) * self.n_labels_
+        features = read_table(estimator, X, reset)
+        offsets = np.arange(features.shape[0] + 1, dtype=np.int64) * self.n_labels_
         return Samples(features, offsets, one_row=True)
 
     def read_y(self, y, samples):

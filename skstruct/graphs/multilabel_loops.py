@@ -58,34 +58,8 @@ class FewLabelsProblem(NamedTuple):
 
 
 @share_label_verbs
-class ManyLabelsProblem(NamedTuple):
-    """Label sets with any edges, by the LP relaxation over the local polytope.
-
-    Parameters
-    ----------
-    nodes, edges, part_ptr, label_ptr, labels, allowed, cost, normalize : object
-        As in :class:`skstruct.graphs.multilabel_kernels.LabelForestProblem`.
-    squared_norms, ends, full, work : object
-        As in :class:`skstruct.graphs.multilabel_kernels.LabelForestProblem`.
-    ptr, neighbour, edge : ndarray
-        Neighbours of each label and the edges to them, by labels (CSR).
-    """
-
-    nodes: tuple
-    edges: tuple
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    labels: np.ndarray
-    allowed: np.ndarray
-    cost: np.ndarray
-    normalize: int
-    squared_norms: np.ndarray
-    ends: np.ndarray
-    full: int
-    work: np.ndarray
-    ptr: np.ndarray
-    neighbour: np.ndarray
-    edge: np.ndarray
+class ManyLabelsProblem(FewLabelsProblem):
+    """The same for any number of labels, by the LP relaxation over the local polytope."""
 
 
 @inner_kernel

@@ -15,6 +15,8 @@ from .progress import Progress, Result
 
 _VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
+_CERTIFICATE = ("objective", "dual_gap", "dual_objective")
+_SIZES = ("infeasibility", "node_set", "edge_set", "search_seconds")
 _SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
@@ -243,9 +245,7 @@ def gdmm(
         n_partitions or n_parts(n_labels, search),
     )
     run = start_run(options)
-    certificate = ("objective", "dual_gap", "dual_objective")
-    fields = (*certificate[1:], "infeasibility", "node_set", "edge_set", "search_seconds")
-    progress = Progress(sample_weight.size, after_epoch, *fields)
+    progress = Progress(sample_weight.size, after_epoch, *_CERTIFICATE[1:], *_SIZES)
     run.one_pass(np.empty(0, dtype=np.int64), np.empty(0))  # compiles outside the clock
     run.read_totals(0.0)
     run.search_seconds = 0.0
@@ -258,19 +258,7 @@ def gdmm(
         fresh = gap_every > 0 and (iteration % gap_every == 0 or iteration == max_iter)
         if fresh:
             progress.timed(run.certify)
-        node_set, edge_set = run.set_sizes()
-        stopped = progress.record(
-            float(run.n * iteration),
-            0.0,
-            run.objective if fresh else np.nan,
-            run.weights,
-            dual_gap=run.gap if fresh else np.nan,
-            dual_objective=run.dual if fresh else np.nan,
-            infeasibility=run.infeasibility,
-            node_set=node_set,
-            edge_set=edge_set,
-            search_seconds=run.search_seconds,
-        )
+        stopped = _record(progress, run, iteration, fresh)
         # Without certificates: nodes and edges agree, and nothing moves.
         settled = gap_every == 0 and run.infeasibility <= tol and run.change <= _STILL * tol
         if stopped or settled or (fresh and run.relative_gap <= tol):
@@ -279,7 +267,7 @@ def gdmm(
     if not fresh:
         run.certify()
     last = run.objective, run.gap, run.dual
-    for name, value in zip(certificate, last, strict=True):
+    for name, value in zip(_CERTIFICATE, last, strict=True):
         history[name][-1] = value
     published = {
         "objective_": run.objective,
@@ -288,6 +276,23 @@ def gdmm(
         "infeasibility_": run.infeasibility,
     }
     gap = run.relative_gap
-    measure = "relative duality gap"
     converged = settled or gap <= tol
+    measure = "relative duality gap"
     return Result(run.weights(), converged, stopped, published, measure, gap, history)
+
+
+def _record(progress, run, iteration, fresh):
+    """Add a pass to the history; whether a callback stops the run."""
+    node_set, edge_set = run.set_sizes()
+    return progress.record(
+        float(run.n * iteration),
+        0.0,
+        run.objective if fresh else np.nan,
+        run.weights,
+        dual_gap=run.gap if fresh else np.nan,
+        dual_objective=run.dual if fresh else np.nan,
+        infeasibility=run.infeasibility,
+        node_set=node_set,
+        edge_set=edge_set,
+        search_seconds=run.search_seconds,
+    )

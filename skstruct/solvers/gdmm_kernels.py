@@ -151,6 +151,31 @@ def _crossing(scores, keys, size, n_labels):
     return most
 
 
+@inner_kernel(inline=True)
+def _commit(options, state, f, reach, n_labels):
+    """Bring the table up to date with the new shares of edge f."""
+    edges, pad = state.edges, state.pad
+    for e in range(edges.start[f], edges.start[f] + edges.size[f]):
+        change = edges.share[e] - edges.price[e]
+        edges.price[e] = 0.0
+        a, b = edges.key[e] // n_labels, edges.key[e] % n_labels
+        pad.message[0, a] = 0.0  # an admitted pair may have touched labels without messages
+        pad.message[1, b] = 0.0
+        if change != 0.0:
+            _change_pair(
+                options.search,
+                state.table,
+                state.turned,
+                state.rows,
+                state.columns,
+                a,
+                b,
+                -reach * change,
+            )
+            state.totals[CHANGE] += change * change
+    drop_empty(edges, f, 1)
+
+
 @inner_kernel
 def _visit_edge(graph, options, state, i, f, uniform, admit):
     """Block steps on the distribution of edge f."""
@@ -194,25 +219,7 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
             break
     clear_side(state.pad, 0, n_first)
     clear_side(state.pad, 1, n_second)
-    for e in range(size):
-        change = shares[e] - edges.price[start + e]
-        edges.price[start + e] = 0.0
-        a, b = keys[e] // n_labels, keys[e] % n_labels
-        first[a] = 0.0  # an admitted pair may have touched labels without messages
-        second[b] = 0.0
-        if change != 0.0:
-            _change_pair(
-                options.search,
-                state.table,
-                state.turned,
-                state.rows,
-                state.columns,
-                a,
-                b,
-                -reach * change,
-            )
-            state.totals[CHANGE] += change * change
-    drop_empty(edges, f, 1)
+    _commit(options, state, f, reach, n_labels)
     _new_marginals(edges, state.ports, f, n_labels)
 
 

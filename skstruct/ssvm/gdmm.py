@@ -71,8 +71,6 @@ class GDMMSSVM(StructuralSVM):
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective; with ``gap_every=0`` when
         no node and edge disagree by more, and distributions change by less than a tenth of it.
-    warm_start : bool, default=False
-        Not used: a fit starts from the true labels.
     n_jobs : int, default=None
         Threads for certificates and prediction. The steps are sequential.
     verbose : int, default=0
@@ -128,7 +126,7 @@ class GDMMSSVM(StructuralSVM):
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012
-        **CONSTRAINTS,
+        **{name: kind for name, kind in CONSTRAINTS.items() if name != "warm_start"},
         "variant": [StrOptions({"bcfw", "afw", "bgcd"})],
         "search": [StrOptions({"sublinear", "exact", "sampled"})],
         "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
@@ -154,7 +152,6 @@ class GDMMSSVM(StructuralSVM):
         fit_intercept=True,
         max_iter=300,
         tol=1e-2,
-        warm_start=False,
         n_jobs=None,
         verbose=0,
         random_state=None,
@@ -172,7 +169,6 @@ class GDMMSSVM(StructuralSVM):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
-        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state

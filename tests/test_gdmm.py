@@ -9,9 +9,13 @@ from sklearn.exceptions import ConvergenceWarning
 from test_multilabel import make_labels
 
 from skstruct import BCFWSSVM, GDMMSSVM, Chain, MultiClass, MultiLabel, RaggedArray, Tree
+from skstruct.dispatch import kernel
 from skstruct.graphs.chain_sparse import SparseChainProblem
 from skstruct.solvers.active_sets import one_entry_each, packed
-from skstruct.testing import random_sequences
+from skstruct.solvers.gdmm_factors import _new_state, factor_graph
+from skstruct.solvers.gdmm_search import search_pair
+from skstruct.solvers.gdmm_state import EXACT, SUBLINEAR, GDMMOptions
+from skstruct.testing import _FeatureCounts, random_sequences
 from skstruct.weights import Weights
 
 
@@ -201,12 +205,44 @@ def test_many_labels_are_decoded_sparsely_and_exactly():
 
 
 def test_sublinear_search_visits_the_same_optimum_with_many_labels():
-    X, y = _many_labels(n_labels=60, n_samples=40)
+    X, y = _many_labels(n_labels=80, n_samples=40)
     common = {"C": 0.5, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
     sublinear = GDMMSSVM(n_partitions=4, **common).fit(X, y)
     exact = GDMMSSVM(search="exact", **common).fit(X, y)
     assert_allclose(sublinear.objective_, exact.objective_, rtol=4e-3)
-    assert sublinear.history_["edge_set"][-1] < 60
+    assert sublinear.history_["edge_set"][-1] < 80
+
+
+search_kernel = kernel(search_pair.py_func)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("ties", [False, True])
+def test_ordered_search_finds_what_a_scan_finds(seed, ties):
+    rng = np.random.default_rng(seed)
+    n_labels = int(rng.choice([2, 17, 40]))
+    samples = [sparse.csr_matrix(rng.random((2, 3)))]
+    graph = Chain()
+    packed_X = graph.read_X(_FeatureCounts(), samples, reset=True)
+    codes = rng.integers(n_labels, size=2).astype(np.int32)
+    problem = graph.make_problem(packed_X, np.arange(n_labels), True, codes=codes)
+    factors = factor_graph(problem, np.array([[0, 1]]), np.array([0, 1]))
+    table = rng.integers(-2, 3, (n_labels,) * 2) if ties else rng.normal(size=(n_labels,) * 2)
+    table = np.where(rng.random(table.shape) < 0.1, -np.inf, table.astype(float))
+    state = _new_state(factors, np.ones(1), table, SUBLINEAR)
+    counts = []
+    for side in range(2):
+        touched = rng.choice(n_labels, size=rng.integers(n_labels + 1), replace=False)
+        state.pad.touched[side, : touched.size] = touched
+        state.pad.mark[side, touched] = 1
+        state.pad.message[side, touched] = rng.normal(size=touched.size)
+        counts.append(touched.size)
+    values = table - 0.7 * (state.pad.message[0][:, None] + state.pad.message[1][None, :])
+    for search in (SUBLINEAR, EXACT):
+        options = GDMMOptions(0, search, 1.0, 1.0, 1)
+        value, a, b = search_kernel(options, state, *counts, 0.7, 0.0)
+        assert_allclose(value, values.max(), rtol=1e-12)
+        assert_allclose(values[a, b], values.max(), rtol=1e-12)
 
 
 def test_arenas_keep_their_entries():

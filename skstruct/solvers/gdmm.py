@@ -39,9 +39,9 @@ def n_parts(n_labels: int, search: str) -> int:
     --------
     >>> from skstruct.solvers.gdmm import n_parts
     >>> n_parts(45, "sublinear"), n_parts(2934, "sublinear"), n_parts(2934, "exact")
-    (2, 14, 1)
+    (1, 13, 1)
     """
-    return 1 if search == "exact" else max(1, round(np.sqrt(n_labels) / 4.0))
+    return 1 if search == "exact" else max(1, int(np.sqrt(n_labels) / 4.0))
 
 
 class Run(ABC):

@@ -10,7 +10,9 @@ from .active_sets import one_entry_each
 from .gdmm import Run
 from .gdmm_kernels import gdmm_pass, greedy_pass
 from .gdmm_multipliers import consistent_table, multiplier_step
-from .gdmm_state import BGCD, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState, Pad
+from .gdmm_state import BGCD, EXACT, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState, Pad
+
+_FEW_LABELS = 64
 
 
 def squared_rows(features) -> np.ndarray:
@@ -119,6 +121,9 @@ class FactorRun(Run):
 
     def __init__(self, graph, forbidden, *args):
         super().__init__(*args)
+        if self.options.search == SUBLINEAR and graph.cost.shape[0] <= _FEW_LABELS:
+            # Looking at all pairs is then faster than asking trees.
+            self.options = self.options._replace(search=EXACT)
         self.graph = graph
         self.state = _new_state(graph, self.reach, forbidden, self.options.search)
         #: Random numbers that a pass takes.

@@ -50,8 +50,9 @@ class GDMMSSVM(StructuralSVM):
         (Algorithm 2), or block-greedy, where only the most violating node and edge of a sample get
         new entries at a visit (Algorithm 3).
     search : {"sublinear", "exact", "sampled"}, default="sublinear"
-        How new entries are found: ordered structures for pairs and one part of the labels a visit;
-        all labels and pairs; one part of both.
+        How new entries are found: ordered structures for pairs (with up to 64 labels it is faster
+        to look at all of them) and one part of the labels a visit; all labels and pairs; one part
+        of both.
     n_partitions : int, default=None
         Parts of the labels; None for a number that grows with their square root.
     rho : float, default=1.0

@@ -14,11 +14,11 @@ from skstruct import BCFWSSVM, GDMMSSVM
 from skstruct.datasets import make_glyph_chains
 from skstruct.inspection import ConvergenceDisplay
 
-data = make_glyph_chains(300, 400, noise=0.6, random_state=0)
+data = make_glyph_chains(300, 400, noise=0.5, random_state=0)
 X, y = data.X[data.train], data.y[data.train]
 X_test, y_test = data.X[~data.train], data.y[~data.train]
 models = {
-    "GDMM": GDMMSSVM(C=1.0, max_iter=60, gap_every=5, tol=5e-2, random_state=0),
+    "GDMM": GDMMSSVM(C=1.0, rho=0.3, max_iter=60, gap_every=5, tol=5e-2, random_state=0),
     "BCFW": BCFWSSVM(C=1.0, max_iter=30, gap_every=2, tol=5e-2, n_cached=5, random_state=0),
 }
 for name, model in models.items():

@@ -120,7 +120,7 @@ def bcfw(
     run = _Run(problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs)
     run.pairwise, run.use_cache = pairwise, use_cache
     progress = Progress(sample_weight.size, after_epoch, "dual_gap", "dual_objective")
-    run.epoch(np.empty(0))  # compiles outside the clock
+    run.compile()
     if start is not None or sampling == "gap":
         progress.timed(run.certify)
     stopped = False
@@ -188,6 +188,12 @@ class _Run:
         if self.sampling == "permutation":
             return rng.permutation(self.n)
         return rng.integers(self.n, size=self.n)
+
+    def compile(self):
+        """Compile outside the clock."""
+        self.epoch(np.empty(0))
+        scratch, out = make_scratch(self.problem), np.zeros((2, self.n))
+        hinge_losses(self.problem, self.w, self.state.residuals, 0, 0, scratch, out)
 
     def epoch(self, uniforms, order=None):
         """One pass."""

@@ -155,18 +155,40 @@ class Run(ABC):
         """
         return Weights(self.w.node.copy(), self.pair_weights())
 
+    def losses(self, w, stop=None):
+        """Hinge losses of the samples.
+
+        Parameters
+        ----------
+        w : Weights
+            The weights.
+        stop : int
+            Only of the samples before it; 0 compiles.
+
+        Returns
+        -------
+        ndarray of shape (2, n_samples)
+            The losses, in the first row.
+        """
+        out, nothing = np.zeros((2, self.n)), np.empty(0)
+        decoding = self.decoding(self.problem, w)
+
+        def piece(part, first, last):
+            hinge_losses(part, w, nothing, first, last, make_scratch(part), out)
+
+        if stop is None:
+            over_samples(piece, decoding, self.n_jobs)
+        else:
+            piece(decoding, 0, stop)
+        return out
+
     def certify(self):
         """Objective of the weights by one exact oracle call a sample, and the best dual bound."""
         w = self.weights()
         node_norm = float(np.vdot(w.node, w.node))
         loss = float(self.dual_losses() @ self.sample_weight) / self.n
         self.dual = max(self.dual, loss - 0.5 * self.lam * (node_norm + self.consistent_norm()))
-        out, nothing = np.zeros((2, self.n)), np.empty(0)
-
-        def piece(part, start, stop):
-            hinge_losses(part, w, nothing, start, stop, make_scratch(part), out)
-
-        over_samples(piece, self.decoding(self.problem, w), self.n_jobs)
+        out = self.losses(w)
         if not np.isfinite(out[0]).all():
             i = int(np.flatnonzero(~np.isfinite(out[0]))[0])
             raise FloatingPointError(
@@ -246,7 +268,9 @@ def gdmm(
     )
     run = start_run(options)
     progress = Progress(sample_weight.size, after_epoch, *_CERTIFICATE[1:], *_SIZES)
-    run.one_pass(np.empty(0, dtype=np.int64), np.empty(0))  # compiles outside the clock
+    # Compile outside the clock.
+    run.one_pass(np.empty(0, dtype=np.int64), np.empty(0))
+    run.losses(run.weights(), stop=0)
     run.read_totals(0.0)
     run.search_seconds = 0.0
     stopped = fresh = settled = False

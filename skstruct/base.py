@@ -449,9 +449,10 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        table = self.graph == "multiclass" or getattr(self.graph, "is_table", False)
+        table = self.graph in ("multiclass", "multilabel") or getattr(self.graph, "is_table", False)
+        sets = self.graph in ("auto", "multilabel") or isinstance(self.graph, MultiLabel)
         tags.estimator_type = "classifier" if table else None
-        tags.classifier_tags = ClassifierTags()
+        tags.classifier_tags = ClassifierTags(multi_label=sets)
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True

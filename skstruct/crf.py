@@ -32,9 +32,10 @@ class SAGCRF(StructuredEstimator):
 
     Parameters
     ----------
-    graph : {"auto", "chain", "multiclass"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multiclass" and a sequence of 2-D samples as
-        "chain". Pass an object for its options, for instance ``Chain(forbidden="iob2")``.
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options, for
+        instance ``Chain(forbidden="iob2")``.
     C : float, default=1.0
         Inverse of the regularisation, as in LogisticRegression; CRFsuite's ``c2`` is ``1 / (2 C)``.
     sampling : {"nus", "uniform"}, default="nus"

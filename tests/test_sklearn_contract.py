@@ -27,6 +27,7 @@ from sklearn.model_selection import (
     validation_curve,
 )
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skstruct import (
@@ -36,6 +37,7 @@ from skstruct import (
     CasimirSSVM,
     Chain,
     MultiClass,
+    MultiLabel,
     RaggedArray,
     SubgradientSSVM,
 )
@@ -86,6 +88,35 @@ def _expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore")
 def test_sklearn_suite(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_classifiers_multilabel_representation_invariance,
+        estimator_checks.check_classifiers_multilabel_output_format_predict,
+        estimator_checks.check_classifiers_multilabel_output_format_predict_proba,
+        estimator_checks.check_classifiers_multilabel_output_format_decision_function,
+    ],
+)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SAGCRF(random_state=0),
+        SAGCRF(MultiLabel("tree"), random_state=0),
+        BCFWSSVM("multilabel", random_state=0),
+        GDMMSSVM(MultiLabel("full"), random_state=0),
+        SubgradientSSVM(random_state=0),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_sklearn_suite_on_label_sets(estimator, check):
+    # scikit-learn runs these on what it takes for a classifier whatever y is; "auto" is not.
+    probabilities = check.__name__.endswith("predict_proba")
+    if probabilities and not hasattr(estimator, "predict_proba"):
+        pytest.skip("structural SVMs have no probabilities")
+    check(type(estimator).__name__, estimator)
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ def scene(data, quick):
         common = {"graph": graph, "C": 0.1, "fit_intercept": False, "tol": 1e-3, "random_state": 0}
         for solver, model in (
             ("BCFWSSVM, gap, cache", BCFWSSVM(
-                **common, max_iter=5000, sampling="gap", oracle_cache=True)),
+                **common, max_iter=5000, sampling="gap", oracle_cache=True, n_cached=10)),
             ("GDMMSSVM, rho=10", GDMMSSVM(**common, max_iter=3000, rho=10.0)),
         ):  # fmt: skip
             compiled(model, X[train], file.Y[train])
@@ -319,7 +319,7 @@ def scene(data, quick):
 def labels(data, quick):
     """Real label sets with full interactions, and generated ones like RCV1."""
     out = {}
-    budget = 5 if quick else 20
+    budget = 5 if quick else 15
     for name, C in (("bibtex", 1.0), ("rcv1v2_subset1_top944", 1.0), ("corel5k", 1.0),
                     ("delicious", 0.1), ("generated", 1.0)):  # fmt: skip
         if name == "generated":

@@ -239,7 +239,7 @@ def test_ordered_search_finds_what_a_scan_finds(seed, ties):
         counts.append(touched.size)
     values = table - 0.7 * (state.pad.message[0][:, None] + state.pad.message[1][None, :])
     for search in (SUBLINEAR, EXACT):
-        options = GDMMOptions(0, search, 1.0, 1.0, 1)
+        options = GDMMOptions(0, search, 1.0, 1.0, 1, 1)
         value, a, b = search_kernel(options, state, *counts, 0.7, 0.0)
         assert_allclose(value, values.max(), rtol=1e-12)
         assert_allclose(values[a, b], values.max(), rtol=1e-12)

@@ -265,6 +265,7 @@ def gdmm(
         float(rho),
         float(eta) if multipliers else 0.0,
         n_partitions or n_parts(n_labels, search),
+        1,
     )
     run = start_run(options)
     progress = Progress(sample_weight.size, after_epoch, *_CERTIFICATE[1:], *_SIZES)

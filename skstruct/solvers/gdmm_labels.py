@@ -10,6 +10,8 @@ from .gdmm_factors import squared_rows
 from .gdmm_labels_kernels import consistent_pairs, label_losses, label_pass
 from .gdmm_labels_state import LabelGraph, LabelState
 
+_PASSES_AT_REST = 5
+
 
 def label_graph(problem) -> LabelGraph:
     """The samples of a label-set problem for GDMM.
@@ -54,7 +56,7 @@ class LabelRun(Run):
 
     def __init__(self, graph, *args):
         super().__init__(*args)
-        self.graph = graph
+        self.graph, self._n_passes = graph, 0
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(
             on=graph.labels.astype(np.float64),
@@ -87,6 +89,9 @@ class LabelRun(Run):
         uniforms : ndarray of shape (n_samples,)
             Random numbers.
         """
+        if order.size:
+            self._n_passes += 1
+        self.options = self.options._replace(wake=int(self._n_passes > _PASSES_AT_REST))
         self.over_arena(label_pass, self.w, order, uniforms)
 
     def pair_weights(self):

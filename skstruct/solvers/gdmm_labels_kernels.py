@@ -1,12 +1,13 @@
 """GDMM on label sets: binary nodes that share a sample's features, many possible edges.
 
 Node j of a sample has the probability ``p_j`` that label j is on. An edge is in one of two forms.
-*At rest*, while one of its ends is 0 or 1, its distribution is the product of its ends': consistent
-without messages, and never stored. *Awake*, it has a distribution of its own over the four
-combinations, tied to its ends by messages ``m = u + nu`` (``u``: its marginal of "on" minus p). An
-edge wakes when both its ends are fractional, or when no bound on the other labels of the sample
-settles either of them (joint search): so the work of a sample grows with what is active in it, not
-with the number of edges.
+*At rest*, in general while one of its ends is 0 or 1, its distribution is the product of its ends':
+consistent without messages, and never stored. *Awake*, it has a distribution of its own over the
+four combinations, tied to its ends by messages ``m = u + nu`` (``u``: its marginal of "on" minus
+p). An edge wakes when both its ends are fractional, or when no bound on the other labels of the
+sample settles either of them (joint search): so the work of a sample grows with what is active in
+it, not with the number of edges. In the first passes, while the weights are far from anything, all
+edges stay at rest: with products everywhere a step on one label is still exact.
 """
 
 from ..dispatch import inner_kernel, kernel
@@ -125,6 +126,16 @@ def _wake(graph, state, i, j, k):
     state.spot[j, k] = state.spot[k, j] = awake.size[i]
     state.degree[j] += 1.0
     state.degree[k] += 1.0
+
+
+@inner_kernel
+def _wake_fractional(graph, state, i, j, n_near):
+    """Wake the edges from a fractional label to the other fractional ones."""
+    for r in range(n_near):
+        k = state.near[r]
+        linked = graph.edge_of[j, k] >= 0 and state.spot[j, k] == 0
+        if linked and 0.0 < state.on[i, k] < 1.0:
+            _wake(graph, state, i, j, k)
 
 
 @inner_kernel
@@ -372,12 +383,8 @@ def _visit_nodes(graph, options, state, w, i, n_near):
             if goal != on[j]:
                 _move_node(graph, state, w, i, j, goal - on[j])
                 on[j] = goal
-                if 0.0 < goal < 1.0:
-                    for r in range(n_near):
-                        k = state.near[r]
-                        linked = graph.edge_of[j, k] >= 0 and state.spot[j, k] == 0
-                        if linked and 0.0 < on[k] < 1.0:
-                            _wake(graph, state, i, j, k)
+                if options.wake == 1 and 0.0 < goal < 1.0:
+                    _wake_fractional(graph, state, i, j, n_near)
 
 
 @kernel
@@ -413,13 +420,16 @@ def label_pass(graph, options, state, w, order, uniforms):
         gather_columns(graph.nodes, i, w.node, 0, n_labels, state.scores)
         _begin(graph, options, state, i)
         n_near = _near_labels(graph, options, state, i, uniforms[i])
-        if graph.ends.shape[0] > 0:
+        if graph.ends.shape[0] > 0 and options.wake == 1:
             # At worst every pair of labels near wakes up in this visit.
             n_new = min(n_near * n_near, graph.ends.shape[0])
             if not fits(state.awake, i, n_new):
                 _end(graph, state, i)
                 done = False
                 break
+            for q in range(n_near):
+                if 0.0 < state.on[i, state.near[q]] < 1.0:
+                    _wake_fractional(graph, state, i, state.near[q], n_near)
             _joint_search(graph, options, state, i, n_near)
         state.totals[SEARCH] += cycles() - clock
         _visit_nodes(graph, options, state, w, i, n_near)

@@ -69,6 +69,8 @@ class GDMMOptions(NamedTuple):
         Strength of the penalty, step of the multipliers.
     n_partitions : int
         Parts of the labels, one of which is searched at each visit.
+    wake : int
+        0 while all edges of label sets are kept at rest.
     """
 
     variant: int
@@ -76,6 +78,7 @@ class GDMMOptions(NamedTuple):
     rho: float
     eta: float
     n_partitions: int
+    wake: int
 
 
 class Pad(NamedTuple):

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skstruct import SAGCRF, Chain
+from skstruct import SAGCRF, Chain, MultiLabel
 from skstruct.inspection import (
     ConvergenceDisplay,
     MarginalsDisplay,
@@ -175,3 +175,22 @@ def test_names_come_through_pernode(sequences):
     X, y = sequences
     model = make_pipeline(PerNode(StandardScaler()), SAGCRF(tol=1e-1)).fit(X, y)
     assert coef_frame(model).index[:5].tolist() == [f"x{j}" for j in range(5)]
+
+
+def test_label_sets():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.5).astype(int)
+    crf = SAGCRF(MultiLabel([[0, 2], [3, 1]]), tol=1e-2, random_state=0).fit(X, Y)
+    frame = coef_frame(crf, ["a", "b", "c"])
+    assert frame.columns.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(frame.loc["b"], crf.coef_[:, 1])
+    assert len(top_features(crf, 2)) == 8
+    pairs = transition_frame(crf).to_numpy()
+    assert pairs[0, 2] == pairs[2, 0] == crf.pairwise_coef_[0]
+    assert pairs[3, 1] == pairs[1, 3] == crf.pairwise_coef_[1]
+    assert np.count_nonzero(pairs) == 4
+    with pytest.raises(ValueError, match="explain is for single labels"):
+        explain(crf, X[0])
+    full = SAGCRF(MultiLabel("tree", tables=True), tol=1e-2, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="no one weight a pair"):
+        transition_frame(full)

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..graphs.multilabel import MultiLabel
 from ..labels import encode
 from ..ragged import object_array
 
@@ -90,7 +91,12 @@ def coef_frame(model, feature_names=None):
     model, _, names = _parts(model, feature_names)
     extra = ["<start>", "<stop>"] if len(model.boundary_coef_) else []
     extra += ["<intercept>"] if model._has_intercept else []
-    return _matrix(model.node_weights_.copy(), [*names, *extra], model.classes_)
+    return _matrix(model.node_weights_.copy(), [*names, *extra], _label_names(model))
+
+
+def _label_names(model):
+    """What the columns of the weights are called: for label sets their numbers."""
+    return np.arange(len(model.classes_)) if isinstance(model.classes_, list) else model.classes_
 
 
 def top_features(model, k=10, feature_names=None):
@@ -121,7 +127,7 @@ def top_features(model, k=10, feature_names=None):
     model, _, names = _parts(model, feature_names)
     k = min(k, names.size)
     labels, features, weights = [], [], []
-    for label, row in zip(model.classes_, model.node_weights_[: names.size].T, strict=True):
+    for label, row in zip(_label_names(model), model.node_weights_[: names.size].T, strict=True):
         top = np.argpartition(-np.abs(row), k - 1)[:k]
         top = top[np.argsort(-row[top], kind="stable")]
         labels += [label] * k
@@ -145,7 +151,8 @@ def transition_frame(model, edge_feature=None):
     Returns
     -------
     DataFrame or ndarray of shape (n_classes, n_classes)
-        Rows are the earlier label, columns the later one.
+        Rows are the earlier label, columns the later one. For label sets the interactions, 0 where
+        there is no edge.
 
     Raises
     ------
@@ -156,6 +163,8 @@ def transition_frame(model, edge_feature=None):
     table = model.pairwise_coef_
     if table.size == 0:
         raise ValueError(f"a model on {model.graph_} has no transitions")
+    if isinstance(model.graph_, MultiLabel):
+        return _interactions(model)
     if table.ndim == 3:
         if edge_feature is None or not 0 <= edge_feature < len(table):
             raise ValueError(
@@ -164,6 +173,17 @@ def transition_frame(model, edge_feature=None):
             )
         table = table[edge_feature]
     return _matrix(table.copy(), model.classes_, model.classes_)
+
+
+def _interactions(model):
+    graph = model.graph_
+    if graph.tables:
+        raise ValueError("with full tables there is no one weight a pair: see pairwise_coef_")
+    names = _label_names(model)
+    table = np.zeros((names.size, names.size))
+    first, second = graph.edges_.T
+    table[first, second] = table[second, first] = model.pairwise_coef_
+    return _matrix(table, names, names)
 
 
 def explain(model, x, labels=None, feature_names=None):
@@ -190,7 +210,8 @@ def explain(model, x, labels=None, feature_names=None):
     Raises
     ------
     ValueError
-        If x is not a sample as in fit, or `labels` has another length or unknown labels.
+        If x is not a sample as in fit, `labels` has another length or unknown labels, or the model
+        is one of label sets.
 
     Examples
     --------
@@ -205,6 +226,8 @@ def explain(model, x, labels=None, feature_names=None):
     True
     """
     model, before, names = _parts(model, feature_names)
+    if isinstance(model.graph_, MultiLabel):
+        raise ValueError("explain is for single labels: for label sets see coef_frame")
     X = _as_input(model, before, x)
     samples, codes = model._decode(X)
     if labels is not None:

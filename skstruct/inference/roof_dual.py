@@ -108,7 +108,6 @@ def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
     excess, first = floats[:size], ints[: size + 1]
     for v in range(size + 1):
         first[v] = 0
-    constant = 0.0
     # First the degrees, then the places, then the arcs.
     for j in range(n):
         if states[j] != HALF:
@@ -125,7 +124,6 @@ def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
                 first[c + index[j]] += 1
         excess[index[j]] = -0.5 * a
         excess[c + index[j]] = 0.5 * a
-        constant += min(a, 0.0)
     total = 0
     for v in range(size + 1):
         degree = first[v] if v < size else 0
@@ -150,7 +148,7 @@ def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
     for v in range(size, 0, -1):
         first[v] = first[v - 1]
     first[0] = 0
-    return c, total, constant
+    return c, total
 
 
 @kernel
@@ -184,7 +182,7 @@ def roof_dual(unary, pair, ptr, neighbour, edge, states, floats, ints):
     if n_open > 0:
         index = ints[:n]
         rest = ints[n:]
-        c, total, _ = _network(unary, pair, ptr, neighbour, edge, states, index, floats, rest)
+        c, total = _network(unary, pair, ptr, neighbour, edge, states, index, floats, rest)
         size = 2 * c
         first = rest[: size + 1]
         head = rest[size + 1 : size + 1 + total]

@@ -50,7 +50,7 @@ def _push_row(j, base, ptr, columns, values, best, back):
 
 @inner_kernel
 def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, stamp):
-    """``best[k] = max_j score[j] + T[j, k]`` and its j; returns how many labels were looked at.
+    """``best[k] = max_j score[j] + T[j, k]`` and its j.
 
     Labels j come in the order of their scores. The first whose transition to k is not stored gives
     k the best default; once every k has one, only stored transitions matter, and only while the
@@ -73,7 +73,8 @@ def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, 
         n_open += 1
     for size in range(n_labels - 1, 0, -1):
         if n_open == 0:
-            return _rest(score, ptr, columns, values, tops, best, back, heap, size)
+            _rest(score, ptr, columns, values, tops, best, back, heap, size)
+            return
         j = _pop(heap, score, size)
         for p in range(ptr[j], ptr[j + 1]):
             stamp[columns[p]] = j
@@ -88,7 +89,6 @@ def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, 
                 back[k] = j
         n_open = kept
         _push_row(j, score[j], ptr, columns, values, best, back)
-    return n_labels
 
 
 @inner_kernel
@@ -101,11 +101,10 @@ def _rest(score, ptr, columns, values, tops, best, back, heap, size):
     for left in range(size, 0, -1):
         j = int(heap[0])
         if score[j] + tops[n_labels] < least:
-            return n_labels - left
+            return
         _pop(heap, score, left)
         if score[j] + tops[j] >= least:
             _push_row(j, score[j], ptr, columns, values, best, back)
-    return n_labels
 
 
 @kernel

@@ -181,7 +181,7 @@ def _first_bcfw_pass(model, X, y, X_test, y_test):
         unary[np.arange(true.size), true] -= 1.0
         gap = viterbi(unary, T[None], labels, work) - right
         found = labels[: true.size]
-        if not gap > 0.0:
+        if not gap > 0.0 or (found == true).all():
             continue
         step = {}  # the direction: feature vectors of (label, sign), transitions of (pair, sign)
         for t, (a, b) in enumerate(zip(true, found, strict=True)):

@@ -15,19 +15,8 @@ from .gdmm_state import BGCD, EXACT, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMM
 _FEW_LABELS = 64
 
 
-def squared_rows(features) -> np.ndarray:
-    """Squared norms of feature rows, the constant feature included.
-
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        The rows.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        The norms.
-    """
+def _squared_rows(features):
+    """Squared norms of feature rows, the constant feature included."""
     constant = float(features.intercept >= 0)
     if isinstance(features, SparseFeatures):
         ends = np.concatenate([[0.0], np.cumsum(features.data**2)])
@@ -70,7 +59,7 @@ def factor_graph(problem, ends, edge_ptr) -> FactorGraph:
         allowed=problem.allowed,
         cost=problem.cost,
         share=1.0 / lengths if normalize else np.ones(lengths.size),
-        squares=squared_rows(problem.nodes),
+        squares=_squared_rows(problem.nodes),
     )
 
 

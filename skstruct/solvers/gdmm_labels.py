@@ -6,7 +6,6 @@ import numpy as np
 
 from .active_sets import empty_sets
 from .gdmm import Run
-from .gdmm_factors import squared_rows
 from .gdmm_labels_kernels import consistent_pairs, label_losses, label_pass
 from .gdmm_labels_state import LabelGraph, LabelState
 
@@ -34,7 +33,7 @@ def label_graph(problem) -> LabelGraph:
         nodes=problem.nodes,
         labels=problem.labels.reshape(-1, n_labels),
         cost=problem.cost / n_labels if problem.normalize == 1 else problem.cost,
-        squares=squared_rows(problem.nodes),
+        squares=problem.squared_norms,
         ends=problem.ends,
         edge_of=edge_of,
         full=problem.full,

@@ -5,7 +5,7 @@ a problem with its own ``work`` (:func:`split_samples`, :func:`private_copy`).
 """
 
 import math
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..oracles import (
 )
 from ..weights import aligned
 from .likelihood import negative_log_likelihood, subtract_truth
+from .progress import Pieces
 
 # Starting threads costs more than decoding this many nodes.
 _NODES_A_THREAD = 2000
@@ -98,8 +99,8 @@ def split_samples(problem, n_pieces):
     return bounds.astype(np.int64)
 
 
-def over_samples(function, problem, n_jobs):
-    """Call ``function(problem, start, stop)`` on runs of samples, one a thread.
+def over_samples(function, problem, n_jobs, cut=True):
+    """Call ``function(problem, start, stop)`` on runs of samples, in threads.
 
     Parameters
     ----------
@@ -109,21 +110,27 @@ def over_samples(function, problem, n_jobs):
         A structure's problem.
     n_jobs : int or None
         Threads, as in joblib.
+    cut : bool
+        Whether a thread's run may be cut, so that Ctrl-C comes through within about a second. False
+        for a function that does so itself.
 
     Returns
     -------
     list
         The results in the order of the samples.
     """
+
+    def run(part, start, stop):
+        ranges = Pieces().ranges(start, stop) if cut else [(start, stop)]
+        return [function(part, *piece) for piece in ranges]
+
     most = max(1, problem.label_ptr[-1] // _NODES_A_THREAD)
     n_threads = int(min(effective_n_jobs(n_jobs), most, problem.label_ptr.size - 1))
     if n_threads <= 1:
-        return [function(problem, 0, problem.label_ptr.size - 1)]
+        return run(problem, 0, problem.label_ptr.size - 1)
     bounds = split_samples(problem, n_threads)
-    tasks = (
-        delayed(function)(private_copy(problem), start, stop) for start, stop in pairwise(bounds)
-    )
-    return Parallel(n_jobs=n_threads, backend="threading")(tasks)
+    tasks = (delayed(run)(private_copy(problem), start, stop) for start, stop in pairwise(bounds))
+    return list(chain.from_iterable(Parallel(n_jobs=n_threads, backend="threading")(tasks)))
 
 
 @kernel

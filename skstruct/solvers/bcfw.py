@@ -121,17 +121,18 @@ def bcfw(
     run.pairwise, run.use_cache = pairwise, use_cache
     progress = Progress(sample_weight.size, after_epoch, "dual_gap", "dual_objective")
     run.compile()
+    progress.start()
     if start is not None or sampling == "gap":
-        progress.timed(run.certify)
+        run.certify()
     stopped = False
     for iteration in range(max_iter):
         if run.relative_gap > tol:
             order = run.order(rng)
-            progress.timed(run.epoch, rng.random(run.n), order)
+            run.epoch(rng.random(run.n), order)
             promising = run.state.totals[GAP] <= 2.0 * tol * run.objective
             fresh = promising or (iteration + 1) % gap_every == 0 or iteration == max_iter - 1
             if fresh:
-                progress.timed(run.certify)
+                run.certify()
         else:
             fresh = True
         stopped = progress.record(

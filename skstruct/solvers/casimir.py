@@ -172,17 +172,18 @@ def casimir(
     catalyst, n = _Catalyst(options, lam, run.value()), sample_weight.size
     fields = ("dual_gap", "dual_objective", "smoothed_objective", "exact_share")
     progress = Progress(n, after_epoch, *fields)
+    progress.start()
     best, gap, stopped = Best(), np.inf, False
     for k in range(1, max_iter + 1):
         # Less smoothing than the tolerance can see would only shorten the steps.
         least = 0.2 * max(tol, 1e-6) * best.objective / run.bias if k > 1 else 0.0
         run.how.strength[0] = catalyst.strength(k, least)
-        smoothed = progress.timed(run.snapshot, catalyst.first(k))
+        smoothed = run.snapshot(catalyst.first(k))
         dual = run.dual()
         if k == 1:
             catalyst.settle(run.steepness(), n)
         order = rng.integers(n, size=n)
-        progress.timed(run.steps, catalyst.kappa(k), catalyst.center, order, k == 1)
+        run.steps(catalyst.kappa(k), catalyst.center, order, k == 1)
         if k == 1:
             # At the start all labellings tie, and those found are close to each other.
             catalyst.settle(run.steepness(), n)

@@ -274,15 +274,16 @@ def gdmm(
     run.losses(run.weights(), stop=0)
     run.read_totals(0.0)
     run.search_seconds = 0.0
+    progress.start()
     stopped = fresh = settled = False
     for iteration in range(1, max_iter + 1):
         order, uniforms = rng.permutation(run.n), rng.random(run.n_draws)
         before = progress.seconds
-        progress.timed(run.one_pass, order, uniforms)
+        run.one_pass(order, uniforms)
         run.read_totals(progress.seconds - before)
         fresh = gap_every > 0 and (iteration % gap_every == 0 or iteration == max_iter)
         if fresh:
-            progress.timed(run.certify)
+            run.certify()
         stopped = _record(progress, run, iteration, fresh)
         # Without certificates: nodes and edges agree, and nothing moves.
         settled = gap_every == 0 and run.infeasibility <= tol and run.change <= _STILL * tol

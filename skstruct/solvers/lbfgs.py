@@ -92,6 +92,7 @@ class _Objective:
         self.stopped = False
         self.progress = Progress(self.n, after_epoch)
         self._piece(problem, zero_weights(shapes), 0, 0)  # compiles outside the clock
+        self.progress.start()
 
     @staticmethod
     def flatten(weights):
@@ -114,7 +115,7 @@ class _Objective:
 
         self.n_calls += 1
         value, gradient = 0.5 * self.lam * (flat @ flat), self.lam * flat
-        for loss, piece in self.progress.timed(over_samples, run, self.problem, self.n_jobs):
+        for loss, piece in over_samples(run, self.problem, self.n_jobs, cut=False):
             value += loss / self.n
             gradient += self.flatten(piece) / self.n
         self.bound = relative_bound(float(gradient @ gradient), self.lam, value)

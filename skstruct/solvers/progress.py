@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ class Result(NamedTuple):
         Its value at the end.
     history : dict of ndarray
         One entry an epoch.
+    remedy : str
+        What to do where the tolerance was not reached.
     """
 
     weights: Weights
@@ -41,6 +44,7 @@ class Result(NamedTuple):
     measure: str
     distance: float
     history: dict
+    remedy: str = "increase max_iter or tol"
 
 
 def relative_bound(squared_gradient: float, lam: float, objective: float) -> float:
@@ -69,8 +73,65 @@ def relative_bound(squared_gradient: float, lam: float, objective: float) -> flo
     return squared_gradient / (2.0 * lam * objective)
 
 
+class Pieces:
+    """Cut a pass into calls of about half a second.
+
+    Between two calls Python runs: Ctrl-C comes through, and callbacks hear of the share that is
+    done. A pass must give the same result wherever it is cut.
+
+    Parameters
+    ----------
+    after_piece : callable, optional
+        ``after_piece(share)`` between two calls; True to end the pass early.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.progress import Pieces
+    >>> list(Pieces().ranges(0, 50))
+    [(0, 50)]
+    """
+
+    #: Seconds a call is to take; calls before their speed is known visit this many samples.
+    SECONDS, FIRST = 0.5, 64
+
+    def __init__(self, after_piece: Callable[[float], bool] | None = None):
+        self._after_piece = after_piece
+        self._size = self.FIRST
+        #: Whether a callback has ended a pass.
+        self.stopped = False
+
+    def ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took.
+
+        Parameters
+        ----------
+        start, stop : int
+            The visits of the pass.
+
+        Yields
+        ------
+        tuple of int
+            The bounds of a range, to be worked on before the next is asked for.
+        """
+        first = start
+        while first < stop:
+            last = min(first + self._size, stop)
+            began = time.perf_counter()
+            yield first, last
+            rate = (last - first) / max(time.perf_counter() - began, 1e-9)
+            # Grown in steps: the first samples may be short ones.
+            self._size = int(max(1, min(rate * self.SECONDS, 8 * self._size)))
+            first = last
+            if first < stop and self._after_piece is not None and self._after_piece(first / stop):
+                self.stopped = True
+                return
+
+
 class Progress:
     """Clock and records of one run.
+
+    The clock shows the time that a user waits for the solver. It runs from :meth:`start`, which
+    comes after the kernels are compiled, and stands still in :meth:`paused` and in callbacks.
 
     Parameters
     ----------
@@ -78,7 +139,7 @@ class Progress:
         Size of one pass.
     after_epoch : callable
         ``after_epoch(record, weights)``, with a dict and a function that returns the current
-        weights; True to stop.
+        weights; True to stop. It may have a method ``after_piece(share)``, see :class:`Pieces`.
     *more : str
         Names of further fields.
     """
@@ -86,29 +147,36 @@ class Progress:
     def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool], *more: str):
         self._n_samples = n_samples
         self._after_epoch = after_epoch
+        self._after_piece = getattr(after_epoch, "after_piece", None)
         self._records = {field: [] for field in (*_FIELDS, *more)}
-        #: Wall time inside epochs so far.
-        self.seconds = 0.0
+        self._since, self._before = None, 0.0
+        #: How to cut the passes.
+        self.pieces = Pieces(None if self._after_piece is None else self._piece_done)
 
-    def timed(self, function: Callable, *args):
-        """Call ``function(*args)`` and add its time to the clock.
+    def start(self) -> None:
+        """Start the clock, or let it go on."""
+        self._since = time.perf_counter()
 
-        Parameters
-        ----------
-        function : callable
-            An epoch.
-        *args : object
-            Its arguments.
+    @property
+    def seconds(self) -> float:
+        """What the clock shows."""
+        running = 0.0 if self._since is None else time.perf_counter() - self._since
+        return self._before + running
 
-        Returns
-        -------
-        object
-            What it returns.
-        """
-        start = time.perf_counter()
-        value = function(*args)
-        self.seconds += time.perf_counter() - start
-        return value
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock, for work that the solver does not need: evaluation only asked for."""
+        running = self._since is not None
+        self._before, self._since = self.seconds, None
+        try:
+            yield
+        finally:
+            if running:
+                self.start()
+
+    def _piece_done(self, share):
+        with self.paused():
+            return self._after_piece(share)
 
     def record(self, n_oracle: float, n_forward: float, objective: float, weights, **more) -> bool:
         """Add one entry and tell the caller of the solver.
@@ -134,7 +202,8 @@ class Progress:
         values |= more
         for field, value in values.items():
             self._records[field].append(float(value))
-        return bool(self._after_epoch(values, weights))
+        with self.paused():
+            return bool(self._after_epoch(values, weights)) or self.pieces.stopped
 
     def history(self) -> dict:
         """The records as arrays.

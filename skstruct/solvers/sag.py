@@ -6,9 +6,10 @@ import numpy as np
 
 from ..weights import lazy_weights, plain_weights, squared_gradient, squared_norm, zero_weights
 from .batch import log_likelihoods, make_scratch, over_samples
-from .progress import Progress, Result, certified, relative_bound
+from .progress import Pieces, Progress, Result, certified, relative_bound
 from .sag_kernels import (
     FILL,
+    LOSS,
     MAX_L,
     MOVE,
     N_FORWARD,
@@ -25,7 +26,7 @@ _NO_ORDER = np.empty(0, dtype=np.int64)
 
 def _new_state(problem, uniform):
     n = problem.part_ptr.size - 1
-    totals = np.zeros(6)
+    totals = np.zeros(7)
     if uniform:
         totals[MAX_L] = 1.0
     return SAGState(
@@ -136,21 +137,25 @@ def sag(
     """
     run = _Run(problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
     progress = Progress(sample_weight.size, after_epoch)
-    run.epoch(_NO_ORDER, np.empty((0, 2)))  # compiles outside the clock
+    run.compile(track_objective)
+    progress.start()
     bound, stopped = np.inf, False
     if start is not None:
-        objective, squared = progress.timed(run.fill_memory)
+        objective, squared = run.fill_memory()
         bound = relative_bound(squared, lam, objective)
     for iteration in range(max_iter):
         if bound > tol:
             order = rng.permutation(run.n) if iteration == 0 else _NO_ORDER
-            loss = progress.timed(run.epoch, order, rng.random((run.n, 2)))
+            loss = run.epoch(order, rng.random((run.n, 2)), progress.pieces)
             if not np.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss is {loss} in epoch {iteration + 1}: are the features scaled?"
                 )
-            bound = progress.timed(run.stored_bound, loss)
-        objective = run.objective() if track_objective else np.nan
+            bound = run.stored_bound(loss)
+        objective = np.nan
+        if track_objective:
+            with progress.paused():
+                objective = run.objective()
         totals = run.state.totals
         stopped = progress.record(totals[N_ORACLE], totals[N_FORWARD], objective, run.weights)
         if bound <= tol or stopped:
@@ -177,14 +182,29 @@ class _Run:
         scratch = make_scratch(problem)
         self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
 
-    def epoch(self, order, uniforms):
-        """One pass; returns the mean loss at the visits."""
-        return self._pass(MOVE, order, uniforms)
+    def compile(self, track_objective):
+        """Compile outside the clock."""
+        self.epoch(_NO_ORDER, np.empty((0, 2)), Pieces())
+        squared_norm(self.w)
+        squared_gradient(self.w, 1.0 / self.n, self.lam)
+        if track_objective:
+            scratch, values = make_scratch(self.problem), np.empty(self.n)
+            log_likelihoods(self.problem, self.w, 0, 0, scratch, values)
 
-    def _pass(self, task, order, uniforms):
+    def epoch(self, order, uniforms, pieces):
+        """One pass; returns the mean loss at the visits."""
+        return self._pass(MOVE, order, uniforms, pieces)
+
+    def _pass(self, task, order, uniforms, pieces):
         options = SAGOptions(self.lam, self.schedule.factor(), *self._flags, task)
         problem, w, weight, state = self.problem, self.w, self.sample_weight, self.state
-        return sag_epoch(problem, w, weight, options, state, order, uniforms, *self._scratch)
+        state.totals[LOSS], n_visits = 0.0, 0
+        # An empty range compiles.
+        for first, last in pieces.ranges(0, len(uniforms)) if len(uniforms) else [(0, 0)]:
+            chosen, draws = order[first:last], uniforms[first:last]
+            sag_epoch(problem, w, weight, options, state, chosen, draws, *self._scratch)
+            n_visits = last
+        return state.totals[LOSS] / max(n_visits, 1)
 
     def fill_memory(self):
         """Objective and squared gradient; the memory is filled at the present weights.
@@ -194,7 +214,7 @@ class _Run:
         latter, the memory throws the iterates far off.
         """
         self.state.totals[N_STORED] = self.n
-        loss = self._pass(FILL, np.arange(self.n), np.zeros((self.n, 2)))
+        loss = self._pass(FILL, np.arange(self.n), np.zeros((self.n, 2)), Pieces())
         objective = loss + 0.5 * self.lam * squared_norm(self.w)
         return objective, squared_gradient(self.w, 1.0 / self.n, self.lam)
 

@@ -15,7 +15,7 @@ from .likelihood import negative_log_likelihood, subtract_truth
 from .sampling import sample_leaf, set_leaf
 
 # Positions in SAGState.totals.
-N_STORED, N_KNOWN, SUM_L, MAX_L, N_FORWARD, N_ORACLE = range(6)
+N_STORED, N_KNOWN, SUM_L, MAX_L, N_FORWARD, N_ORACLE, LOSS = range(7)
 
 
 MOVE, FILL = range(2)
@@ -36,8 +36,9 @@ class SAGState(NamedTuple):
         Visits for which the line search is still to be skipped.
     tree : ndarray
         Sum tree over `lipschitz`.
-    totals : ndarray of shape (6,)
-        Residuals stored (m), L_i known, their sum and maximum, forward passes, oracle calls.
+    totals : ndarray of shape (7,)
+        Residuals stored (m), L_i known, their sum and maximum, forward passes, oracle calls, the
+        losses at the visits (whoever begins a pass sets them to 0).
     """
 
     residuals: np.ndarray
@@ -165,7 +166,7 @@ def _step_size(state, options):
 
 @kernel
 def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
-    """One pass of SAG or SAGA: ``len(uniforms)`` steps.
+    """Steps of SAG or SAGA, one a row of `uniforms`.
 
     Parameters
     ----------
@@ -187,16 +188,10 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         Scratch.
     labels : ndarray of int32
         Scratch for one labelling.
-
-    Returns
-    -------
-    float
-        Mean loss over the visited samples, at the weights of their visit.
     """
     totals = state.totals
     moving = options.task == MOVE
     theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
-    loss = 0.0
     for step in range(uniforms.shape[0]):
         i, importance = _choose(state, options, order, uniforms, step)
         part = problem.part_ptr[i]
@@ -206,7 +201,7 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         potentials(problem, i, w, theta)
         log_z = exp_oracle(problem, i, theta, 1.0, r)
         nll = log_z - subtract_truth(problem, i, theta, labels, r)
-        loss += weight * nll
+        totals[LOSS] += weight * nll
         totals[N_ORACLE] += 1.0
 
         if moving:
@@ -232,4 +227,3 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         else:
             accumulate(problem, i, r, (0.0, 1.0), w)
             decay_and_step(w, rho, eta)
-    return loss / max(uniforms.shape[0], 1)

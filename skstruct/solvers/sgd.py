@@ -83,10 +83,11 @@ def sgd(
 
     progress = Progress(n, after_epoch)
     one_pass(np.empty(0, dtype=np.int64))  # compiles outside the clock
+    progress.start()
     best, trail, stopped, converged = Best(), [], False, False
     improvement = np.inf
     for _ in range(max_iter):
-        progress.timed(one_pass, rng.integers(n, size=n))
+        one_pass(rng.integers(n, size=n))
         scale = w.scale.copy()
         if averaging:
             w.scale[:] = average[1] / average[2], -1.0 / average[2]

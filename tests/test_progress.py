@@ -1,0 +1,65 @@
+"""The clock and the cuts of passes."""
+
+import time
+
+import numpy as np
+import pytest
+
+from skstruct import SAGCRF
+from skstruct.solvers.progress import Pieces, Progress
+from skstruct.testing import random_sequences
+
+
+def test_pieces_cover_the_range_once_and_shrink_when_calls_are_slow(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    seen, sizes = [], []
+    for first, last in Pieces().ranges(10, 1000):
+        seen.extend(range(first, last))
+        sizes.append(last - first)
+        now[0] += 0.1 * (last - first)  # ten visits a second
+    assert seen == list(range(10, 1000))
+    assert sizes[0] == Pieces.FIRST
+    assert set(sizes[2:-1]) <= {4, 5}  # half a second
+
+
+def test_a_callback_ends_the_pass_it_interrupts_only():
+    pieces = Pieces(lambda share: share > 0.2)
+    assert list(pieces.ranges(0, 1000))[-1][1] < 1000
+    assert pieces.stopped
+    assert list(Pieces().ranges(0, 1000))[-1][1] == 1000
+
+
+def test_the_clock_stands_still_before_the_start_and_in_callbacks(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def wait(*_):
+        now[0] += 100.0
+
+    progress = Progress(1, wait)
+    now[0] = 5.0
+    assert progress.seconds == 0.0
+    progress.start()
+    now[0] += 2.0
+    with progress.paused():
+        now[0] += 10.0
+    progress.record(1, 0, 0.0, None)
+    now[0] += 1.0
+    progress.record(2, 0, 0.0, None)
+    assert progress.history()["seconds"].tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("solver", ["sag", "saga"])
+def test_where_a_pass_is_cut_changes_no_bit(monkeypatch, solver):
+    X, y = random_sequences(np.random.default_rng(0), n_samples=40)
+    whole = SAGCRF(solver=solver, max_iter=5, tol=0, random_state=0)
+    cut = SAGCRF(solver=solver, max_iter=5, tol=0, random_state=0)
+    with pytest.warns(UserWarning, match="did not converge"):
+        whole.fit(X, y)
+    monkeypatch.setattr(Pieces, "FIRST", 3)
+    monkeypatch.setattr(Pieces, "SECONDS", 0.0)
+    with pytest.warns(UserWarning, match="did not converge"):
+        cut.fit(X, y)
+    np.testing.assert_array_equal(whole.node_weights_, cut.node_weights_)
+    assert whole.objective_ == cut.objective_

@@ -14,18 +14,20 @@ from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
+from .allowed import read_allowed
 from .dispatch import require
+from .epochs import Epochs
 from .graphs.base import Graph
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
 from .graphs.multilabel import MultiLabel
 from .labels import is_indicator
 from .oracles import top_k_oracle
-from .packing import Samples, as_list, is_structured
-from .ragged import RaggedArray, object_array
+from .packing import Samples, is_structured
+from .ragged import object_array
 from .sklearn_private import check_sample_weight, fit_context
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
-from .storage import CompactPickles
+from .storage import CompactPickles, check_shapes
 from .weights import Weights
 
 _GRAPHS = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
@@ -50,6 +52,18 @@ class TrainingData(NamedTuple):
     codes: np.ndarray
     sample_weight: np.ndarray
     total_weight: float
+
+
+_TABLES = ("node_weights_", "pair_weights_")
+# The largest whose products with features stay finite.
+_LARGEST_WEIGHT = 1e100
+# Private names that belong to a fit, beside all that end with an underscore.
+_STATE = ("_has_intercept", "_stored_as", "_dual")
+
+
+def _fitted(estimator):
+    """What fitting has set."""
+    return {k: v for k, v in vars(estimator).items() if k.endswith("_") or k in _STATE}
 
 
 class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
@@ -89,10 +103,23 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         try:
             classes = graph.find_classes(labels, samples)
         except ValueError as error:
-            raise ValueError(f"{type(self).__name__} {error}") from None
+            hint = ""
+            if graph.is_table and self.graph == "auto":
+                hint = (
+                    "; if this is a fold of cross-validation, graph='multiclass' makes an integer "
+                    "cv stratify (graph='auto' is no classifier before it has seen data)"
+                )
+            raise ValueError(f"{type(self).__name__} {error}{hint}") from None
         codes = graph.encode(labels, classes, samples.offsets)
         self.graph_, self.classes_ = graph, classes
-        total = float(sample_weight.sum())
+        self._has_intercept = bool(self.fit_intercept)
+        with np.errstate(over="ignore"):
+            total = float(sample_weight.sum())
+        if not 0.0 < self.C * total < np.inf or not np.isfinite(1.0 / (self.C * total)):
+            raise ValueError(
+                f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
+                f"sum of {total!r}"
+            )
         return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), total)
 
     def _refuse_other_kind(self, graph, X):
@@ -105,13 +132,6 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"X is a table, but {name} takes sequences: expected a list of 2-D arrays"
             )
-
-    def _start_weights(self, shapes):
-        """Weights of the previous fit if they fit this one, for `warm_start`."""
-        previous = getattr(self, "node_weights_", None), getattr(self, "pair_weights_", None)
-        if previous[0] is None or (previous[0].shape, previous[1].shape) != shapes:
-            return None
-        return Weights(*previous)
 
     # Training
 
@@ -139,36 +159,55 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         ValueError
             If X or y is empty, not finite, of mismatched lengths, has one class only, or breaks the
             structure's constraints; messages name the sample.
+        FloatingPointError
+            If losses or weights overflow.
+        KeyboardInterrupt
+            On Ctrl-C, within about a second. As after any error, the model is what it was before.
 
         Warns
         -----
         ConvergenceWarning
             If `max_iter` is reached before `tol`.
         """
-        previous = self._previous_fit()
-        data = self._prepare(X, y, sample_weight)
-        problem = self._make_problem(data)
-        shapes = self.graph_.weight_shapes(data.samples, len(self.classes_), self.fit_intercept)
-        self._has_intercept = bool(self.fit_intercept)
-        start = self._start_weights(shapes) if self._can_continue(previous) else None
-        lam = 1.0 / (self.C * data.total_weight)
+        # Everything is built in a model of its own: until the end this one stays as it was.
+        new = self._unfitted()
+        data = new._prepare(X, y, sample_weight)
+        problem = new._make_problem(data)
+        shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
+        previous = self if getattr(self, "warm_start", False) else self._unfitted()
 
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        epochs = _Epochs(self, context, X, y)
-        result = self._solve(
+        n_parts = data.codes.size * len(new.classes_)
+        result = new._solve(
             problem,
             shapes,
             data.sample_weight,
-            lam,
-            start=start,
+            1.0 / (self.C * data.total_weight),
+            start=new._start(previous, problem, shapes),
             max_iter=self.max_iter,
             tol=self.tol,
-            after_epoch=epochs.after_epoch,
+            after_epoch=Epochs(self, context, X, y, _fitted(new), n_parts),
         )
-        self._publish(result)
+        new._publish(result)
+        # One assignment: a thread that predicts meanwhile never sees half of each.
+        self.__dict__ = vars(self._unfitted()) | _fitted(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+        if not result.converged and not result.stopped:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
+                f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
+                f"{result.remedy}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return self
+
+    def _unfitted(self):
+        """A model with the same parameters and callbacks that has not been fitted."""
+        new = type(self).__new__(type(self))
+        vars(new).update({k: v for k, v in vars(self).items() if k not in _fitted(self)})
+        return new
 
     def _make_problem(self, data: TrainingData):
         """What `_solve` takes: the problem, unless a solver needs more."""
@@ -187,34 +226,34 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         """Refuse a structure that lacks an oracle."""
 
     def _publish(self, result):
-        self.node_weights_, self.pair_weights_ = result.weights
-        self.__dict__.pop("_stored_as", None)
+        """Set the fitted attributes that come out of the solver."""
+        for name, table in zip(_TABLES, result.weights, strict=True):
+            if not np.isfinite(table).all():
+                raise FloatingPointError(
+                    f"training ended with weights that are not finite ({name}): are the features "
+                    "scaled?"
+                )
+            setattr(self, name, table)
         self.history_ = result.history
         self.n_iter_ = result.history["passes"].size
         for name, value in result.published.items():
             setattr(self, name, value)
-        if not result.converged and not result.stopped:
-            warnings.warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
-                f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
 
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
 
-    def _previous_fit(self):
-        if not getattr(self, "warm_start", False) or not hasattr(self, "node_weights_"):
+    def _start(self, previous, problem, shapes):
+        """Where the solver starts: by default at the previous weights, if they mean the same."""
+        if not hasattr(previous, "node_weights_"):
             return None
-        return self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
-
-    def _can_continue(self, previous):
-        now = self.classes_, type(self.graph_), self.n_features_in_, self._has_intercept
-        return previous is not None and (
-            np.array_equal(previous[0], now[0]) and previous[1:] == now[1:]
+        same = (
+            type(self.graph_) is type(previous.graph_)
+            and np.array_equal(self.classes_, previous.classes_)
+            and self._has_intercept == previous._has_intercept
+            and shapes == (previous.node_weights_.shape, previous.pair_weights_.shape)
         )
+        return previous._weights() if same else None
 
     # Views of the tables, so that writing to them changes the model.
 
@@ -259,7 +298,9 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         self._refuse_other_kind(self.graph_, X)
         samples = self.graph_.read_X(self, X, reset=False)
         if allowed is not None:
-            allowed = self._read_allowed(allowed, samples)
+            allowed = read_allowed(allowed, self.graph_, samples, len(self.classes_))
+        shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
+        check_shapes(self, dict(zip(_TABLES, shapes, strict=True)))
         keep = np.diff(samples.offsets) > 0
         problem = self.graph_.make_problem(
             samples.without_empty(),
@@ -270,37 +311,26 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         )
         return samples, keep, problem
 
-    def _read_allowed(self, allowed, samples):
-        n, n_classes = samples.offsets.size - 1, len(self.classes_)
-        if self.graph_.is_table:
-            expected = self.graph_.allowed_shape(n, n_classes)
-            mask = np.asarray(allowed)
-            if mask.shape != expected:
-                raise ValueError(f"allowed must be of shape {expected}, got {mask.shape}")
-            mask = mask.reshape(-1, expected[-1])
-            return np.ascontiguousarray(mask, dtype=bool).view(np.uint8)
-        masks = list(allowed) if isinstance(allowed, RaggedArray) else as_list(allowed, "allowed")
-        if len(masks) != n:
-            raise ValueError(f"X has {n} samples, but allowed has {len(masks)}")
-        for i, mask in enumerate(masks):
-            expected = (samples.offsets[i + 1] - samples.offsets[i], n_classes)
-            if np.shape(mask) != expected:
-                raise ValueError(
-                    f"allowed: sample {i} must be of shape (n_nodes, n_classes) = "
-                    f"{tuple(int(size) for size in expected)}, got {np.shape(mask)}"
-                )
-        return np.concatenate([np.asarray(mask, dtype=bool) for mask in masks]).view(np.uint8)
-
     def _weights(self):
         return Weights(self.node_weights_, self.pair_weights_)
 
     def _refuse_infeasible(self, firsts, keep):
         for i in firsts:
             if i >= 0:
+                self._refuse_bad_weights()
                 sample = np.flatnonzero(keep)[i]
                 raise ValueError(
                     f"sample {sample}: no labelling is left by `allowed` and the forbidden steps"
                 )
+
+    def _refuse_bad_weights(self):
+        """Say that weights are to blame for scores that are no numbers."""
+        for name in _TABLES:
+            table = getattr(self, name)
+            if not np.isfinite(table).all():
+                raise ValueError(f"the model's {name} are not finite: it cannot predict")
+            if table.size and np.abs(table).max() > _LARGEST_WEIGHT:
+                raise ValueError(f"the model's {name} are too large: scores overflow")
 
     def predict(self, X, allowed=None):
         """Best labelling of each sample.
@@ -378,6 +408,8 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             decode_top_k(part, w, start, stop, scratch, values, labels, codes)
 
         over_samples(run, problem, self.n_jobs)
+        if not np.isfinite(values[:, :1]).all():
+            self._refuse_infeasible([int(np.flatnonzero(~np.isfinite(values[:, 0]))[0])], keep)
         labellings, scores = [], []
         row = iter(values)
         for i, has_nodes in enumerate(keep):
@@ -409,6 +441,8 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         if self.graph_.is_table:
             samples, _, _ = self._read_for_prediction(X)
             scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
+            if not np.isfinite(scores).all():
+                self._refuse_bad_weights()
             return self.graph_.decision(scores + self.intercept_, self, X)
         _, scores = self.predict_top_k(X, 2)
         return np.array(
@@ -435,61 +469,46 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the lengths of X and y differ, or y has a label that fit has not seen.
+            If the lengths of X and y differ, or no node has a weight.
+
+        Warns
+        -----
+        UserWarning
+            If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
         """
         samples, predicted = self._decode(X)
-        codes = self.graph_.encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
+        labels = self.graph_.read_y(y, samples)
+        codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
+        if (codes < 0).any():
+            warnings.warn(
+                f"y: {(codes < 0).mean():.1%} of the nodes have labels that fit has not seen, for "
+                f"instance {labels[codes < 0].tolist()[0]!r}: they count as wrong",
+                UserWarning,
+                stacklevel=2,
+            )
         lengths = np.diff(samples.offsets)
+        if not lengths.any():
+            raise ValueError("X has no nodes: there is no score")
         weight = None
         if sample_weight is not None:
             rows = np.empty((lengths.size, 1))
-            weight = check_sample_weight(sample_weight, rows, dtype=np.float64)
+            weight = check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
             weight = np.repeat(weight, lengths)
+            if not weight.any():
+                raise ValueError("sample_weight is zero on all nodes: there is no score")
         return float(np.average(predicted == codes, weights=weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        table = self.graph in ("multiclass", "multilabel") or getattr(self.graph, "is_table", False)
-        sets = self.graph in ("auto", "multilabel") or isinstance(self.graph, MultiLabel)
+        # "auto" knows what it is when it has seen data.
+        graph = getattr(self, "graph_", self.graph)
+        table = graph in ("multiclass", "multilabel") or getattr(graph, "is_table", False)
+        sets = graph in ("auto", "multilabel") or isinstance(graph, MultiLabel)
         tags.estimator_type = "classifier" if table else None
         tags.classifier_tags = ClassifierTags(multi_label=sets)
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-class _Epochs:
-    """Tell callbacks of each epoch, print its line, and ask whether to stop."""
-
-    def __init__(self, estimator, context, X, y):
-        self.estimator, self.context, self.X, self.y = estimator, context, X, y
-        self.count = 0
-        self._begin()
-
-    def _begin(self):
-        self.task = self.context.subcontext(task_name="epoch")
-        self.task.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
-
-    def after_epoch(self, record, weights):
-        """Report one epoch; see :class:`skstruct.solvers.progress.Progress`."""
-        self.count += 1
-        estimator = self.estimator
-        if estimator.verbose:
-            gap = record.get("dual_gap", np.nan)
-            print(
-                f"[{type(estimator).__name__}] epoch {self.count}: passes {record['passes']:.1f}, "
-                f"{record['seconds']:.2f} s, objective {record['objective']:.6f}"
-                + (f", duality gap {gap:.2e}" if np.isfinite(gap) else "")
-            )
-
-        def attributes():
-            node, pair = weights()
-            return {"node_weights_": node, "pair_weights_": pair, "n_iter_": self.count}
-
-        stop = self.task.call_on_fit_task_end(
-            estimator=estimator, X=self.X, y=self.y, reconstruction_attributes=attributes
-        )
-        if not stop and self.count < estimator.max_iter:
-            self._begin()
-        return stop

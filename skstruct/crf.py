@@ -36,6 +36,8 @@ class SAGCRF(StructuredEstimator):
         The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
         "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options, for
         instance ``Chain(forbidden="iob2")``.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
     C : float, default=1.0
         Inverse of the regularisation, as in LogisticRegression; CRFsuite's ``c2`` is ``1 / (2 C)``.
     sampling : {"nus", "uniform"}, default="nus"

@@ -158,7 +158,13 @@ def _listed(classes, most=30):
     return f"[{shown}, ...], {len(classes)} in all"
 
 
-def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: str = "y"):
+def encode(
+    labels: np.ndarray,
+    classes: np.ndarray,
+    offsets: np.ndarray,
+    name: str = "y",
+    unseen: int | None = None,
+) -> np.ndarray:
     """Positions of `labels` in sorted `classes`.
 
     Parameters
@@ -171,6 +177,8 @@ def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: s
         Where each sample begins, for the message.
     name : str
         The argument, for messages.
+    unseen : int, optional
+        Code of labels that are not among the classes; by default they are refused.
 
     Returns
     -------
@@ -196,7 +204,9 @@ def encode(labels: np.ndarray, classes: np.ndarray, offsets: np.ndarray, name: s
         raise TypeError(
             f"{name} has labels of type {labels.dtype}, but the classes are of type {classes.dtype}"
         ) from None
-    if unknown.size:
+    if unknown.size and unseen is not None:
+        codes[unknown] = unseen
+    elif unknown.size:
         row = unknown[0]
         i = sample_of(row, offsets)
         raise ValueError(

@@ -65,6 +65,32 @@ def unpack_table(stored) -> np.ndarray:
     return np.ascontiguousarray(table, dtype=np.float64)
 
 
+def check_shapes(model, shapes: dict) -> None:
+    """Refuse a model whose weight tables are not of the shapes that its other attributes say.
+
+    Kernels do not check indices: such a model would read memory that is not its own.
+
+    Parameters
+    ----------
+    model : StructuredEstimator
+        A fitted model.
+    shapes : dict
+        The shape of each table.
+
+    Raises
+    ------
+    ValueError
+        If a table is no array of numbers of that shape.
+    """
+    for name, shape in shapes.items():
+        table = getattr(model, name)
+        if getattr(table, "shape", None) != tuple(shape) or table.dtype != np.float64:
+            raise ValueError(
+                f"the model is damaged: {name} must be a float64 array of shape {tuple(shape)}, "
+                f"got {getattr(table, 'shape', type(table).__name__)}"
+            )
+
+
 class CompactPickles:
     """Mixin of estimators whose pickles can leave out the zeros of the weight tables."""
 

@@ -90,7 +90,9 @@ class Graph(ABC, BaseEstimator):
             )
         return classes
 
-    def encode(self, labels: np.ndarray, classes, offsets: np.ndarray) -> np.ndarray:
+    def encode(
+        self, labels: np.ndarray, classes, offsets: np.ndarray, unseen: int | None = None
+    ) -> np.ndarray:
         """Codes of labels, see :func:`skstruct.labels.encode`.
 
         Parameters
@@ -101,13 +103,15 @@ class Graph(ABC, BaseEstimator):
             What occurs.
         offsets : ndarray of shape (n_samples + 1,)
             Where each sample begins.
+        unseen : int, optional
+            Code of labels that do not occur; by default they are refused.
 
         Returns
         -------
         ndarray of shape (n_nodes,) of int32
             The codes.
         """
-        return label_codes.encode(labels, classes, offsets)
+        return label_codes.encode(labels, classes, offsets, unseen=unseen)
 
     def decode(self, codes: np.ndarray, classes) -> np.ndarray:
         """Labels of codes: the inverse of :meth:`encode`.

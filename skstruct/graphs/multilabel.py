@@ -175,7 +175,7 @@ class MultiLabel(Graph):
         self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
         return [np.array([0, 1])] * n
 
-    def encode(self, labels, classes, offsets):
+    def encode(self, labels, classes, offsets, unseen=None):
         """Labels are their own codes.
 
         Parameters
@@ -185,6 +185,8 @@ class MultiLabel(Graph):
         classes : list
             Not used here.
         offsets : ndarray
+            Not used here.
+        unseen : int, optional
             Not used here.
 
         Returns

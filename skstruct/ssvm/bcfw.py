@@ -26,6 +26,8 @@ class BCFWSSVM(StructuralSVM):
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
         "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
     C : float, default=1.0
         Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
     loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
@@ -158,19 +160,23 @@ class BCFWSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _solve(self, problem, shapes, sample_weight, lam, start, **common):
-        dual, truth = getattr(self, "_dual", (None, None)) if self.warm_start else (None, None)
+    def _start(self, previous, problem, shapes):
+        """The dual point of the previous fit, if it is one of this problem."""
+        dual, truth = getattr(previous, "_dual", (None, None))
         fits = (
             dual is not None
             and dual.residuals.size == problem.part_ptr[-1]
             and np.array_equal(truth, problem.labels)
         )
+        # A copy: if this fit fails, the previous point is still whole.
+        return type(dual)(*(part.copy() for part in dual)) if fits else None
+
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
         result, dual = bcfw(
             problem,
             shapes,
             sample_weight,
             lam,
-            start=dual if fits else None,
             sampling=self.sampling,
             pairwise=_PAIRWISE_STEPS if self.steps == "pairwise" else 0,
             n_cached=self.n_cached,

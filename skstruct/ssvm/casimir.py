@@ -23,6 +23,8 @@ class CasimirSSVM(StructuralSVM):
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
         "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
     C : float, default=1.0
         Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
         ``np.inf`` trains without regularisation (lambda = 0).

@@ -39,6 +39,8 @@ class GDMMSSVM(StructuralSVM):
         The structure: chains and trees without edge features, single nodes, label sets. "auto"
         takes a table (2-D X) as "multilabel" if y is a table, too, else as "multiclass", and a
         sequence of 2-D samples as "chain".
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
     C : float, default=1.0
         Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
     loss : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"

@@ -1,0 +1,274 @@
+"""What a model shows before, during and after a fit that succeeds, fails or is interrupted."""
+
+import itertools
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, MultiLabel, SubgradientSSVM
+from skstruct.solvers.progress import Pieces
+from skstruct.testing import random_sequences
+
+ESTIMATORS = [SAGCRF, BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM]
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    return random_sequences(np.random.default_rng(0))
+
+
+def fitted_state(model):
+    return pickle.dumps({k: v for k, v in vars(model).items() if k.endswith("_")})
+
+
+class Interrupt:
+    """A callback that ends the fit as Ctrl-C does, when the second pass begins."""
+
+    passes = 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        self.passes += context.task_name == "epoch"
+        if self.passes == 2:
+            raise KeyboardInterrupt
+
+    def on_fit_task_end(self, estimator, context):
+        pass
+
+
+def bad_data(X, y):
+    wide = [np.hstack([x, x]) for x in X]
+    labels = [np.char.add(codes, "x") for codes in y]
+    yield "other features, short y", wide, labels[:-1]
+    yield "other features, one node too few", wide, [*labels[:-1], labels[-1][1:]]
+    yield "one class", wide, [np.zeros_like(codes) for codes in labels]
+    broken = [x.copy() for x in wide]
+    broken[3][0, 0] = np.nan
+    yield "NaN", broken, labels
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_a_failed_fit_leaves_the_model_as_it_was(sequences, Estimator):
+    X, y = sequences
+    model = Estimator(random_state=0, tol=0.5).fit(X, y)
+    before, predicted = fitted_state(model), model.predict(X)
+    for what, bad_X, bad_y in bad_data(X, y):
+        with pytest.raises(ValueError, match=r"."):
+            model.fit(bad_X, bad_y)
+        assert fitted_state(model) == before, what
+    for one, other in zip(predicted, model.predict(X), strict=True):
+        np.testing.assert_array_equal(one, other)
+    fresh = clone(model)
+    for what, bad_X, bad_y in bad_data(X, y):
+        with pytest.raises(ValueError, match=r"."):
+            fresh.fit(bad_X, bad_y)
+        with pytest.raises(NotFittedError):
+            fresh.predict(X)
+        assert not any(name.endswith("_") for name in vars(fresh)), what
+
+
+def test_a_forbidden_step_met_in_a_refit_leaves_the_old_structure(sequences):
+    X, y = sequences
+    model = SAGCRF(Chain(), random_state=0, tol=0.5).fit(X, y)
+    before = fitted_state(model)
+    steps = {step for codes in y for step in itertools.pairwise(codes)}
+    with pytest.raises(ValueError, match="forbidden step"):
+        model.set_params(graph=Chain(forbidden=list(steps))).fit(X, y)
+    assert fitted_state(model) == before
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_an_interrupted_fit_leaves_the_model_as_it_was(sequences, Estimator):
+    X, y = sequences
+    model = Estimator(random_state=0, tol=0.5).fit(X, y)
+    before = fitted_state(model)
+    model.set_params(tol=0.0, C=7.0).set_callbacks(Interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:10], y[:10])
+    assert fitted_state(model) == before
+    fresh = clone(model).set_callbacks(Interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
+def test_ctrl_c_comes_through_within_a_pass(monkeypatch):
+    X, y = random_sequences(np.random.default_rng(0), n_samples=2000)
+    pieces, begun = [], threading.Event()
+    ranges = Pieces.ranges
+
+    def counted(self, start, stop):
+        for piece in ranges(self, start, stop):
+            pieces.append(piece)
+            if len(pieces) == 3:
+                begun.set()
+                signal.raise_signal(signal.SIGINT)
+            yield piece
+
+    monkeypatch.setattr(Pieces, "ranges", counted)
+    monkeypatch.setattr(Pieces, "SECONDS", 0.0)
+    model = SAGCRF(max_iter=1, tol=0.0, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert begun.is_set()
+    assert len(pieces) == 3
+    assert not hasattr(model, "classes_")
+
+
+class CountPieces(Interrupt):
+    """A callback that stops the fit in the middle of a pass."""
+
+    def __init__(self):
+        self.pieces = 0
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.pieces += context.task_name == "piece"
+        return self.pieces == 2
+
+
+def test_callbacks_hear_of_pieces_and_stop_within_a_long_pass(monkeypatch, sequences):
+    monkeypatch.setattr("skstruct.epochs._MANY_PARTS", 0)
+    monkeypatch.setattr(Pieces, "FIRST", 3)
+    monkeypatch.setattr(Pieces, "SECONDS", 0.0)
+    X, y = sequences
+    callback = CountPieces()
+    crf = SAGCRF(max_iter=50, tol=0.0, random_state=0).set_callbacks(callback).fit(X, y)
+    assert callback.pieces == 2
+    assert crf.n_iter_ == 1
+    assert crf.history_["oracle_calls"][0] < len(X)
+    assert np.isfinite(crf.objective_)
+
+
+def test_progress_bars_take_pieces(monkeypatch, sequences, capsys):
+    from sklearn.callback import ProgressBar
+
+    monkeypatch.setattr("skstruct.epochs._MANY_PARTS", 0)
+    monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
+    monkeypatch.setattr("skstruct.epochs._SECONDS_A_LINE", 0.0)
+    monkeypatch.setattr(Pieces, "FIRST", 3)
+    X, y = sequences
+    SAGCRF(tol=0.1, verbose=1, random_state=0).set_callbacks(ProgressBar()).fit(X, y)
+    assert "epoch 1: 15%" in capsys.readouterr().out
+
+
+def test_a_refit_forgets_what_the_first_fit_knew(sequences):
+    X, y = sequences
+    pairs = [(x, x[1:]) for x in X]
+    model = SAGCRF(Chain(edge_features=True), tol=0.5, random_state=0).fit(pairs, y)
+    assert model.n_edge_features_in_ == X[0].shape[1]
+    model.set_params(graph="chain").fit(X, y)
+    assert not hasattr(model, "n_edge_features_in_")
+
+
+def test_weights_of_another_shape_are_refused(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    for name in ("node_weights_", "pair_weights_"):
+        table = getattr(model, name)
+        for bad in (table[:1, :1], table.ravel(), table.tolist(), table.astype(str), None):
+            setattr(model, name, bad)
+            for method in (model.predict, model.predict_marginals, model.decision_function):
+                with pytest.raises(ValueError, match=f"damaged: {name}"):
+                    method(X)
+        setattr(model, name, table)
+
+
+def test_weights_that_are_not_finite_are_named(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    model.coef_[:] = np.nan
+    calls = [
+        model.predict,
+        model.predict_marginals,
+        model.decision_function,
+        lambda X: model.predict_top_k(X, 2),
+        lambda X: model.score(X, y),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="node_weights_ are not finite"):
+            call(X)
+
+
+def test_score_counts_unseen_labels_as_wrong(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    right = model.predict(X)
+    other = [codes.copy() for codes in right]
+    other[0][0] = "z"
+    n_nodes = sum(map(len, X))
+    with pytest.warns(UserWarning, match="'z': they count as wrong"):
+        assert model.score(X, other) == pytest.approx(1.0 - 1.0 / n_nodes)
+    assert model.score(X, right) == 1.0
+
+
+def test_a_fold_without_a_rare_label_has_a_score(sequences):
+    X, y = sequences
+    rare = [codes.copy() for codes in y]
+    rare[0][0] = "z"
+    with pytest.warns(UserWarning, match="'z': they count as wrong"):
+        scores = cross_val_score(SAGCRF(tol=0.5), X, rare, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()
+
+
+def test_scores_without_nodes_or_weights_are_refused(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    empty = np.empty((0, X[0].shape[1]))
+    with pytest.raises(ValueError, match="no nodes"):
+        model.score([empty], [np.empty(0, dtype=int)])
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        model.score(X, y, sample_weight=-np.ones(len(X)))
+    with pytest.raises(ValueError, match="zero"):
+        model.score(X, y, sample_weight=np.zeros(len(X)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, "False", 2.0, None])
+def test_masks_of_anything_but_booleans_are_refused(sequences, bad):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    masks = [np.ones((len(x), 3), dtype=object) for x in X]
+    masks[2][0, 0] = bad
+    with pytest.raises(ValueError, match="allowed: sample 2 must hold booleans"):
+        model.predict(X, allowed=[np.array(mask.tolist()) for mask in masks])
+
+
+@pytest.mark.parametrize(
+    ("C", "weight"), [(1e308, 1.0), (1.0, 1e308), (5e-324, 1.0), (1e-320, 1.0)]
+)
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_objectives_beyond_floating_point_are_refused(sequences, Estimator, C, weight):
+    X, y = sequences
+    with pytest.raises(ValueError, match="C times the sum of sample_weight"):
+        Estimator(C=C).fit(X, y, sample_weight=np.full(len(X), weight))
+
+
+def test_the_type_follows_the_structure_once_it_is_known(sequences):
+    X, y = sequences
+    table, codes = np.vstack(X), np.concatenate(y)
+    assert not is_classifier(SAGCRF())
+    assert is_classifier(SAGCRF(tol=0.5).fit(table, codes))
+    assert not is_classifier(SAGCRF(tol=0.5).fit(X, y))
+    assert is_classifier(SAGCRF(graph=MultiLabel()))
+
+
+def test_a_fold_of_one_class_names_the_remedy():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.repeat([0, 1], 15)
+    with pytest.raises(ValueError, match="graph='multiclass'"):
+        SAGCRF().fit(X[:15], y[:15])
+    scores = cross_val_score(SAGCRF("multiclass", tol=0.5), X, y, cv=2, error_score="raise")
+    assert np.isfinite(scores).all()

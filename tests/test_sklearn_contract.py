@@ -68,6 +68,7 @@ def _expected_failures(estimator):
     return LOOSE if estimator.tol == 1e-3 else {}
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 def test_sklearn_suite_of_lbfgs():
     # Whether SciPy's line search ends within 1e-7 depends on its version: no strict failure.
     reasons = dict.fromkeys(LOOSE, "SciPy's line search ends at 3e-7 in the decision function")

@@ -1,14 +1,12 @@
 """Structured prediction (CRFs and structural SVMs) as scikit-learn estimators."""
 
+__version__ = "0.1.0"
+
 from .crf import SAGCRF
-from .graphs.chain import Chain
-from .graphs.multiclass import MultiClass
-from .graphs.multilabel import MultiLabel
-from .graphs.tree import Tree
+from .graphs import Chain, MultiClass, MultiLabel, Tree
 from .ragged import RaggedArray
 from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
-
-__version__ = "0.1.0"
+from .versions import show_versions
 
 __all__ = [
     "BCFWSSVM",
@@ -21,4 +19,5 @@ __all__ = [
     "RaggedArray",
     "SubgradientSSVM",
     "Tree",
+    "show_versions",
 ]

@@ -1,0 +1,67 @@
+"""What surrounds the code: exports, version, citation, what a bug report shows."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skstruct
+from skstruct.dispatch import cache_folder
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("name", ["skstruct", "skstruct.graphs", "skstruct.preprocessing"])
+def test_exports_are_importable(name):
+    module = importlib.import_module(name)
+    assert all(hasattr(module, export) for export in module.__all__)
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_structures_are_exported_from_both_places():
+    from skstruct import graphs
+
+    shared = set(skstruct.__all__) & set(graphs.__all__)
+    assert shared == {"Chain", "MultiClass", "MultiLabel", "Tree"}
+    assert all(getattr(skstruct, name) is getattr(graphs, name) for name in shared)
+    assert issubclass(graphs.Chain, graphs.PairwiseGraph)
+    assert issubclass(graphs.PairwiseGraph, graphs.Graph)
+
+
+def test_the_citation_names_this_version():
+    text = (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^version: (.*)$", text, re.M).group(1) == skstruct.__version__
+
+
+def test_the_changelog_begins_with_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^## (\S+)", text, re.M).group(1) == skstruct.__version__
+
+
+def test_show_versions_names_packages_machine_and_cache(capsys):
+    skstruct.show_versions()
+    shown = capsys.readouterr().out
+    for fact in (skstruct.__version__, sys.executable, str(cache_folder()), "scikit-learn: "):
+        assert fact in shown
+
+
+def test_show_versions_of_an_absent_package(capsys, monkeypatch):
+    from skstruct import versions
+
+    monkeypatch.setattr(versions, "_OPTIONAL", ["no-such-package"])
+    skstruct.show_versions()
+    assert re.search(r"no-such-package: None$", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.slow
+def test_show_versions_without_a_cache_to_write_to(tmp_path):
+    """The folder need not exist: it is made by the first kernel that is compiled."""
+    code = "import skstruct; skstruct.show_versions()"
+    options = {"check": True, "capture_output": True, "text": True}
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "a" / "b")}
+    out = subprocess.run([sys.executable, "-c", code], env=env, **options).stdout
+    assert str(tmp_path / "a" / "b") in out

@@ -101,5 +101,5 @@ for i in differ[:8]:
         f"{chains[i][weakest]} at {weakest}, p = {sure[weakest]:.2f}{right}"
     )
 
-if args.plot:
+if args.plot is not None:
     plot(data, differ[:5], chains, marginals, args.plot)

@@ -49,6 +49,12 @@ class MultiLabel(Graph):
     edges_ : ndarray of shape (n_edges, 2)
         The edges.
 
+    References
+    ----------
+    .. [1] Finley, Joachims (2008). Training Structural SVMs when Exact Inference is Intractable.
+       ICML.
+    .. [2] Chow, Liu (1968). Approximating discrete probability distributions with dependence trees.
+
     Examples
     --------
     >>> import numpy as np
@@ -58,12 +64,6 @@ class MultiLabel(Graph):
     >>> SAGCRF(MultiLabel(edges="tree"), C=10).fit(X, Y).predict(X[[0, 7]])
     array([[1, 1, 0],
            [0, 0, 1]])
-
-    References
-    ----------
-    .. [1] Finley, Joachims (2008). Training Structural SVMs when Exact Inference is Intractable.
-       ICML.
-    .. [2] Chow, Liu (1968). Approximating discrete probability distributions with dependence trees.
     """
 
     is_table = True

@@ -178,7 +178,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of str of shape (n_features_out_,)
+        ndarray of str of shape (n_columns,)
             The names.
 
         Raises

@@ -275,7 +275,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of str of shape (n_features_out_,)
+        ndarray of str of shape (n_columns,)
             The names.
         """
         check_is_fitted(self)

@@ -41,7 +41,7 @@ class CasimirSSVM(StructuralSVM):
     n_best : int, default=5
         Labellings of the top-K oracle.
     smoothing_strength : float, default=2.0
-        nu, at first.
+        The strength nu of the smoothing, at first.
     kappa : float, default=None
         Weight of the proximal term; by default from the measured smoothness (Proposition 29), and
         at least 9 lambda if the smoothing is adaptive.

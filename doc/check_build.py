@@ -1,0 +1,56 @@
+"""Check built pages: every public method is in the reference, every example has its picture.
+
+Run ``python doc/check_build.py doc/_build`` after a full build.
+"""
+
+import inspect
+import pydoc
+import re
+import sys
+import zlib
+from pathlib import Path
+
+DOC = Path(__file__).parent
+
+
+def inventory(build):
+    """Names of all Python objects that the pages describe."""
+    content = (build / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    lines = zlib.decompress(content).decode().splitlines()
+    return {line.split()[0] for line in lines if line.split()[1].startswith("py:")}
+
+
+def listed():
+    """Names in the reference's tables."""
+    return re.findall(r"^   ([a-z_]*\.?\w+(?:\.\w+)*)$", (DOC / "api.rst").read_text(), re.M)
+
+
+def members(name):
+    """The public methods and properties of a listed class; none of anything else."""
+    cls = pydoc.locate(f"skstruct.{name}")
+    if not inspect.isclass(cls):
+        return
+    for member in dir(cls):
+        hidden = member.startswith("_") or re.fullmatch(
+            r"set_\w+_request|get_metadata_routing", member
+        )
+        if not hidden and hasattr(inspect.getattr_static(cls, member), "__get__"):
+            yield f"skstruct.{name}.{member}"
+
+
+def main(build):
+    """Print what is missing, and fail if anything is."""
+    names = listed()
+    expected = {f"skstruct.{name}" for name in names}
+    expected.update(member for name in names for member in members(name))
+    missing = sorted(expected - inventory(build))
+    examples = sorted((DOC.parent / "examples").glob("plot_*.py"))
+    pictures = [build / "_images" / f"sphx_glr_{path.stem}_001.png" for path in examples]
+    missing += [str(path) for path in pictures if not path.is_file()]
+    print(f"{len(expected)} names, {len(pictures)} pictures, {len(missing)} missing")
+    if missing:
+        sys.exit("\n".join(missing))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,5 +1,9 @@
 """The clock and the cuts of passes."""
 
+import json
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -63,3 +67,67 @@ def test_where_a_pass_is_cut_changes_no_bit(monkeypatch, solver):
         cut.fit(X, y)
     np.testing.assert_array_equal(whole.node_weights_, cut.node_weights_)
     assert whole.objective_ == cut.objective_
+
+
+_COLD = """
+import json, sys, warnings
+import numpy as np
+from numba.core import event
+import skstruct
+from skstruct.solvers import progress
+
+clocks, compiled = [], []
+start = progress.Progress.start
+
+def watched(self):
+    clocks.append(self)
+    start(self)
+
+progress.Progress.start = watched
+
+class Listener(event.Listener):
+    def on_start(self, happened):
+        if any(clock._since is not None for clock in clocks):
+            compiled.append(str(happened.data["dispatcher"]))
+
+    def on_end(self, happened):
+        pass
+
+event.install_listener("numba:compile", Listener())
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(40, 3)), rng.integers(3, size=40)
+late = {}
+for name, options in json.loads(sys.argv[1]):
+    model = getattr(skstruct, name)("multiclass", max_iter=3, tol=1e-9, random_state=0, **options)
+    model.fit(X, y)
+    late[f"{name} {options}"] = sorted(set(compiled))
+    compiled.clear()
+    for clock in clocks:
+        clock._since = None
+print(json.dumps(late))
+"""
+
+
+@pytest.mark.slow
+def test_the_clock_leaves_out_compiling(tmp_path):
+    fits = [
+        ("SAGCRF", {}),
+        ("SAGCRF", {"track_objective": True}),
+        ("SAGCRF", {"solver": "lbfgs"}),
+        ("BCFWSSVM", {}),
+        ("BCFWSSVM", {"averaging": True}),
+        ("CasimirSSVM", {}),
+        ("SubgradientSSVM", {}),
+        ("GDMMSSVM", {"gap_every": 1}),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", _COLD, json.dumps(fits)],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    late = json.loads(done.stdout.splitlines()[-1])
+    assert late == {fit: [] for fit in late}

@@ -29,15 +29,22 @@ for edges in (None, "tree", "full"):
     )
 
 # %%
-# The learned interactions: which labels pull each other in, and which push each other out.
+# The learned interactions, against how often the two labels occur together in training: most of
+# what is learned is which labels exclude each other; few pairs attract.
 
 svm = models["full"]
-weights = np.zeros((30, 30))
+Y = data.Y[train]
 j, k = svm.graph_.edges_.T
-weights[j, k] = weights[k, j] = svm.pairwise_coef_
-limit = np.abs(weights).max()
+together = (Y.T @ Y)[j, k]
+expected = Y.sum(axis=0)[j] * Y.sum(axis=0)[k] / len(Y)
+lift = np.log2((together + 1) / (expected + 1))
 fig, ax = plt.subplots(layout="constrained")
-image = ax.imshow(weights, cmap="RdBu_r", vmin=-limit, vmax=limit)
-ax.set(xlabel="label", ylabel="label", title="score of both labels together")
-fig.colorbar(image)
+points = ax.scatter(lift, svm.pairwise_coef_, c=np.log2(together + 1), cmap="viridis", s=18)
+ax.axhline(0, color="grey", linewidth=0.8)
+ax.axvline(0, color="grey", linewidth=0.8)
+ax.set(
+    xlabel="log2 of documents with both labels, seen / expected of independent labels",
+    ylabel="learned score of both labels together",
+)
+fig.colorbar(points, label="log2 (documents with both + 1)")
 plt.show()

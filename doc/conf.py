@@ -19,6 +19,7 @@ exclude_patterns = ["_build"]
 suppress_warnings = ["config.cache"]  # the gallery is configured with functions
 autosummary_generate = True
 numpydoc_show_class_members = False
+autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
 html_theme = "alabaster"
 html_theme_options = {
     "description": f"Structured prediction as scikit-learn estimators. Version {release}"

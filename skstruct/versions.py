@@ -26,7 +26,6 @@ def _installed(name):
 
 
 def _sections():
-    folder = cache_folder()
     yield (
         "System",
         {
@@ -44,8 +43,7 @@ def _sections():
     yield (
         "Kernels",
         {
-            "cache folder": folder,
-            "writable": folder is not None and os.access(_existing(folder), os.W_OK),
+            "cache folder": cache_folder(),
             "jit": "disabled" if numba.config.DISABLE_JIT else "enabled",
             "numba threads": numba.config.NUMBA_NUM_THREADS,
             "threading layer": numba.config.THREADING_LAYER,
@@ -58,11 +56,6 @@ def _sections():
     }
     if pools:
         yield "Thread pools", pools
-
-
-def _existing(folder):
-    """The folder, or the nearest one above it that has been made."""
-    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def show_versions() -> None:

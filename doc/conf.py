@@ -25,7 +25,7 @@ html_theme_options = {
     "description": f"Structured prediction as scikit-learn estimators. Version {release}"
 }
 
-# The gallery tells one story: what a chain is worth, text, what else a model says, large problems.
+# One story: what a chain is worth, text, what else a model can say, large problems.
 _EXAMPLES = [
     "plot_digit_strings.py",
     "plot_ner_grid_search.py",

@@ -245,3 +245,91 @@ def certified(weights, converged, stopped, objective, squared_gradient, lam, his
     }
     measure = "certified relative suboptimality"
     return Result(weights, converged, stopped, published, measure, bound, history)
+
+
+_UNIT = 4.0 * float(np.finfo(np.float64).eps)
+_LEAST_EXCESS = 1e-11
+
+
+def relative_gap(objective: float, dual: float, magnitude: float = 0.0) -> float:
+    """Duality gap as a fraction of the objective: what every solver's `tol` is compared with.
+
+    What rounding may have left of the gap counts as gap, so that it is small only where the numbers
+    can tell.
+
+    Parameters
+    ----------
+    objective : float
+        Primal objective of a loss that is never negative.
+    dual : float
+        Lower bound on the optimum of the same problem; -inf when there is none.
+    magnitude : float
+        Size of the terms that `objective` and `dual` are differences of (scores, norms), where that
+        is larger than the two.
+
+    Returns
+    -------
+    float
+        ``(objective - dual) / objective``, rounding added; for an objective of 0 it is 0 if the
+        dual is 0, too, else inf.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective is not finite or negative, or the dual NaN or above the objective, by more
+        than rounding. Such a pair certifies nothing.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.progress import relative_gap
+    >>> round(relative_gap(2.0, 1.5), 12), relative_gap(0.0, 0.0), relative_gap(1.0, -float("inf"))
+    (0.25, 0.0, inf)
+    >>> relative_gap(1.0, 1.1)
+    Traceback (most recent call last):
+        ...
+    FloatingPointError: the dual bound 1.1 exceeds the objective 1.0: are the features scaled?
+    """
+    if not np.isfinite(objective):
+        raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
+    if not dual < np.inf:
+        raise FloatingPointError(f"the dual bound is {dual}: are the features scaled?")
+    terms = abs(objective) + magnitude
+    if dual > -np.inf:
+        terms += abs(dual)
+    excess = _LEAST_EXCESS * terms
+    if not objective >= -excess:
+        raise FloatingPointError(f"the objective {objective} is negative: are the features scaled?")
+    if not objective - dual >= -excess:
+        raise FloatingPointError(
+            f"the dual bound {dual} exceeds the objective {objective}: are the features scaled?"
+        )
+    gap = max(objective - dual, 0.0) + _UNIT * terms
+    if objective > 0.0:
+        return float(gap / objective)
+    return 0.0 if gap == 0.0 else np.inf
+
+
+def check_regulariser(lam: float) -> None:
+    """Refuse a regulariser that is 0 or infinite because C is out of range.
+
+    Parameters
+    ----------
+    lam : float
+        ``1 / (C sum_i s_i)``.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive and finite.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.progress import check_regulariser
+    >>> check_regulariser(0.01)
+    >>> check_regulariser(float("inf"))
+    Traceback (most recent call last):
+        ...
+    ValueError: C is too small: 1 / (C sum_i s_i) is inf
+    """
+    if not 0.0 < lam < np.inf:
+        raise ValueError(f"C is too {'small' if lam else 'large'}: 1 / (C sum_i s_i) is {lam}")

@@ -24,6 +24,9 @@ class Graph(ABC, BaseEstimator):
 
     #: Whether X is a table with a node a row (predictions are then plain arrays).
     is_table = False
+    #: What predictions are decoded by, and which set a training objective ranges over: "exact" (all
+    #: labellings) or "relaxed" (the LP relaxation). Of a structure inside a fitted estimator.
+    inference_ = training_inference_ = "exact"
 
     @abstractmethod
     def read_X(self, estimator, X, reset: bool) -> Samples:
@@ -178,6 +181,21 @@ class Graph(ABC, BaseEstimator):
         -------
         NamedTuple
             A problem for :func:`skstruct.oracles.max_oracle`; most structures have one form only.
+        """
+        return problem
+
+    def relaxation(self, problem):
+        """The problem over distributions of nodes and edges that agree: the local polytope.
+
+        Parameters
+        ----------
+        problem : NamedTuple
+            What :meth:`make_problem` returned.
+
+        Returns
+        -------
+        NamedTuple
+            The same problem, since nothing is lost without cycles.
         """
         return problem
 

@@ -48,6 +48,9 @@ class MultiLabel(Graph):
         Number of labels (of a structure inside a fitted estimator).
     edges_ : ndarray of shape (n_edges, 2)
         The edges.
+    inference_, training_inference_ : {"exact", "relaxed"}
+        What predictions are decoded by, and what the training objective and its bounds are maxima
+        over: all label sets, or the LP relaxation. They differ for GDMMSSVM with cycles.
 
     References
     ----------
@@ -173,6 +176,8 @@ class MultiLabel(Graph):
         else:
             edges = _read_edges(self.edges, n)
         self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
+        exact = self._is_forest() or self._is_few()
+        self.inference_ = self.training_inference_ = "exact" if exact else "relaxed"
         return [np.array([0, 1])] * n
 
     def encode(self, labels, classes, offsets, unseen=None):
@@ -381,12 +386,31 @@ class MultiLabel(Graph):
             size = 4 * n + 8 * m + tree_work(n, 2, n_best)
             work = np.empty(max(size, row))
             return LabelForestProblem(**fields, work=work, **self._rooted())
-        few = n <= _FEW_LABELS and self.inference == "auto"
+        few = self._is_few()
         size = n + m + sum(flow_sizes(n, m))
         if few:
             size = max(size, 4 * n + 5 * n * n + 8)
         problem = FewLabelsProblem if few else ManyLabelsProblem
         return problem(**fields, work=np.empty(max(size, row)), **_neighbours(self.edges_, n))
+
+    def relaxation(self, problem):
+        """The problem over distributions of labels and edges that agree: the local polytope.
+
+        Parameters
+        ----------
+        problem : NamedTuple
+            What :meth:`make_problem` returned.
+
+        Returns
+        -------
+        LabelForestProblem or ManyLabelsProblem
+            With cycles the LP relaxation takes the place of enumeration.
+        """
+        few = isinstance(problem, FewLabelsProblem)
+        return ManyLabelsProblem(*problem) if few else problem
+
+    def _is_few(self):
+        return self.n_labels_ <= _FEW_LABELS and self.inference == "auto"
 
     def _is_forest(self):
         n, m = self.n_labels_, len(self.edges_)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from ..oracles import relaxed_oracle
-from ..weights import Weights, lazy_weights, plain_weights, squared_norm, zero_weights
-from .batch import make_scratch, over_samples
+from ..weights import Weights, lazy_weights, plain_weights, zero_weights
+from .batch import make_scratch
 from .bcfw_kernels import (
     GAP,
     N_CACHED,
@@ -18,11 +20,40 @@ from .bcfw_kernels import (
     rebuild,
     relaxed_epoch,
 )
-from .hinge import hinge_losses
-from .progress import Progress, Result
+from .primal import compile_hinge, hinge_value, weight_norm
+from .progress import Pieces, Progress, Result, check_regulariser, relative_gap
 from .sampling import set_leaf, sum_tree
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
+# Fields of problems that do not decide which labellings there are: features, losses, scratch.
+_NOT_OF_THE_SET = frozenset(
+    ["nodes", "edges", "cost", "normalize", "squared_norms", "node_gram", "pair_gram", "work"]
+)
+
+
+def dual_set(problem) -> str:
+    """A fingerprint of the set that dual points of a problem come from.
+
+    Two problems of one fingerprint have the same samples, labellings and true labels: a dual point
+    of one is one of the other, whatever their features, losses and regularisers.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+
+    Returns
+    -------
+    str
+        The fingerprint.
+    """
+    digest = hashlib.sha256(type(problem).__name__.encode())
+    for name, value in problem._asdict().items():
+        if name not in _NOT_OF_THE_SET:
+            array = np.ascontiguousarray(value)
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(array)
+    return digest.hexdigest()
 
 
 def _new_state(problem, n_cached):
@@ -75,7 +106,7 @@ def bcfw(
     lam : float
         The regulariser.
     start : BCFWState, optional
-        The dual point to start from, of a problem with the same samples.
+        The dual point to start from, of a problem with the same :func:`dual_set`; it is changed.
     sampling : {"permutation", "uniform", "gap"}
         Order of the visits.
     pairwise : int
@@ -106,29 +137,39 @@ def bcfw(
     state : BCFWState
         The dual point.
 
+    Raises
+    ------
+    ValueError
+        If `lam` is 0 or infinite.
+    FloatingPointError
+        If a loss is not finite, or the objectives are not those of a primal and a dual.
+
     References
     ----------
     Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
     Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
     Structured SVMs.
     """
+    check_regulariser(lam)
     if relaxed_oracle.supports(type(problem)):
         n_cached = 1  # fractional points are not kept
-    if start is not None and start.labels.shape[0] != n_cached:
+    if start is not None and not _usable(start, n_cached):
         start = None
     state = _new_state(problem, n_cached) if start is None else start
     run = _Run(problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs)
     run.pairwise, run.use_cache = pairwise, use_cache
     progress = Progress(sample_weight.size, after_epoch, "dual_gap", "dual_objective")
-    run.compile()
+    run.compile(start is not None)
     progress.start()
+    if start is not None:
+        run.rebuild()
     if start is not None or sampling == "gap":
         run.certify()
     stopped = False
     for iteration in range(max_iter):
         if run.relative_gap > tol:
             order = run.order(rng)
-            run.epoch(rng.random(run.n), order)
+            run.epoch(rng.random(run.n), order, progress.pieces)
             promising = run.state.totals[GAP] <= 2.0 * tol * run.objective
             fresh = promising or (iteration + 1) % gap_every == 0 or iteration == max_iter - 1
             if fresh:
@@ -163,6 +204,11 @@ def bcfw(
     return Result(run.weights(), gap <= tol, stopped, published, measure, gap, history), state
 
 
+def _usable(start, n_cached):
+    """Whether a dual point has a cache of this size, and was left by a run that went well."""
+    return start.labels.shape[0] == n_cached and bool(np.isfinite(start.residuals).all())
+
+
 class _Run:
     """Weights, dual point and certificates of one run."""
 
@@ -176,7 +222,6 @@ class _Run:
         self.w = zero_weights(shapes)
         if averaging:
             self.w = lazy_weights(self.w)
-        rebuild(problem, sample_weight, lam, state, self.w)
         state.totals[:] = 0.0
         self.gap = self.objective = self.relative_gap = np.inf
         self.use_average = False
@@ -190,15 +235,25 @@ class _Run:
             return rng.permutation(self.n)
         return rng.integers(self.n, size=self.n)
 
-    def compile(self):
+    def compile(self, has_start):
         """Compile outside the clock."""
-        self.epoch(np.empty(0))
-        scratch, out = make_scratch(self.problem), np.zeros((2, self.n))
-        hinge_losses(self.problem, self.w, self.state.residuals, 0, 0, scratch, out)
+        if has_start:
+            self._rebuild(0, 0)
+        self.epoch(np.empty(0), np.empty(0, dtype=np.int64), Pieces())
+        compile_hinge(self.problem, self.w, self.state.residuals)
 
-    def epoch(self, uniforms, order=None):
+    def _rebuild(self, first, last):
+        buffers, _, labels = self._scratch
+        problem, weight, state = self.problem, self.sample_weight, self.state
+        rebuild(problem, weight, self.lam, state, self.w, first, last, buffers[0], labels)
+
+    def rebuild(self):
+        """Weights and task losses of the dual point to start from."""
+        for first, last in Pieces().ranges(0, self.n):
+            self._rebuild(first, last)
+
+    def epoch(self, uniforms, order, pieces):
         """One pass."""
-        order = np.empty(0, dtype=np.int64) if order is None else order
         total = np.minimum(self.state.gaps, 1e300).sum()
         options = BCFWOptions(
             self.lam,
@@ -207,6 +262,12 @@ class _Run:
             _FRESH if self.use_cache else np.inf,
             _ENOUGH * total / self.n,
         )
+        self.state.totals[GAP] = 0.0
+        # An empty range compiles.
+        for first, last in pieces.ranges(0, uniforms.size) if uniforms.size else [(0, 0)]:
+            self._visits(options, order[first:last], uniforms[first:last])
+
+    def _visits(self, options, order, uniforms):
         problem, w, weight = self.problem, self.w, self.sample_weight
         if self.relaxed:
             buffers, _, labels = self._scratch
@@ -214,48 +275,32 @@ class _Run:
             return
         bcfw_epoch(problem, w, weight, options, self.state, order, uniforms, *self._scratch)
 
-    def _evaluate(self, memory):
+    def _value(self, *memory):
         """Objective at the present value of the weights, and the block gaps."""
-        out = np.zeros((2, self.n))
-
-        def piece(part, start, stop):
-            hinge_losses(part, self.w, memory, start, stop, make_scratch(part), out)
-
-        over_samples(piece, self.problem, self.n_jobs)
-        if not np.isfinite(out[0]).all():
-            i = int(np.flatnonzero(~np.isfinite(out[0]))[0])
-            raise FloatingPointError(
-                f"the loss of sample {i} is {out[0, i]}: are X's values scaled?"
-            )
-        loss = float(out[0] @ self.sample_weight) / self.n
-        return 0.5 * self.lam * self._squared_norm() + loss, out[1]
-
-    def _squared_norm(self):
-        if self.averaging:
-            return squared_norm(self.w)
-        return sum(float(np.vdot(table, table)) for table in self.w)
+        problem, weight = self.problem, self.sample_weight
+        return hinge_value(problem, self.w, weight, self.lam, self.n_jobs, *memory)
 
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
-        norm = self._squared_norm()
         loss = float(self.state.losses @ self.sample_weight) / self.n
-        self.dual = loss - 0.5 * self.lam * norm
-        self.objective, gaps = self._evaluate(self.state.residuals)
-        gaps = np.maximum(gaps, 0.0) * self.sample_weight / self.n
+        self.dual = loss - 0.5 * self.lam * weight_norm(self.w)
+        value = self._value(self.state.residuals)
+        gaps = np.maximum(value.gaps, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps
         if self.sampling == "gap":
-            for i, value in enumerate(gaps):
-                set_leaf(self.state.tree, i, value)
+            for i, gap in enumerate(gaps):
+                set_leaf(self.state.tree, i, gap)
         self.use_average = False
         k = self.state.totals[N_STEPS]
         if self.averaging and k > 0:
             self.w.scale[1] = -2.0 / (k * (k + 1.0))
-            average = self._evaluate(np.empty(0))[0]
+            average = self._value()
             self.w.scale[1] = 0.0
-            if average < self.objective:
-                self.objective, self.use_average = average, True
+            if average.objective < value.objective:
+                value, self.use_average = average, True
+        self.objective = value.objective
         self.gap = self.objective - self.dual
-        self.relative_gap = self.gap / self.objective if self.objective > 0 else 0.0
+        self.relative_gap = relative_gap(self.objective, self.dual, value.magnitude)
         self.state.totals[N_ORACLE] += self.n
 
     def weights(self):

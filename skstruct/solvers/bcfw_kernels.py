@@ -25,6 +25,7 @@ from ..oracles import (
 )
 from .hinge import dot
 from .sampling import sample_leaf, set_leaf
+from .smoothing import expected_task_loss
 
 # Entries of ``BCFWState.totals``.
 N_STEPS, N_ORACLE, N_CACHED, GAP = range(4)
@@ -51,7 +52,8 @@ class BCFWState(NamedTuple):
     costs : ndarray of shape (n_samples, n_cached)
         Their task losses.
     totals : ndarray of shape (4,)
-        Steps, oracle calls, steps from the cache, sum of the block gaps seen.
+        Steps, oracle calls, steps from the cache, sum of the block gaps seen (whoever begins a pass
+        sets it to 0).
     """
 
     residuals: np.ndarray
@@ -135,7 +137,7 @@ def _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
     """Exact step along `direction` for ``slope = <theta, direction>``; moves `theta`."""
     gram(problem, i, direction, answer)
     curvature = scale * dot(direction, answer, size)
-    step = most
+    step = most if slope > 0.0 else 0.0
     if curvature > 0.0:
         step = min(max(slope / curvature, 0.0), most)
     for q in range(size):
@@ -227,7 +229,7 @@ def _block(problem, i, theta, state, residual, n_steps, base, scale, values, lab
 
 @kernel
 def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, values, labels):
-    """One pass of block-coordinate Frank-Wolfe: ``len(uniforms)`` visits.
+    """Visits of block-coordinate Frank-Wolfe, one for each of `uniforms`.
 
     Parameters
     ----------
@@ -256,7 +258,6 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
     theta, change = buffers[0], buffers[1]
     totals = state.totals
     n_samples = sample_weight.shape[0]
-    totals[GAP] = 0.0
     for visit in range(uniforms.shape[0]):
         i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
         part = problem.part_ptr[i]
@@ -303,7 +304,7 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
 
 @kernel
 def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
-    """One pass of Frank-Wolfe steps for a structure whose oracle answers with fractional points.
+    """Frank-Wolfe steps for a structure whose oracle answers with fractional points.
 
     Parameters
     ----------
@@ -312,7 +313,6 @@ def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, bu
     """
     theta, mu, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
     totals, n_samples = state.totals, sample_weight.shape[0]
-    totals[GAP] = 0.0
     for visit in range(uniforms.shape[0]):
         i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
         part = problem.part_ptr[i]
@@ -350,8 +350,11 @@ def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, bu
 
 
 @kernel
-def rebuild(problem, sample_weight, lam, state, w):
-    """``w <- -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` for weights that are 0.
+def rebuild(problem, sample_weight, lam, state, w, start, stop, trial, labels):
+    """What a dual point implies for the present problem, from samples `start` to `stop`.
+
+    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses of the dual point and
+    of the cached labellings.
 
     Parameters
     ----------
@@ -362,11 +365,24 @@ def rebuild(problem, sample_weight, lam, state, w):
     lam : float
         The regulariser.
     state : BCFWState
-        The dual point.
+        The dual point; its losses and costs are written to.
     w : Weights or LazyWeights
-        Written to.
+        Added to.
+    start, stop : int
+        The range of samples.
+    trial : ndarray of shape (max_parts,)
+        Scratch.
+    labels : ndarray of int32
+        Scratch for one labelling.
     """
-    for i in range(sample_weight.shape[0]):
+    for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
         scale = sample_weight[i] / (lam * sample_weight.shape[0])
         accumulate(problem, i, residual, (-scale, 0.0), w)
+        state.losses[i] = expected_task_loss(problem, i, residual, trial)
+        first = problem.label_ptr[i]
+        for c in range(state.shares.shape[1]):
+            if state.shares[i, c] >= 0.0:
+                for t in range(problem.label_ptr[i + 1] - first):
+                    labels[t] = state.labels[c, first + t]
+                state.costs[i, c] = task_loss(problem, i, labels)

@@ -8,10 +8,9 @@ import numpy as np
 
 from ..weights import Weights, zero_weights
 from .active_sets import packed
-from .batch import make_scratch, over_samples
 from .gdmm_state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
-from .hinge import hinge_losses
-from .progress import Progress, Result
+from .primal import compile_hinge, hinge_value
+from .progress import Pieces, Progress, Result, check_regulariser, relative_gap
 
 _VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
@@ -50,7 +49,8 @@ class Run(ABC):
     Parameters
     ----------
     problem : NamedTuple
-        The structure's problem, for certificates.
+        The structure's problem, for certificates: with cycles its max oracle is that of the LP
+        relaxation, since a dual point whose nodes and edges agree says nothing about less.
     decoding : callable
         ``decoding(problem, weights)``: the problem in the form in which these weights are decoded
         fastest.
@@ -71,6 +71,7 @@ class Run(ABC):
 
     def __init__(self, problem, decoding, shapes, sample_weight, lam, options, n_jobs):
         self.problem, self.decoding, self.shapes = problem, decoding, shapes
+        check_regulariser(lam)
         self.sample_weight, self.lam, self.options = sample_weight, lam, options
         self.n_jobs, self.n = n_jobs, sample_weight.size
         self.reach = sample_weight / (lam * self.n)
@@ -81,7 +82,7 @@ class Run(ABC):
         self._headroom = 1024
 
     @abstractmethod
-    def one_pass(self, order, uniforms):
+    def one_pass(self, order, uniforms, pieces):
         """Visit all factors of the samples in `order`, then move the multipliers."""
 
     @abstractmethod
@@ -89,12 +90,12 @@ class Run(ABC):
         """A copy of the edge weights, in the shape of the weight table."""
 
     @abstractmethod
-    def consistent_norm(self):
-        """Squared norm of the edge weights of a consistent dual point near the present one."""
+    def dual_point(self):
+        """A consistent dual point near the present one: its task losses, its weights' squared norm.
 
-    @abstractmethod
-    def dual_losses(self):
-        """Task loss of the dual point of every sample."""
+        It must lie in the set that the objective ranges over: all nodes agree with their edges, and
+        nothing is on pairs that may not occur.
+        """
 
     @abstractmethod
     def set_sizes(self):
@@ -114,6 +115,24 @@ class Run(ABC):
         while not function(self.graph, self.options, self.state, *args):
             self._headroom *= 2
             self.state = self.state._replace(**self.enlarged(self._headroom))
+
+    def visit(self, function, order, uniforms, pieces):
+        """Call a kernel on the samples in `order`, in pieces.
+
+        Parameters
+        ----------
+        function : callable
+            As for :meth:`over_arena`.
+        order : ndarray of int64
+            The samples.
+        uniforms : ndarray
+            Random numbers of all factors.
+        pieces : Pieces
+            How to cut.
+        """
+        # An empty range compiles.
+        for first, last in pieces.ranges(0, order.size) if order.size else [(0, 0)]:
+            self.over_arena(function, self.w, order[first:last], uniforms)
 
     def enlarged(self, headroom):
         """Fields of the state with more room.
@@ -155,49 +174,27 @@ class Run(ABC):
         """
         return Weights(self.w.node.copy(), self.pair_weights())
 
-    def losses(self, w, stop=None):
-        """Hinge losses of the samples.
-
-        Parameters
-        ----------
-        w : Weights
-            The weights.
-        stop : int
-            Only of the samples before it; 0 compiles.
-
-        Returns
-        -------
-        ndarray of shape (2, n_samples)
-            The losses, in the first row.
-        """
-        out, nothing = np.zeros((2, self.n)), np.empty(0)
-        decoding = self.decoding(self.problem, w)
-
-        def piece(part, first, last):
-            hinge_losses(part, w, nothing, first, last, make_scratch(part), out)
-
-        if stop is None:
-            over_samples(piece, decoding, self.n_jobs)
-        else:
-            piece(decoding, 0, stop)
-        return out
+    def compile(self):
+        """Compile outside the clock."""
+        self.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
+        self.dual_point()
+        w = self.weights()
+        compile_hinge(self.decoding(self.problem, w), w)
+        self.read_totals(0.0)
+        self.search_seconds = 0.0
 
     def certify(self):
-        """Objective of the weights by one exact oracle call a sample, and the best dual bound."""
-        w = self.weights()
-        node_norm = float(np.vdot(w.node, w.node))
-        loss = float(self.dual_losses() @ self.sample_weight) / self.n
-        self.dual = max(self.dual, loss - 0.5 * self.lam * (node_norm + self.consistent_norm()))
-        out = self.losses(w)
-        if not np.isfinite(out[0]).all():
-            i = int(np.flatnonzero(~np.isfinite(out[0]))[0])
-            raise FloatingPointError(
-                f"the loss of sample {i} is {out[0, i]}: are X's values scaled?"
-            )
-        norm = node_norm + float(np.vdot(w.pair, w.pair))
-        self.objective = 0.5 * self.lam * norm + float(out[0] @ self.sample_weight) / self.n
+        """Objective of the weights by one oracle call a sample, and the best dual bound."""
+        w, weight, lam = self.weights(), self.sample_weight, self.lam
+        losses, norm = self.dual_point()
+        bound = float(losses @ weight) / self.n - 0.5 * lam * norm
+        value = hinge_value(self.decoding(self.problem, w), w, weight, lam, self.n_jobs)
+        self.objective = value.objective
+        # A bound that is wrong must not hide behind a better one of before.
+        relative_gap(self.objective, bound, value.magnitude)
+        self.dual = max(self.dual, bound)
         self.gap = self.objective - self.dual
-        self.relative_gap = self.gap / self.objective if self.objective > 0 else 0.0
+        self.relative_gap = relative_gap(self.objective, self.dual, value.magnitude)
 
 
 def gdmm(
@@ -254,6 +251,11 @@ def gdmm(
     Result
         The weights and the history.
 
+    Raises
+    ------
+    FloatingPointError
+        If a loss is not finite, or the objectives are not those of a primal and a dual.
+
     References
     ----------
     Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
@@ -269,17 +271,13 @@ def gdmm(
     )
     run = start_run(options)
     progress = Progress(sample_weight.size, after_epoch, *_CERTIFICATE[1:], *_SIZES)
-    # Compile outside the clock.
-    run.one_pass(np.empty(0, dtype=np.int64), np.empty(0))
-    run.losses(run.weights(), stop=0)
-    run.read_totals(0.0)
-    run.search_seconds = 0.0
+    run.compile()
     progress.start()
     stopped = fresh = settled = False
     for iteration in range(1, max_iter + 1):
         order, uniforms = rng.permutation(run.n), rng.random(run.n_draws)
         before = progress.seconds
-        run.one_pass(order, uniforms)
+        run.one_pass(order, uniforms, progress.pieces)
         run.read_totals(progress.seconds - before)
         fresh = gap_every > 0 and (iteration % gap_every == 0 or iteration == max_iter)
         if fresh:

@@ -6,11 +6,15 @@ import numpy as np
 
 from ..features import SparseFeatures
 from ..inference.ordered import max_trees
+from ..weights import Weights, zero_weights
 from .active_sets import one_entry_each
 from .gdmm import Run
 from .gdmm_kernels import gdmm_pass, greedy_pass
 from .gdmm_multipliers import consistent_table, multiplier_step
 from .gdmm_state import BGCD, EXACT, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState, Pad
+from .gdmm_trees import TreeScratch, tree_points
+from .primal import weight_norm
+from .progress import Pieces
 
 _FEW_LABELS = 64
 
@@ -114,11 +118,12 @@ class FactorRun(Run):
             # Looking at all pairs is then faster than asking trees.
             self.options = self.options._replace(search=EXACT)
         self.graph = graph
+        self.constrained = forbidden is not None and not np.isfinite(forbidden).all()
         self.state = _new_state(graph, self.reach, forbidden, self.options.search)
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
 
-    def one_pass(self, order, uniforms):
+    def one_pass(self, order, uniforms, pieces):
         """Visit all factors, then move the multipliers.
 
         Parameters
@@ -127,9 +132,11 @@ class FactorRun(Run):
             The samples.
         uniforms : ndarray of shape (n_nodes + n_edges,)
             Random numbers.
+        pieces : Pieces
+            How to cut the visits.
         """
-        visit = greedy_pass if self.options.variant == BGCD else gdmm_pass
-        self.over_arena(visit, self.w, order, uniforms)
+        kind = greedy_pass if self.options.variant == BGCD else gdmm_pass
+        self.visit(kind, order, uniforms, pieces)
         self.state.totals[INFEASIBILITY] = 0.0
         self.over_arena(multiplier_step)
 
@@ -165,17 +172,28 @@ class FactorRun(Run):
         table[~np.isfinite(table)] = 0.0
         return table
 
-    def consistent_norm(self):
-        """Squared norm of the transitions of a consistent dual point.
+    def dual_point(self):
+        """A consistent dual point near the present one.
+
+        Where pairs are forbidden, it is made of the conditional distributions of the edges, which
+        have nothing on such pairs. Else it is that of the nodes, which is near the present one in
+        early passes, too, and needs no weights of its own.
 
         Returns
         -------
-        float
-            The norm.
+        losses : ndarray of shape (n_samples,)
+            The task losses.
+        norm : float
+            Squared norm of its weights.
         """
-        if not len(self.graph.ends):
-            return 0.0
-        table = np.zeros(self.state.table.shape)
+        if self.constrained:
+            return self._tree_point()
+        table = np.zeros(self.shapes[1])
+        if len(self.graph.ends):
+            self._fill_consistent(table.reshape(self.state.table.shape))
+        return self._node_losses(), weight_norm(Weights(self.w.node, table))
+
+    def _fill_consistent(self, table):
         state, graph = self.state, self.graph
         consistent_table(
             state.nodes,
@@ -187,16 +205,24 @@ class FactorRun(Run):
             np.zeros(int(state.edges.size.max())),
             table,
         )
-        return float(np.vdot(table, table))
 
-    def dual_losses(self):
-        """Task loss of the dual point of every sample.
+    def _tree_point(self):
+        graph, n_labels = self.graph, len(self.state.table)
+        longest = int(np.diff(graph.node_ptr).max())
+        scratch = TreeScratch(
+            order=np.empty(longest, dtype=np.int64),
+            link=np.empty(longest, dtype=np.int64),
+            survival=np.empty((longest, n_labels)),
+            shares=np.empty((longest, n_labels)),
+            mass=np.empty((2, n_labels)),
+        )
+        w, losses = zero_weights((self.shapes[0], self.state.table.shape)), np.zeros(self.n)
+        for first, last in Pieces().ranges(0, self.n):
+            tree_points(graph, self.state, w, losses, first, last, scratch)
+        return losses * graph.share, weight_norm(w)
 
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The losses.
-        """
+    def _node_losses(self):
+        """Task loss of the distributions of the nodes of every sample."""
         nodes, graph = self.state.nodes, self.graph
         owner = np.repeat(np.arange(nodes.size.size), nodes.size)
         within = np.arange(owner.size) - np.repeat(np.cumsum(nodes.size) - nodes.size, nodes.size)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..weights import Weights
 from .active_sets import empty_sets
 from .gdmm import Run
 from .gdmm_labels_kernels import consistent_pairs, label_losses, label_pass
 from .gdmm_labels_state import LabelGraph, LabelState
+from .primal import weight_norm
 
 _PASSES_AT_REST = 5
 
@@ -78,7 +80,7 @@ class LabelRun(Run):
         #: Random numbers that a pass takes.
         self.n_draws = n_samples
 
-    def one_pass(self, order, uniforms):
+    def one_pass(self, order, uniforms, pieces):
         """Visit all samples.
 
         Parameters
@@ -87,11 +89,13 @@ class LabelRun(Run):
             The samples.
         uniforms : ndarray of shape (n_samples,)
             Random numbers.
+        pieces : Pieces
+            How to cut the pass.
         """
         if order.size:
             self._n_passes += 1
         self.options = self.options._replace(wake=int(self._n_passes > _PASSES_AT_REST))
-        self.over_arena(label_pass, self.w, order, uniforms)
+        self.visit(label_pass, order, uniforms, pieces)
 
     def pair_weights(self):
         """The interactions.
@@ -107,30 +111,21 @@ class LabelRun(Run):
         columns = pair if self.graph.full == 1 else pair[:, 3]
         return columns.reshape(self.shapes[1]).copy()
 
-    def consistent_norm(self):
-        """Squared norm of the interactions of a consistent dual point.
+    def dual_point(self):
+        """A consistent dual point: edges cut down, or filled up, to what their ends have.
 
         Returns
         -------
-        float
-            The norm.
+        losses : ndarray of shape (n_samples,)
+            The task losses.
+        norm : float
+            Squared norm of its weights.
         """
         pair = self.state.pair.copy()
         consistent_pairs(self.graph, self.state, pair)
-        weights = self._as_weights(pair)
-        return float(np.vdot(weights, weights))
-
-    def dual_losses(self):
-        """Task loss of the dual point of every sample.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The losses.
-        """
-        out = np.empty(self.n)
-        label_losses(self.graph, self.state, out)
-        return out
+        losses = np.empty(self.n)
+        label_losses(self.graph, self.state, losses)
+        return losses, weight_norm(Weights(self.w.node, self._as_weights(pair)))
 
     def set_sizes(self):
         """Mean sizes of what is active in a sample.

@@ -48,9 +48,10 @@ def hinge_losses(problem, w, memory, start, stop, scratch, out):
         The range of samples.
     scratch : Scratch
         Buffers.
-    out : ndarray of shape (2, n_samples)
-        Receives the losses ``max_y <theta + l, mu(y)> - <theta, mu(y_i)>`` and the gaps
-        ``max_y <theta + l, mu(y)> - <theta + l, m_i>``.
+    out : ndarray of shape (3, n_samples)
+        Receives the losses ``max_y <theta + l, mu(y)> - <theta, mu(y_i)>``, the gaps
+        ``max_y <theta + l, mu(y)> - <theta + l, m_i>``, and the size of the two scores of which the
+        loss is the difference.
     """
     theta, labels = scratch.theta, scratch.labels
     for i in range(start, stop):
@@ -58,7 +59,9 @@ def hinge_losses(problem, w, memory, start, stop, scratch, out):
         truth(problem, i, labels)
         right = score(problem, i, theta, labels)
         augment(problem, i, theta)
-        out[0, i] = max_oracle(problem, i, theta, labels) - right
+        best = max_oracle(problem, i, theta, labels)
+        out[0, i] = best - right
+        out[2, i] = abs(best) + abs(right)
         if memory.shape[0] > 0:
             part = problem.part_ptr[i]
             size = problem.part_ptr[i + 1] - part

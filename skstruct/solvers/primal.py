@@ -1,22 +1,90 @@
-"""What the primal solvers of structural SVMs share: the true objective and the best weights."""
+"""The structural hinge over all samples, and what its primal solvers share."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..weights import Weights, squared_norm
+from ..weights import LazyWeights, Weights, squared_norm
 from .batch import make_scratch, over_samples
 from .hinge import hinge_losses
 
+_NO_MEMORY = np.empty(0)
 
-def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:
+
+class HingeValue(NamedTuple):
+    """The objective of a structural SVM at some weights.
+
+    Parameters
+    ----------
+    objective : float
+        ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)``.
+    gaps : ndarray of shape (n_samples,)
+        Distance of each sample's dual point from the oracle's answer; the losses without one.
+    magnitude : float
+        Mean size of the scores that the losses are differences of, see
+        :func:`skstruct.solvers.progress.relative_gap`.
+    """
+
+    objective: float
+    gaps: np.ndarray
+    magnitude: float
+
+
+def weight_norm(w) -> float:
+    """``||w||^2`` of plain or of lazy weights.
+
+    Parameters
+    ----------
+    w : Weights or LazyWeights
+        The weights.
+
+    Returns
+    -------
+    float
+        The squared Euclidean norm.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.primal import weight_norm
+    >>> from skstruct.weights import zero_weights
+    >>> weight_norm(zero_weights(((3, 2), (1, 4))))
+    0.0
+    """
+    if isinstance(w, LazyWeights):
+        return squared_norm(w)
+    return sum(float(np.vdot(table, table)) for table in w)
+
+
+def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
+    """Compile what :func:`hinge_value` calls.
+
+    Parameters
+    ----------
+    problem, w, memory : object
+        As for :func:`hinge_value`.
+    """
+    hinge_losses(problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
+    weight_norm(w)
+
+
+def hinge_value(
+    problem,
+    w,
+    sample_weight,
+    lam,
+    n_jobs,
+    memory=_NO_MEMORY,
+    advice="are the features scaled?",
+) -> HingeValue:
     """``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)``, by one oracle call a sample.
 
     Parameters
     ----------
     problem : NamedTuple
         A structure's problem, with labels.
-    w : LazyWeights
+    w : Weights or LazyWeights
         The weights.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
@@ -24,6 +92,45 @@ def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:
         The regulariser.
     n_jobs : int or None
         Threads.
+    memory : ndarray of shape (n_parts,), optional
+        A dual point ``m_i - mu(y_i)`` of every sample.
+    advice : str
+        End of the error message.
+
+    Returns
+    -------
+    HingeValue
+        The objective and the gaps.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss is not finite; names the sample.
+    """
+    n = sample_weight.size
+    out = np.zeros((3, n))
+
+    def piece(part, start, stop):
+        hinge_losses(part, w, memory, start, stop, make_scratch(part), out)
+
+    over_samples(piece, problem, n_jobs)
+    bad = np.flatnonzero(~np.isfinite(out[0]))
+    if bad.size:
+        raise FloatingPointError(f"the loss of sample {bad[0]} is {out[0, bad[0]]}: {advice}")
+    # No loss is negative: what is below 0 is rounding of two scores.
+    loss = float(np.maximum(out[0], 0.0) @ sample_weight) / n
+    norm = 0.5 * lam * weight_norm(w)
+    magnitude = float(out[2] @ sample_weight) / n
+    return HingeValue(norm + loss, out[1] if memory.size else out[0], magnitude)
+
+
+def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:
+    """The objective of :func:`hinge_value`, for solvers with a learning rate.
+
+    Parameters
+    ----------
+    problem, w, sample_weight, lam, n_jobs : object
+        As for :func:`hinge_value`.
 
     Returns
     -------
@@ -35,19 +142,8 @@ def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:
     FloatingPointError
         If a loss is not finite; names the sample.
     """
-    out, nothing = np.zeros((2, sample_weight.size)), np.empty(0)
-
-    def piece(part, start, stop):
-        hinge_losses(part, w, nothing, start, stop, make_scratch(part), out)
-
-    over_samples(piece, problem, n_jobs)
-    bad = np.flatnonzero(~np.isfinite(out[0]))
-    if bad.size:
-        raise FloatingPointError(
-            f"the loss of sample {bad[0]} is {out[0, bad[0]]}: are the features scaled, is the "
-            "learning rate too large?"
-        )
-    return 0.5 * lam * squared_norm(w) + float(out[0] @ sample_weight) / sample_weight.size
+    advice = "are the features scaled, is the learning rate too large?"
+    return hinge_value(problem, w, sample_weight, lam, n_jobs, advice=advice).objective
 
 
 class Best:

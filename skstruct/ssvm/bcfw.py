@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from numbers import Integral
 
-import numpy as np
 from sklearn.base import clone
 
 from ..sklearn_private import Interval, StrOptions
-from ..solvers.bcfw import bcfw
+from ..solvers.bcfw import bcfw, dual_set
 from .base import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
@@ -56,8 +55,10 @@ class BCFWSSVM(StructuralSVM):
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the dual point of the previous fit, if samples and labels are the same; C and the
-        loss may have changed. The dual point is not part of pickles.
+        Start from the dual point of the previous fit, if it is one for these data, too: the same
+        true labels in the same samples, the same labellings (edges, forbidden steps) and
+        `n_cached`. C, the loss, sample weights other than 0 and the features may have changed. Else
+        start anew. The dual point is not part of pickles.
     n_jobs : int, default=None
         Threads for certificates and prediction. The steps are sequential.
     verbose : int, default=0
@@ -162,14 +163,11 @@ class BCFWSSVM(StructuralSVM):
 
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""
-        dual, truth = getattr(previous, "_dual", (None, None))
-        fits = (
-            dual is not None
-            and dual.residuals.size == problem.part_ptr[-1]
-            and np.array_equal(truth, problem.labels)
-        )
+        dual, known = getattr(previous, "_dual", (None, None))
+        if dual is None or known != dual_set(problem):
+            return None
         # A copy: if this fit fails, the previous point is still whole.
-        return type(dual)(*(part.copy() for part in dual)) if fits else None
+        return type(dual)(*(part.copy() for part in dual))
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         result, dual = bcfw(
@@ -188,7 +186,7 @@ class BCFWSSVM(StructuralSVM):
             **common,
         )
         if self.warm_start:
-            self._dual = dual, problem.labels
+            self._dual = dual, dual_set(problem)
         return result
 
     def __getstate__(self):

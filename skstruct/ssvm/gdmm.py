@@ -31,7 +31,11 @@ class GDMMSSVM(StructuralSVM):
     Training never decodes a whole sample: every node and every edge has a small active set of
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
-    Objectives and gaps are reported for the above divided by ``C sum_i s_i``.
+    Objectives and gaps are reported for the above divided by ``C sum_i s_i``. Nodes and edges that
+    agree are labellings only without cycles: for label sets with cycles the maximum is that of the
+    LP relaxation, however few labels there are (``graph_.training_inference_`` is then "relaxed"),
+    an upper bound on the above; predictions are exact where the structure decodes exactly
+    (``graph_.inference_``).
 
     Parameters
     ----------
@@ -100,8 +104,8 @@ class GDMMSSVM(StructuralSVM):
     n_iter_ : int
         Passes run.
     objective_, dual_objective_ : float
-        The objective of the weights, and a lower bound on the optimum (for label sets with cycles
-        and more than 16 labels those of the LP relaxation).
+        The objective of the weights, and a lower bound on the optimum; for label sets with cycles
+        those of the LP relaxation.
     dual_gap_ : float
         Their difference: a certificate.
     infeasibility_ : float
@@ -182,8 +186,10 @@ class GDMMSSVM(StructuralSVM):
         if getattr(graph, "edge_features", False):
             raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
         if isinstance(graph, MultiLabel):
-            run = partial(LabelRun, label_graph(problem))
-            return _Task(problem, run, graph.n_labels_)
+            relaxed = graph.relaxation(problem)
+            if relaxed is not problem:
+                graph.training_inference_ = "relaxed"
+            return _Task(relaxed, partial(LabelRun, label_graph(problem)), graph.n_labels_)
         ends = np.stack(graph.edge_ends(data.samples), axis=1)
         n_edges = data.samples.n_edges if len(ends) else np.zeros(data.sample_weight.size, int)
         factors = factor_graph(problem, ends, np.concatenate([[0], np.cumsum(n_edges)]))

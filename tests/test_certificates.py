@@ -1,0 +1,177 @@
+"""What certificates may claim: dual <= optimum <= primal over one set, for every solver."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    MultiClass,
+    MultiLabel,
+    SubgradientSSVM,
+    Tree,
+)
+from skstruct.testing import all_labellings
+
+CLASSES = np.array(["a", "b", "c"])
+FORBIDDEN = [("a", "c"), ("b", "b")]
+ENDS = [(None, "b"), ("c", None)]
+
+# Graph, and the graph whose labellings are those of what GDMM solves; None where it refuses.
+STRUCTURES = {
+    "table": (MultiClass(), MultiClass()),
+    "chains": (Chain(boundary=True), Chain(boundary=True)),
+    "chains, forbidden": (Chain(forbidden=FORBIDDEN), Chain(forbidden=FORBIDDEN)),
+    "chains, forbidden ends": (
+        Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
+        Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
+    ),
+    "chains, edge features": (Chain(edge_features=True), None),
+    "trees": (Tree(), Tree()),
+    "trees, forbidden": (Tree(forbidden=FORBIDDEN), Tree(forbidden=FORBIDDEN)),
+    "labels": (MultiLabel(), MultiLabel()),
+    "labels, tree": (MultiLabel("tree", tables=True), MultiLabel("tree", tables=True)),
+    "labels, full": (MultiLabel("full"), MultiLabel("full", inference="relaxed")),
+    "labels, full with tables": (
+        MultiLabel("full", tables=True),
+        MultiLabel("full", tables=True, inference="relaxed"),
+    ),
+}
+LOSSES = ["hamming", "normalized", "by class", "matrix"]
+BCFW = [
+    {},
+    {"sampling": "gap", "oracle_cache": True, "n_cached": 3},
+    {"steps": "frank-wolfe", "n_cached": 1, "sampling": "uniform"},
+]
+GDMM = [
+    {},
+    {"variant": "afw", "search": "sampled", "n_partitions": 2},
+    {"variant": "bgcd", "search": "exact", "rho": 0.3},
+]
+SLACK = 1e-9
+
+
+def _best_labels(rng, scores, edges, name):
+    """The best labelling of a sample that `name` allows."""
+    labellings = all_labellings(len(scores), 3)
+    value = scores[np.arange(len(scores)), labellings].sum(axis=1)
+    if "forbidden" in name:
+        for (a, b), (s, t) in itertools.product(FORBIDDEN, edges):
+            value[(CLASSES[labellings[:, s]] == a) & (CLASSES[labellings[:, t]] == b)] = -np.inf
+    if "ends" in name:
+        value[(CLASSES[labellings[:, 0]] == "b") | (CLASSES[labellings[:, -1]] == "c")] = -np.inf
+    return CLASSES[labellings[value.argmax()]]
+
+
+def draw(name, seed, n_samples=12):
+    """A small problem."""
+    rng = np.random.default_rng(seed)
+    if name.startswith(("table", "labels")):
+        X = rng.normal(size=(n_samples, 3))
+        noisy = X @ rng.normal(size=(3, 5)) + rng.normal(size=(n_samples, 5))
+        if name == "table":
+            return X, CLASSES[noisy[:, :3].argmax(axis=1)]
+        return X, (noisy + 0.8 * rng.normal(size=(n_samples, 1)) > 0).astype(int)
+    X, y, weights = [], [], rng.normal(size=(3, 3))
+    for n in rng.integers(1, 6, size=n_samples):
+        x = rng.normal(size=(n, 3))
+        parents = [t - 1 for t in range(n)]
+        if name.startswith("trees"):
+            parents = [int(rng.integers(t)) if t else -1 for t in range(n)]
+        edges = [(parents[t], t) for t in range(1, n)]
+        y.append(_best_labels(rng, x @ weights + rng.normal(size=(n, 3)), edges, name))
+        if name.startswith("trees"):
+            x = (x, parents)
+        elif "features" in name:
+            x = (x, rng.normal(size=(n - 1, 2)))
+        X.append(x)
+    return X, y
+
+
+def loss_of(kind, name):
+    """The `loss` argument of a kind of loss."""
+    if kind == "matrix":
+        table = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]]
+        return [[0.0, 1.0], [3.0, 0.0]] if name.startswith("labels") else table
+    if kind == "by class":
+        return {1: 2.0} if name.startswith("labels") else {"a": 2.0, "b": 0.5}
+    return {"hamming": "hamming", "normalized": "normalized_hamming"}[kind]
+
+
+def bounds(model, X, y):
+    """Largest dual and smallest primal bound of a run, at any time of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    history = model.history_
+    assert np.isfinite(model.objective_)
+    primal = np.nanmin(np.append(history["objective"], model.objective_))
+    if not hasattr(model, "dual_objective_"):
+        return -np.inf, primal
+    assert abs(model.objective_ - model.dual_objective_ - model.dual_gap_) <= SLACK
+    return np.nanmax(np.append(history["dual_objective"], model.dual_objective_)), primal
+
+
+def check(models, best, X, y):
+    """Every bound of every model is on the right side of the optimum."""
+    low, high = bounds(best, X, y)
+    assert low <= high + SLACK * high
+    assert high - low <= 1e-6 * high, "the reference is not at its optimum"
+    for model in models:
+        dual, primal = bounds(model, X, y)
+        assert dual <= high + SLACK * high, f"{model}: dual {dual} above the optimum {high}"
+        assert primal >= low - SLACK * high, f"{model}: objective {primal} under the optimum {low}"
+        assert model.dual_gap_ >= -SLACK * high if hasattr(model, "dual_gap_") else True
+    return low, high
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_bounds_of_structural_svms(name, kind):
+    graph, agreed = STRUCTURES[name]
+    for seed, C in ((0, 0.3), (1, 1.0)):
+        X, y = draw(name, 10 * seed + LOSSES.index(kind))
+        common = {"C": C, "loss": loss_of(kind, name), "tol": 0.0, "random_state": 0}
+        sharp = common | {"tol": 1e-7, "max_iter": 20000, "gap_every": 20}
+        early = common | {"max_iter": 25, "gap_every": 1}
+        models = [BCFWSSVM(graph, **early, **options) for options in BCFW]
+        models.append(CasimirSSVM(graph, **common, max_iter=10))
+        models.append(SubgradientSSVM(graph, **common, max_iter=10))
+        if name == "chains":
+            models.append(BCFWSSVM(graph, averaging=True, **early))
+            models.append(CasimirSSVM(graph, **common, max_iter=10, smoothing="entropy"))
+        low, _ = check(models, BCFWSSVM(graph, **sharp), X, y)
+        if agreed is None:
+            continue
+        # With cycles GDMM solves the relaxation, as BCFW does when it is told to.
+        models = [GDMMSSVM(graph, **early, **options) for options in GDMM]
+        models.append(BCFWSSVM(agreed, **early, **BCFW[1]))
+        _, high = check(models, GDMMSSVM(graph, **sharp), X, y)
+        assert high >= low - SLACK * high
+        relaxed = getattr(agreed, "inference", "auto") == "relaxed"
+        assert models[0].graph_.training_inference_ == ("relaxed" if relaxed else "exact")
+        assert models[0].graph_.inference_ == "exact"
+
+
+@pytest.mark.parametrize("name", [name for name in STRUCTURES if "ends" not in name])
+def test_bounds_of_crfs(name):
+    graph = STRUCTURES[name][0]
+    for seed, C in ((5, 0.3), (6, 3.0)):
+        X, y = draw(name, seed)
+        common = {"C": C, "random_state": 0, "tol": 1e-12}
+        best = SAGCRF(graph, C=C, solver="lbfgs", tol=1e-10, max_iter=2000).fit(X, y)
+        high = best.objective_
+        low = high * (1.0 - best.suboptimality_)
+        for solver, max_iter in (("sag", 1), ("sag", 30), ("saga", 5), ("lbfgs", 5)):
+            crf = SAGCRF(graph, solver=solver, max_iter=max_iter, **common)
+            dual, primal = bounds(crf, X, y)
+            assert dual <= high * (1 + SLACK)
+            assert primal >= low * (1 - SLACK)
+            assert crf.objective_ * (1.0 - crf.suboptimality_) <= high * (1 + SLACK)

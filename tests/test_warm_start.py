@@ -1,0 +1,97 @@
+"""Warm starts of BCFWSSVM: a dual point is used where it is one of the new problem, and only there."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from skstruct import BCFWSSVM, Chain, MultiLabel, Tree
+from skstruct.testing import random_sequences
+
+OPTIONS = {"C": 0.3, "tol": 1e-3, "max_iter": 20000, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def chains():
+    return random_sequences(np.random.default_rng(11), n_samples=20)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"loss": "normalized_hamming"},
+        {"loss": {"a": 0.01, "b": 0.01, "c": 0.01}},
+        {"loss": {"a": 10.0, "b": 10.0, "c": 10.0}},
+        {"loss": [[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]]},
+        {"C": 3.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("how", [{}, {"oracle_cache": True, "sampling": "gap"}], ids=str)
+def test_after_a_change_of_the_objective(chains, change, how):
+    cold = BCFWSSVM(**OPTIONS | change, **how).fit(*chains)
+    warm = BCFWSSVM(warm_start=True, **OPTIONS, **how).fit(*chains)
+    warm.set_params(**change).fit(*chains)
+    assert_allclose(warm.objective_, cold.objective_, rtol=2e-3)
+    assert warm.dual_objective_ <= cold.objective_ + 1e-9
+    assert warm.objective_ >= cold.dual_objective_ - 1e-9
+    assert 0 <= warm.dual_gap_ <= 1e-3 * warm.objective_
+    weights = np.linspace(0.5, 2.0, len(chains[0]))
+    cold.fit(*chains, sample_weight=weights)
+    warm.fit(*chains, sample_weight=weights)
+    assert warm.dual_objective_ <= cold.objective_ + 1e-9
+    assert_allclose(warm.objective_, cold.objective_, rtol=2e-3)
+
+
+def test_the_start_is_of_use_after_a_change_of_the_loss(chains):
+    change = {"loss": {"a": 1.01, "b": 0.99, "c": 1.0}}
+    cold = BCFWSSVM(**OPTIONS | change).fit(*chains)
+    warm = BCFWSSVM(warm_start=True, **OPTIONS).fit(*chains).set_params(**change).fit(*chains)
+    assert warm.history_["dual_objective"][0] > 0.9 * cold.objective_
+    assert warm.n_iter_ < cold.n_iter_
+
+
+def _recut(X, y):
+    """The same rows, one sample shorter and the next one longer."""
+    i = next(i for i in range(len(X)) if len(X[i]) > 1)
+    X, y = list(X), list(y)
+    X[i + 1], y[i + 1] = np.vstack([X[i][-1:], X[i + 1]]), np.append(y[i][-1:], y[i + 1])
+    X[i], y[i] = X[i][:-1], y[i][:-1]
+    return X, y
+
+
+def _problems(X):
+    """Pairs of problems with equal sizes and labels, but other labellings."""
+    # Labels that walk around a ring: no step stays at its label.
+    y = [np.array(list("abc"))[(np.arange(len(x)) + i) % 3] for i, x in enumerate(X)]
+    lines = [(x, [t - 1 for t in range(len(x))]) for x in X]
+    stars = [(x, [-1] + [0] * (len(x) - 1)) for x in X]
+    rng = np.random.default_rng(0)
+    table, sets = rng.normal(size=(30, 3)), rng.integers(2, size=(30, 4))
+    few, many = MultiLabel("full"), MultiLabel("full", inference="relaxed")
+    return {
+        "forbidden": ((Chain(), X, y), (Chain(forbidden=[("a", "a")]), X, y)),
+        "cut": ((Chain(), X, y), (Chain(), *_recut(X, y))),
+        "parents": ((Tree(), lines, y), (Tree(), stars, y)),
+        "edges": ((MultiLabel([[0, 1]]), table, sets), (MultiLabel([[1, 2]]), table, sets)),
+        "inference": ((many, table, sets), (few, table, sets)),
+    }
+
+
+@pytest.mark.parametrize("case", ["forbidden", "cut", "parents", "edges", "inference"])
+def test_begins_anew_where_the_dual_point_is_none(chains, case):
+    (graph, X, y), (other, *changed) = _problems(chains[0])[case]
+    cold = BCFWSSVM(other, **OPTIONS | {"n_cached": 1}).fit(*changed)
+    warm = BCFWSSVM(graph, warm_start=True, **OPTIONS | {"n_cached": 1}).fit(X, y)
+    warm.set_params(graph=other).fit(*changed)
+    assert_array_equal(warm.node_weights_, cold.node_weights_)
+    assert warm.objective_ == cold.objective_
+
+
+def test_a_failed_fit_leaves_no_dual_point(chains):
+    X, y = chains
+    svm = BCFWSSVM(warm_start=True, **OPTIONS).fit(X, y)
+    with pytest.raises(FloatingPointError, match="the loss of sample"):
+        svm.fit([1e300 * x for x in X], y)
+    cold = clone(svm).fit(X, y)
+    assert_array_equal(svm.fit(X, y).node_weights_, cold.node_weights_)

@@ -1,4 +1,4 @@
-"""Warm starts of BCFWSSVM: a dual point is used where it is one of the new problem, and only there."""
+"""Warm starts of BCFWSSVM: a dual point serves where it is one of the new problem, only there."""
 
 import numpy as np
 import pytest

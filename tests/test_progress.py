@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from test_multilabel import make_labels
 
-from skstruct import SAGCRF
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Chain, MultiLabel
 from skstruct.solvers.progress import Pieces, Progress
 from skstruct.testing import random_sequences
 
@@ -54,11 +56,30 @@ def test_the_clock_stands_still_before_the_start_and_in_callbacks(monkeypatch):
     assert progress.history()["seconds"].tolist() == [2.0, 3.0]
 
 
-@pytest.mark.parametrize("solver", ["sag", "saga"])
-def test_where_a_pass_is_cut_changes_no_bit(monkeypatch, solver):
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SAGCRF(solver="sag"),
+        SAGCRF(solver="saga"),
+        BCFWSSVM(),
+        BCFWSSVM(sampling="gap", oracle_cache=True, averaging=True),
+        BCFWSSVM(MultiLabel("full", inference="relaxed")),
+        GDMMSSVM(),
+        GDMMSSVM(variant="bgcd", search="sampled", n_partitions=2),
+        GDMMSSVM(Chain(forbidden=[("a", "x")])),
+        GDMMSSVM(MultiLabel("full")),
+    ],
+    ids=str,
+)
+def test_where_a_pass_is_cut_changes_no_bit(monkeypatch, estimator):
     X, y = random_sequences(np.random.default_rng(0), n_samples=40)
-    whole = SAGCRF(solver=solver, max_iter=5, tol=0, random_state=0)
-    cut = SAGCRF(solver=solver, max_iter=5, tol=0, random_state=0)
+    if isinstance(estimator.graph, MultiLabel):
+        X, y = make_labels(n_samples=40)
+    elif isinstance(estimator.graph, Chain):
+        y = [np.append(labels[:-1], "x") if i < 3 else labels for i, labels in enumerate(y)]
+        y = [np.where(labels == "a", "b", labels) if "x" in labels else labels for labels in y]
+    whole = clone(estimator).set_params(max_iter=7, tol=0, random_state=0)
+    cut = clone(whole)
     with pytest.warns(UserWarning, match="did not converge"):
         whole.fit(X, y)
     monkeypatch.setattr(Pieces, "FIRST", 3)
@@ -66,7 +87,9 @@ def test_where_a_pass_is_cut_changes_no_bit(monkeypatch, solver):
     with pytest.warns(UserWarning, match="did not converge"):
         cut.fit(X, y)
     np.testing.assert_array_equal(whole.node_weights_, cut.node_weights_)
+    np.testing.assert_array_equal(whole.pair_weights_, cut.pair_weights_)
     assert whole.objective_ == cut.objective_
+    assert getattr(whole, "dual_objective_", 0.0) == getattr(cut, "dual_objective_", 0.0)
 
 
 _COLD = """

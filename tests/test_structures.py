@@ -55,6 +55,9 @@ def test_chains_too_long_for_stored_gram_matrices():
     gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), (3, 2))
     assert isinstance(gram, GramByTable)
     check_structure(Chain(), X, y)
+    # Nor are products stored that float32 cannot hold.
+    few = gram_of(feature_rows(np.full((2, 1), 1e25), -1), np.array([0, 2]), (1, 2))
+    assert isinstance(few, GramByTable)
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)

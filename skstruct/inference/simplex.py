@@ -34,13 +34,16 @@ def project(values, size):
     top = values[0]
     for e in range(1, size):
         top = max(top, values[e])
-    # Relative to the largest, so that large values do not cancel; entries 1 below it end at 0.
+    # Relative to the largest, so that large values do not cancel, and stored as such, so that the
+    # compiler cannot add up the two offsets; entries 1 below it end at 0.
+    for e in range(size):
+        values[e] -= top
     threshold, count = -1.0, size + 1
     while True:
         total, kept = 0.0, 0
         for e in range(size):
-            if values[e] - top > threshold:
-                total += values[e] - top
+            if values[e] > threshold:
+                total += values[e]
                 kept += 1
         threshold = (total - 1.0) / kept
         # Rounding may bring back an entry at the threshold: that must not go on for ever.
@@ -48,4 +51,4 @@ def project(values, size):
             break
         count = kept
     for e in range(size):
-        values[e] = max(values[e] - top - threshold, 0.0)
+        values[e] = max(values[e] - threshold, 0.0)

@@ -21,7 +21,7 @@ from .bcfw_kernels import (
     relaxed_epoch,
 )
 from .primal import compile_hinge, hinge_value, weight_norm
-from .progress import Pieces, Progress, Result, check_regulariser, relative_gap
+from .progress import Pieces, Progress, Result, relative_gap
 from .sampling import set_leaf, sum_tree
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
@@ -139,8 +139,6 @@ def bcfw(
 
     Raises
     ------
-    ValueError
-        If `lam` is 0 or infinite.
     FloatingPointError
         If a loss is not finite, or the objectives are not those of a primal and a dual.
 
@@ -150,7 +148,6 @@ def bcfw(
     Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
     Structured SVMs.
     """
-    check_regulariser(lam)
     if relaxed_oracle.supports(type(problem)):
         n_cached = 1  # fractional points are not kept
     if start is not None and not _usable(start, n_cached):

@@ -137,9 +137,11 @@ def _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
     """Exact step along `direction` for ``slope = <theta, direction>``; moves `theta`."""
     gram(problem, i, direction, answer)
     curvature = scale * dot(direction, answer, size)
-    step = most if slope > 0.0 else 0.0
+    step = 0.0
     if curvature > 0.0:
         step = min(max(slope / curvature, 0.0), most)
+    elif curvature == 0.0 and slope > 0.0:
+        step = most
     for q in range(size):
         theta[q] -= step * scale * answer[q]
     return step

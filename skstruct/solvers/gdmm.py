@@ -10,7 +10,7 @@ from ..weights import Weights, zero_weights
 from .active_sets import packed
 from .gdmm_state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
 from .primal import compile_hinge, hinge_value
-from .progress import Pieces, Progress, Result, check_regulariser, relative_gap
+from .progress import Pieces, Progress, Result, relative_gap
 
 _VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
@@ -71,7 +71,6 @@ class Run(ABC):
 
     def __init__(self, problem, decoding, shapes, sample_weight, lam, options, n_jobs):
         self.problem, self.decoding, self.shapes = problem, decoding, shapes
-        check_regulariser(lam)
         self.sample_weight, self.lam, self.options = sample_weight, lam, options
         self.n_jobs, self.n = n_jobs, sample_weight.size
         self.reach = sample_weight / (lam * self.n)

@@ -105,7 +105,7 @@ def hinge_value(
     Raises
     ------
     FloatingPointError
-        If a loss is not finite; names the sample.
+        If a loss is not finite, and then the message names the sample, or the objective is not.
     """
     n = sample_weight.size
     out = np.zeros((3, n))
@@ -119,9 +119,11 @@ def hinge_value(
         raise FloatingPointError(f"the loss of sample {bad[0]} is {out[0, bad[0]]}: {advice}")
     # No loss is negative: what is below 0 is rounding of two scores.
     loss = float(np.maximum(out[0], 0.0) @ sample_weight) / n
-    norm = 0.5 * lam * weight_norm(w)
+    objective = 0.5 * lam * weight_norm(w) + loss
+    if not np.isfinite(objective):
+        raise FloatingPointError(f"the objective is {objective}: {advice}")
     magnitude = float(out[2] @ sample_weight) / n
-    return HingeValue(norm + loss, out[1] if memory.size else out[0], magnitude)
+    return HingeValue(objective, out[1] if memory.size else out[0], magnitude)
 
 
 def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:

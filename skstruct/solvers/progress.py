@@ -307,29 +307,3 @@ def relative_gap(objective: float, dual: float, magnitude: float = 0.0) -> float
     if objective > 0.0:
         return float(gap / objective)
     return 0.0 if gap == 0.0 else np.inf
-
-
-def check_regulariser(lam: float) -> None:
-    """Refuse a regulariser that is 0 or infinite because C is out of range.
-
-    Parameters
-    ----------
-    lam : float
-        ``1 / (C sum_i s_i)``.
-
-    Raises
-    ------
-    ValueError
-        If it is not positive and finite.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.progress import check_regulariser
-    >>> check_regulariser(0.01)
-    >>> check_regulariser(float("inf"))
-    Traceback (most recent call last):
-        ...
-    ValueError: C is too small: 1 / (C sum_i s_i) is inf
-    """
-    if not 0.0 < lam < np.inf:
-        raise ValueError(f"C is too {'small' if lam else 'large'}: 1 / (C sum_i s_i) is {lam}")

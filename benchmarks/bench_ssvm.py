@@ -27,7 +27,7 @@ from tasks import conll2000, treebank
 from skstruct import BCFWSSVM, CasimirSSVM, RaggedArray, SubgradientSSVM, Tree
 from skstruct.datasets import load_conll, load_ocr_letters
 from skstruct.inference.viterbi import viterbi, viterbi_top_k
-from skstruct.metrics import chunk_f1
+from skstruct.metrics import chunk_f1_score
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 LEVELS = (1e-1, 5e-2, 1e-2, 1e-3)
@@ -71,7 +71,7 @@ def chunking(data, quick):
     """CoNLL-2000."""
     task = conll2000(data, 300 if quick else None)
     parts = [task.train.X, task.train.y, task.test.X, task.test.y]
-    yield Problem("CoNLL-2000", *parts, 0.05, chunk_f1, passes=40)
+    yield Problem("CoNLL-2000", *parts, 0.05, chunk_f1_score, passes=40)
 
 
 def entities(data, quick):
@@ -93,7 +93,7 @@ def entities(data, quick):
             for x in X
         ]
         parts += [hashing.fit_transform(lists), part.entity[cut]]
-    yield Problem("CoNLL-2003, hashed", *parts, 0.05, chunk_f1, passes=40)
+    yield Problem("CoNLL-2003, hashed", *parts, 0.05, chunk_f1_score, passes=40)
 
 
 def tagging(data, quick):

@@ -25,7 +25,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 from skstruct import SAGCRF, RaggedArray
 from skstruct.datasets import load_conll
-from skstruct.metrics import chunk_f1
+from skstruct.metrics import chunk_f1_score
 from skstruct.preprocessing import TemplateVectorizer
 
 CHUNKING = "\n".join(
@@ -85,7 +85,7 @@ def ours(folder, limit, tol):
     with stage("predict"):
         predicted = crf.predict(vectorizer.transform(X_test))
     with stage("F1"):
-        f1 = chunk_f1(test.chunk, predicted)
+        f1 = chunk_f1_score(test.chunk, predicted)
     return stage, 100 * f1
 
 
@@ -161,7 +161,7 @@ def theirs(folder, limit, expand):
     with stage("predict"):
         predicted = crf.predict([expand(row) for row in test_sentences])
     with stage("F1"):
-        f1 = chunk_f1(test.chunk, predicted)
+        f1 = chunk_f1_score(test.chunk, predicted)
     return stage, 100 * f1
 
 
@@ -226,7 +226,7 @@ def entities(name, train, test, columns, limit):
             warnings.simplefilter("ignore", ConvergenceWarning)
             with stage("train"):
                 crf.fit(X, y)
-        f1 = 100 * chunk_f1(test.entity, crf.predict(X_test))
+        f1 = 100 * chunk_f1_score(test.entity, crf.predict(X_test))
         out.append({"data": name, "model": label, "seconds": stage["train"], "f1": f1})
     for all_states in (0, 1):
         trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
@@ -241,7 +241,7 @@ def entities(name, train, test, columns, limit):
             trainer.train("/tmp/bench_text.crfsuite")
         tagger = pycrfsuite.Tagger()
         tagger.open("/tmp/bench_text.crfsuite")
-        f1 = 100 * chunk_f1(test.entity, [tagger.tag(row) for row in rows])
+        f1 = 100 * chunk_f1_score(test.entity, [tagger.tag(row) for row in rows])
         label = f"CRFsuite L-BFGS, {'all' if all_states else 'observed'} features"
         out.append({"data": name, "model": label, "seconds": stage["train"], "f1": f1})
     return out

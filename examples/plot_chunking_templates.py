@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import make_annotated_sentences
 from skstruct.inspection import ConvergenceDisplay, TransitionDisplay, explain, top_features
-from skstruct.metrics import chunk_report
+from skstruct.metrics import chunk_classification_report
 from skstruct.preprocessing import TemplateVectorizer
 
 # %%
@@ -39,7 +39,7 @@ model = make_pipeline(
     SAGCRF(Chain(forbidden="iob2"), track_objective=True, random_state=0),
 )
 model.fit(X, data.train.entity)
-print(chunk_report(data.test.entity, model.predict(X_test), scheme="iob2"))
+print(chunk_classification_report(data.test.entity, model.predict(X_test), scheme="iob2"))
 
 # %%
 # What speaks for each label, and why one sentence was labelled as it was: the contributions add up

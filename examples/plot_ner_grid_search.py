@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import make_annotated_sentences
-from skstruct.metrics import SCORERS, chunk_f1
+from skstruct.metrics import SCORERS, chunk_f1_score
 from skstruct.preprocessing import SequenceVectorizer
 
 
@@ -53,7 +53,7 @@ except (ImportError, AttributeError):  # needs rich, and a search that takes cal
     pass
 search.fit(X, y)
 print(search.best_params_, f"cross-validated chunk F1 {search.best_score_:.3f}")
-f1 = chunk_f1(data.test.entity, search.predict(as_dicts(data.test)))
+f1 = chunk_f1_score(data.test.entity, search.predict(as_dicts(data.test)))
 print(f"test chunk F1 {f1:.3f}")
 
 # %%

@@ -1,26 +1,45 @@
 """Metrics against seqeval, against a conlleval of its own rules, and by hand."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import classification_report, precision_recall_fscore_support
 from sklearn.model_selection import cross_validate
 
 from skstruct import SAGCRF, RaggedArray
 from skstruct.metrics import (
     SCORERS,
-    chunk_f1,
-    chunk_report,
-    chunk_scores,
+    chunk_classification_report,
+    chunk_f1_score,
+    chunk_fbeta_score,
+    chunk_precision_recall_fscore_support,
+    chunk_precision_score,
+    chunk_recall_score,
     chunks,
-    node_accuracy,
-    node_f1,
-    sequence_accuracy,
+    node_accuracy_score,
+    node_classification_report,
+    node_f1_score,
+    node_fbeta_score,
+    node_precision_score,
+    node_recall_score,
+    sequence_accuracy_score,
 )
 
 seqeval_metrics = pytest.importorskip("seqeval.metrics")
 seqeval_scheme = pytest.importorskip("seqeval.scheme")
 
-TAGS = {"iob1": "IB", "iob2": "IB", "ioe1": "IE", "ioe2": "IE", "iobes": "IBES"}
+TAGS = {
+    "iob1": "IB",
+    "iob2": "IB",
+    "ioe1": "IE",
+    "ioe2": "IE",
+    "iobes": "IBES",
+    "bilou": "IBLU",
+}
 
 
 def _random_labels(rng, tags, n=40):
@@ -48,7 +67,7 @@ def test_default_mode_equals_seqeval(seed, tags):
     y = _random_labels(rng, tags)
     predicted = _noisy(rng, y, tags)
     for average in ("micro", "macro", "weighted"):
-        ours = chunk_scores(y, predicted, average=average)
+        ours = chunk_precision_recall_fscore_support(y, predicted, average=average)[:3]
         theirs = [
             getattr(seqeval_metrics, f"{name}_score")(y, predicted, average=average)
             for name in ("precision", "recall", "f1")
@@ -66,7 +85,8 @@ def test_strict_mode_equals_seqeval(seed, scheme):
     theirs = seqeval_metrics.f1_score(
         y, predicted, mode="strict", scheme=getattr(seqeval_scheme, scheme.upper())
     )
-    np.testing.assert_allclose(chunk_f1(y, predicted, scheme=scheme), theirs, rtol=1e-12)
+    for name in (scheme, scheme.upper()):
+        np.testing.assert_allclose(chunk_f1_score(y, predicted, scheme=name), theirs, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -88,49 +108,49 @@ def test_conlleval_rules_by_hand(labels, expected):
 def test_report_adds_up():
     y = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP", "O"]]
     predicted = [["B-NP", "I-NP", "O", "O"], ["B-NP", "B-VP"]]
-    table = chunk_report(y, predicted, output_dict=True)
+    table = chunk_classification_report(y, predicted, output_dict=True)
     assert table["NP"] == {"precision": 1.0, "recall": 1.0, "f1-score": 1.0, "support": 2.0}
     assert table["VP"]["f1-score"] == 0.0
     np.testing.assert_allclose(table["micro avg"]["precision"], 2 / 3)
-    text = chunk_report(y, predicted)
+    text = chunk_classification_report(y, predicted)
     assert "weighted avg" in text
     assert text.splitlines()[2].split() == ["NP", "1.00", "1.00", "1.00", "2"]
 
 
 def test_node_and_sequence_metrics_by_hand():
     y, predicted = [["a", "b", "a"], ["b"]], [["a", "a", "a"], ["b"]]
-    assert node_accuracy(y, predicted) == 0.75
-    assert sequence_accuracy(y, predicted) == 0.5
-    np.testing.assert_allclose(node_accuracy(y, predicted, sample_weight=[0, 2]), 1.0)
-    np.testing.assert_allclose(sequence_accuracy(y, predicted, sample_weight=[3, 1]), 0.25)
-    np.testing.assert_allclose(node_f1(y, predicted, average="macro"), (0.8 + 2 / 3) / 2)
-    weighted = chunk_f1([["B-x"], ["B-x"]], [["B-x"], ["O"]], sample_weight=[3.0, 1.0])
+    assert node_accuracy_score(y, predicted) == 0.75
+    assert sequence_accuracy_score(y, predicted) == 0.5
+    np.testing.assert_allclose(node_accuracy_score(y, predicted, sample_weight=[0, 2]), 1.0)
+    np.testing.assert_allclose(sequence_accuracy_score(y, predicted, sample_weight=[3, 1]), 0.25)
+    np.testing.assert_allclose(node_f1_score(y, predicted, average="macro"), (0.8 + 2 / 3) / 2)
+    weighted = chunk_f1_score([["B-x"], ["B-x"]], [["B-x"], ["O"]], sample_weight=[3.0, 1.0])
     np.testing.assert_allclose(weighted, 6 / 7)
 
 
 def test_every_ragged_form():
     y = [np.array(["B-x", "O"]), np.array(["O"])]
     forms = [y, RaggedArray.from_list(y), pd.Series(y, index=[5, 9]), [list(row) for row in y]]
-    assert {chunk_f1(a, b) for a in forms for b in forms} == {1.0}
+    assert {chunk_f1_score(a, b) for a in forms for b in forms} == {1.0}
     square = np.array([["B-x", "O"], ["O", "O"]])
-    assert chunk_f1(square, list(square)) == 1.0
+    assert chunk_f1_score(square, list(square)) == 1.0
 
 
 def test_errors_name_the_sample():
     with pytest.raises(ValueError, match="sample 1: y_true has 2 labels, y_pred has 1"):
-        node_accuracy([["a"], ["a", "b"]], [["a"], ["a"]])
+        node_accuracy_score([["a"], ["a", "b"]], [["a"], ["a"]])
     with pytest.raises(ValueError, match="y_true has 2 samples, y_pred has 1"):
-        chunk_f1([["a"], ["b"]], [["a"]])
-    with pytest.raises(ValueError, match="unknown scheme 'iob3'"):
+        chunk_f1_score([["a"], ["b"]], [["a"]])
+    with pytest.raises(ValueError, match=r"scheme must be a scheme \(.*bilou.*got 'iob3'"):
         chunks(["O"], scheme="iob3")
     with pytest.raises(ValueError, match="label 'E-x' at node 1 is not of the scheme 'iob2'"):
         chunks(["O", "E-x"], scheme="iob2")
     with pytest.raises(ValueError, match="average must be"):
-        chunk_f1([["O"]], [["O"]], average="samples")
+        chunk_f1_score([["O"]], [["O"]], average="samples")
     with pytest.raises(ValueError, match="sample_weight must be of shape"):
-        node_accuracy([["a"]], [["a"]], sample_weight=[1, 2])
+        node_accuracy_score([["a"]], [["a"]], sample_weight=[1, 2])
     with pytest.raises(ValueError, match="1-D"):
-        node_accuracy([[["a"]]], [[["a"]]])
+        node_accuracy_score([[["a"]]], [[["a"]]])
 
 
 def test_scorers_work_in_cross_validation(sequences):
@@ -140,3 +160,170 @@ def test_scorers_work_in_cross_validation(sequences):
         SAGCRF(tol=1e-2, random_state=0), X, y, scoring=SCORERS, cv=3, error_score="raise"
     )
     np.testing.assert_allclose(found["test_chunk_f1"], found["test_node_accuracy"])
+
+
+def test_names_of_scorers_are_those_of_the_functions():
+    y, predicted = [["B-x", "O"], ["B-y", "B-x"]], [["B-x", "B-y"], ["B-x", "O"]]
+
+    class Model(BaseEstimator):
+        def predict(self, X):
+            return predicted
+
+        def fit(self, X, y):
+            return self
+
+    expected = {
+        "node_accuracy": node_accuracy_score(y, predicted),
+        "node_f1": node_f1_score(y, predicted),
+        "node_f1_macro": node_f1_score(y, predicted, average="macro"),
+        "sequence_accuracy": sequence_accuracy_score(y, predicted),
+        "chunk_precision": chunk_precision_score(y, predicted),
+        "chunk_recall": chunk_recall_score(y, predicted),
+        "chunk_f1": chunk_f1_score(y, predicted),
+    }
+    assert {name: scorer(Model(), y, y) for name, scorer in SCORERS.items()} == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bilou_is_iobes_by_other_names(seed):
+    rng = np.random.default_rng(seed)
+    iobes = _random_labels(rng, "IBES")
+    bilou = [[a.replace("E-", "L-").replace("S-", "U-") for a in row] for row in iobes]
+    for a, b in zip(iobes, bilou, strict=True):
+        assert chunks(a) == chunks(b)
+        for name in ("bilou", "BILOU", "BIOUL", "biluo"):
+            assert chunks(b, name) == chunks(a, "BIOES") == chunks(a, "iobes")
+    # Labels that merely begin with these letters are left alone, as in seqeval.
+    assert chunks(["LOC", "LOC", "O", "URL"]) == [(0, 2, "OC"), (3, 4, "RL")]
+    with pytest.raises(ValueError, match="label 'S-x' at node 1 is not of the scheme 'bilou'"):
+        chunks(["O", "S-x"], "BILOU")
+
+
+def test_aliases_of_schemes():
+    labels = ["I-x", "B-x", "I-x"]
+    assert (
+        chunks(labels, "BIO") == chunks(labels, "IOB2") == chunks(labels, "iob2") == [(1, 3, "x")]
+    )
+    assert chunks(labels, "IOB1") != chunks(labels, "BIO")
+    with pytest.raises(ValueError, match="label '' at node 1 is empty"):
+        chunks(["O", ""])
+
+
+def _by_kind(y, predicted, kinds, beta):
+    """Precision, recall, F-beta and support from sets of chunks: the reference."""
+    out = []
+    true = {(i, *c) for i, row in enumerate(y) for c in chunks(row)}
+    found = {(i, *c) for i, row in enumerate(predicted) for c in chunks(row)}
+    for kind in kinds:
+        t, f = ({c for c in group if c[3] == kind} for group in (true, found))
+        p, r = len(t & f) / len(f), len(t & f) / len(t)
+        out.append((p, r, (1 + beta**2) * p * r / (beta**2 * p + r), len(t)))
+    return np.transpose(out)
+
+
+def test_labels_beta_and_support():
+    rng = np.random.default_rng(5)
+    y = _random_labels(rng, "IB", 60)
+    predicted = _noisy(rng, y, "IB")
+    for kinds in (["x", "y"], ["y", "x"], ["y"]):
+        expected = _by_kind(y, predicted, kinds, 2.0)
+        got = chunk_precision_recall_fscore_support(y, predicted, beta=2.0, labels=kinds)
+        np.testing.assert_allclose(got, expected)
+        np.testing.assert_allclose(
+            chunk_fbeta_score(y, predicted, beta=2.0, labels=kinds, average="macro"),
+            expected[2].mean(),
+        )
+    assert chunk_precision_score(y, predicted, labels=["y"]) == expected[0, 0]
+    assert chunk_recall_score(y, predicted, labels=["y"]) == expected[1, 0]
+    table = chunk_classification_report(y, predicted, labels=["y", "x"], output_dict=True)
+    assert list(table) == ["y", "x", "micro avg", "macro avg", "weighted avg"]
+    np.testing.assert_allclose(table["micro avg"]["f1-score"], chunk_f1_score(y, predicted))
+    weights = rng.integers(1, 4, len(y))
+    repeated = [[row for row, w in zip(rows, weights, strict=True) for _ in range(w)]
+                for rows in (y, predicted)]  # fmt: skip
+    assert chunk_classification_report(
+        y, predicted, sample_weight=weights, output_dict=True
+    ) == chunk_classification_report(*repeated, output_dict=True)
+
+
+def test_node_metrics_are_scikit_learns():
+    rng = np.random.default_rng(6)
+    y, predicted = ([rng.choice(list("abc"), n) for n in (3, 5, 2, 7)] for _ in range(2))
+    flat = np.concatenate(y), np.concatenate(predicted)
+    weights = np.array([1.0, 2.0, 0.0, 3.0])
+    repeated = np.repeat(weights, [3, 5, 2, 7])
+    for average in ("micro", "macro", "weighted", None):
+        for labels in (None, ["b", "a"]):
+            options = {"average": average, "labels": labels, "sample_weight": weights}
+            expected = precision_recall_fscore_support(
+                *flat, beta=0.5, **options | {"sample_weight": repeated}
+            )
+            np.testing.assert_allclose(node_precision_score(y, predicted, **options), expected[0])
+            np.testing.assert_allclose(node_recall_score(y, predicted, **options), expected[1])
+            got = node_fbeta_score(y, predicted, beta=0.5, **options)
+            np.testing.assert_allclose(got, expected[2])
+    assert node_classification_report(y, predicted, digits=3) == classification_report(
+        *flat, digits=3
+    )
+    assert node_classification_report(
+        y, predicted, labels=["c"], output_dict=True
+    ) == classification_report(*flat, labels=["c"], output_dict=True)
+
+
+_SCORES = [
+    chunk_f1_score,
+    chunk_precision_score,
+    chunk_recall_score,
+    chunk_precision_recall_fscore_support,
+    chunk_classification_report,
+    node_f1_score,
+    node_precision_score,
+    node_recall_score,
+    node_classification_report,
+    node_accuracy_score,
+    sequence_accuracy_score,
+]
+
+
+@pytest.mark.parametrize("metric", _SCORES)
+@pytest.mark.parametrize("y", [[], [[]], [[], []], np.empty((0, 3))])
+def test_empty_input_is_refused_by_all(metric, y):
+    with pytest.raises(ValueError, match="y_true and y_pred are empty"):
+        metric(y, y)
+
+
+@pytest.mark.parametrize("metric", _SCORES)
+def test_bad_input_is_refused_by_all(metric):
+    with pytest.raises(ValueError, match=r"sample 0 must be a 1-D .* pass \[y\]"):
+        metric(["B-x", "O"], ["B-x", "O"])
+    with pytest.raises(ValueError, match="sample 1: labels of y_true are of type <U1, of y_pred i"):
+        metric([["O"], ["a"]], [["O"], [1]])
+    for weights in ([0.0, 0.0], [-1.0, 2.0]):
+        with pytest.raises(ValueError, match="sample_weight must be at least 0"):
+            metric([["O"], ["O"]], [["O"], ["O"]], sample_weight=weights)
+    # An empty sample beside others changes nothing.
+    if metric is not sequence_accuracy_score:
+        full = [["B-x", "O", "B-x"]], [["B-x", "O", "O"]]
+        assert metric([*full[0], []], [*full[1], []]) == metric(*full) or metric is (
+            chunk_precision_recall_fscore_support
+        )
+
+
+def test_zero_division():
+    y, none = [["B-x", "O"]], [["O", "O"]]
+    with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined"):
+        assert chunk_precision_score(y, none) == 0.0
+    assert chunk_precision_score(y, none, zero_division=1.0) == 1.0
+    assert np.isnan(chunk_recall_score(none, y, zero_division=np.nan))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chunk_f1_score(y, none) == 0.0
+        assert chunk_recall_score(y, none) == 0.0
+    for average in ("micro", "macro", "weighted"):
+        with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined"):
+            assert chunk_f1_score(none, none, average=average) == 0.0
+        assert chunk_f1_score(none, none, average=average, zero_division=1.0) == 1.0
+    assert chunk_f1_score(none, none, average=None).shape == (0,)
+    assert chunk_f1_score(y, none, labels=["q"], average=None, zero_division=0.0).tolist() == [0.0]
+    with pytest.raises(ValueError, match="neither y_true nor y_pred has a chunk"):
+        chunk_classification_report(none, none)

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import fetch_conll2000, make_annotated_sentences
-from skstruct.metrics import chunk_f1
+from skstruct.metrics import chunk_f1_score
 from skstruct.preprocessing import TemplateVectorizer
 
 TEMPLATES = "\n".join(
@@ -37,9 +37,9 @@ def main():
     )
     target = "chunk" if args.conll2000 else "entity"
     model.fit(X, data.train[target])
-    before = chunk_f1(data.test[target], model.predict(X_test))
+    before = chunk_f1_score(data.test[target], model.predict(X_test))
     model[-1].sparsify(1e-3, dtype="float32")
-    after = chunk_f1(data.test[target], model.predict(X_test))
+    after = chunk_f1_score(data.test[target], model.predict(X_test))
 
     if args.model.suffix == ".skops":
         import skops.io

@@ -32,7 +32,8 @@ class Chain(PairwiseGraph):
         n_classes) table of weights. Without them all edges share one table.
     forbidden : str or list of pairs, default=None
         Steps that may not occur, in training and in prediction: a tagging scheme ("iob1", "iob2",
-        "ioe1", "ioe2", "iobes"), or pairs (label, next label) with None for an end of the sequence.
+        "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or pairs
+        (label, next label) with None for an end of the sequence.
 
     Examples
     --------

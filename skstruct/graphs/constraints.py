@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..schemes import scheme_name
+
 
 class TransitionMask(NamedTuple):
     """0 where a step is allowed, -inf where it is not.
@@ -34,11 +36,11 @@ class TransitionMask(NamedTuple):
 _SCHEMES = {
     "iob1": {"opens": "I", "goes_on": {"I": "IB", "B": "IB"}, "closes": "IB"},
     "iob2": {"opens": "B", "goes_on": {"B": "I", "I": "I"}, "closes": "BI"},
-    "ioe1": {"opens": "I", "goes_on": {"I": "IE", "E": "IE"}, "closes": "IE"},
+    "ioe1": {"opens": "IE", "goes_on": {"I": "IE", "E": "IE"}, "closes": "I"},
     "ioe2": {"opens": "IE", "goes_on": {"I": "IE", "E": ""}, "closes": "E"},
     "iobes": {"opens": "BS", "goes_on": {"B": "IE", "I": "IE", "E": "", "S": ""}, "closes": "ES"},
+    "bilou": {"opens": "BU", "goes_on": {"B": "IL", "I": "IL", "L": "", "U": ""}, "closes": "LU"},
 }
-_SCHEMES["bioes"] = _SCHEMES["iobes"]
 
 
 def _split(label, scheme):
@@ -67,9 +69,10 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     Parameters
     ----------
     forbidden : None, str or iterable of pairs
-        A tagging scheme, ``"iob1"``, ``"iob2"``, ``"ioe1"``, ``"ioe2"`` or ``"iobes"`` (also
-        ``"bioes"``), for labels such as ``"B-NP"`` and ``"O"``; or pairs (label, next label), where
-        None stands for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node.
+        A tagging scheme for labels such as ``"B-NP"`` and ``"O"``: ``"iob1"``, ``"iob2"``,
+        ``"ioe1"``, ``"ioe2"``, ``"iobes"`` or ``"bilou"``, in any case, or an alias that
+        :func:`skstruct.schemes.scheme_name` knows; or pairs (label, next label), where None stands
+        for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node.
     classes : ndarray of shape (n_classes,)
         The labels.
 
@@ -97,13 +100,9 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     if forbidden is None:
         return mask
     if isinstance(forbidden, str):
-        if forbidden not in _SCHEMES:
-            raise ValueError(
-                f"forbidden must be a scheme ({', '.join(sorted(_SCHEMES))}) or pairs of labels, "
-                f"got {forbidden!r}"
-            )
+        scheme = scheme_name(forbidden, "forbidden")
         ends = [*labels, None]
-        pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(forbidden, a, b)]
+        pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
     else:
         pairs = list(forbidden)
     position = {label: k for k, label in enumerate(labels)}

@@ -1,0 +1,60 @@
+"""Metrics of structured predictions: nodes, whole sequences, chunks.
+
+All functions take y in every form that estimators take (lists, object arrays, RaggedArray, Series,
+3-D arrays) and check the lengths sample by sample. They have scikit-learn's names and signatures,
+so ``make_scorer`` and metadata routing work; :data:`SCORERS` has them ready for ``scoring=``. As in
+scikit-learn, input without a single label raises a ValueError, and scores that are 0 / 0 are what
+`zero_division` says, by default 0 with an ``UndefinedMetricWarning``.
+"""
+
+from sklearn.metrics import make_scorer
+
+from .chunk_metrics import (
+    chunk_classification_report,
+    chunk_f1_score,
+    chunk_fbeta_score,
+    chunk_precision_recall_fscore_support,
+    chunk_precision_score,
+    chunk_recall_score,
+)
+from .chunking import chunks
+from .node_metrics import (
+    node_accuracy_score,
+    node_classification_report,
+    node_f1_score,
+    node_fbeta_score,
+    node_precision_score,
+    node_recall_score,
+    sequence_accuracy_score,
+)
+
+__all__ = [
+    "SCORERS",
+    "chunk_classification_report",
+    "chunk_f1_score",
+    "chunk_fbeta_score",
+    "chunk_precision_recall_fscore_support",
+    "chunk_precision_score",
+    "chunk_recall_score",
+    "chunks",
+    "node_accuracy_score",
+    "node_classification_report",
+    "node_f1_score",
+    "node_fbeta_score",
+    "node_precision_score",
+    "node_recall_score",
+    "sequence_accuracy_score",
+]
+
+#: Scorers for ``scoring=``: ``GridSearchCV(..., scoring=SCORERS["chunk_f1"])``, or the whole dict
+#: in ``cross_validate``. "node_f1" weighs labels by their number, "node_f1_macro" does not; chunks
+#: are those of conlleval, all kinds together.
+SCORERS = {
+    "node_accuracy": make_scorer(node_accuracy_score),
+    "node_f1": make_scorer(node_f1_score),
+    "node_f1_macro": make_scorer(node_f1_score, average="macro"),
+    "sequence_accuracy": make_scorer(sequence_accuracy_score),
+    "chunk_precision": make_scorer(chunk_precision_score),
+    "chunk_recall": make_scorer(chunk_recall_score),
+    "chunk_f1": make_scorer(chunk_f1_score),
+}

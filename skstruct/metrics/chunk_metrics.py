@@ -1,0 +1,392 @@
+"""Precision, recall and F over chunks, as conlleval and seqeval count them."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.metrics import classification_report, precision_recall_fscore_support
+
+from .chunking import chunks
+from .validation import read_pair
+
+# The class of "no chunk of this place and kind".
+_NONE = -1
+
+
+def _matched(y_true, y_pred, scheme, labels, sample_weight):
+    """Chunks as a problem of plain classification, which scikit-learn scores.
+
+    Each chunk that is true, predicted or both is one item; its classes are positions in `kinds`,
+    `_NONE` on the side that does not have it.
+    """
+    items = []
+    for a, b, weight in zip(*read_pair(y_true, y_pred, sample_weight), strict=True):
+        true, predicted = set(chunks(a, scheme)), set(chunks(b, scheme))
+        items += [
+            (chunk[2], chunk in true, chunk in predicted, weight)
+            for chunk in sorted(true | predicted)
+        ]
+    present = sorted({kind for kind, *_ in items})
+    kinds = present if labels is None else list(labels)
+    code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
+    # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.
+    true, predicted, weights = [_NONE], [_NONE], [1.0]
+    for kind, is_true, is_predicted, weight in items:
+        true.append(code[kind] if is_true else _NONE)
+        predicted.append(code[kind] if is_predicted else _NONE)
+        weights.append(weight)
+    weights = None if sample_weight is None else np.array(weights)
+    return kinds, np.array(true), np.array(predicted), weights
+
+
+def chunk_precision_recall_fscore_support(
+    y_true,
+    y_pred,
+    *,
+    beta=1.0,
+    labels=None,
+    average=None,
+    scheme=None,
+    sample_weight=None,
+    zero_division="warn",
+):
+    """Precision, recall, F-beta over chunks: one is right if both ends and its kind are.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    beta : float, default=1.0
+        Weight of recall against precision.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    average : {"micro", "macro", "weighted", None}, default=None
+        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        What a score is where nothing was predicted (precision) or nothing is true (recall); "warn"
+        is 0 with a warning.
+
+    Returns
+    -------
+    precision, recall, fscore : float, or ndarray of shape (n_kinds,) if `average` is None
+        The scores.
+    support : None, or ndarray of shape (n_kinds,) if `average` is None
+        Number of true chunks of each kind.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, lengths differ, or `average` or `scheme` is unknown.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_precision_recall_fscore_support
+    >>> y_true, y_pred = [["B-NP", "I-NP", "B-VP"]], [["B-NP", "I-NP", "B-NP"]]
+    >>> chunk_precision_recall_fscore_support(y_true, y_pred, average="micro")
+    (0.5, 0.5, 0.5, None)
+    """
+    return _chunk_scores(
+        y_true,
+        y_pred,
+        ("precision", "recall", "f-score"),
+        beta=beta,
+        labels=labels,
+        average=average,
+        scheme=scheme,
+        sample_weight=sample_weight,
+        zero_division=zero_division,
+    )
+
+
+def _chunk_scores(
+    y_true, y_pred, warn_for, *, beta, labels, average, scheme, sample_weight, zero_division
+):
+    if average not in ("micro", "macro", "weighted", None):
+        raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
+    kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
+    # Without any kind an average is that of one kind that does not occur.
+    shown = len(kinds) if average is None else max(len(kinds), 1)
+    scores = precision_recall_fscore_support(
+        true,
+        predicted,
+        labels=list(range(shown)),
+        beta=beta,
+        average=average,
+        sample_weight=weights,
+        zero_division=zero_division,
+        warn_for=warn_for,
+    )
+    return scores if average is None else (*(float(score) for score in scores[:3]), None)
+
+
+def chunk_precision_score(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    average="micro",
+    scheme=None,
+    sample_weight=None,
+    zero_division="warn",
+):
+    """Share of the predicted chunks that are right.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list of str, default=None
+        Kinds to include.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        See :func:`chunk_precision_recall_fscore_support`.
+    scheme : str, default=None
+        See :func:`chunks`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing was predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_precision_score
+    >>> chunk_precision_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    1.0
+    """
+    return _chunk_scores(
+        y_true,
+        y_pred,
+        ("precision",),
+        beta=1.0,
+        labels=labels,
+        average=average,
+        scheme=scheme,
+        sample_weight=sample_weight,
+        zero_division=zero_division,
+    )[0]
+
+
+def chunk_recall_score(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    average="micro",
+    scheme=None,
+    sample_weight=None,
+    zero_division="warn",
+):
+    """Share of the true chunks that were found.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list of str, default=None
+        Kinds to include.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        See :func:`chunk_precision_recall_fscore_support`.
+    scheme : str, default=None
+        See :func:`chunks`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing is true; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_recall_score
+    >>> chunk_recall_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    0.5
+    """
+    return _chunk_scores(
+        y_true,
+        y_pred,
+        ("recall",),
+        beta=1.0,
+        labels=labels,
+        average=average,
+        scheme=scheme,
+        sample_weight=sample_weight,
+        zero_division=zero_division,
+    )[1]
+
+
+def chunk_fbeta_score(
+    y_true,
+    y_pred,
+    *,
+    beta,
+    labels=None,
+    average="micro",
+    scheme=None,
+    sample_weight=None,
+    zero_division="warn",
+):
+    """F-beta over chunks: the weighted harmonic mean of precision and recall.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    beta : float
+        Weight of recall against precision.
+    labels : list of str, default=None
+        Kinds to include.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        See :func:`chunk_precision_recall_fscore_support`.
+    scheme : str, default=None
+        See :func:`chunks`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing is true or predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_fbeta_score
+    >>> round(chunk_fbeta_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]], beta=0.5), 3)
+    0.833
+    """
+    return _chunk_scores(
+        y_true,
+        y_pred,
+        ("f-score",),
+        beta=beta,
+        labels=labels,
+        average=average,
+        scheme=scheme,
+        sample_weight=sample_weight,
+        zero_division=zero_division,
+    )[2]
+
+
+def chunk_f1_score(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    average="micro",
+    scheme=None,
+    sample_weight=None,
+    zero_division="warn",
+):
+    """F1 over chunks, the measure of the CoNLL tasks.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list of str, default=None
+        Kinds to include.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        See :func:`chunk_precision_recall_fscore_support`.
+    scheme : str, default=None
+        See :func:`chunks`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing is true or predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_f1_score
+    >>> chunk_f1_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    0.6666666666666666
+    """
+    return chunk_fbeta_score(
+        y_true,
+        y_pred,
+        beta=1.0,
+        labels=labels,
+        average=average,
+        scheme=scheme,
+        sample_weight=sample_weight,
+        zero_division=zero_division,
+    )
+
+
+def chunk_classification_report(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    scheme=None,
+    sample_weight=None,
+    digits=2,
+    output_dict=False,
+    zero_division="warn",
+):
+    """Precision, recall, F1 and number of chunks of each kind, and their averages.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list of str, default=None
+        Kinds to show, in order; default all, sorted.
+    scheme : str, default=None
+        See :func:`chunks`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    digits : int, default=2
+        Decimals in the text.
+    output_dict : bool, default=False
+        Whether to return a dict of dicts rather than a text.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        What an undefined score is; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    str or dict
+        In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,
+        then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, lengths differ, there are no chunks to report, or `scheme` is
+        unknown.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_classification_report
+    >>> report = chunk_classification_report([["B-NP"]], [["B-NP"]], output_dict=True)
+    >>> report["NP"]["f1-score"]
+    1.0
+    """
+    kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
+    if not kinds:
+        raise ValueError("neither y_true nor y_pred has a chunk: name the kinds with labels=")
+    return classification_report(
+        true,
+        predicted,
+        labels=list(range(len(kinds))),
+        target_names=[str(kind) for kind in kinds],
+        sample_weight=weights,
+        digits=digits,
+        output_dict=output_dict,
+        zero_division=zero_division,
+    )

@@ -1,0 +1,324 @@
+"""Metrics of nodes and of whole sequences: scikit-learn's, for ragged y."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.metrics import classification_report, precision_recall_fscore_support
+
+from .validation import flat_pair, read_pair
+
+
+def node_accuracy_score(y_true, y_pred, *, sample_weight=None) -> float:
+    """Share of nodes that are labelled right.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or lengths differ (names the sample).
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_accuracy_score
+    >>> node_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
+    0.6666666666666666
+    """
+    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
+    return float(np.average(true == predicted, weights=weights))
+
+
+def sequence_accuracy_score(y_true, y_pred, *, sample_weight=None) -> float:
+    """Share of samples whose labels are all right.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample.
+
+    Returns
+    -------
+    float
+        The share. A sample without nodes is right.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or lengths differ (names the sample).
+
+    Examples
+    --------
+    >>> from skstruct.metrics import sequence_accuracy_score
+    >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
+    0.5
+    """
+    true, predicted, weights = read_pair(y_true, y_pred, sample_weight)
+    right = [bool((a == b).all()) for a, b in zip(true, predicted, strict=True)]
+    return float(np.average(right, weights=weights))
+
+
+def _node_scores(y_true, y_pred, sample_weight, metric, **options):
+    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
+    average = options["average"]
+    if average not in ("micro", "macro", "weighted", None):
+        raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
+    scores = precision_recall_fscore_support(
+        true, predicted, sample_weight=weights, warn_for=(metric,), **options
+    )
+    score = scores[("precision", "recall", "f-score").index(metric)]
+    return score if average is None else float(score)
+
+
+def node_precision_score(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    average="weighted",
+    sample_weight=None,
+    zero_division="warn",
+):
+    """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that was never predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_precision_score
+    >>> node_precision_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], labels=["a"])
+    0.6666666666666666
+    """
+    return _node_scores(
+        y_true,
+        y_pred,
+        sample_weight,
+        "precision",
+        labels=labels,
+        average=average,
+        zero_division=zero_division,
+    )
+
+
+def node_recall_score(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    average="weighted",
+    sample_weight=None,
+    zero_division="warn",
+):
+    """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that is not in `y_true`; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_recall_score
+    >>> node_recall_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], average="macro")
+    0.5
+    """
+    return _node_scores(
+        y_true,
+        y_pred,
+        sample_weight,
+        "recall",
+        labels=labels,
+        average=average,
+        zero_division=zero_division,
+    )
+
+
+def node_fbeta_score(
+    y_true,
+    y_pred,
+    *,
+    beta,
+    labels=None,
+    average="weighted",
+    sample_weight=None,
+    zero_division="warn",
+):
+    """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    beta : float
+        Weight of recall against precision.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
+        warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_fbeta_score
+    >>> node_fbeta_score([["a", "b"]], [["a", "b"]], beta=0.5)
+    1.0
+    """
+    return _node_scores(
+        y_true,
+        y_pred,
+        sample_weight,
+        "f-score",
+        beta=beta,
+        labels=labels,
+        average=average,
+        zero_division=zero_division,
+    )
+
+
+def node_f1_score(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    average="weighted",
+    sample_weight=None,
+    zero_division="warn",
+):
+    """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
+        warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_f1_score
+    >>> round(node_f1_score([["a", "b"], ["a"]], [["a", "a"], ["a"]]), 3)
+    0.533
+    """
+    return node_fbeta_score(
+        y_true,
+        y_pred,
+        beta=1.0,
+        labels=labels,
+        average=average,
+        sample_weight=sample_weight,
+        zero_division=zero_division,
+    )
+
+
+def node_classification_report(
+    y_true,
+    y_pred,
+    *,
+    labels=None,
+    sample_weight=None,
+    digits=2,
+    output_dict=False,
+    zero_division="warn",
+):
+    """Precision, recall, F1 and number of nodes of each label, and their averages.
+
+    scikit-learn's ``classification_report`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions.
+    labels : list, default=None
+        Labels to show, in order.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    digits : int, default=2
+        Decimals in the text.
+    output_dict : bool, default=False
+        Whether to return a dict of dicts rather than a text.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        What an undefined score is; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    str or dict
+        The report.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_classification_report
+    >>> report = node_classification_report([["a", "b"]], [["a", "b"]], output_dict=True)
+    >>> report["a"]["f1-score"], report["accuracy"]
+    (1.0, 1.0)
+    """
+    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
+    return classification_report(
+        true,
+        predicted,
+        labels=labels,
+        sample_weight=weights,
+        digits=digits,
+        output_dict=output_dict,
+        zero_division=zero_division,
+    )

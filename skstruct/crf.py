@@ -193,7 +193,7 @@ class SAGCRF(StructuredEstimator):
     def from_crfsuite(cls, path):
         """Fitted pipeline with the weights of a CRFsuite model file.
 
-        Needs python-crfsuite to read the names. Taggings and marginals are those of CRFsuite.
+        Taggings and marginals are those of CRFsuite.
 
         Parameters
         ----------
@@ -208,10 +208,8 @@ class SAGCRF(StructuredEstimator):
 
         Raises
         ------
-        ImportError
-            If python-crfsuite is not installed.
         ValueError
-            If the file is not a CRFsuite model.
+            If the file is not a CRFsuite model, or damaged.
         """
         from .crfsuite import read_crfsuite
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -12,24 +13,66 @@ from .graphs.chain import Chain
 from .preprocessing import SequenceVectorizer
 
 _HEADER = struct.Struct("<4sI4s9I")
+_NAMES_HEADER = struct.Struct("<4s5I")
 _STATE, _TRANSITION = 0, 1
+_RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 
-def _weights(path):
-    """Type, source, target and weight of each feature, in full precision.
+class _Model(NamedTuple):
+    """What a model file holds."""
 
-    The names come from python-crfsuite; its dump prints six decimals only, so the weights are read
-    from the file: a header, then at its fourth number a chunk "FEAT" of 20-byte records.
+    records: np.ndarray  # type, source, target and weight of each feature
+    labels: list
+    attributes: list
+
+
+def _read(path):
+    """Features and names of a model file.
+
+    A header gives the offsets of a chunk "FEAT" of 20-byte records and of two dictionaries, of
+    labels and of attributes.
     """
     data = Path(path).read_bytes()
     if len(data) < _HEADER.size or data[:4] != b"lCRF":
         raise ValueError(f"{path} is not a CRFsuite model file")
-    start = _HEADER.unpack_from(data)[7]
+    n_labels, n_attributes, start, labels, attributes = _HEADER.unpack_from(data)[5:10]
     if data[start : start + 4] != b"FEAT":
         raise ValueError(f"{path}: a CRFsuite model of an unknown version")
-    n_features = struct.unpack_from("<I", data, start + 8)[0]
-    record = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
-    return np.frombuffer(data, record, n_features, start + 12)
+    try:
+        n_features = struct.unpack_from("<I", data, start + 8)[0]
+        model = _Model(
+            np.frombuffer(data, _RECORD, n_features, start + 12),
+            _names(data, labels, n_labels),
+            _names(data, attributes, n_attributes),
+        )
+    except (struct.error, ValueError) as error:
+        raise ValueError(f"{path}: the model file is damaged ({error})") from None
+    for kind, n_sources in ((_STATE, n_attributes), (_TRANSITION, n_labels)):
+        own = model.records[model.records["type"] == kind]
+        if (own["source"] >= n_sources).any() or (own["target"] >= n_labels).any():
+            raise ValueError(f"{path}: the model file is damaged (a feature of an unknown name)")
+    return model
+
+
+def _names(data, start, n):
+    """Names by number: a constant quark database (CQDB) has them behind an array of offsets."""
+    if n == 0:
+        return []
+    magic, size, _, _, n_known, table = _NAMES_HEADER.unpack_from(data, start)
+    if magic != b"CQDB" or n_known < n:
+        raise ValueError("a dictionary of names was expected")
+    data = data[start : start + size]
+    names = []
+    for at in np.frombuffer(data, "<u4", n, table).tolist():
+        length = struct.unpack_from("<I", data, at + 4)[0]
+        name = data[at + 8 : at + 8 + length]
+        if at == 0 or name[-1:] != b"\0":
+            raise ValueError("a name is missing")
+        # Bytes that are no UTF-8 stay distinct, as SequenceVectorizer reads them.
+        names.append(name[:-1].decode("utf-8", errors="surrogateescape"))
+    if len(set(names)) < n:
+        raise ValueError("a name occurs twice")
+    return names
 
 
 def read_crfsuite(path, estimator) -> Pipeline:
@@ -49,32 +92,17 @@ def read_crfsuite(path, estimator) -> Pipeline:
 
     Raises
     ------
-    ImportError
-        If python-crfsuite is not installed.
     ValueError
         If the file is not a CRFsuite model.
     """
-    try:
-        import pycrfsuite
-    except ImportError:
-        raise ImportError(
-            "reading CRFsuite models needs python-crfsuite: pip install python-crfsuite"
-        ) from None
-    records = _weights(path)
-    tagger = pycrfsuite.Tagger()
-    tagger.open(str(path))
-    info = tagger.info()
-    tagger.close()
-    names = {int(number): name for name, number in info.attributes.items()}
-    labels = {int(number): name for name, number in info.labels.items()}
-
-    vectorizer = SequenceVectorizer(separator=":")
-    vectorizer.fit([[sorted(names.values())]])
-    column = {name: j for j, name in enumerate(vectorizer.get_feature_names_out())}
-    classes = np.array(sorted(labels.values()))
+    model = _read(path)
+    records = model.records
+    vectorizer = SequenceVectorizer(separator=":").fit([[model.attributes]])
+    column = vectorizer.vocabulary_
+    classes = np.array(sorted(model.labels))
     code = {name: k for k, name in enumerate(classes.tolist())}
-    label_code = np.array([code[labels[number]] for number in range(len(labels))])
-    attribute_column = np.array([column[names[number]] for number in range(len(names))])
+    label_code = np.array([code[name] for name in model.labels], dtype=np.int64)
+    attribute_column = np.array([column[name] for name in model.attributes], dtype=np.int64)
 
     n = classes.size
     node, pair = np.zeros((len(column), n)), np.zeros((n, n))

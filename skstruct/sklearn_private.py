@@ -1,7 +1,20 @@
 """The names of scikit-learn that are not public, imported here and nowhere else."""
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
-__all__ = ["Interval", "Options", "StrOptions", "check_sample_weight", "fit_context"]
+#: How a union of transformers is drawn in notebooks.
+union_block = FeatureUnion._sk_visual_block_
+
+__all__ = [
+    "BaseComposition",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+    "union_block",
+]

@@ -180,8 +180,8 @@ class TransitionDisplay(_HeatMap):
         ----------
         model : estimator or Pipeline
             Fitted, of a structure with edges.
-        edge_feature : int, default=None
-            Which table, for a model with edge features.
+        edge_feature : int or str, default=None
+            Which table, for a model with edge features: its number or its name.
         ax : matplotlib Axes, default=None
             Where to draw.
 

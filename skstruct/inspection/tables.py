@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
@@ -9,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..graphs.multilabel import MultiLabel
 from ..labels import encode
+from ..preprocessing.names import output_names
 from ..ragged import object_array
 
 
@@ -46,8 +49,8 @@ def _parts(model, feature_names):
         before, model = model[:-1], model[-1]
     check_is_fitted(model)
     n = model.n_features_in_
-    if feature_names is None and before is not None and hasattr(before, "get_feature_names_out"):
-        feature_names = before.get_feature_names_out()
+    if feature_names is None and before is not None:
+        feature_names = output_names(before)
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None:
@@ -55,6 +58,20 @@ def _parts(model, feature_names):
     if len(feature_names) != n:
         raise ValueError(f"feature_names has {len(feature_names)} names, the model {n} features")
     return model, before, np.asarray(feature_names, dtype=object)
+
+
+def _edge_names(model, before, edge_feature_names):
+    """Names of the model's edge features."""
+    n = len(model.pair_weights_)
+    if edge_feature_names is None and before is not None:
+        edge_feature_names = output_names(before, edges=True)
+    if edge_feature_names is None:
+        edge_feature_names = [f"x{j}" for j in range(n)]
+    if len(edge_feature_names) != n:
+        raise ValueError(
+            f"edge_feature_names has {len(edge_feature_names)} names, the model {n} edge features"
+        )
+    return list(edge_feature_names)
 
 
 def coef_frame(model, feature_names=None):
@@ -138,15 +155,17 @@ def top_features(model, k=10, feature_names=None):
     )
 
 
-def transition_frame(model, edge_feature=None):
+def transition_frame(model, edge_feature=None, edge_feature_names=None):
     """Weights of pairs (label, next label).
 
     Parameters
     ----------
     model : estimator or Pipeline
         Fitted, of a structure with edges.
-    edge_feature : int, default=None
-        Which table, for a model with edge features.
+    edge_feature : int or str, default=None
+        Which table, for a model with edge features: its number or its name.
+    edge_feature_names : array-like of str of shape (n_edge_features,), default=None
+        Names of the edge features; default those that the steps before the estimator know.
 
     Returns
     -------
@@ -159,19 +178,21 @@ def transition_frame(model, edge_feature=None):
     ValueError
         If the model has no transitions, or `edge_feature` does not choose one of several.
     """
-    model, _, _ = _parts(model, None)
+    model, before, _ = _parts(model, None)
     table = model.pairwise_coef_
     if table.size == 0:
         raise ValueError(f"a model on {model.graph_} has no transitions")
     if isinstance(model.graph_, MultiLabel):
         return _interactions(model)
     if table.ndim == 3:
-        if edge_feature is None or not 0 <= edge_feature < len(table):
+        names = _edge_names(model, before, edge_feature_names)
+        chosen = names.index(edge_feature) if edge_feature in names else edge_feature
+        if not isinstance(chosen, Integral) or not 0 <= chosen < len(table):
             raise ValueError(
-                f"edge_feature must choose one of the model's {len(table)} edge features, "
-                f"got {edge_feature!r}"
+                f"edge_feature must choose one of the model's {len(table)} edge features "
+                f"({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}), got {edge_feature!r}"
             )
-        table = table[edge_feature]
+        table = table[chosen]
     return _matrix(table.copy(), model.classes_, model.classes_)
 
 
@@ -186,7 +207,7 @@ def _interactions(model):
     return _matrix(table, names, names)
 
 
-def explain(model, x, labels=None, feature_names=None):
+def explain(model, x, labels=None, feature_names=None, edge_feature_names=None):
     """What drove the labels of one sample: the terms whose sum is the score of its labelling.
 
     Parameters
@@ -199,6 +220,8 @@ def explain(model, x, labels=None, feature_names=None):
         The labelling to explain; default the predicted one.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the features.
+    edge_feature_names : array-like of str of shape (n_edge_features,), default=None
+        Names of the edge features; default those that the steps before the estimator know.
 
     Returns
     -------
@@ -233,7 +256,15 @@ def explain(model, x, labels=None, feature_names=None):
     if labels is not None:
         y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
         codes = encode(model.graph_.read_y(y, samples), model.classes_, samples.offsets)
-    terms = [*_node_terms(model, samples, codes, names), *_edge_terms(model, samples, codes)]
+    edge_names = ["<transition>"]
+    if samples.edge_features is not None:
+        edge_names = [
+            f"<transition> {name}" for name in _edge_names(model, before, edge_feature_names)
+        ]
+    terms = [
+        *_node_terms(model, samples, codes, names),
+        *_edge_terms(model, samples, codes, edge_names),
+    ]
     node, previous, feature, value, weight = (list(column) for column in zip(*terms, strict=True))
     value, weight = np.array(value), np.array(weight)
     order = np.argsort(node, kind="stable")
@@ -287,7 +318,7 @@ def _node_terms(model, samples, codes, names):
             yield node, "", "<intercept>", 1.0, model.intercept_[code]
 
 
-def _edge_terms(model, samples, codes):
+def _edge_terms(model, samples, codes, names):
     first, second = model.graph_.edge_ends(samples)
     if not first.size:
         return
@@ -298,6 +329,5 @@ def _edge_terms(model, samples, codes):
     else:
         values = _entries(samples.edge_features)
     for e, row, value in values:
-        name = "<transition>" if samples.edge_features is None else f"<transition> x{row}"
         previous = model.classes_[codes[first[e]]]
-        yield second[e], previous, name, value, model.pair_weights_[row, pairs[e]]
+        yield second[e], previous, names[row], value, model.pair_weights_[row, pairs[e]]

@@ -4,5 +4,13 @@ from .frames import frame_column
 from .pernode import PerNode
 from .sequences import SequenceVectorizer
 from .template import TemplateVectorizer
+from .union import SequenceUnion, make_sequence_union
 
-__all__ = ["PerNode", "SequenceVectorizer", "TemplateVectorizer", "frame_column"]
+__all__ = [
+    "PerNode",
+    "SequenceUnion",
+    "SequenceVectorizer",
+    "TemplateVectorizer",
+    "frame_column",
+    "make_sequence_union",
+]

@@ -39,7 +39,7 @@ def sequence_offsets(ids) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there is no row, or an id comes back after another one.
+        If an id comes back after another one.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def sequence_offsets(ids) -> np.ndarray:
     """
     ids = np.asarray(ids)
     if ids.size == 0:
-        raise ValueError("the data frame has no rows")
+        return np.zeros(1, dtype=np.int64)
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     first, counts = np.unique(ids[starts], return_counts=True)
     if (counts > 1).any():
@@ -127,9 +127,13 @@ def frame_columns(frame, sequence_id, columns=None) -> tuple[list, np.ndarray, l
     ------
     ValueError
         If `sequence_id` is None or a column is missing.
+    TypeError
+        If `columns` is one name.
     """
     if sequence_id is None:
         raise ValueError("X is a data frame: set sequence_id to its column of sequence ids")
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got {columns!r}: write [{columns!r}]")
     names = [c for c in frame.columns if c != sequence_id] if columns is None else list(columns)
     _require(frame, sequence_id, *names)
     values = [np.asarray(frame[name].to_numpy()) for name in names]

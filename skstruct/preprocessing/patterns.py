@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import NamedTuple
 
-_MACRO = re.compile(r'%([xtmXTM])\[\s*(-?\d+)\s*,\s*(\d+)\s*(?:,\s*"((?:[^"\\]|\\.)*)"\s*)?\]')
+_MACRO = re.compile(
+    r'%([xtmXTM])\[\s*(@?)([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*"((?:[^"\\]|\\.)*)"\s*)?\]'
+)
+# What other regular expressions read as sets, groups, repetitions and alternatives.
+_LITERAL = re.compile(r"\[[^\]]+\]|\([^)]+\)|\{\d|[^|]\||[^+^]\+")
 # Wapiti's character classes, ASCII as in its C locale; upper case is the complement.
 _CLASSES = {
     "a": "A-Za-z",
@@ -33,6 +38,9 @@ class Macro(NamedTuple):
         Which column of it.
     regex : str
         For "t" and "m".
+    absolute : bool
+        Whether `offset` counts from an end of the sequence instead: 1 is the first token, -1 the
+        last one.
     """
 
     command: str
@@ -40,6 +48,7 @@ class Macro(NamedTuple):
     offset: int
     column: int
     regex: str = ""
+    absolute: bool = False
 
 
 class Template(NamedTuple):
@@ -113,7 +122,8 @@ def parse_line(line: str, where: str) -> Template:
     Parameters
     ----------
     line : str
-        Such as ``U05:%x[-1,0]/%x[0,0]``, ``B`` or ``*:%x[0,0]``.
+        Such as ``U05:%x[-1,0]/%x[0,0]``, ``B`` or ``*:%x[0,0]``; in Wapiti's ``%x[@1,0]`` the
+        token is counted from an end of the sequence.
     where : str
         For messages, such as ``"line 3"``.
 
@@ -127,6 +137,11 @@ def parse_line(line: str, where: str) -> Template:
     ValueError
         If the line is malformed.
 
+    Warns
+    -----
+    UserWarning
+        If a regular expression looks as if it used more than Wapiti's subset.
+
     Examples
     --------
     >>> from skstruct.preprocessing.patterns import parse_line
@@ -138,17 +153,16 @@ def parse_line(line: str, where: str) -> Template:
         raise ValueError(f"{where}: a template begins with U, B or *, got {line!r}")
     texts, macros, end = [], [], 0
     for found in _MACRO.finditer(line):
-        command, offset, column, regex = found.groups()
+        command, at, offset, column, regex = found.groups()
         if (command.lower() == "x") != (regex is None):
             needs = "takes no" if command.lower() == "x" else "needs a"
             raise ValueError(f"{where}: %{command} {needs} regular expression: {line!r}")
         if regex is not None:
-            try:
-                compile_regex(regex)
-            except re.error as error:
-                raise ValueError(f"{where}: bad regular expression {regex!r}: {error}") from None
+            _check_regex(regex, where)
         lower = command.isupper()
-        macros.append(Macro(command.lower(), lower, int(offset), int(column), regex or ""))
+        macros.append(
+            Macro(command.lower(), lower, int(offset), int(column), regex or "", at == "@")
+        )
         texts.append(line[end : found.start()])
         end = found.end()
     texts.append(line[end:])
@@ -158,13 +172,39 @@ def parse_line(line: str, where: str) -> Template:
     return Template(line, kinds, tuple(texts), tuple(macros))
 
 
+def _check_regex(regex, where):
+    try:
+        compile_regex(regex)
+    except re.error as error:
+        raise ValueError(f"{where}: bad regular expression {regex!r}: {error}") from None
+    literal = _LITERAL.search(re.sub(r"\\.", "_", regex))
+    if literal:
+        warnings.warn(
+            f"{where}: in {regex!r}, {literal.group()!r} stands for these very characters: the "
+            "regular expressions of templates know . * ? ^ $ and classes such as \\u only, as in "
+            "Wapiti. If that is meant, escape it with \\.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _without_comment(line):
+    """The line up to a ``#`` that follows a space, outside of macros."""
+    spans = [found.span() for found in _MACRO.finditer(line)]
+    for found in re.finditer(r"(?:^|\s)#", line):
+        if not any(start < found.start() < stop for start, stop in spans):
+            return line[: found.start()].strip()
+    return line.strip()
+
+
 def parse(text: str) -> list[Template]:
     r"""All templates of a CRF++ or Wapiti template file.
 
     Parameters
     ----------
     text : str
-        The file's text; blank lines and lines that begin with ``#`` are skipped.
+        The file's text. Blank lines are skipped, and comments: from a ``#`` that begins the line
+        or follows a space to the end of the line.
 
     Returns
     -------
@@ -183,9 +223,11 @@ def parse(text: str) -> list[Template]:
     ['U', 'B']
     """
     templates = [
-        parse_line(line.strip(), f"line {number}")
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip() and not line.lstrip().startswith("#")
+        parse_line(line, f"line {number}")
+        for number, line in enumerate(
+            map(_without_comment, text.removeprefix("\ufeff").splitlines()), start=1
+        )
+        if line
     ]
     if not templates:
         raise ValueError("there is no template")

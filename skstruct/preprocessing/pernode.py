@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from copy import copy
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..packing import as_list
 from ..ragged import RaggedArray
 from .frames import frame_columns, is_frame
+from .ragged_transformer import RaggedTransformer, samples_of
 
 
 def _has(name):
@@ -22,12 +24,13 @@ def _has(name):
     return check
 
 
-class PerNode(TransformerMixin, BaseEstimator):
+class PerNode(RaggedTransformer, BaseEstimator):
     """Apply a 2-D scikit-learn transformer to the nodes of sequences.
 
     The nodes of all sequences are concatenated, given to the transformer, and split again. It works
     for StandardScaler, PCA, DictVectorizer (sequences of dicts) and any other transformer whose
-    output has a row for each input row.
+    output has a row for each input row. It runs with scikit-learn's default output, whatever the
+    global ``transform_output`` says; data frames between its own steps need its own ``set_output``.
 
     Parameters
     ----------
@@ -36,6 +39,8 @@ class PerNode(TransformerMixin, BaseEstimator):
     sequence_id : str, default=None
         If X is a pandas or polars data frame: its column of sequence ids. The transformer gets the
         other columns as an array.
+    columns : list of str, default=None
+        If X is a data frame: its columns to use, default all but `sequence_id`.
 
     Attributes
     ----------
@@ -52,20 +57,30 @@ class PerNode(TransformerMixin, BaseEstimator):
     array([[1.22474487]])
     """
 
-    def __init__(self, transformer, sequence_id=None):
+    def __init__(self, transformer, sequence_id=None, columns=None):
         self.transformer = transformer
         self.sequence_id = sequence_id
+        self.columns = columns
 
-    def _nodes(self, X):
+    def _nodes(self, X, fitting):
         """All nodes in one piece, and the offsets of sequences."""
         if isinstance(X, RaggedArray):
             return X.flat, X.offsets
         if is_frame(X):
-            values, offsets, _ = frame_columns(X, self.sequence_id)
+            values, offsets, _ = frame_columns(X, self.sequence_id, self.columns)
             return np.column_stack(values), offsets
-        samples = as_list(X, "X")
+        samples = samples_of(X, fitting)
+        for i, sample in enumerate(samples):
+            sized = hasattr(sample, "__len__") or sparse.issparse(sample)
+            if isinstance(sample, (str, dict)) or not sized:
+                raise TypeError(
+                    f"X: sequence {i} must hold nodes, it is of type {type(sample).__name__}; X is "
+                    "a list of sequences: for one sequence pass [x]"
+                )
         lengths = [s.shape[0] if sparse.issparse(s) else len(s) for s in samples]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        if not offsets[-1]:
+            return np.empty((0, 0)), offsets
         first = next((s for s in samples if not sparse.issparse(s) and len(s)), None)
         if any(sparse.issparse(s) for s in samples):
             return sparse.vstack(samples, format="csr"), offsets
@@ -101,9 +116,17 @@ class PerNode(TransformerMixin, BaseEstimator):
         PerNode
             The transformer itself.
         """
-        nodes, _ = self._nodes(X)
-        self.transformer_ = clone(self.transformer).fit(nodes, *_flat_labels(y))
+        nodes, _ = self._training_nodes(X)
+        with config_context(transform_output="default"):
+            transformer = clone(self.transformer).fit(nodes, *_flat_labels(y))
+        self.transformer_, self._first = transformer, copy(nodes[:1])
         return self
+
+    def _training_nodes(self, X):
+        nodes, offsets = self._nodes(X, True)
+        if not offsets[-1]:
+            raise ValueError("X has no nodes: every sequence is empty")
+        return nodes, offsets
 
     def fit_transform(self, X, y=None):
         """Fit and transform in one go.
@@ -120,12 +143,15 @@ class PerNode(TransformerMixin, BaseEstimator):
         RaggedArray
             The transformed sequences.
         """
-        nodes, offsets = self._nodes(X)
-        self.transformer_ = clone(self.transformer)
-        return self._wrap(self.transformer_.fit_transform(nodes, *_flat_labels(y)), offsets)
+        nodes, offsets = self._training_nodes(X)
+        transformer = clone(self.transformer)
+        with config_context(transform_output="default"):
+            rows = transformer.fit_transform(nodes, *_flat_labels(y))
+        self.transformer_, self._first = transformer, copy(nodes[:1])
+        return self._wrap(rows, offsets)
 
     def transform(self, X):
-        """Transform the nodes of sequences.
+        """Transform the nodes of sequences; those without nodes, and X without sequences, stay so.
 
         Parameters
         ----------
@@ -138,8 +164,13 @@ class PerNode(TransformerMixin, BaseEstimator):
             The transformed sequences.
         """
         check_is_fitted(self)
-        nodes, offsets = self._nodes(X)
-        return self._wrap(self.transformer_.transform(nodes), offsets)
+        nodes, offsets = self._nodes(X, False)
+        with config_context(transform_output="default"):
+            if not offsets[-1]:
+                # Transformers refuse tables without rows: the first training row tells the width.
+                none = self._wrap(self.transformer_.transform(self._first), np.array([0, 1]))
+                return RaggedArray(none.flat[:0], offsets)
+            return self._wrap(self.transformer_.transform(nodes), offsets)
 
     @available_if(_has("get_feature_names_out"))
     def get_feature_names_out(self, input_features=None):
@@ -157,21 +188,6 @@ class PerNode(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
-
-    def set_output(self, *, transform=None):
-        """Accepted for pipelines; the output is always a RaggedArray.
-
-        Parameters
-        ----------
-        transform : str, default=None
-            Ignored.
-
-        Returns
-        -------
-        PerNode
-            The transformer itself.
-        """
-        return self
 
 
 def _is_record(token):

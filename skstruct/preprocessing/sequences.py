@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
-from numbers import Integral, Number
+from array import array
+from collections import defaultdict
+from itertools import chain, pairwise
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.base import BaseEstimator
+from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
-from ..packing import as_list
 from ..ragged import RaggedArray
 from .frames import frame_columns, is_frame
+from .ragged_transformer import RaggedTransformer, samples_of
+from .tokens import TokenReader
 
 
-class SequenceVectorizer(TransformerMixin, BaseEstimator):
+class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     """Turn sequences of feature dicts, or of attribute lists, into a RaggedArray over CSR.
 
     The input is sklearn-crfsuite's: a sequence is a list of tokens, a token a dict from names to
-    values, or a list of attribute strings. A string value stands for the feature ``name=value``,
-    a list of strings for one such feature each, a number or bool for itself.
+    values, or a list (tuple, set) of attribute strings. By the type of a value:
+
+    ========================  =============================================================
+    value                     features
+    ========================  =============================================================
+    str or bytes              ``name=value``, 1
+    number or bool            ``name`` with that value; False and 0 are no entry
+    list or set of str        ``name=item`` for each, 1
+    dict                      those of its entries, ``name=key`` being the name of each
+    list or array of numbers  ``name[0]``, ``name[1]``, ... with these values, for instance
+                              a word vector; of one length everywhere
+    ========================  =============================================================
+
+    A feature that occurs twice in a token counts twice, as in CRFsuite.
 
     Parameters
     ----------
     hashing : bool, default=False
-        Hash the names into `n_features` columns (FeatureHasher) instead of keeping a vocabulary
-        (DictVectorizer). Nothing is learned then, and names are lost.
+        Hash the names into `n_features` columns (FeatureHasher) instead of keeping a vocabulary.
+        Nothing is learned then, and names are lost.
     n_features : int, default=2**20
         Columns in hashing mode.
     min_count : int, default=1
@@ -38,18 +52,20 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
     sequence_id : str, default=None
         If X is a pandas or polars data frame: its column of sequence ids. Each other column is
         then a feature of the token.
+    columns : list of str, default=None
+        If X is a data frame: its columns to use, default all but `sequence_id`.
 
     Attributes
     ----------
-    vectorizer_ : DictVectorizer or FeatureHasher
-        What does the work.
+    vocabulary_ : dict of str to int, or None
+        Column of each feature; None with hashing.
     n_features_out_ : int
         Number of columns.
 
     Notes
     -----
     Tokens are read one at a time, so there is never a second copy of the input. Features not seen
-    in fit are ignored.
+    in fit are ignored. The output is ragged whatever ``transform_output`` is set to.
 
     Examples
     --------
@@ -63,31 +79,21 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, *, hashing=False, n_features=2**20, min_count=1, separator="=", sequence_id=None
+        self,
+        *,
+        hashing=False,
+        n_features=2**20,
+        min_count=1,
+        separator="=",
+        sequence_id=None,
+        columns=None,
     ):
         self.hashing = hashing
         self.n_features = n_features
         self.min_count = min_count
         self.separator = separator
         self.sequence_id = sequence_id
-
-    def fit(self, X, y=None):
-        """Learn the vocabulary.
-
-        Parameters
-        ----------
-        X : list of sequences of dicts or of lists of str, or data frame
-            The sequences.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        SequenceVectorizer
-            The transformer itself.
-        """
-        self.fit_transform(X)
-        return self
+        self.columns = columns
 
     def fit_transform(self, X, y=None):
         """Learn the vocabulary and transform.
@@ -107,27 +113,27 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If X is empty or a value has an unsupported type; names the sequence and the token.
+            If X has no tokens or a value has an unsupported type; names the sequence and the token.
         """
         if not isinstance(self.min_count, Integral) or self.min_count < 1:
             raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
         if self.hashing and self.min_count > 1:
             raise ValueError("min_count needs a vocabulary: it does not go with hashing=True")
+        vector_lengths, lengths = {}, []
+        reader = TokenReader(self.separator, vector_lengths, False)
+        tokens = reader.read(self._sequences(X, True), lengths)
         if self.hashing:
-            self.vectorizer_ = FeatureHasher(self.n_features, input_type="pair")
-            self.n_features_out_ = self.n_features
-            return self.transform(X)
-        self.vectorizer_ = DictVectorizer(separator=self.separator, sort=True)
-        source, lengths = self._sequences(X)
-        flat = self.vectorizer_.fit_transform(map(dict, _tokens(source, lengths, self.separator)))
-        self._keep = None
-        if self.min_count > 1:
-            counts = np.bincount(flat.indices, minlength=flat.shape[1])
-            self._keep = np.flatnonzero(counts >= self.min_count)
-        return self._wrap(flat, lengths)
+            flat, vocabulary = _hash(tokens, self.n_features), None
+        else:
+            flat, vocabulary = _learn(tokens, self.min_count)
+        if not flat.shape[0]:
+            raise ValueError("X has no tokens: every sequence is empty")
+        self.n_features_out_, self._vector_lengths = flat.shape[1], vector_lengths
+        self.vocabulary_ = vocabulary
+        return _packed(flat, lengths)
 
     def transform(self, X):
-        """Transform sequences.
+        """Transform sequences; those without tokens, and X without sequences, stay so.
 
         Parameters
         ----------
@@ -142,31 +148,26 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If X is empty or a value has an unsupported type; names the sequence and the token.
+            If a value has an unsupported type; names the sequence and the token.
         """
         check_is_fitted(self)
-        source, lengths = self._sequences(X)
-        tokens = _tokens(source, lengths, self.separator)
-        if self.hashing:
-            return self._wrap(self.vectorizer_.transform(tokens), lengths)
-        return self._wrap(self.vectorizer_.transform(map(dict, tokens)), lengths)
+        lengths = []
+        reader = TokenReader(self.separator, self._vector_lengths, True)
+        tokens = reader.read(self._sequences(X, False), lengths)
+        if self.vocabulary_ is None:
+            return _packed(_hash(tokens, self.n_features_out_), lengths)
+        get = self.vocabulary_.get
+        flat = _matrix(tokens, lambda name: get(name, -1), lambda: self.n_features_out_)
+        return _packed(flat, lengths)
 
-    def _sequences(self, X):
-        """An iterable of sequences, and a list that will hold their lengths."""
+    def _sequences(self, X, fitting):
+        """An iterable of sequences of tokens."""
         if is_frame(X):
-            values, offsets, names = frame_columns(X, self.sequence_id)
+            values, offsets, names = frame_columns(X, self.sequence_id, self.columns)
             rows = zip(*(column.tolist() for column in values), strict=True)
-            tokens = [dict(zip(names, row, strict=True)) for row in rows]
-            return (tokens[start:stop] for start, stop in pairwise(offsets)), []
-        return iter(as_list(X, "X")), []
-
-    def _wrap(self, flat, lengths):
-        flat = sparse.csr_matrix(flat)
-        if not self.hashing:
-            if self._keep is not None:
-                flat = sparse.csr_matrix(flat[:, self._keep])
-            self.n_features_out_ = flat.shape[1]
-        return RaggedArray(flat, np.concatenate([[0], np.cumsum(lengths)]))
+            tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
+            return (tokens[start:stop] for start, stop in pairwise(offsets))
+        return samples_of(X, fitting)
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns.
@@ -187,61 +188,51 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             In hashing mode, which keeps no names.
         """
         check_is_fitted(self)
-        if self.hashing:
+        if self.vocabulary_ is None:
             raise ValueError("hashing keeps no feature names: use hashing=False")
-        names = self.vectorizer_.get_feature_names_out()
-        return names if self._keep is None else names[self._keep]
-
-    def set_output(self, *, transform=None):
-        """Accepted for pipelines; the output is always a RaggedArray.
-
-        Parameters
-        ----------
-        transform : str, default=None
-            Ignored.
-
-        Returns
-        -------
-        SequenceVectorizer
-            The transformer itself.
-        """
-        return self
+        return np.array(list(self.vocabulary_), dtype=object)
 
 
-def _tokens(sequences, lengths, separator):
-    """Every token as (name, value) pairs; appends the length of each sequence to `lengths`."""
-    for i, sequence in enumerate(sequences):
-        if isinstance(sequence, (str, Mapping)) or not hasattr(sequence, "__len__"):
-            raise TypeError(
-                f"X: sequence {i} must be a list of tokens, not {type(sequence).__name__}"
-            )
-        if len(sequence) == 0:
-            raise ValueError(f"X: sequence {i} is empty")
-        lengths.append(len(sequence))
-        for t, token in enumerate(sequence):
-            yield list(_pairs(token, i, t, separator))
+def _packed(flat, lengths):
+    return RaggedArray(flat, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
 
 
-def _pairs(token, i, t, separator):
-    if isinstance(token, Mapping):
-        for name, value in token.items():
-            if isinstance(value, str):
-                yield f"{name}{separator}{value}", 1.0
-            elif isinstance(value, Number):
-                yield name, float(value)
-            elif isinstance(value, (list, tuple, set)) and all(isinstance(v, str) for v in value):
-                for v in value:
-                    yield f"{name}{separator}{v}", 1.0
-            else:
-                raise TypeError(
-                    f"X: sequence {i}, token {t}: the value of {name!r} is of type "
-                    f"{type(value).__name__}; str, number, bool or list of str was expected"
-                )
-    elif isinstance(token, (list, tuple, set)) and all(isinstance(a, str) for a in token):
-        for attribute in token:
-            yield attribute, 1.0
-    else:
-        raise TypeError(
-            f"X: sequence {i}, token {t} is of type {type(token).__name__}; a dict of features or "
-            "a list of attribute strings was expected"
-        )
+def _matrix(tokens, code, n_features):
+    """Rows of the tokens; `code` gives the column of a name, -1 for none."""
+    indices, values, indptr = array("q"), array("d"), array("q", [0])
+    for token in tokens:
+        for name, value in token:
+            if value != 0.0:
+                j = code(name)
+                if j >= 0:
+                    indices.append(j)
+                    values.append(value)
+        indptr.append(len(indices))
+    parts = (np.array(values), np.array(indices), np.array(indptr))
+    flat = sparse.csr_matrix(parts, (len(indptr) - 1, n_features()))
+    flat.sum_duplicates()
+    flat.eliminate_zeros()
+    return flat
+
+
+def _learn(tokens, min_count):
+    """The matrix of the training tokens, columns sorted by name, and the columns of names."""
+    seen = defaultdict()
+    seen.default_factory = seen.__len__
+    flat = _matrix(tokens, seen.__getitem__, lambda: len(seen))
+    counts = np.bincount(flat.indices, minlength=len(seen))
+    names = sorted(name for name, j in seen.items() if counts[j] >= min_count)
+    order = np.array([seen[name] for name in names], dtype=np.int64)
+    flat = sparse.csr_matrix(flat[:, order])
+    flat.sort_indices()
+    return flat, {name: j for j, name in enumerate(names)}
+
+
+def _hash(tokens, n_features):
+    first = next(tokens, None)
+    if first is None:
+        return sparse.csr_matrix((0, n_features))
+    hasher = FeatureHasher(n_features, input_type="pair")
+    flat = sparse.csr_matrix(hasher.transform(chain([first], tokens)))
+    flat.sum_duplicates()
+    return flat

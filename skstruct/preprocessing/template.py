@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from numbers import Integral
@@ -10,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..packing import as_list
 from ..ragged import RaggedArray, object_array
-from .frames import frame_columns, is_frame
+from .columns import read_columns
 from .patterns import compile_regex, from_tuples, parse
+from .ragged_transformer import RaggedTransformer
 
 _LARGEST_KEY = 2**62
 
@@ -30,7 +33,11 @@ class _Features(NamedTuple):
     first: int  # column of the first
 
 
-class TemplateVectorizer(TransformerMixin, BaseEstimator):
+def _has_edge_features(vectorizer):
+    return bool(getattr(vectorizer, "_edge", None))
+
+
+class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     r"""Expand feature templates over the columns of tokens, as CRF++ and Wapiti do.
 
     The strings of each column are coded by integers once; a template then combines arrays of codes,
@@ -43,15 +50,21 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         of pairs for combinations, and of strings in the file syntax. ``%x``, ``%t``, ``%m`` are
         known, upper case for lower-cased results. Lines ``B`` are accepted: a chain always has
         transitions. A ``B`` line with macros makes them depend on the tokens: the output is then
-        one pair (features, edge features) a sequence, for ``Chain(edge_features=True)``.
-    outside : {"mark", "drop"}, default="mark"
-        A macro beyond an end of the sequence gives a mark (``_B-1``, ``_B+1``), as in CRF++; or the
+        one pair (features, edge features) a sequence, for ``Chain(edge_features=True)``. A ``U``
+        line without macros is a feature of every token.
+    outside : {"mark", "wapiti", "drop"}, default="mark"
+        What a macro gives beyond an end of the sequence. "mark": a mark, ``_B-1``, ``_B+2`` and so
+        on, as in CRF++, which regular expressions do not see. "wapiti": Wapiti's marks, ``_x-1`` to
+        ``_x-4`` and ``_x-#`` beyond, which ``%t`` and ``%m`` match like any token. "drop": the
         whole feature is dropped there, as in CRFsuite's tutorials.
     min_count : int, default=1
         Drop features that occur in fewer training tokens.
     sequence_id : str, default=None
         If X is a pandas or polars data frame: its column of sequence ids. The other columns are the
         token's, in order.
+    columns : list of str, default=None
+        If X is a data frame: its columns to use, in the order in which templates count them;
+        default all but `sequence_id`.
 
     Attributes
     ----------
@@ -59,6 +72,13 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         Codes of strings.
     n_features_out_ : int
         Number of columns of the node features.
+
+    Notes
+    -----
+    Template files are read as CRF++ and Wapiti read them: ``%x[+1,0]`` is ``%x[1,0]``, Wapiti's
+    ``%x[@1,0]`` and ``%x[@-1,0]`` are the first and the last token, a ``#`` at the beginning of a
+    line or after a space begins a comment. Regular expressions know ``. * ? ^ $`` and Wapiti's
+    classes; a dot is a character, not a byte, and upper-case macros lower all of Unicode.
 
     Examples
     --------
@@ -69,11 +89,12 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
     ['U0:He', 'U0:runs', 'U1:PRP/VBZ', 'U1:_B-1/PRP']
     """
 
-    def __init__(self, templates, *, outside="mark", min_count=1, sequence_id=None):
+    def __init__(self, templates, *, outside="mark", min_count=1, sequence_id=None, columns=None):
         self.templates = templates
         self.outside = outside
         self.min_count = min_count
         self.sequence_id = sequence_id
+        self.columns = columns
 
     @staticmethod
     def read_templates(path) -> str:
@@ -89,7 +110,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         str
             Its text, for `templates`.
         """
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
 
     def write_templates(self, path) -> None:
         """Write the templates as a file that CRF++ and Wapiti read.
@@ -106,42 +127,23 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         if isinstance(self.templates, Path):
             return parse(self.read_templates(self.templates))
         if isinstance(self.templates, str):
+            if _is_file_name(self.templates):
+                raise ValueError(
+                    f"templates is the text of templates, got {self.templates!r}; to read a file "
+                    f"pass Path({self.templates!r})"
+                )
             return parse(self.templates)
         if isinstance(self.templates, Iterable):
             return from_tuples(self.templates)
         raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
-
-    def fit(self, X, y=None):
-        """Learn the features.
-
-        Parameters
-        ----------
-        X : list of sequences of tuples of str, RaggedArray of 2-D str arrays, or data frame
-            The columns of every token.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        TemplateVectorizer
-            The transformer itself.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a template is malformed, names a column that is not there, or tokens have different
-            numbers of columns; names the line, or the sequence and the token.
-        """
-        self.fit_transform(X)
-        return self
 
     def fit_transform(self, X, y=None):
         """Learn the features and transform.
 
         Parameters
         ----------
-        X : list of sequences of tuples of str, RaggedArray of 2-D str arrays, or data frame
-            The columns of every token.
+        X : list of sequences of str or of tuples of str, RaggedArray of str, or data frame
+            The columns of every token; a str is one column.
         y : object, default=None
             Ignored.
 
@@ -149,33 +151,35 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         -------
         RaggedArray or ndarray of object
             As :meth:`transform`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a template is malformed, names a column that is not there, or tokens have different
+            numbers of columns; names the line, or the sequence and the token.
         """
-        if self.outside not in ("mark", "drop"):
-            raise ValueError(f"outside must be 'mark' or 'drop', got {self.outside!r}")
+        if self.outside not in ("mark", "wapiti", "drop"):
+            raise ValueError(f"outside must be 'mark', 'wapiti' or 'drop', got {self.outside!r}")
         if not isinstance(self.min_count, Integral) or self.min_count < 1:
             raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
         templates = self._parse()
-        columns, offsets = self._columns(X)
-        for template in templates:
-            for macro in template.macros:
-                if macro.column >= len(columns):
-                    raise ValueError(
-                        f"template {template.line!r}: column {macro.column} is out of range, "
-                        f"tokens have {len(columns)}"
-                    )
-        self._n_columns = len(columns)
-        self._node = [t for t in templates if "U" in t.kinds and t.macros]
-        self._edge = [t for t in templates if "B" in t.kinds and t.macros]
-        if not self._node:
-            raise ValueError("no U template has a macro: there are no node features")
-        self.vocabulary_ = {}
-        source = _Coder(columns, offsets, self.vocabulary_, True, self.outside)
-        self._node_features, node = self._learn(source, self._node)
-        self.n_features_out_ = node.shape[1]
-        edge = None
-        if self._edge:
-            self._edge_features, edge = self._learn(source, self._edge)
-        return self._wrap(node, edge, offsets)
+        tokens = read_columns(X, self.sequence_id, self.columns)
+        _check_columns(templates, tokens)
+        vocabulary = {}
+        source = _Coder(tokens, vocabulary, True, self.outside)
+        node_templates = [t for t in templates if "U" in t.kinds]
+        edge_templates = [t for t in templates if "B" in t.kinds and t.macros]
+        node_features, node = self._learn(source, node_templates)
+        edge_features, edge = None, None
+        if edge_templates:
+            edge_features, edge = self._learn(source, edge_templates)
+        self.vocabulary_, self.n_features_out_ = vocabulary, node.shape[1]
+        self._node, self._edge = node_templates, edge_templates
+        self._node_features, self._edge_features = node_features, edge_features
+        self._tokens = tokens._replace(
+            values=[[] for _ in tokens.values], offsets=np.zeros(1, dtype=np.int64)
+        )
+        return self._wrap(node, edge, tokens.offsets)
 
     def _learn(self, source, templates):
         """Features of templates, by their text, and the matrix of the training tokens."""
@@ -198,15 +202,17 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
             learned.append(_Features(texts, tables, known[keep], first))
             first += int(keep.sum())
             coded.extend((learned[-1], key) for key in keys)
-        return (learned, base, first), _matrix(coded, first)
+        return (learned, base, first), _matrix(coded, source.n_tokens, first)
 
     def transform(self, X):
         """Expand the templates on new sequences; features not seen in fit are ignored.
 
+        Sequences without tokens, and X without sequences, stay so.
+
         Parameters
         ----------
-        X : list of sequences of tuples of str, RaggedArray of 2-D str arrays, or data frame
-            The columns of every token.
+        X : list of sequences of str or of tuples of str, RaggedArray of str, or data frame
+            The columns of every token; a str is one column.
 
         Returns
         -------
@@ -215,13 +221,11 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
             edge features) a sequence, the first edge feature being constant.
         """
         check_is_fitted(self)
-        columns, offsets = self._columns(X)
-        if len(columns) != self._n_columns:
-            raise ValueError(f"X has {len(columns)} columns, but fit saw {self._n_columns}")
-        source = _Coder(columns, offsets, self.vocabulary_, False, self.outside)
+        tokens = read_columns(X, self.sequence_id, self.columns, self._tokens)
+        source = _Coder(tokens, self.vocabulary_, False, self.outside)
         node = self._apply(source, self._node, self._node_features)
         edge = self._apply(source, self._edge, self._edge_features) if self._edge else None
-        return self._wrap(node, edge, offsets)
+        return self._wrap(node, edge, tokens.offsets)
 
     def _apply(self, source, templates, features):
         learned, base, n_features = features
@@ -230,30 +234,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
         for template in templates:
             own = by_text[template.texts]
             coded.append((own, source.keys(template, base, own.tables, False)))
-        return _matrix(coded, n_features)
-
-    def _columns(self, X):
-        """Values of each column over all tokens, and the offsets of sequences."""
-        if is_frame(X):
-            values, offsets, _ = frame_columns(X, self.sequence_id)
-            return [list(map(str, column.tolist())) for column in values], offsets
-        if isinstance(X, RaggedArray):
-            if X.flat.ndim != 2:
-                raise ValueError("X.flat must be 2-D: tokens x columns")
-            return [X.flat[:, j].tolist() for j in range(X.flat.shape[1])], X.offsets
-        samples = as_list(X, "X")
-        rows, ends = [], [0]
-        for i, sample in enumerate(samples):
-            if len(sample) == 0:
-                raise ValueError(f"X: sequence {i} is empty")
-            rows.extend(sample)
-            ends.append(len(rows))
-        kinds = set(map(type, rows))
-        uneven = str in kinds or not all(hasattr(kind, "__len__") for kind in kinds)
-        width = getattr(self, "_n_columns", 1) if uneven else len(rows[0])
-        if uneven or set(map(len, rows)) != {width}:
-            _refuse_uneven(rows, ends, width)
-        return [[row[j] for row in rows] for j in range(width)], np.array(ends)
+        return _matrix(coded, source.n_tokens, n_features)
 
     def _wrap(self, node, edge, offsets):
         if edge is None:
@@ -279,46 +260,58 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator):
             The names.
         """
         check_is_fitted(self)
+        return self._names(self._node_features)
+
+    @available_if(_has_edge_features)
+    def get_edge_feature_names_out(self, input_features=None):
+        """Names of the edge features, if there is a ``B`` template with macros.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_edge_features,)
+            "B" for the constant, then the templates with their macros replaced.
+        """
+        return np.concatenate([np.array(["B"], dtype=object), self._names(self._edge_features)])
+
+    def _names(self, features):
         strings = np.array(list(self.vocabulary_), dtype=object)
-        learned, base, n_features = self._node_features
+        learned, base, n_features = features
         names = np.empty(n_features, dtype=object)
         for own in learned:
             texts = own.texts
-            codes = _decode(own.keys, own.tables, base)
-            parts = [strings[code] for code in codes]
             stop = own.first + own.keys.size
+            if len(texts) == 1:
+                names[own.first : stop] = texts[0]
+                continue
+            parts = [strings[code] for code in _decode(own.keys, own.tables, base)]
             names[own.first : stop] = [
                 "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
                 for row in zip(*parts, strict=True)
             ]
         return names
 
-    def set_output(self, *, transform=None):
-        """Accepted for pipelines; the output is always ragged.
 
-        Parameters
-        ----------
-        transform : str, default=None
-            Ignored.
-
-        Returns
-        -------
-        TemplateVectorizer
-            The transformer itself.
-        """
-        return self
+def _is_file_name(text):
+    """Whether a text cannot be meant as templates: one line that refers to no token."""
+    if "\n" in text or "%" in text or text.lstrip().startswith("#"):
+        return False
+    return not re.fullmatch(r"[UuBb*][\w:-]*", text.strip()) or os.path.isfile(text)
 
 
-def _refuse_uneven(rows, ends, width):
-    for q, row in enumerate(rows):
-        wrong = isinstance(row, str) or not hasattr(row, "__len__")
-        if wrong or len(row) != width:
-            i = int(np.searchsorted(ends, q, side="right")) - 1
-            got = f"is {row!r}" if wrong else f"has {len(row)} columns"
-            raise ValueError(
-                f"X: sequence {i}, token {q - ends[i]} {got}; "
-                f"a tuple of {width} columns was expected"
-            )
+def _check_columns(templates, tokens):
+    for template in templates:
+        for macro in template.macros:
+            if macro.column >= len(tokens.values):
+                hint = "; for one sequence of tuples pass [x]" if tokens.are_words else ""
+                raise ValueError(
+                    f"template {template.line!r}: column {macro.column} is out of range, "
+                    f"tokens have {len(tokens.values)}{hint}"
+                )
 
 
 def _decode(keys, tables, base):
@@ -332,9 +325,8 @@ def _decode(keys, tables, base):
     return [keys, *reversed(codes)]
 
 
-def _matrix(coded, n_features):
+def _matrix(coded, n_tokens, n_features):
     """CSR matrix with a 1 for the known feature of each token and template."""
-    n_tokens = coded[0][1].size
     found = np.full((n_tokens, len(coded)), -1, dtype=np.int32)
     for q, (own, keys) in enumerate(coded):
         if own.keys.size:
@@ -352,12 +344,14 @@ def _matrix(coded, n_features):
 class _Coder:
     """Codes of strings by column, and their combinations by template."""
 
-    def __init__(self, columns, offsets, vocabulary, grow, outside):
-        self.columns, self.vocabulary, self.grow = columns, vocabulary, grow
-        self.drop = outside == "drop"
+    def __init__(self, tokens, vocabulary, grow, outside):
+        self.columns, self.vocabulary, self.grow = tokens.values, vocabulary, grow
+        self.outside = outside
+        offsets = tokens.offsets
         lengths = np.diff(offsets)
-        n_tokens = int(offsets[-1])
-        self.position = np.arange(n_tokens) - np.repeat(offsets[:-1], lengths)
+        self.n_tokens = int(offsets[-1])
+        self.start = np.repeat(offsets[:-1], lengths)
+        self.position = np.arange(self.n_tokens) - self.start
         self.length = np.repeat(lengths, lengths)
         self.sources, self.shifted = {}, {}
 
@@ -368,13 +362,14 @@ class _Coder:
 
     def _source(self, macro):
         """Codes of what a macro gives at its own token, one a token."""
-        key = macro._replace(offset=0)
+        key = macro._replace(offset=0, absolute=False)
         if key not in self.sources:
             strings, local = {}, []
             for string in self.columns[macro.column]:
                 local.append(strings.setdefault(string, len(strings)))
-            codes = np.array([self._code(_result(macro, string)) for string in strings])
-            self.sources[key] = codes[np.array(local)]
+            codes = [self._code(_result(macro, string)) for string in strings]
+            local = np.array(local, dtype=np.int64)
+            self.sources[key] = np.array(codes, dtype=np.int64)[local]
         return self.sources[key]
 
     def _shifted(self, macro):
@@ -385,12 +380,17 @@ class _Coder:
 
     def _shift(self, macro):
         own = self._source(macro)
-        target = self.position + macro.offset
+        if not macro.absolute:
+            target = self.position + macro.offset
+        elif macro.offset < 0:
+            target = self.length + macro.offset
+        else:
+            target = np.full(self.n_tokens, macro.offset - 1)
         inside = (target >= 0) & (target < self.length)
         codes = np.full(own.size, -1, dtype=np.int64)
         rows = np.flatnonzero(inside)
-        codes[rows] = own[rows + macro.offset]
-        if self.drop:
+        codes[rows] = own[(self.start + target)[rows]]
+        if self.outside == "drop":
             return codes
         before = np.flatnonzero(target < 0)
         after = np.flatnonzero(target >= self.length)
@@ -399,8 +399,13 @@ class _Coder:
             (after, target[after] - self.length[after] + 1, "+"),
         ):
             for step in np.unique(distance):
-                codes[rows[distance == step]] = self._code(f"_B{sign}{step}")
+                codes[rows[distance == step]] = self._code(self._mark(macro, sign, step))
         return codes
+
+    def _mark(self, macro, sign, step):
+        if self.outside == "mark":
+            return f"_B{sign}{step}"
+        return _result(macro, f"_x{sign}{step if step <= 4 else '#'}")
 
     def base(self, templates):
         """Number of codes once all macros of the templates have been read."""
@@ -414,6 +419,8 @@ class _Coder:
 
         Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
         """
+        if not template.macros:
+            return np.zeros(self.n_tokens, dtype=np.int64)
         keys, bound = None, 1
         for q, macro in enumerate(template.macros):
             codes = self._shifted(macro)

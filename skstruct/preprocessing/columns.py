@@ -1,0 +1,151 @@
+"""Columns of tokens, from lists of words or of tuples, ragged arrays, or data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ..packing import sample_of
+from ..ragged import RaggedArray
+from .frames import frame_columns, is_frame
+from .ragged_transformer import samples_of
+
+_MISSING = {"nan", "None", "<NA>", "NaT"}
+_ONE = "X is a list of sequences: for one sequence pass [x]"
+
+
+class TokenColumns(NamedTuple):
+    """The columns of all tokens.
+
+    Parameters
+    ----------
+    values : list of list of str
+        One list a column, of all tokens.
+    offsets : ndarray of shape (n_sequences + 1,)
+        Where sequences begin.
+    are_words : bool
+        Whether tokens were strings, which are one column, rather than tuples.
+    """
+
+    values: list
+    offsets: np.ndarray
+    are_words: bool
+
+
+def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
+    """Columns of tokens of every form.
+
+    Parameters
+    ----------
+    X : list of sequences of str or of tuples of str, RaggedArray, or data frame
+        The tokens.
+    sequence_id : str or None
+        Column of sequence ids of a data frame.
+    names : list of str or None
+        Columns of a data frame to use.
+    fitted : TokenColumns, default=None
+        What fit read (its values may be empty lists): columns are compared with it, and X may be
+        without sequences.
+
+    Returns
+    -------
+    TokenColumns
+        The columns.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If tokens have different numbers of columns, or others than in fit, or a value is missing;
+        names the sequence and the token.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing.columns import read_columns
+    >>> read_columns([["He", "runs"], ["Yes"]], None, None).values
+    [['He', 'runs', 'Yes']]
+    """
+    are_words = False
+    if is_frame(X):
+        values, offsets, _ = frame_columns(X, sequence_id, names)
+        values = [column.tolist() for column in values]
+    elif isinstance(X, RaggedArray):
+        table = np.asarray(X.flat)
+        if table.ndim not in (1, 2):
+            raise ValueError("X.flat must hold strings: tokens, or tokens x columns")
+        values = table.reshape(len(table), -1).T.tolist() if len(table) else []
+        offsets = X.offsets
+    else:
+        rows, offsets = _rows(samples_of(X, fitted is None))
+        are_words = bool(rows) and all(issubclass(kind, str) for kind in set(map(type, rows)))
+        if are_words and fitted is not None and not fitted.are_words:
+            _refuse_one_sequence(X)
+        values = [rows] if are_words else _transposed(rows, offsets, fitted)
+    if not len(offsets) > 1 or not offsets[-1]:
+        if fitted is None:
+            raise ValueError("X has no tokens")
+        return fitted._replace(values=[[] for _ in fitted.values], offsets=offsets)
+    if fitted is not None and len(values) != len(fitted.values):
+        hint = f"; {_ONE}" if are_words else ""
+        raise ValueError(f"X has {len(values)} columns, but fit saw {len(fitted.values)}{hint}")
+    values = [_texts(column, j, offsets) for j, column in enumerate(values)]
+    return TokenColumns(values, offsets, are_words)
+
+
+def _rows(samples):
+    rows, ends = [], [0]
+    for i, sample in enumerate(samples):
+        if isinstance(sample, (str, bytes, Mapping)) or not hasattr(sample, "__len__"):
+            raise TypeError(
+                f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; {_ONE}"
+            )
+        rows.extend(sample)
+        ends.append(len(rows))
+    return rows, np.array(ends)
+
+
+def _refuse_one_sequence(X):
+    """Tuples of strings are tokens if fit saw such tokens: X is then one sequence."""
+    if any(isinstance(sample, tuple) for sample in X):
+        raise ValueError(
+            "X holds tuples of strings, which were the tokens in fit, in place of sequences of "
+            f"them; {_ONE}"
+        )
+
+
+def _transposed(rows, ends, fitted):
+    if not rows:
+        return []
+    if not all(map(_is_tuple, rows)) or len(set(map(len, rows))) > 1:
+        first = next((len(row) for row in rows if _is_tuple(row)), 1)
+        _refuse_uneven(rows, ends, first if fitted is None else len(fitted.values))
+    return [[row[j] for row in rows] for j in range(len(rows[0]))]
+
+
+def _is_tuple(token):
+    return hasattr(token, "__len__") and not isinstance(token, (str, bytes, Mapping))
+
+
+def _refuse_uneven(rows, ends, width):
+    for q, row in enumerate(rows):
+        if not _is_tuple(row) or len(row) != width:
+            i = sample_of(q, ends)
+            got = f"has {len(row)} columns" if _is_tuple(row) else f"is {row!r}"
+            raise ValueError(
+                f"X: sequence {i}, token {q - ends[i]} {got}; "
+                f"a tuple of {width} columns was expected"
+            )
+
+
+def _texts(column, j, offsets):
+    """A column as strings."""
+    if all(issubclass(kind, str) for kind in set(map(type, column))):
+        return column
+    for row, value in enumerate(column):
+        missing = not isinstance(value, str) and str(value) in _MISSING
+        if missing or isinstance(value, bytes):
+            i = sample_of(row, offsets)
+            what = "is missing" if missing else "is of type bytes, not str"
+            raise ValueError(f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}")
+    return list(map(str, column))

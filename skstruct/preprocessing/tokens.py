@@ -1,0 +1,144 @@
+"""Features of one token as (name, value) pairs, from what CRFsuite's wrappers take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from numbers import Number
+
+import numpy as np
+
+_NUMBERS = (Number, np.bool_)
+
+
+def _is_number(value):
+    return isinstance(value, _NUMBERS) and not isinstance(value, complex)
+
+
+class TokenReader:
+    """Reads sequences of tokens; knows where it is, for messages.
+
+    Parameters
+    ----------
+    separator : str
+        Between name and value, and between the keys of nested dicts.
+    vector_lengths : dict of str to int
+        Length of each feature that is a list of numbers; grows unless `fitted`.
+    fitted : bool
+        Whether a list of numbers of an unknown name is ignored rather than remembered.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing.tokens import TokenReader
+    >>> lengths = []
+    >>> reader = TokenReader("=", {}, False)
+    >>> [list(token) for token in reader.read([[{"w": "He", "v": [0.5, 2]}, ["t"]]], lengths)]
+    [[('w=He', 1.0), ('v[0]', 0.5), ('v[1]', 2.0)], [('t', 1.0)]]
+    """
+
+    def __init__(self, separator: str, vector_lengths: dict, fitted: bool):
+        self.separator = separator
+        self.vector_lengths = vector_lengths
+        self.fitted = fitted
+        self.sequence, self.token = 0, 0
+
+    def read(self, sequences, lengths: list) -> Iterator:
+        """Every token of every sequence.
+
+        Parameters
+        ----------
+        sequences : iterable
+            Of sequences of tokens.
+        lengths : list
+            Takes the length of each sequence.
+
+        Yields
+        ------
+        iterator of (str, float)
+            Names and values of a token; to be used up before the next.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If something is not a token; names the sequence and the token.
+        """
+        for self.sequence, sequence in enumerate(sequences):
+            if isinstance(sequence, (str, bytes, Mapping)) or not hasattr(sequence, "__len__"):
+                raise TypeError(
+                    f"X: sequence {self.sequence} must be a list of tokens, not "
+                    f"{type(sequence).__name__}; X is a list of sequences: for one pass [x]"
+                )
+            lengths.append(len(sequence))
+            for self.token, token in enumerate(sequence):
+                yield self._token(token)
+
+    def _token(self, token):
+        if isinstance(token, Mapping):
+            return self._mapping("", token)
+        if isinstance(token, (list, tuple, Set, np.ndarray)):
+            return self._attributes(token)
+        hint = "; X is a list of sequences: for one pass [x]" if isinstance(token, str) else ""
+        raise TypeError(
+            f"{self._where()} is of type {type(token).__name__}; a dict of features or a list of "
+            f"attribute strings was expected{hint}"
+        )
+
+    def _where(self):
+        return f"X: sequence {self.sequence}, token {self.token}"
+
+    def _attributes(self, token):
+        for attribute in token:
+            yield self._text(attribute, "an attribute"), 1.0
+
+    def _text(self, value, what):
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes):
+            # Bytes that are no UTF-8 stay distinct, as they are for CRFsuite.
+            return value.decode("utf-8", errors="surrogateescape")
+        raise TypeError(f"{self._where()}: {what} is of type {type(value).__name__}, not str")
+
+    def _mapping(self, prefix, mapping):
+        for key, value in mapping.items():
+            name = prefix + self._text(key, "the name of a feature")
+            if isinstance(value, str):
+                yield f"{name}{self.separator}{value}", 1.0
+            elif _is_number(value):
+                yield name, float(value)
+            elif isinstance(value, bytes):
+                yield f"{name}{self.separator}{self._text(value, name)}", 1.0
+            elif isinstance(value, Mapping):
+                yield from self._mapping(name + self.separator, value)
+            elif isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1:
+                yield from self._items(name, value)
+            else:
+                self._refuse(name, value)
+
+    def _items(self, name, items):
+        items = items.tolist() if isinstance(items, np.ndarray) else items
+        if len(items) and not isinstance(items, Set) and all(map(_is_number, items)):
+            self._check_length(name, len(items))
+            for q, value in enumerate(items):
+                yield f"{name}[{q}]", float(value)
+            return
+        for item in items:
+            if isinstance(item, (str, bytes)):
+                yield f"{name}{self.separator}{self._text(item, name)}", 1.0
+            elif isinstance(item, Mapping):
+                yield from self._mapping(name + self.separator, item)
+            else:
+                self._refuse(name, item, "an item of ")
+
+    def _check_length(self, name, length):
+        expected = self.vector_lengths.get(name, length)
+        if not self.fitted:
+            self.vector_lengths[name] = expected
+        if expected != length:
+            raise ValueError(
+                f"{self._where()}: {name!r} is a list of {length} numbers, before it had {expected}"
+            )
+
+    def _refuse(self, name, value, what=""):
+        raise TypeError(
+            f"{self._where()}: {what}the value of {name!r} is of type {type(value).__name__}; str, "
+            "number, bool, a dict of these, a list of str or a list of numbers was expected"
+        )

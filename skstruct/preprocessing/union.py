@@ -1,0 +1,440 @@
+"""SequenceUnion: the features of several transformers of sequences, side by side."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_union
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ..packing import read_sequences
+from ..ragged import RaggedArray, object_array
+from ..sklearn_private import BaseComposition, union_block
+from .names import output_names
+from .ragged_transformer import RaggedTransformer
+
+
+class _Block(NamedTuple):
+    """What one member put out, packed."""
+
+    name: str
+    features: np.ndarray | sparse.csr_matrix
+    offsets: np.ndarray
+    edge_features: np.ndarray | sparse.csr_matrix | None
+
+
+class _Learned(NamedTuple):
+    """What fit found out of one member: shapes and kinds of its output, without rows."""
+
+    features: np.ndarray | sparse.csr_matrix
+    edge_features: np.ndarray | sparse.csr_matrix | None
+
+
+def _has_edge_features(union):
+    return any(own.edge_features is not None for own in getattr(union, "_learned", ()))
+
+
+class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
+    """Features of several transformers of sequences side by side: a ragged FeatureUnion.
+
+    Each member gets the whole of X and puts out features for every node: templates, dicts and dense
+    word vectors, for instance. Where members want different forms of the tokens, make them
+    pipelines that begin with a FunctionTransformer; members that read a data frame choose their
+    `columns`. If any member is sparse the union is CSR.
+
+    Parameters
+    ----------
+    transformer_list : list of (str, transformer)
+        Names and transformers whose output is ragged; "passthrough" for X itself (sequences of
+        numbers), "drop" for nothing. Parameters are tuned as ``name__parameter``, members replaced
+        by ``set_params(name=...)``.
+    n_jobs : int, default=None
+        Members in parallel.
+    transformer_weights : dict of str to float, default=None
+        Factors on the features of members, by name. In a regularised model they say how much a
+        member is trusted: features of twice the size need half the weight.
+    verbose_feature_names_out : bool, default=True
+        Whether names begin with those of the members: ``words__U0:He``.
+
+    Attributes
+    ----------
+    transformers_ : list of (str, transformer)
+        The fitted members, without those that are dropped; `transformer_list` stays as it is.
+    named_transformers_ : Bunch
+        The same by name.
+    n_features_out_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
+    >>> vectors = {"He": [0.1, 0.9], "runs": [0.8, 0.3]}
+    >>> def look_up(X):
+    ...     return [np.array([vectors[word] for word in words]) for words in X]
+    >>> union = SequenceUnion(
+    ...     [("words", TemplateVectorizer("U0:%x[0,0]")), ("vec", FunctionTransformer(look_up))]
+    ... )
+    >>> union.fit_transform([["He", "runs"]])[0].toarray()
+    array([[1. , 0. , 0.1, 0.9],
+           [0. , 1. , 0.8, 0.3]])
+    >>> union.get_feature_names_out().tolist()
+    ['words__U0:He', 'words__U0:runs', 'vec__x0', 'vec__x1']
+    """
+
+    def __init__(
+        self,
+        transformer_list,
+        *,
+        n_jobs=None,
+        transformer_weights=None,
+        verbose_feature_names_out=True,
+    ):
+        self.transformer_list = transformer_list
+        self.n_jobs = n_jobs
+        self.transformer_weights = transformer_weights
+        self.verbose_feature_names_out = verbose_feature_names_out
+
+    def get_params(self, deep=True):
+        """Parameters of the union and of its members.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of members are included.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        return self._get_params("transformer_list", deep=deep)
+
+    def set_params(self, **kwargs):
+        """Set parameters of the union, of its members, or members themselves.
+
+        Parameters
+        ----------
+        **kwargs : dict
+            Values by name, such as ``words__min_count=2`` or ``words="drop"``.
+
+        Returns
+        -------
+        SequenceUnion
+            The union itself.
+        """
+        self._set_params("transformer_list", **kwargs)
+        return self
+
+    def fit(self, X, y=None, **params):
+        """Fit all members.
+
+        Parameters
+        ----------
+        X : list of sequences, RaggedArray or data frame
+            What the members take.
+        y : list of label sequences, default=None
+            Passed on.
+        **params : dict
+            Metadata for the members that request it; needs
+            ``sklearn.set_config(enable_metadata_routing=True)``.
+
+        Returns
+        -------
+        SequenceUnion
+            The union itself.
+        """
+        self.fit_transform(X, y, **params)
+        return self
+
+    def fit_transform(self, X, y=None, **params):
+        """Fit all members and transform.
+
+        Parameters
+        ----------
+        X : list of sequences, RaggedArray or data frame
+            What the members take.
+        y : list of label sequences, default=None
+            Passed on.
+        **params : dict
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        RaggedArray or ndarray of object
+            As :meth:`transform`.
+
+        Raises
+        ------
+        ValueError
+            If there is no member, members disagree about the number of nodes (names the sample), or
+            `transformer_weights` names an unknown one.
+        """
+        members = self._members()
+        if params and not get_config()["enable_metadata_routing"]:
+            raise ValueError(
+                f"{sorted(params)} can be routed to members only with "
+                "sklearn.set_config(enable_metadata_routing=True)"
+            )
+        routed = process_routing(self, "fit_transform", **params)
+        results = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_transform)(member, X, y, routed[name]) for name, member in members
+        )
+        fitted = [(name, own) for (name, _), (own, _) in zip(members, results, strict=True)]
+        blocks = [
+            _read(name, output) for (name, _), (_, output) in zip(members, results, strict=True)
+        ]
+        out = self._join(blocks)
+        self.transformers_ = fitted
+        self._learned = [_Learned(_no_rows(b.features), _no_rows(b.edge_features)) for b in blocks]
+        self.n_features_out_ = sum(b.features.shape[1] for b in blocks)
+        return out
+
+    def transform(self, X):
+        """Transform by all members.
+
+        Parameters
+        ----------
+        X : list of sequences, RaggedArray or data frame
+            What the members take.
+
+        Returns
+        -------
+        RaggedArray or ndarray of object
+            Features of all nodes; if a member has edge features, one pair (features, edge features)
+            a sequence.
+
+        Raises
+        ------
+        ValueError
+            If members disagree about the number of nodes (names the sample).
+        """
+        check_is_fitted(self)
+        outputs = Parallel(n_jobs=self.n_jobs)(
+            delayed(_transform)(member, X) for _, member in self.transformers_
+        )
+        blocks = [
+            _read(name, output, learned)
+            for (name, _), output, learned in zip(
+                self.transformers_, outputs, self._learned, strict=True
+            )
+        ]
+        return self._join(blocks)
+
+    @property
+    def named_transformers_(self):
+        """The fitted members by name."""
+        return Bunch(**dict(self.transformers_))
+
+    def _members(self):
+        names = [name for name, _ in self.transformer_list]
+        self._validate_names(names)
+        unknown = set(self.transformer_weights or ()) - set(names)
+        if unknown:
+            raise ValueError(f"transformer_weights names {sorted(unknown)}, members are {names}")
+        members = [(name, member) for name, member in self.transformer_list if member != "drop"]
+        if not members:
+            raise ValueError("transformer_list has no transformer")
+        for name, member in members:
+            if member != "passthrough" and not hasattr(member, "transform"):
+                raise TypeError(
+                    f'{name!r} must be a transformer, "passthrough" or "drop", got {member!r}'
+                )
+        return members
+
+    def _join(self, blocks):
+        first = blocks[0]
+        for other in blocks[1:]:
+            _check_lengths(first, other)
+        weights = self.transformer_weights or {}
+        scale = [weights.get(block.name, 1.0) for block in blocks]
+        features = _side_by_side([b.features * s for b, s in zip(blocks, scale, strict=True)])
+        offsets = first.offsets
+        edges = [
+            b.edge_features * s
+            for b, s in zip(blocks, scale, strict=True)
+            if b.edge_features is not None
+        ]
+        if not edges:
+            return RaggedArray(features, offsets)
+        edges = _side_by_side(edges)
+        ends = np.concatenate([[0], np.cumsum(np.maximum(np.diff(offsets) - 1, 0))])
+        return object_array(
+            [
+                (features[offsets[i] : offsets[i + 1]], edges[ends[i] : ends[i + 1]])
+                for i in range(len(offsets) - 1)
+            ]
+        )
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns; those of a member without names are x0, x1, and so on.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_features_out_,)
+            The names.
+
+        Raises
+        ------
+        ValueError
+            If `verbose_feature_names_out` is False and names are not unique.
+        """
+        check_is_fitted(self)
+        return self._names(False)
+
+    @available_if(_has_edge_features)
+    def get_edge_feature_names_out(self, input_features=None):
+        """Names of the edge features, if a member has any.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_edge_features,)
+            The names.
+        """
+        return self._names(True)
+
+    def _names(self, edges):
+        out = []
+        for (name, member), own in zip(self.transformers_, self._learned, strict=True):
+            table = own.edge_features if edges else own.features
+            if table is None:
+                continue
+            names = output_names(member, edges)
+            if names is None or len(names) != table.shape[1]:
+                names = [f"x{j}" for j in range(table.shape[1])]
+            prefix = f"{name}__" if self.verbose_feature_names_out else ""
+            out += [f"{prefix}{feature}" for feature in names]
+        if len(set(out)) < len(out):
+            twice = next(feature for feature in out if out.count(feature) > 1)
+            raise ValueError(
+                f"several members have the feature {twice!r}: set verbose_feature_names_out=True"
+            )
+        return np.array(out, dtype=object)
+
+    def get_metadata_routing(self):
+        """Which members get which metadata.
+
+        Returns
+        -------
+        MetadataRouter
+            As in scikit-learn's guide to metadata routing.
+        """
+        router = MetadataRouter(owner=self)
+        for name, member in self.transformer_list:
+            if member in ("drop", "passthrough"):
+                continue
+            mapping = MethodMapping().add(caller="fit", callee="fit")
+            if hasattr(member, "fit_transform"):
+                mapping.add(caller="fit_transform", callee="fit_transform")
+            else:
+                mapping.add(caller="fit_transform", callee="fit")
+                mapping.add(caller="fit_transform", callee="transform")
+            router.add(**{name: member}, method_mapping=mapping)
+        return router
+
+    def _sk_visual_block_(self):
+        return union_block(self)
+
+
+def make_sequence_union(*transformers, n_jobs=None):
+    """A SequenceUnion whose members are named by their types.
+
+    Parameters
+    ----------
+    *transformers : transformers
+        The members.
+    n_jobs : int, default=None
+        Members in parallel.
+
+    Returns
+    -------
+    SequenceUnion
+        The union.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
+    >>> from skstruct.preprocessing import make_sequence_union
+    >>> union = make_sequence_union(TemplateVectorizer("U:%x[0,0]"), SequenceVectorizer())
+    >>> [name for name, _ in union.transformer_list]
+    ['templatevectorizer', 'sequencevectorizer']
+    """
+    return SequenceUnion(make_union(*transformers).transformer_list, n_jobs=n_jobs)
+
+
+def _fit_transform(member, X, y, routed):
+    if member == "passthrough":
+        return member, X
+    member = clone(member)
+    if hasattr(member, "fit_transform"):
+        return member, member.fit_transform(X, y, **routed.get("fit_transform", {}))
+    member.fit(X, y, **routed.get("fit", {}))
+    return member, member.transform(X, **routed.get("transform", {}))
+
+
+def _transform(member, X):
+    return X if member == "passthrough" else member.transform(X)
+
+
+def _read(name, output, learned=None):
+    """A member's output, packed; an output without samples takes its shapes from `learned`."""
+    if learned is not None and hasattr(output, "__len__") and len(output) == 0:
+        return _Block(name, learned.features, np.zeros(1, dtype=np.int64), learned.edge_features)
+    pairs = not isinstance(output, RaggedArray) and any(isinstance(row, tuple) for row in output)
+    samples = read_sequences(output, f"output of {name!r}", edge_features=pairs)
+    block = _Block(name, samples.features, samples.offsets, samples.edge_features)
+    if learned is not None:
+        for kind in ("features", "edge_features"):
+            now, before = (getattr(own, kind) for own in (block, learned))
+            width = [None if table is None else table.shape[1] for table in (now, before)]
+            if width[0] != width[1]:
+                raise ValueError(
+                    f"{name!r} has {width[0]} {kind.replace('_', ' ')}, in fit {width[1]}"
+                )
+    return block
+
+
+def _no_rows(table):
+    """The shape and kind of a table, without keeping it in memory."""
+    return None if table is None else table[:0].copy()
+
+
+def _check_lengths(first, other):
+    if first.offsets.size != other.offsets.size:
+        raise ValueError(
+            f"{first.name!r} has {first.offsets.size - 1} samples, {other.name!r} "
+            f"{other.offsets.size - 1}"
+        )
+    wrong = np.flatnonzero(np.diff(first.offsets) != np.diff(other.offsets))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"sample {i}: {first.name!r} has {np.diff(first.offsets)[i]} nodes, {other.name!r} has "
+            f"{np.diff(other.offsets)[i]}"
+        )
+
+
+def _side_by_side(tables):
+    if any(sparse.issparse(table) for table in tables):
+        return sparse.hstack(tables, format="csr")
+    return np.hstack(tables)

@@ -290,6 +290,9 @@ def generic(contract):
 def require(verb, problem, advice):
     """Raise in Python, before any compile, when `problem` has no kernel for `verb`.
 
+    The message names the structure and what the verb gives in users' words, where the problem class
+    has an attribute ``structure`` (and perhaps ``remedy``) and the verb an attribute ``gives``.
+
     Parameters
     ----------
     verb : callable
@@ -311,7 +314,11 @@ def require(verb, problem, advice):
     >>> require(exp_oracle, (), "use an SSVM")
     Traceback (most recent call last):
         ...
-    TypeError: exp_oracle is not available for tuple; use an SSVM
+    TypeError: exp_oracle is not available for tuple: it has no marginals; use an SSVM
     """
-    if not verb.supports(type(problem)):
-        raise TypeError(f"{verb.__name__} is not available for {type(problem).__name__}; {advice}")
+    if verb.supports(type(problem)):
+        return
+    structure = getattr(type(problem), "structure", type(problem).__name__)
+    remedy = getattr(type(problem), "remedy", "")
+    lack = f": it has no {verb.gives}" if hasattr(verb, "gives") else ""
+    raise TypeError(f"{verb.__name__} is not available for {structure}{lack}; {advice}{remedy}")

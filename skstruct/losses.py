@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .matrices import refuse_masked
+
 
 def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     """The matrix form of a task loss.
@@ -14,8 +16,9 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     ----------
     loss : {"hamming", "normalized_hamming"}, mapping or array-like
         Number of wrong nodes; the same divided by the number of nodes; a mapping from class to the
-        cost of each node of that class that is labelled otherwise; or a matrix of shape (n_classes,
-        n_classes), the cost of predicting column k where row j is true.
+        cost of each node of that class that is labelled otherwise (a Series, too); or a matrix of
+        shape (n_classes, n_classes), the cost of predicting column k where row j is true. A
+        DataFrame is read by the labels of its rows and columns, which are those of the classes.
     classes : ndarray of shape (n_classes,)
         The classes.
 
@@ -30,7 +33,7 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     ------
     ValueError
         If the loss is unknown, the matrix has the wrong shape, a negative or non-finite entry or a
-        nonzero diagonal, or the mapping names an unknown class.
+        nonzero diagonal, the mapping names an unknown class, or a frame other labels.
 
     Examples
     --------
@@ -49,13 +52,38 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
                 f"cost matrix, got {loss!r}"
             )
         return hamming, loss == "normalized_hamming"
+    if hasattr(loss, "index") and hasattr(loss, "items") and getattr(loss, "ndim", 2) == 1:
+        loss = dict(loss.items())
     if isinstance(loss, Mapping):
         unknown = [label for label in loss if label not in set(classes.tolist())]
         if unknown:
             raise ValueError(f"loss has a cost for the unknown class {unknown[0]!r}")
-        weights = np.array([loss.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
+        weights = _numbers([loss.get(label, 1.0) for label in classes.tolist()])
         return _checked(hamming * weights[:, None], n_classes), False
-    return _checked(np.array(loss, dtype=np.float64), n_classes), False
+    if hasattr(loss, "columns"):
+        loss = _in_order(loss, classes.tolist())
+    return _checked(_numbers(loss), n_classes), False
+
+
+def _in_order(frame, classes):
+    """The costs of a DataFrame, rows and columns in the order of the classes."""
+    if not hasattr(frame, "loc"):
+        raise ValueError("loss: this kind of frame has no labels of rows; pass loss.to_numpy()")
+    for axis, labels in (("rows", frame.index.tolist()), ("columns", frame.columns.tolist())):
+        if len(labels) != len(set(labels)) or set(labels) != set(classes):
+            raise ValueError(
+                f"loss: the {axis} of the frame must be labelled with the classes {classes}, got "
+                f"{labels}; for a cost matrix in their order pass loss.to_numpy()"
+            )
+    return frame.loc[classes, classes].to_numpy()
+
+
+def _numbers(costs):
+    refuse_masked(costs, "loss")
+    try:
+        return np.array(costs, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"the costs of loss must be a matrix of numbers: {error}") from None
 
 
 def _checked(cost, n_classes):

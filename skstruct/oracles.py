@@ -102,3 +102,10 @@ def edge_marginals(problem, i, theta, mu, out):
 @generic
 def log_partition(problem, i, theta, temperature):
     """The value of :func:`exp_oracle` without the marginals."""
+
+
+# What users get by a verb, for the message where a structure lacks it.
+max_oracle.gives = "exact best labellings"
+top_k_oracle.gives = "n-best labellings"
+exp_oracle.gives = "marginals"
+edge_marginals.gives = "marginals of edges"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .ragged import RaggedArray
+from .matrices import VECTORISE, normal_csr, numeric, refuse_masked, stack_csr, writable
+from .ragged import RaggedArray, rows_of
 
 
 class Samples(NamedTuple):
@@ -95,7 +97,14 @@ def is_structured(X) -> bool:
     -------
     bool
         True for a :class:`RaggedArray`, a 3-D array, or a list, tuple, Series or object array of
-        2-D arrays, sparse matrices, tuples of these, or lists of dicts.
+        2-D arrays, sparse matrices, tuples of these, or lists of lists.
+
+    Raises
+    ------
+    TypeError
+        If X is no collection of samples, or its samples are words, strings or dicts.
+    ValueError
+        If X is None, empty, or has more than three dimensions.
 
     Examples
     --------
@@ -108,99 +117,43 @@ def is_structured(X) -> bool:
         return True
     if sparse.issparse(X) or hasattr(X, "columns"):
         return False
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        return X.ndim == 3
-    if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__len__") or len(X) == 0:
-        return False
-    first = next(iter(X))
+    if X is None:
+        raise ValueError("X is None: a table or a list of samples is needed")
+    ndim = getattr(X, "ndim", 1)
+    if ndim > 3:
+        raise ValueError(
+            f"X has {ndim} dimensions; expected a 2-D table, or sequences: a list of 2-D arrays or "
+            "a 3-D array of shape (n_samples, n_nodes, n_features)"
+        )
+    if ndim != 1 or (isinstance(X, np.ndarray) and X.dtype != object):
+        return ndim == 3
+    return _is_many_nodes(_first_sample(as_list(X, "X")))
+
+
+def _first_sample(samples):
+    """The first sample with anything in it, without edges and edge features."""
+    empty = (isinstance(item, list) and not item for item in samples)
+    first = next((item for item, skip in zip(samples, empty, strict=True) if not skip), samples[0])
     if isinstance(first, tuple) and first:
         first = first[0]
-    if isinstance(first, list):
-        return bool(first) and isinstance(first[0], (dict, list, np.ndarray))
-    return getattr(first, "ndim", 0) == 2
+    if hasattr(first, "to_list") and not hasattr(first, "ndim"):
+        first = first.to_list()
+    return first
 
 
-def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
-    """`array` as a C-contiguous, aligned, writable array; copied only when it is not.
-
-    Parameters
-    ----------
-    array : ndarray
-        Any array.
-    dtype : data-type
-        The wanted type.
-
-    Returns
-    -------
-    ndarray
-        The array: one type for the kernels, hence one compile.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.packing import writable
-    >>> writable(np.ones(2, dtype=np.float32)).dtype
-    dtype('float64')
-    """
-    return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
-
-
-def normal_csr(matrix) -> sparse.csr_matrix:
-    """A CSR matrix in the one form that kernels take.
-
-    Parameters
-    ----------
-    matrix : sparse matrix or array
-        Any sparse matrix; it is left as it was.
-
-    Returns
-    -------
-    csr_matrix
-        Float64 values, int32 column indices without duplicates, int64 row pointers.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 2**31 - 1 columns.
-    """
-    rows, columns = matrix.shape
-    if columns > np.iinfo(np.int32).max:
-        raise ValueError(f"X has {columns} features; at most {np.iinfo(np.int32).max} are possible")
-    matrix = sparse.csr_matrix(matrix)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    out = sparse.csr_matrix((rows, columns))
-    # Set one by one: the constructor would cast the row pointers to the type of the indices.
-    out.data = writable(matrix.data)
-    out.indices = writable(matrix.indices, np.int32)
-    out.indptr = writable(matrix.indptr, np.int64)
-    return out
-
-
-def row_squares(table) -> np.ndarray:
-    """Squared Euclidean norms of the rows of a table.
-
-    Parameters
-    ----------
-    table : ndarray or CSR matrix of shape (n_rows, n_columns)
-        The table.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        The norms.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.packing import row_squares
-    >>> row_squares(np.array([[3.0, 4.0]]))
-    array([25.])
-    """
-    if sparse.issparse(table):
-        return np.asarray(table.multiply(table).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", table, table)
+def _is_many_nodes(sample):
+    if isinstance(sample, (str, bytes)):
+        raise TypeError(f"X: sample 0 is the string {sample!r}: {VECTORISE}")
+    if isinstance(sample, Mapping):
+        raise TypeError(
+            "X: sample 0 is a dict, but a sequence is a list of feature dicts, one a node; "
+            f"{VECTORISE} (for a table sklearn's DictVectorizer)"
+        )
+    if isinstance(sample, list):
+        if sample and isinstance(sample[0], (str, bytes)):
+            raise TypeError(f"X: sample 0 is a list of strings: {VECTORISE}")
+        return bool(sample) and isinstance(sample[0], (Mapping, list, np.ndarray))
+    return getattr(sample, "ndim", 0) == 2
 
 
 def sample_of(row: int, offsets: np.ndarray) -> int:
@@ -237,32 +190,12 @@ def _check_finite(features, offsets, name):
     raise ValueError(f"Input {name} contains {what}. (sample {i}, node {row - offsets[i]})")
 
 
-def _numeric(sample, i, name):
-    if isinstance(sample, (list, tuple)) and len(sample) and isinstance(sample[0], dict):
-        raise TypeError(
-            f"{name}: sample {i} is a list of dicts; make arrays of them first, for instance with "
-            "sklearn.feature_extraction.DictVectorizer"
-        )
-    try:
-        array = np.asarray(sample)
-    except ValueError as error:
-        raise ValueError(f"{name}: sample {i} is not a 2-D array: {error}") from None
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name}, sample {i}")
-    if array.dtype.kind not in "buif":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}: sample {i} is not numeric: {error}") from None
-    return array
-
-
 def _concatenate(items, name):
     """Stack 2-D samples; their common number of columns is checked with the sample's index."""
-    if any(sparse.issparse(item) for item in items):
-        items = [item if sparse.issparse(item) else sparse.csr_matrix(item) for item in items]
-    else:
-        items = [_numeric(item, i, name) for i, item in enumerate(items)]
+    items = [
+        item if sparse.issparse(item) else numeric(item, f"{name}: sample {i}")
+        for i, item in enumerate(items)
+    ]
     width = None
     for i, item in enumerate(items):
         if item.ndim != 2:
@@ -274,25 +207,21 @@ def _concatenate(items, name):
             raise ValueError(
                 f"{name}: sample {i} has {item.shape[1]} features, sample 0 has {width}"
             )
-    lengths = np.array([item.shape[0] for item in items], dtype=np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    if sparse.issparse(items[0]):
-        return normal_csr(sparse.vstack(items, format="csr")), offsets
+    offsets = _ends(np.array([item.shape[0] for item in items], dtype=np.int64))
+    if any(sparse.issparse(item) for item in items):
+        return stack_csr(items, name), offsets
     flat = np.empty((offsets[-1], width))
     np.concatenate(items, out=flat, casting="unsafe")
     return flat, offsets
 
 
-def _flat_numeric(flat, name):
+def _read_flat(flat, name):
+    """The packed rows of many samples."""
     if sparse.issparse(flat):
-        return normal_csr(flat)
+        return normal_csr(flat, name)
     if flat.ndim != 2:
-        raise ValueError(
-            f"{name}.flat must be 2-D (nodes, features), it has {flat.ndim} dimensions"
-        )
-    if flat.dtype.kind not in "buif":
-        raise ValueError(f"{name}.flat is not numeric, its dtype is {flat.dtype}")
-    return writable(flat)
+        raise ValueError(f"{name} must be 2-D (nodes, features), it has {flat.ndim} dimensions")
+    return writable(numeric(flat, name))
 
 
 def as_list(X, name: str) -> list:
@@ -313,12 +242,16 @@ def as_list(X, name: str) -> list:
     Raises
     ------
     TypeError
-        If it has no length.
+        If it is no sequence of samples: a generator, dict, set, string or frame.
     ValueError
-        If it is empty.
+        If it is None or empty.
     """
+    if X is None:
+        raise ValueError(f"{name} is None: a list of samples is needed")
     if not hasattr(X, "__len__"):
         raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
+    if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
+        raise TypeError(f"{name} must be a list of samples, got a {type(X).__name__}")
     if len(X) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed")
     return list(X)
@@ -378,7 +311,7 @@ def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
     if isinstance(X, RaggedArray) and not edge_features:
         if len(X) == 0:
             raise ValueError(f"{name} is empty: at least one sample is needed")
-        features, offsets = _flat_numeric(X.flat, name), X.offsets
+        features, offsets = _read_flat(rows_of(X), f"{name}.flat"), X.offsets
     elif edge_features:
         pairs = as_list(X, name)
         for i, pair in enumerate(pairs):
@@ -389,8 +322,9 @@ def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
         n_edges = np.maximum(lengths - 1, 0)
         edges = read_edge_features([pair[1] for pair in pairs], lengths, n_edges, name)
     elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
+        refuse_masked(X, name)
         n, length, width = X.shape
-        features = _flat_numeric(X.reshape(n * length, width), name)
+        features = _read_flat(X.reshape(n * length, width), name)
         offsets = np.arange(n + 1, dtype=np.int64) * length
     else:
         samples = as_list(X, name)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import sparse
 
+from .matrices import check_sparse, csr_from_parts, normal_csr, refuse_masked
+
 
 def object_array(items: Sequence) -> np.ndarray:
     """A 1-D object array of `items`, also when they have equal shapes.
@@ -33,6 +35,56 @@ def object_array(items: Sequence) -> np.ndarray:
     return out
 
 
+def _locked(array):
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked_offsets(offsets, n_rows):
+    """A copy of `offsets` that no one else can change."""
+    offsets = np.asarray(offsets)
+    if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
+        raise ValueError("offsets must be a 1-D array of integers that begins with 0")
+    if offsets[0] != 0:
+        raise ValueError("offsets must be a 1-D array of integers that begins with 0")
+    decreasing = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if decreasing.size:
+        raise ValueError(f"offsets decrease after sample {decreasing[0]}")
+    if offsets[-1] != n_rows:
+        raise ValueError(f"offsets end at {offsets[-1]}, but flat has {n_rows} rows")
+    return np.array(offsets, dtype=np.int64)
+
+
+def rows_of(ragged: RaggedArray):
+    """The rows as the user gave them, not locked: reading them copies nothing.
+
+    Parameters
+    ----------
+    ragged : RaggedArray
+        Samples.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n_rows, ...)
+        Not checked since they were packed: the user may still have changed them.
+
+    Raises
+    ------
+    ValueError
+        If their number, or the offsets, have changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.ragged import RaggedArray, rows_of
+    >>> rows_of(RaggedArray(np.ones((1, 2)), [0, 1])).flags.writeable
+    True
+    """
+    _checked_offsets(ragged.offsets, ragged._given.shape[0])
+    return ragged._given
+
+
 class RaggedArray:
     """Samples of different sizes, packed: all rows in one array, and where each sample begins.
 
@@ -42,15 +94,17 @@ class RaggedArray:
 
     Parameters
     ----------
-    flat : ndarray or CSR matrix of shape (n_rows, ...)
-        The rows of all samples, one sample after another.
+    flat : ndarray or sparse matrix of shape (n_rows, ...)
+        The rows of all samples, one sample after another. Their memory is shared, not copied;
+        through ``flat`` they can only be read.
     offsets : array-like of shape (n_samples + 1,) of int
-        Sample i is ``flat[offsets[i]:offsets[i + 1]]``.
+        Sample i is ``flat[offsets[i]:offsets[i + 1]]``; copied.
 
     Raises
     ------
     ValueError
-        If the offsets do not begin at 0, decrease, or do not end at the number of rows.
+        If the offsets do not begin at 0, decrease, or do not end at the number of rows; if rows are
+        masked, or a sparse matrix is damaged.
 
     Examples
     --------
@@ -64,17 +118,34 @@ class RaggedArray:
     """
 
     def __init__(self, flat, offsets):
-        offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-        n_rows = flat.shape[0]
-        if offsets.ndim != 1 or offsets.size == 0 or offsets[0] != 0:
-            raise ValueError("offsets must be a 1-D array that begins with 0")
-        if (np.diff(offsets) < 0).any():
-            i = int(np.flatnonzero(np.diff(offsets) < 0)[0])
-            raise ValueError(f"offsets decrease after sample {i}")
-        if offsets[-1] != n_rows:
-            raise ValueError(f"offsets end at {offsets[-1]}, but flat has {n_rows} rows")
-        self.flat = flat
-        self.offsets = offsets
+        refuse_masked(flat, "flat")
+        if sparse.issparse(flat):
+            check_sparse(flat, "flat")
+            flat = flat if flat.format == "csr" else flat.tocsr()
+            view = csr_from_parts(
+                flat.shape, _locked(flat.data), _locked(flat.indices), _locked(flat.indptr.copy())
+            )
+        else:
+            flat = np.asarray(flat)
+            if flat.ndim == 0:
+                raise ValueError("flat must be an array of rows, got a scalar")
+            view = _locked(flat)
+        self._given, self._flat = flat, view
+        self._offsets = _locked(_checked_offsets(offsets, flat.shape[0]))
+
+    @property
+    def flat(self):
+        """The rows of all samples: a read-only view of the user's array."""
+        return self._flat
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where each sample begins, and the end: a read-only array of int64."""
+        return self._offsets
+
+    def __reduce__(self):
+        # A copy or a pickle is checked like a new one.
+        return type(self), (self._given, self._offsets)
 
     @classmethod
     def from_list(cls, samples: Sequence) -> RaggedArray:
@@ -94,9 +165,15 @@ class RaggedArray:
         if not samples:
             raise ValueError("cannot pack an empty list of samples")
         if any(sparse.issparse(sample) for sample in samples):
+            samples = [
+                normal_csr(sample, f"sample {i}") if sparse.issparse(sample) else sample
+                for i, sample in enumerate(samples)
+            ]
             flat = sparse.csr_matrix(sparse.vstack(samples, format="csr"))
             lengths = [sample.shape[0] for sample in samples]
         else:
+            for i, sample in enumerate(samples):
+                refuse_masked(sample, f"sample {i}")
             samples = [np.asarray(sample) for sample in samples]
             flat = np.concatenate(samples)
             lengths = [len(sample) for sample in samples]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .matrices import csr_from_parts, is_sound_csr
+from .packing import Samples
+
 _TABLES = ("node_weights_", "pair_weights_")
+_EDGE_FEATURES = "n_edge_features_in_"
 
 
 def pack_table(table: np.ndarray, dtype):
@@ -43,26 +49,57 @@ def pack_table(table: np.ndarray, dtype):
     return parts | {"n_columns": table.shape[1]}
 
 
-def unpack_table(stored) -> np.ndarray:
+def unpack_table(stored, shape=None) -> np.ndarray:
     """The weight table, as estimators hold it.
 
     Parameters
     ----------
     stored : dict or ndarray
-        What :func:`pack_table` returned.
+        What :func:`pack_table` returned, perhaps from a file that nobody vouches for.
+    shape : tuple of two ints, optional
+        The shape that the table must have.
 
     Returns
     -------
     ndarray of float64
         The table.
+
+    Raises
+    ------
+    ValueError
+        If it is no table of numbers of that shape.
     """
     if isinstance(stored, dict):
-        shape = (stored["indptr"].size - 1, stored["n_columns"])
-        parts = (stored["data"], stored["indices"], stored["indptr"])
-        table = sparse.csr_matrix(parts, shape).toarray()
+        try:
+            parts = [np.asarray(stored[name]) for name in ("data", "indices", "indptr")]
+            stored_shape = parts[2].size - 1, operator.index(stored["n_columns"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a stored weight table is damaged: {error!r}") from None
+        kinds = parts[0].dtype.kind == "f" and min(stored_shape) >= 0
+        if not kinds or not is_sound_csr(stored_shape, *parts):
+            raise ValueError("a stored weight table is damaged: its indices do not fit its shape")
     else:
-        table = stored
-    return np.ascontiguousarray(table, dtype=np.float64)
+        stored_shape = getattr(stored, "shape", None)
+        if not isinstance(stored, np.ndarray) or stored.dtype.kind != "f" or stored.ndim != 2:
+            raise ValueError("a stored weight table is damaged: it is no 2-D array of floats")
+    if shape is not None and stored_shape != tuple(shape):
+        raise ValueError(
+            f"a stored weight table is damaged: its shape is {stored_shape}, expected {shape}"
+        )
+    if isinstance(stored, dict):
+        stored = csr_from_parts(stored_shape, *parts).toarray()
+    return np.ascontiguousarray(stored, dtype=np.float64)
+
+
+def _table_shapes(state):
+    """Shapes of the weight tables that the rest of a fitted state asks for."""
+    try:
+        rows = [np.empty((0, state.get(name, 0))) for name in ("n_features_in_", _EDGE_FEATURES)]
+        samples = Samples(rows[0], np.zeros(1, dtype=np.int64), rows[1])
+        n_classes = len(state["classes_"])
+        return state["graph_"].weight_shapes(samples, n_classes, state["_has_intercept"])
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"the stored model is damaged: {error!r}") from None
 
 
 def check_shapes(model, shapes: dict) -> None:
@@ -150,6 +187,7 @@ class CompactPickles:
         return state
 
     def __setstate__(self, state):
-        if "_stored_as" in state:
-            state = state | {name: unpack_table(state[name]) for name in _TABLES}
+        if any(name in state for name in _TABLES):
+            shapes = zip(_TABLES, _table_shapes(state), strict=True)
+            state = state | {name: unpack_table(state.get(name), shape) for name, shape in shapes}
         super().__setstate__(state)

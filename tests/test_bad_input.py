@@ -185,7 +185,7 @@ def test_tables_and_sequences_are_not_confused(sequences, fitted):
         SAGCRF("chain").fit(table, labels)
     with pytest.raises(ValueError, match="X is sequences"):
         SAGCRF(MultiClass()).fit(X, y)
-    with pytest.raises(TypeError, match="edge_marginals is not available for MultiClassProblem"):
+    with pytest.raises(TypeError, match="edge_marginals is not available for MultiClass: it"):
         on_table.predict_marginals(table, pairwise=True)
 
 

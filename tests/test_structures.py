@@ -69,7 +69,7 @@ def test_multiclass(loss):
 def test_long_chain_gram_by_table_equals_the_matrix():
     from skstruct.gram import GramByTable, gram_of, gram_product
     from skstruct.graphs.base import feature_rows
-    from skstruct.packing import normal_csr
+    from skstruct.matrices import normal_csr
 
     rng = np.random.default_rng(6)
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5)

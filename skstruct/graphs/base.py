@@ -11,7 +11,16 @@ from sklearn.utils.validation import validate_data
 
 from .. import labels as label_codes
 from ..features import DenseFeatures, SparseFeatures
-from ..packing import Samples, normal_csr, writable
+from ..matrices import (
+    VECTORISE,
+    check_sparse,
+    normal_csr,
+    numeric,
+    refuse_dates,
+    refuse_masked,
+    writable,
+)
+from ..packing import Samples
 
 
 class Graph(ABC, BaseEstimator):
@@ -237,7 +246,23 @@ def read_table(estimator, X, reset):
     ndarray or CSR matrix of shape (n_samples, n_features)
         In the form that kernels take.
     """
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
+    if sparse.issparse(X):
+        check_sparse(X)
+    elif isinstance(X, (list, tuple)) or (getattr(X, "ndim", 2) == 1 and X.dtype == object):
+        X = numeric(list(X), "X")
+    else:
+        refuse_masked(X, "X")
+        refuse_dates(X, "X")
+    try:
+        X = validate_data(
+            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
+        )
+    except OverflowError as error:
+        raise ValueError(f"X is not numeric: {error}") from None
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(f"X is not numeric: {error}; {VECTORISE}") from None
     return normal_csr(X) if sparse.issparse(X) else writable(X)
 
 

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from ..inference.forward_backward import workspace_size
 from ..losses import cost_matrix
-from ..packing import Samples, normal_csr, read_sequences
+from ..matrices import normal_csr
+from ..packing import Samples, read_sequences
 from ..weights import aligned
 from .chain_kernels import ChainProblem
 from .chain_sparse import sparse_chains

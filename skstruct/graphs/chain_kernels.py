@@ -65,6 +65,8 @@ class ChainProblem(NamedTuple):
     pair_gram: tuple
     work: np.ndarray
 
+    structure = "Chain"
+
 
 @add_indicator.register(ChainProblem)
 @kernel

@@ -50,6 +50,8 @@ class SparseChainProblem(NamedTuple):
     values: np.ndarray
     tops: np.ndarray
 
+    structure = "Chain"
+
 
 def sparse_chains(problem, pair_weights):
     """The problem with its transitions in sparse form, if that pays.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
 
     Parameters
     ----------
-    forbidden : None, str or iterable of pairs
+    forbidden : None, str or list of pairs
         A tagging scheme for labels such as ``"B-NP"`` and ``"O"``: ``"iob1"``, ``"iob2"``,
         ``"ioe1"``, ``"ioe2"``, ``"iobes"`` or ``"bilou"``, in any case, or an alias that
         :func:`skstruct.schemes.scheme_name` knows; or pairs (label, next label), where None stands
@@ -84,7 +85,8 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     Raises
     ------
     ValueError
-        If the scheme is unknown, a label is not of the scheme, or a pair names an unknown label.
+        If the scheme is unknown, a label is not of the scheme, a pair names an unknown label, or
+        `forbidden` is an iterator.
 
     Examples
     --------
@@ -104,6 +106,10 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
         ends = [*labels, None]
         pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
     else:
+        if isinstance(forbidden, Iterator):
+            raise ValueError(
+                "forbidden is an iterator, which can be read only once: pass a list of pairs"
+            )
         pairs = list(forbidden)
     position = {label: k for k, label in enumerate(labels)}
     for pair in pairs:

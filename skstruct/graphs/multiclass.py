@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
+from ..labels import read_table_labels
 from ..losses import cost_matrix
-from ..packing import Samples, row_squares
+from ..matrices import row_squares
+from ..packing import Samples
 from .base import Graph, feature_rows, no_codes, read_table
 from .multiclass_kernels import MultiClassProblem
 
@@ -63,16 +64,9 @@ class MultiClass(Graph):
         ndarray of shape (n_samples,)
             The labels.
         """
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        n = samples.offsets.size - 1
-        if y.size != n:
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: X has {n}, y {y.size}"
-            )
-        check_classification_targets(y)
-        return y
+        labels = read_table_labels(y, samples.offsets.size - 1)
+        check_classification_targets(labels)
+        return labels
 
     def weight_shapes(self, samples, n_classes, fit_intercept):
         """Shapes of the node and the (empty) pair table.

@@ -54,6 +54,8 @@ class MultiClassProblem(NamedTuple):
     squared_norms: np.ndarray
     work: np.ndarray
 
+    structure = "MultiClass"
+
 
 @potentials.register(MultiClassProblem)
 @kernel

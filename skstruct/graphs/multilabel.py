@@ -11,7 +11,8 @@ from ..inference.roof_dual import flow_sizes
 from ..inference.tree import tree_work
 from ..labels import read_indicator
 from ..losses import cost_matrix
-from ..packing import Samples, row_squares
+from ..matrices import refuse_masked, row_squares, writable
+from ..packing import Samples
 from .base import Graph, feature_rows, no_codes, read_table
 from .multilabel_kernels import LabelForestProblem
 from .multilabel_loops import FewLabelsProblem, ManyLabelsProblem
@@ -360,6 +361,7 @@ class MultiLabel(Graph):
         LabelForestProblem, FewLabelsProblem or ManyLabelsProblem
             The problem.
         """
+        self._check_fitted_state(classes)
         n, m = self.n_labels_, len(self.edges_)
         shapes = self.weight_shapes(samples, n, fit_intercept)
         width = shapes[1][1]
@@ -378,7 +380,7 @@ class MultiLabel(Graph):
             "cost": cost,
             "normalize": int(normalize),
             "squared_norms": squares,
-            "ends": self.edges_,
+            "ends": writable(np.asarray(self.edges_), np.int32),
             "full": int(bool(self.tables)),
         }
         row = 2 * (max(n, width) + 16)
@@ -412,6 +414,20 @@ class MultiLabel(Graph):
     def _is_few(self):
         return self.n_labels_ <= _FEW_LABELS and self.inference == "auto"
 
+    def _check_fitted_state(self, classes):
+        """Refuse labels and edges that a damaged file or a user has changed since fit."""
+        n, edges = self.n_labels_, self.edges_
+        if not isinstance(n, (int, np.integer)) or n != len(classes):
+            raise ValueError(f"graph_.n_labels_ is {n!r}, but there are {len(classes)} labels")
+        ordinary = isinstance(edges, np.ndarray) and edges.dtype == np.int32 and edges.ndim == 2
+        if not ordinary or edges.shape[1] != 2 or not edges.flags.c_contiguous:
+            raise ValueError("graph_.edges_ must be a C-contiguous array (n_edges, 2) of int32")
+        if edges.size and (edges.min() < 0 or edges.max() >= n):
+            raise ValueError(f"graph_.edges_ has labels that are not among 0 to {n - 1}")
+        keys = np.sort(edges, axis=1) @ np.array([n, 1], dtype=np.int64)
+        if (edges[:, 0] == edges[:, 1]).any() or np.unique(keys).size < len(edges):
+            raise ValueError("graph_.edges_ joins a label to itself, or two labels twice")
+
     def _is_forest(self):
         n, m = self.n_labels_, len(self.edges_)
         if m >= n or (self.inference == "relaxed" and m > 0):
@@ -426,7 +442,11 @@ class MultiLabel(Graph):
 
 
 def _read_edges(edges, n):
-    array = np.asarray(edges)
+    refuse_masked(edges, "edges")
+    try:
+        array = np.asarray(edges)
+    except ValueError:
+        raise ValueError("edges must be pairs of labels, but its rows differ in length") from None
     if array.size == 0:
         return np.empty((0, 2), dtype=np.int32)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":

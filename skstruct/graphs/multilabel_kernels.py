@@ -79,6 +79,8 @@ class LabelForestProblem(NamedTuple):
     link: np.ndarray
     flip: np.ndarray
 
+    structure = "MultiLabel without cycles"
+
 
 @inner_kernel(inline=True)
 def n_labels_of(problem):

@@ -56,10 +56,15 @@ class FewLabelsProblem(NamedTuple):
     neighbour: np.ndarray
     edge: np.ndarray
 
+    structure = "MultiLabel with cycles"
+
 
 @share_label_verbs
 class ManyLabelsProblem(FewLabelsProblem):
     """The same for any number of labels, by the LP relaxation over the local polytope."""
+
+    structure = "MultiLabel with cycles (relaxed, or more than 16 labels)"
+    remedy = ", or take MultiLabel(edges='tree')"
 
 
 @inner_kernel

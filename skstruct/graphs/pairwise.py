@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..features import ConstantFeature
 from ..gram import GramByTable, gram_of
 from ..labels import read_sequence_labels
 from ..packing import check_n_features
-from ..ragged import RaggedArray, object_array
+from ..ragged import object_array
 from .base import Graph, feature_rows, no_codes
 
 
@@ -75,7 +77,8 @@ class PairwiseGraph(Graph):
         ndarray of shape (n_samples,) of object
             One array a sequence.
         """
-        return object_array(list(RaggedArray(flat, samples.offsets)))
+        ends = samples.offsets.tolist()
+        return object_array([flat[start:stop] for start, stop in pairwise(ends)])
 
     def _check_counts(self, estimator, samples, reset):
         """Set or compare the numbers of features of `estimator`; refuse empty training samples."""

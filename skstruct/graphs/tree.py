@@ -8,6 +8,7 @@ from scipy.sparse import csgraph
 
 from ..inference.tree import tree_work
 from ..losses import cost_matrix
+from ..matrices import refuse_masked
 from ..packing import Samples, as_list, pack_nodes, read_edge_features
 from ..weights import aligned
 from .constraints import check_steps, transition_mask
@@ -174,9 +175,15 @@ class Tree(PairwiseGraph):
 
 def _read_structure(structure, n, i):
     """Edges (first end, second end) of sample i with n nodes."""
-    array = np.asarray(structure)
-    if array.size == 0:
-        array = array.reshape((0, 2)).astype(int) if n == 0 or array.ndim == 2 else array
+    refuse_masked(structure, f"X: the structure of sample {i}")
+    try:
+        array = np.asarray(structure)
+    except ValueError:
+        raise ValueError(
+            f"X: the edges of sample {i} must be pairs of nodes, but its rows differ in length"
+        ) from None
+    if array.size == 0 and array.ndim in (1, 2):
+        array = np.empty((0, 2), dtype=np.int64)  # no edges, however they are written
     if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
         raise ValueError(
             f"X: the structure of sample {i} must be integers: parents of shape (n_nodes,) or "

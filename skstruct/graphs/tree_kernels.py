@@ -56,6 +56,8 @@ class TreeProblem(NamedTuple):
     link: np.ndarray
     flip: np.ndarray
 
+    structure = "Tree"
+
 
 @inner_kernel(inline=True)
 def _forest(problem, i):

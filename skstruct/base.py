@@ -44,14 +44,14 @@ class TrainingData(NamedTuple):
         Labels of all nodes, as positions in ``classes_``.
     sample_weight : ndarray of shape (n_samples,)
         Weights, scaled to mean 1.
-    total_weight : float
-        Their sum before.
+    lam : float
+        The regulariser of the lambda form, ``1 / (C sum_i s_i)`` of the given weights.
     """
 
     samples: Samples
     codes: np.ndarray
     sample_weight: np.ndarray
-    total_weight: float
+    lam: float
 
 
 _TABLES = ("node_weights_", "pair_weights_")
@@ -115,12 +115,14 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         self._has_intercept = bool(self.fit_intercept)
         with np.errstate(over="ignore"):
             total = float(sample_weight.sum())
-        if not 0.0 < self.C * total < np.inf or not np.isfinite(1.0 / (self.C * total)):
+        lam = 1.0 / (self.C * total) if self.C * total > 0 else np.inf
+        # C=np.inf, no regularisation, is a choice that some estimators offer.
+        if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(self.C)):
             raise ValueError(
                 f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
                 f"sum of {total!r}"
             )
-        return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), total)
+        return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), lam)
 
     def _refuse_other_kind(self, graph, X):
         name = f"{type(self).__name__} with graph {graph}"
@@ -183,7 +185,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             problem,
             shapes,
             data.sample_weight,
-            1.0 / (self.C * data.total_weight),
+            data.lam,
             start=new._start(previous, problem, shapes),
             max_iter=self.max_iter,
             tol=self.tol,

@@ -18,6 +18,7 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
+from skstruct.solvers.progress import relative_gap
 from skstruct.testing import all_labellings
 
 CLASSES = np.array(["a", "b", "c"])
@@ -175,3 +176,39 @@ def test_bounds_of_crfs(name):
             assert dual <= high * (1 + SLACK)
             assert primal >= low * (1 - SLACK)
             assert crf.objective_ * (1.0 - crf.suboptimality_) <= high * (1 + SLACK)
+
+
+def test_relative_gap_claims_only_what_the_numbers_tell():
+    assert relative_gap(2.0, 1.0) == pytest.approx(0.5)
+    assert relative_gap(0.0, 0.0) == 0.0
+    assert relative_gap(0.0, -1e-3) == np.inf
+    assert relative_gap(1.0, -np.inf) == np.inf
+    # Rounding of the scores that were subtracted is no gap, and no proof that there is none.
+    assert 0.0 < relative_gap(1.0, 1.0 + 1e-15) < 1e-14
+    assert relative_gap(1e-16, 1e-16, magnitude=1.0) > 1.0
+    for pair in ((np.nan, 0.0), (0.0, np.nan), (np.inf, 0.0), (1.0, np.inf)):
+        with pytest.raises(FloatingPointError, match="are the features scaled"):
+            relative_gap(*pair)
+    with pytest.raises(FloatingPointError, match=r"dual bound 1\.001 exceeds the objective"):
+        relative_gap(1.0, 1.001)
+    with pytest.raises(FloatingPointError, match=r"the objective -0\.1 is negative"):
+        relative_gap(-0.1, -0.2)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-15, 1e8, 1e15, 1e18, 1e25])
+@pytest.mark.parametrize("estimator", [BCFWSSVM, GDMMSSVM])
+@pytest.mark.parametrize("separable", [True, False])
+def test_features_of_any_scale(estimator, scale, separable):
+    """A certificate that holds, or a warning: never convergence by rounding."""
+    X, y = draw("chains", 0)
+    if separable:
+        X = [np.eye(3)[np.searchsorted(CLASSES, labels)] for labels in y]
+    svm = estimator(C=1.0, max_iter=50, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        svm.fit([scale * x for x in X], y)
+    assert svm.objective_ >= 0.0
+    assert svm.dual_objective_ <= svm.objective_ * (1 + SLACK)
+    assert svm.dual_gap_ >= 0.0
+    if not any(issubclass(w.category, ConvergenceWarning) for w in caught):
+        assert svm.dual_gap_ <= svm.tol * svm.objective_

@@ -296,8 +296,8 @@ class _Run:
             if average.objective < value.objective:
                 value, self.use_average = average, True
         self.objective = value.objective
-        self.gap = self.objective - self.dual
         self.relative_gap = relative_gap(self.objective, self.dual, value.magnitude)
+        self.gap = max(self.objective - self.dual, 0.0)
         self.state.totals[N_ORACLE] += self.n
 
     def weights(self):

@@ -192,8 +192,8 @@ class Run(ABC):
         # A bound that is wrong must not hide behind a better one of before.
         relative_gap(self.objective, bound, value.magnitude)
         self.dual = max(self.dual, bound)
-        self.gap = self.objective - self.dual
         self.relative_gap = relative_gap(self.objective, self.dual, value.magnitude)
+        self.gap = max(self.objective - self.dual, 0.0)
 
 
 def gdmm(

@@ -23,9 +23,9 @@ from .graphs.multiclass import MultiClass
 from .graphs.multilabel import MultiLabel
 from .labels import is_indicator
 from .oracles import top_k_oracle
-from .packing import Samples, is_structured
+from .packing import Samples, is_structured, read_sample_weight
 from .ragged import object_array
-from .sklearn_private import check_sample_weight, fit_context
+from .sklearn_private import fit_context
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
 from .storage import CompactPickles, check_shapes
 from .weights import Weights
@@ -89,12 +89,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         self._refuse_other_kind(graph, X)
         samples, labels = graph.read_training(self, X, y)
         n = samples.offsets.size - 1
-        if sample_weight is None:
-            sample_weight = np.ones(n)
-        else:
-            sample_weight = check_sample_weight(
-                sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
-            )
+        sample_weight = read_sample_weight(sample_weight, n)
         # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
         keep = sample_weight > 0
         if not keep.all():
@@ -132,7 +127,8 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             )
         if not graph.is_table and getattr(X, "ndim", 0) == 2:
             raise ValueError(
-                f"X is a table, but {name} takes sequences: expected a list of 2-D arrays"
+                f"X is a table, but {name} takes sequences: expected a list of 2-D arrays (for one "
+                "sample x that is [x])"
             )
 
     # Training
@@ -314,7 +310,8 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         return samples, keep, problem
 
     def _weights(self):
-        return Weights(self.node_weights_, self.pair_weights_)
+        # Users may have put in a transposed table; kernels are compiled for one layout.
+        return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in _TABLES))
 
     def _refuse_infeasible(self, firsts, keep):
         for i in firsts:
@@ -493,11 +490,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             raise ValueError("X has no nodes: there is no score")
         weight = None
         if sample_weight is not None:
-            rows = np.empty((lengths.size, 1))
-            weight = check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-            weight = np.repeat(weight, lengths)
+            weight = np.repeat(read_sample_weight(sample_weight, lengths.size), lengths)
             if not weight.any():
                 raise ValueError("sample_weight is zero on all nodes: there is no score")
         return float(np.average(predicted == codes, weights=weight))

@@ -170,7 +170,7 @@ class SAGCRF(StructuredEstimator):
         self.random_state = random_state
 
     def _check_problem(self, problem):
-        require(exp_oracle, problem, "train a structural SVM instead")
+        require(exp_oracle, problem, "train a structural SVM (BCFWSSVM, GDMMSSVM) instead")
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         if self.solver == "lbfgs":
@@ -240,7 +240,7 @@ class SAGCRF(StructuredEstimator):
         """
         samples, keep, problem = self._read_for_prediction(X)
         if pairwise:
-            require(edge_marginals, problem, "it has no edges: call with pairwise=False")
+            require(edge_marginals, problem, "call with pairwise=False")
         n_classes = self.graph_.n_marginals(self.classes_)
         nodes = np.empty((samples.offsets[-1], n_classes))
         w = self._weights()

@@ -250,11 +250,11 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
 
 
 def _has_sequences(y):
-    """Whether y is a list of label sequences of several lengths, or of more than one each."""
+    """Whether y has label sequences as elements, other than a column of one label each."""
     if not isinstance(y, (list, tuple)) and getattr(getattr(y, "dtype", None), "kind", "") != "O":
         return False
     items = [item for item in y if isinstance(item, (list, tuple, np.ndarray)) and np.ndim(item)]
-    return bool(items) and {len(item) for item in items} != {1}
+    return bool(items) and (len(items) < len(y) or {len(item) for item in items} != {1})
 
 
 def is_indicator(y) -> bool:
@@ -343,7 +343,10 @@ def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
             f"{n_samples}, {name} {table.shape[0]}"
         )
     if table.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold zeros and ones, got dtype {table.dtype}")
+        raise ValueError(
+            f"{name} must hold zeros and ones, got dtype {table.dtype}: with a table X a 2-D y is "
+            "read as label sets; sequences are a list of 2-D arrays"
+        )
     wrong = np.argwhere((table != 0) & (table != 1))
     if wrong.size:
         i, label = wrong[0]

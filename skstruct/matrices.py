@@ -382,11 +382,18 @@ def numeric(values, where: str) -> np.ndarray:
         raise ValueError(f"{where} is not numeric: it holds {word!r}; {VECTORISE}")
     if array.dtype.kind in "buif":
         return array
-    if any(issubclass(kind, (list, np.ndarray)) for kind in _kinds_of_objects(array)):
+    if array.dtype.kind != "O":
+        raise ValueError(f"{where} is not numeric, its dtype is {array.dtype}")
+    if any(
+        hasattr(kind, "__len__") and not issubclass(kind, Mapping)
+        for kind in _kinds_of_objects(array)
+    ):
         raise ValueError(_uneven(where))
     try:
         return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
+    except TypeError as error:
+        raise TypeError(f"{where} is not numeric: {error}") from None
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{where} is not numeric: {error}") from None
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .matrices import VECTORISE, normal_csr, numeric, refuse_masked, stack_csr, writable
 from .ragged import RaggedArray, rows_of
+from .sklearn_private import check_sample_weight
 
 
 class Samples(NamedTuple):
@@ -174,10 +175,12 @@ def sample_of(row: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
-def _check_finite(features, offsets, name):
+def _check_finite(features, offsets, name, row_name="node"):
     values = features.data if sparse.issparse(features) else features
     # A finite sum proves that all entries are finite; the search is for the error only.
-    if np.isfinite(values.sum()) or np.isfinite(values).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total) or np.isfinite(values).all():
         return
     if sparse.issparse(features):
         entry = np.flatnonzero(~np.isfinite(values))[0]
@@ -187,7 +190,7 @@ def _check_finite(features, offsets, name):
         bad = values[row][~np.isfinite(values[row])][0]
     what = "NaN" if np.isnan(bad) else "infinity"
     i = sample_of(row, offsets)
-    raise ValueError(f"Input {name} contains {what}. (sample {i}, node {row - offsets[i]})")
+    raise ValueError(f"Input {name} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
 
 
 def _concatenate(items, name):
@@ -367,8 +370,52 @@ def read_edge_features(items, lengths, n_edges, name):
             f"{name}: sample {i} has {lengths[i]} nodes, hence {n_edges[i]} edges, but "
             f"{offsets[i + 1] - offsets[i]} rows of edge features"
         )
-    _check_finite(edges, offsets, f"{name} (edge features)")
+    _check_finite(edges, offsets, f"{name} (edge features)", "edge")
     return edges
+
+
+def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
+    """Weights of samples.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,) or None
+        One number a sample; None is 1 for each.
+    n_samples : int
+        How many there must be.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The weights.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer, one is negative or not finite, or all are zero.
+
+    Examples
+    --------
+    >>> from skstruct.packing import read_sample_weight
+    >>> read_sample_weight([2, 1], 2)
+    array([2., 1.])
+    """
+    if sample_weight is None:
+        return np.ones(n_samples)
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        weights = None
+    if weights is None or weights.shape != (n_samples,):
+        got = "" if weights is None else f", got shape {weights.shape}"
+        raise ValueError(
+            f"sample_weight must be {n_samples} numbers, one a sample{got}; nodes have no weights "
+            "of their own"
+        )
+    return check_sample_weight(
+        weights, np.empty((n_samples, 1)), dtype=np.float64, ensure_non_negative=True
+    )
 
 
 def check_n_features(n_features: int, expected: int, name: str, what: str = "features") -> None:

@@ -121,7 +121,8 @@ def check_shapes(model, shapes: dict) -> None:
     """
     for name, shape in shapes.items():
         table = getattr(model, name)
-        if getattr(table, "shape", None) != tuple(shape) or table.dtype != np.float64:
+        sound = isinstance(table, np.ndarray) and table.dtype == np.float64
+        if not sound or table.shape != tuple(shape):
             raise ValueError(
                 f"the model is damaged: {name} must be a float64 array of shape {tuple(shape)}, "
                 f"got {getattr(table, 'shape', type(table).__name__)}"

@@ -1,12 +1,16 @@
 """Bad input gets an error that names the argument, the sample and what was expected."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
+from skstruct import SAGCRF, Chain, MultiClass, MultiLabel, RaggedArray, Tree
 from skstruct.datasets import load_conll, load_ocr_letters
+from skstruct.labels import read_sequence_labels
+from skstruct.losses import cost_matrix
+from skstruct.packing import is_structured
 
 
 @pytest.fixture
@@ -247,8 +251,6 @@ def test_ragged_offsets(flat, offsets, message):
 
 
 def test_losses():
-    from skstruct.losses import cost_matrix
-
     classes = np.array(["a", "b"])
     for loss, message in [
         ("huber", "loss must be"),
@@ -282,3 +284,104 @@ def test_sparse_matrix_as_sequences_is_a_table(sparse_sequences):
     X, y = sparse_sequences
     with pytest.raises(ValueError, match="X is a table"):
         SAGCRF("chain").fit(sparse.vstack(X), np.concatenate(y))
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        ([[{"word": "a"}], [{"word": "b"}]], "sample 0 is a list of dicts.*SequenceVectorizer"),
+        ([{"word": "a"}, {"word": "b"}], "a sequence is a list of feature dicts, one a node"),
+        ([["the", "cat"], ["a"]], "sample 0 is a list of strings.*TemplateVectorizer"),
+        (["the", "cat"], "sample 0 is the string 'the'.*SequenceVectorizer"),
+        ("the cat", "X must be a list of samples, got a str"),
+        ([np.ones(2), np.ones(3)], r"rows have different lengths.*x\[:, None\]"),
+        (pd.DataFrame({"word": ["the", "cat"]}), "X is not numeric: it holds 'the'; words"),
+        ([], "X is empty"),
+        (None, "X is None"),
+        ({"a": 1}, "got a dict"),
+        (np.zeros((2, 2, 2, 2)), "X has 4 dimensions; expected a 2-D table, or sequences"),
+        ([np.full((1, 1), "2020", dtype="M8[D]")] * 2, "holds dates"),
+    ],
+    ids=str,
+)
+def test_what_beginners_pass_for_X(X, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        SAGCRF().fit(X, ["a", "b"])
+
+
+def test_what_beginners_pass_for_y(sequences, fitted):
+    X, y = sequences
+    with pytest.raises(ValueError, match="y has 60; of sequences y is a list of label sequences"):
+        SAGCRF().fit(X, ["a"] * 60)
+    with pytest.raises(ValueError, match="y has a sequence of labels for each sample, but X was"):
+        SAGCRF().fit(np.eye(2), [["a", "b"], ["a"]])
+    with pytest.raises(ValueError, match="label 0 is 2, expected 0 or 1: with a table X a 2-D y"):
+        SAGCRF().fit(np.eye(2), [[2, 0], [1, 1]])
+    with pytest.raises(ValueError, match=r"for one sample x that is \[x\]"):
+        fitted.predict(X[0])
+    with pytest.raises(ValueError, match="24 numbers, one a sample; nodes have no weights"):
+        SAGCRF().fit(X, y, sample_weight=[np.ones(len(labels)) for labels in y])
+
+
+def test_a_structure_without_marginals_is_named():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 2)), rng.integers(0, 2, (20, 20))
+    match = r"MultiLabel with cycles.*has no marginals; train.*SVM.*MultiLabel\(edges='tree'\)"
+    with pytest.raises(TypeError, match=match):
+        SAGCRF(MultiLabel("full")).fit(X, Y)
+
+
+def test_integers_stay_apart():
+    far = 2**62
+    X = [np.eye(2), np.eye(2)]
+    y = [np.array([far, far + 1], dtype=np.uint64), np.array([far + 1, -1])]
+    labels = read_sequence_labels(y, np.array([0, 2, 4]))
+    assert labels.tolist() == [far, far + 1, far + 1, -1]
+    assert labels.dtype == np.int64
+    for other in (np.array([2**63 + 1, 1], dtype=np.uint64), np.array([2**53 + 1, 0])):
+        with pytest.raises(ValueError, match="too large"):
+            SAGCRF().fit(X, [other, np.array([-1.0, 1.0]) if other[0] < 2**62 else [-1, 1]])
+    with pytest.raises(ValueError, match=r"integer beyond the range of np.int64 \(node 0\)"):
+        SAGCRF().fit(X, [[2**63, -1], [1, 2]])
+
+
+def test_an_iterator_as_forbidden_steps(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match="forbidden is an iterator"):
+        SAGCRF(Chain(forbidden=zip("a", "b", strict=True))).fit(X, y)
+
+
+def test_frames_as_losses_are_read_by_their_labels():
+    classes = np.array(["a", "b"])
+    frame = pd.DataFrame([[0, 2], [1, 0]], index=["b", "a"], columns=["b", "a"])
+    np.testing.assert_array_equal(cost_matrix(frame, classes)[0], [[0, 1], [2, 0]])
+    np.testing.assert_array_equal(cost_matrix(pd.Series({"b": 3.0}), classes)[0], [[0, 1], [3, 0]])
+    for wrong in (frame.reset_index(drop=True), frame[["a", "a"]]):
+        with pytest.raises(ValueError, match="must be labelled with the classes"):
+            cost_matrix(wrong, classes)
+
+
+def test_trees_without_edges():
+    X = [(np.eye(2)[:1], []), (np.eye(2), []), (np.eye(2), [[0, 1]])]
+    estimator = SAGCRF(Tree())
+    samples = estimator.graph.read_X(estimator, X, reset=True)
+    assert samples.n_edges.tolist() == [0, 0, 1]
+    with pytest.raises(ValueError, match="sample 1 has 2 roots"):
+        Tree(forest=False).read_X(estimator, X, reset=True)
+    with pytest.raises(ValueError, match="its rows differ in length"):
+        Tree().read_X(estimator, [(np.eye(2), [[0, 1], [1]])], reset=True)
+    with pytest.raises(ValueError, match="edges must be pairs of labels"):
+        SAGCRF(MultiLabel([[0, 1], [1]])).fit(np.eye(4), np.eye(4, dtype=int))
+
+
+def test_polars_nested_lists():
+    pl = pytest.importorskip("polars")
+    X = pl.Series([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]])
+    estimator = SAGCRF()
+    assert is_structured(X)
+    samples = Chain().read_X(estimator, X, reset=True)
+    assert samples.features.tolist() == [[1, 2], [3, 4], [5, 6]]
+    labels = Chain().read_y(pl.Series([["a"], ["b", "a"]]), samples)
+    assert labels.tolist() == ["a", "b", "a"]
+    with pytest.raises(ValueError, match=r"sample 1 contains None \(node 0\)"):
+        Chain().read_y(pl.Series([["a"], [None, "a"]]), samples)

@@ -1,7 +1,9 @@
 """RaggedArray, loaders and the embedded data."""
 
+import copy
 import datetime
 import gzip
+import pickle
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import load_conll, load_digit_strings, load_ocr_letters
+from skstruct.packing import Samples
 
 
 @pytest.fixture
@@ -178,3 +181,62 @@ def test_stack_columns():
         RaggedArray.stack_columns([a, RaggedArray(a.flat, [0, 2, 3])])
     with pytest.raises(ValueError, match="no columns"):
         RaggedArray.stack_columns([])
+
+
+def test_a_ragged_array_cannot_be_changed():
+    rows, offsets = np.arange(6.0).reshape(3, 2), np.array([0, 1, 3])
+    ragged = RaggedArray(rows, offsets)
+    offsets[-1] = 10**8
+    assert ragged.offsets.tolist() == [0, 1, 3]
+    for name in ("flat", "offsets"):
+        with pytest.raises(AttributeError):
+            setattr(ragged, name, rows)
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(ragged, name)[0] = 7
+    assert np.shares_memory(ragged.flat, rows)
+    for again in (pickle.loads(pickle.dumps(ragged)), copy.copy(ragged), copy.deepcopy(ragged)):
+        assert (again.flat == rows).all()
+        assert not again.offsets.flags.writeable
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_rows_changed_behind_a_ragged_array(dense):
+    rows = np.eye(4) if dense else sparse.csr_matrix(np.eye(4))
+    X = RaggedArray(rows, [0, 2, 4])
+    estimator = SAGCRF()
+    before = Chain().read_X(estimator, X, reset=True)
+    if dense:
+        assert before.features is rows or np.shares_memory(before.features, rows)
+        rows.shape = (2, 8)
+        match = "offsets end at 4, but flat has 2 rows"
+    else:
+        rows.indices[2] = 10**8
+        match = "X.flat is a damaged CSR matrix"
+    with pytest.raises(ValueError, match=match):
+        Chain().read_X(estimator, X, reset=True)
+    X.offsets.base.flags.writeable = True
+    X.offsets.base[1] = 10**8
+    with pytest.raises(ValueError, match="decrease after sample 1"):
+        Chain().read_X(estimator, X, reset=True)
+
+
+def test_what_is_no_ragged_array():
+    damaged = sparse.csr_matrix(np.eye(3))
+    damaged.indptr[1] = 10**8
+    for flat, offsets, match in [
+        (damaged, [0, 3], "flat is a damaged CSR matrix"),
+        (np.ma.masked_array([1, 2], [0, 1]), [0, 2], "masked"),
+        (np.ones(3), [0, 1.5, 3], "integers"),
+        (np.float64(1), [0, 1], "scalar"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            RaggedArray(flat, offsets)
+    with pytest.raises(ValueError, match="sample 1 is a damaged CSR matrix"):
+        RaggedArray.from_list([sparse.csr_matrix(np.eye(3)), damaged])
+
+
+def test_predictions_can_be_changed():
+    flat = np.arange(5)
+    labels = Chain().wrap(flat, Samples(np.empty((5, 0)), np.array([0, 2, 5])))
+    labels[1][0] = 9
+    assert [part.tolist() for part in labels] == [[0, 1], [9, 3, 4]]

@@ -10,8 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skstruct import SAGCRF, Chain
+from skstruct import SAGCRF, Chain, MultiLabel
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
+from skstruct.storage import unpack_table
 
 
 @pytest.fixture
@@ -94,3 +95,71 @@ def test_skops(tmp_path, template, compact):
     for a, b in zip(model.predict(X), again.predict(X), strict=True):
         assert_array_equal(a, b)
     assert_array_equal(again[-1].node_weights_, model[-1].node_weights_)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("n_columns", 1),
+        ("n_columns", -1),
+        ("n_columns", 2.5),
+        ("indices", np.array([10**6], dtype=np.int32)),
+        ("indices", np.array([-1], dtype=np.int32)),
+        ("indices", np.array([1.0])),
+        ("indptr", np.array([0, 10**8, 1])),
+        ("indptr", np.array([1, 1, 1])),
+        ("indptr", np.array([0, 1, 1, 1])),
+        ("data", np.array(["a"])),
+        ("data", np.array([1.0, 2.0])),
+    ],
+)
+def test_damaged_tables_are_refused(part, value):
+    parts = {
+        "data": np.array([0.5]),
+        "indices": np.array([1], dtype=np.int32),
+        "indptr": np.array([0, 1, 1]),
+        "n_columns": 2,
+    }
+    assert unpack_table(parts, (2, 2)).tolist() == [[0.0, 0.5], [0.0, 0.0]]
+    with pytest.raises(ValueError, match="stored weight table is damaged"):
+        unpack_table(parts | {part: value}, (2, 2))
+    del parts[part]
+    with pytest.raises(ValueError, match=part):
+        unpack_table(parts, (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("node_weights_", np.ones((1, 1))),
+        ("node_weights_", np.ones((6, 3), dtype=int)),
+        ("pair_weights_", np.ones(9)),
+        ("pair_weights_", None),
+        ("classes_", np.array(["a", "b"])),
+        ("n_features_in_", 10**6),
+        ("graph_", None),
+    ],
+)
+def test_parts_of_a_model_that_do_not_fit_are_refused(model, name, value):
+    with pytest.raises(ValueError, match="damaged"):
+        SAGCRF().__setstate__(model.__getstate__() | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("edges_", np.array([[0, 10**6]], dtype=np.int32)),
+        ("edges_", np.array([[-5, 1]], dtype=np.int32)),
+        ("edges_", np.array([[0, 1], [1, 0]], dtype=np.int32)),
+        ("edges_", np.array([[0.0, 1.0]])),
+        ("n_labels_", 10**6),
+    ],
+)
+def test_edges_of_a_loaded_model_are_checked(name, value):
+    graph = MultiLabel("full")
+    X, y = np.eye(3), np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    samples, labels = graph.read_training(SAGCRF(), X, y)
+    classes = graph.find_classes(labels, samples)
+    setattr(graph, name, value)
+    with pytest.raises(ValueError, match=rf"graph_\.{name}"):
+        graph.make_problem(samples, classes, True)

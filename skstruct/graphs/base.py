@@ -11,15 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from .. import labels as label_codes
 from ..features import DenseFeatures, SparseFeatures
-from ..matrices import (
-    VECTORISE,
-    check_sparse,
-    normal_csr,
-    numeric,
-    refuse_dates,
-    refuse_masked,
-    writable,
-)
+from ..matrices import check_sparse, normal_csr, numeric, writable
 from ..packing import Samples
 
 
@@ -248,21 +240,12 @@ def read_table(estimator, X, reset):
     """
     if sparse.issparse(X):
         check_sparse(X)
-    elif isinstance(X, (list, tuple)) or (getattr(X, "ndim", 2) == 1 and X.dtype == object):
-        X = numeric(list(X), "X")
+    elif hasattr(X, "columns"):
+        numeric(np.asarray(X), "X")  # X itself goes on: it has the names of features
     else:
-        refuse_masked(X, "X")
-        refuse_dates(X, "X")
-    try:
-        X = validate_data(
-            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
-        )
-    except OverflowError as error:
-        raise ValueError(f"X is not numeric: {error}") from None
-    except ValueError as error:
-        if "could not convert string" not in str(error):
-            raise
-        raise ValueError(f"X is not numeric: {error}; {VECTORISE}") from None
+        is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
+        X = numeric(list(X) if is_row else X, "X")
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
     return normal_csr(X) if sparse.issparse(X) else writable(X)
 
 

@@ -35,9 +35,12 @@ def _read(path):
     data = Path(path).read_bytes()
     if len(data) < _HEADER.size or data[:4] != b"lCRF":
         raise ValueError(f"{path} is not a CRFsuite model file")
-    n_labels, n_attributes, start, labels, attributes = _HEADER.unpack_from(data)[5:10]
+    header = _HEADER.unpack_from(data)
+    size, n_labels, n_attributes, start, labels, attributes = header[1], *header[5:10]
     if data[start : start + 4] != b"FEAT":
         raise ValueError(f"{path}: a CRFsuite model of an unknown version")
+    if len(data) < size:
+        raise ValueError(f"{path}: the model file is damaged ({len(data)} of {size} bytes)")
     try:
         n_features = struct.unpack_from("<I", data, start + 8)[0]
         model = _Model(
@@ -47,6 +50,8 @@ def _read(path):
         )
     except (struct.error, ValueError) as error:
         raise ValueError(f"{path}: the model file is damaged ({error})") from None
+    if not np.isfinite(model.records["weight"]).all():
+        raise ValueError(f"{path}: the model file is damaged (a weight is not finite)")
     for kind, n_sources in ((_STATE, n_attributes), (_TRANSITION, n_labels)):
         own = model.records[model.records["type"] == kind]
         if (own["source"] >= n_sources).any() or (own["target"] >= n_labels).any():
@@ -66,7 +71,7 @@ def _names(data, start, n):
     for at in np.frombuffer(data, "<u4", n, table).tolist():
         length = struct.unpack_from("<I", data, at + 4)[0]
         name = data[at + 8 : at + 8 + length]
-        if at == 0 or name[-1:] != b"\0":
+        if at == 0 or name.find(b"\0") != length - 1:
             raise ValueError("a name is missing")
         # Bytes that are no UTF-8 stay distinct, as SequenceVectorizer reads them.
         names.append(name[:-1].decode("utf-8", errors="surrogateescape"))

@@ -77,3 +77,80 @@ def test_other_files_are_refused(tmp_path):
     path.write_bytes(b"not a model at all" * 10)
     with pytest.raises(ValueError, match="not a CRFsuite model"):
         SAGCRF.from_crfsuite(path)
+
+
+def _train(path, X, y):
+    trainer = pycrfsuite.Trainer(verbose=False)
+    trainer.set_params({"c2": 0.1, "max_iterations": 20})
+    for x, labels in zip(X, y, strict=True):
+        trainer.append(pycrfsuite.ItemSequence(x), labels)
+    trainer.train(str(path))
+
+
+def _check(path, X):
+    model = SAGCRF.from_crfsuite(path)
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    marginals = model[-1].predict_marginals(model[:-1].transform(X))
+    for x, labels, probabilities in zip(X, model.predict(X), marginals, strict=True):
+        tagger.set(pycrfsuite.ItemSequence(x))
+        assert labels.tolist() == tagger.tag()
+        expected = [[tagger.marginal(label, t) for label in model.classes_] for t in range(len(x))]
+        assert_allclose(probabilities, np.reshape(expected, (len(x), -1)), atol=1e-12)
+    return model
+
+
+ODD = ["a\nb", "", " --> ", "x: 1", "\u00e9"]
+
+
+def test_odd_names(tmp_path):
+    rng = np.random.default_rng(0)
+    chosen = [rng.integers(0, 5, 4) for _ in range(20)]
+    X = [
+        [{"w": ODD[k], ODD[k]: 1.0, "n": {"d": ODD[k], "e": ["p", "q"]}} for k in s] for s in chosen
+    ]
+    y = [[f"L --> {k % 2}\n" for k in s] for s in chosen]
+    _train(tmp_path / "model", X, y)
+    model = _check(tmp_path / "model", X)
+    assert model.classes_.tolist() == ["L --> 0\n", "L --> 1\n"]
+    names = model[0].get_feature_names_out().tolist()
+    assert set(ODD) < set(names)
+    assert "n:d:a\nb" in names
+
+
+def test_duplicate_attributes_add_up_as_in_crfsuite(tmp_path):
+    rng = np.random.default_rng(1)
+    chosen = [rng.integers(0, 5, 4) for _ in range(20)]
+    X = [[[ODD[k], ODD[k], ODD[(k + 1) % 5]] for k in s] for s in chosen]
+    _train(tmp_path / "model", X, [[str(k % 2) for k in s] for s in chosen])
+    _check(tmp_path / "model", [*X, [["x: 1", "x: 1", "x: 1"], [""]]])
+
+
+def test_one_label_and_no_attributes(tmp_path):
+    X = [[["a"], ["b"]], [["b"]]]
+    _train(tmp_path / "one", X, [["A", "A"], ["A"]])
+    assert _check(tmp_path / "one", X).classes_.tolist() == ["A"]
+    X = [[[], []], [[]]]
+    _train(tmp_path / "none", X, [["A", "B"], ["A"]])
+    _check(tmp_path / "none", X)
+
+
+def test_damaged_files_are_refused(trained, tmp_path):
+    data = trained[0].read_bytes()
+    path = tmp_path / "model"
+    rng = np.random.default_rng(2)
+    for size in rng.integers(48, len(data), 20).tolist():
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match=r"damaged|unknown version"):
+            SAGCRF.from_crfsuite(path)
+    refused = 0
+    for _ in range(200):
+        broken = bytearray(data)
+        broken[rng.integers(4, len(data))] = rng.integers(256)
+        path.write_bytes(broken)
+        try:
+            SAGCRF.from_crfsuite(path)
+        except ValueError as error:
+            assert "damaged" in str(error) or "unknown version" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused

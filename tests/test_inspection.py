@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skstruct import SAGCRF, Chain, MultiLabel
 from skstruct.inspection import (
@@ -20,7 +20,12 @@ from skstruct.inspection import (
     top_features,
     transition_frame,
 )
-from skstruct.preprocessing import PerNode, SequenceVectorizer
+from skstruct.preprocessing import (
+    PerNode,
+    SequenceUnion,
+    SequenceVectorizer,
+    TemplateVectorizer,
+)
 from skstruct.testing import random_sequences
 
 DICTS = [[{"w": "a", "n": 2.0}, {"w": "b"}], [{"w": "b"}, {"w": "a"}, {"w": "b"}]]
@@ -194,3 +199,37 @@ def test_label_sets():
     full = SAGCRF(MultiLabel("tree", tables=True), tol=1e-2, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="no one weight a pair"):
         transition_frame(full)
+
+
+def test_names_of_edge_features_come_from_templates():
+    templates = "U0:%x[0,0]\nB1:%x[0,0]"
+    words = [["a", "b"], ["b", "a", "b"]]
+    crf = SAGCRF(Chain(edge_features=True), tol=1e-2)
+    for transformer, prefix in (
+        (TemplateVectorizer(templates), ""),
+        (SequenceUnion([("t", TemplateVectorizer(templates))]), "t__"),
+    ):
+        model = make_pipeline(transformer, crf).fit(words, TAGS)
+        table = explain(model, words[1])
+        found = set(table["feature"][table["previous"] != ""])
+        assert found == {f"<transition> {prefix}{name}" for name in ("B", "B1:a", "B1:b")}
+        weights = model[-1].pairwise_coef_
+        assert_array_equal(transition_frame(model, f"{prefix}B1:b"), weights[2])
+        assert_array_equal(transition_frame(model, 2), weights[2])
+        assert_array_equal(transition_frame(model[-1], "q", ["p", "q", "r"]), weights[1])
+        with pytest.raises(ValueError, match=r"edge features .*B1:a.*got 'B1:z'"):
+            transition_frame(model, "B1:z")
+        with pytest.raises(ValueError, match="edge_feature_names has 1 names, the model 3"):
+            explain(model, words[1], edge_feature_names=["p"])
+    display = TransitionDisplay.from_estimator(model, edge_feature="t__B")
+    assert_array_equal(display.weights, weights[0])
+
+
+def test_names_come_from_the_step_that_knows_them():
+    as_dicts = FunctionTransformer(lambda X: [[{"w": word} for word in words] for words in X])
+    words = [["a", "b"], ["b", "a", "b"]]
+    crf = SAGCRF(tol=1e-1)
+    model = make_pipeline(as_dicts, SequenceVectorizer(), crf).fit(words, TAGS)
+    assert coef_frame(model).index[:2].tolist() == ["w=a", "w=b"]
+    hashed = make_pipeline(SequenceVectorizer(hashing=True, n_features=4), crf).fit(DICTS, TAGS)
+    assert coef_frame(hashed).index[:4].tolist() == ["x0", "x1", "x2", "x3"]

@@ -10,7 +10,7 @@ import numpy as np
 from ..packing import sample_of
 from ..ragged import RaggedArray
 from .frames import frame_columns, is_frame
-from .ragged_transformer import samples_of
+from .ragged_transformer import check_sequence, samples_of
 
 _MISSING = {"nan", "None", "<NA>", "NaT"}
 _ONE = "X is a list of sequences: for one sequence pass [x]"
@@ -96,10 +96,7 @@ def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> T
 def _rows(samples):
     rows, ends = [], [0]
     for i, sample in enumerate(samples):
-        if isinstance(sample, (str, bytes, Mapping)) or not hasattr(sample, "__len__"):
-            raise TypeError(
-                f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; {_ONE}"
-            )
+        check_sequence(sample, i)
         rows.extend(sample)
         ends.append(len(rows))
     return rows, np.array(ends)

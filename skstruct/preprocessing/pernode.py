@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..ragged import RaggedArray
 from .frames import frame_columns, is_frame
-from .ragged_transformer import RaggedTransformer, samples_of
+from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
 
 
 def _has(name):
@@ -71,12 +71,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
             return np.column_stack(values), offsets
         samples = samples_of(X, fitting)
         for i, sample in enumerate(samples):
-            sized = hasattr(sample, "__len__") or sparse.issparse(sample)
-            if isinstance(sample, (str, dict)) or not sized:
-                raise TypeError(
-                    f"X: sequence {i} must hold nodes, it is of type {type(sample).__name__}; X is "
-                    "a list of sequences: for one sequence pass [x]"
-                )
+            check_sequence(sample, i)
         lengths = [s.shape[0] if sparse.issparse(s) else len(s) for s in samples]
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         if not offsets[-1]:

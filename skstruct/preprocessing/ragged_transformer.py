@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from scipy import sparse
 from sklearn.base import TransformerMixin
 
 from ..packing import as_list
@@ -76,3 +79,26 @@ def samples_of(X, fitting: bool) -> list:
     if not fitting and hasattr(X, "__len__") and len(X) == 0:
         return []
     return as_list(X, "X")
+
+
+def check_sequence(sample, i: int) -> None:
+    """Refuse what cannot be a sequence: most likely X is one sequence, rather than a list of them.
+
+    Parameters
+    ----------
+    sample : object
+        An element of X.
+    i : int
+        Its position.
+
+    Raises
+    ------
+    TypeError
+        If it is a str, a dict, or has no length.
+    """
+    sized = hasattr(sample, "__len__") or sparse.issparse(sample)
+    if isinstance(sample, (str, bytes, Mapping)) or not sized:
+        raise TypeError(
+            f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; X is a list "
+            "of sequences: for one sequence pass [x]"
+        )

@@ -7,6 +7,8 @@ from numbers import Number
 
 import numpy as np
 
+from .ragged_transformer import check_sequence
+
 _NUMBERS = (Number, np.bool_)
 
 
@@ -62,11 +64,7 @@ class TokenReader:
             If something is not a token; names the sequence and the token.
         """
         for self.sequence, sequence in enumerate(sequences):
-            if isinstance(sequence, (str, bytes, Mapping)) or not hasattr(sequence, "__len__"):
-                raise TypeError(
-                    f"X: sequence {self.sequence} must be a list of tokens, not "
-                    f"{type(sequence).__name__}; X is a list of sequences: for one pass [x]"
-                )
+            check_sequence(sequence, self.sequence)
             lengths.append(len(sequence))
             for self.token, token in enumerate(sequence):
                 yield self._token(token)

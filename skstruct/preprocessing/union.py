@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_union
 from sklearn.utils import Bunch
@@ -48,7 +48,8 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
     Each member gets the whole of X and puts out features for every node: templates, dicts and dense
     word vectors, for instance. Where members want different forms of the tokens, make them
     pipelines that begin with a FunctionTransformer; members that read a data frame choose their
-    `columns`. If any member is sparse the union is CSR.
+    `columns`. If any member is sparse the union is CSR. Members run with scikit-learn's default
+    output, whatever the global ``transform_output`` says.
 
     Parameters
     ----------
@@ -187,9 +188,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
                 "sklearn.set_config(enable_metadata_routing=True)"
             )
         routed = process_routing(self, "fit_transform", **params)
-        results = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_transform)(member, X, y, routed[name]) for name, member in members
-        )
+        with config_context(transform_output="default"):
+            results = Parallel(n_jobs=self.n_jobs)(
+                delayed(_fit_transform)(member, X, y, routed[name]) for name, member in members
+            )
         fitted = [(name, own) for (name, _), (own, _) in zip(members, results, strict=True)]
         blocks = [
             _read(name, output) for (name, _), (_, output) in zip(members, results, strict=True)
@@ -220,9 +222,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             If members disagree about the number of nodes (names the sample).
         """
         check_is_fitted(self)
-        outputs = Parallel(n_jobs=self.n_jobs)(
-            delayed(_transform)(member, X) for _, member in self.transformers_
-        )
+        with config_context(transform_output="default"):
+            outputs = Parallel(n_jobs=self.n_jobs)(
+                delayed(_transform)(member, X) for _, member in self.transformers_
+            )
         blocks = [
             _read(name, output, learned)
             for (name, _), output, learned in zip(

@@ -79,7 +79,7 @@ def test_public_names_are_documented(name):
         assert item.__doc__, f"{name}.{label} has no docstring"
 
 
-@pytest.mark.parametrize("name", _exports())
+@pytest.mark.parametrize("name", [name for name in _exports() if callable(pydoc.locate(name))])
 def test_numpydoc(name):
     item = pydoc.locate(name)
     names = [name]

@@ -114,14 +114,18 @@ def _refuse_one_sequence(X):
 def _transposed(rows, ends, fitted):
     if not rows:
         return []
-    if not all(map(_is_tuple, rows)) or len(set(map(len, rows))) > 1:
+    if not all(map(_holds_columns, set(map(type, rows)))) or len(set(map(len, rows))) > 1:
         first = next((len(row) for row in rows if _is_tuple(row)), 1)
         _refuse_uneven(rows, ends, first if fitted is None else len(fitted.values))
     return [[row[j] for row in rows] for j in range(len(rows[0]))]
 
 
+def _holds_columns(kind):
+    return hasattr(kind, "__len__") and not issubclass(kind, (str, bytes, Mapping))
+
+
 def _is_tuple(token):
-    return hasattr(token, "__len__") and not isinstance(token, (str, bytes, Mapping))
+    return _holds_columns(type(token))
 
 
 def _refuse_uneven(rows, ends, width):

@@ -289,7 +289,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
 
         Returns
         -------
-        ndarray of str of shape (n_features_out_,)
+        ndarray of str of shape (n_features_out,)
             The names.
 
         Raises

@@ -51,9 +51,10 @@ class SAGCRF(StructuredEstimator):
     max_iter : int, default=100
         Largest number of passes over the data (for "lbfgs": iterations).
     tol : float, default=1e-3
-        Stop when the objective is within this fraction of the optimum, as bounded by the norm of
-        the gradient and strong convexity. SAG measures the gradient that its memory holds, an
-        average over the last passes; `suboptimality_` is the bound by the exact one, often larger.
+        Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this. No other
+        weights can then lower the objective by more than this fraction. SAG knows a lower bound on
+        the optimum after every pass, estimates the gap, and before it stops measures it by one more
+        pass, which `history_` counts.
     solver : {"sag", "saga", "lbfgs"}, default="sag"
         SAG, its unbiased variant SAGA, or SciPy's L-BFGS with exact batch gradients.
     warm_start : bool, default=False
@@ -89,15 +90,20 @@ class SAGCRF(StructuredEstimator):
         Epochs run.
     objective_ : float
         The exact objective (lambda form) at the end.
-    gradient_norm_ : float
-        Euclidean norm of its gradient at the end, exact.
+    dual_objective_ : float
+        A lower bound on the optimum (lambda form).
+    dual_gap_ : float
+        ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``; never larger
+        than ``gradient_norm_**2 / (2 lam)``.
     suboptimality_ : float
-        Certified bound on ``(objective_ - optimum) / objective_``, by strong convexity:
-        ``gradient_norm_**2 / (2 lam objective_)``.
+        ``dual_gap_ / objective_``, what `tol` bounds.
+    gradient_norm_ : float
+        Euclidean norm of the gradient at the end, exact.
     history_ : dict of ndarray
         One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
-        ``oracle_calls``, ``seconds`` (inside solver epochs, without compilation and evaluation),
-        ``objective`` (NaN where it was not evaluated).
+        ``oracle_calls``, ``seconds`` (from the end of compiling, less evaluation that was only
+        asked for), ``objective`` (NaN where it was not evaluated), ``dual_objective`` (the best
+        lower bound so far) and ``dual_gap`` (their difference).
 
     Notes
     -----
@@ -105,6 +111,13 @@ class SAGCRF(StructuredEstimator):
     memory of gradients is kept as marginals, and the line search works on them through the Gram
     matrix of the sample's features. Departing from the paper, the step size is halved in the first
     epoch, grows to 1.5 times the paper's by the fifth, and comes back to it by the fortieth.
+
+    The lower bound is the dual objective of marginals mu_i with entropies H_i, ``(1/n) sum_i s_i
+    H_i - |(1/n) sum_i s_i A_i' (mu_i - mu(y_i))|**2 / (2 lam)``. SAG takes those of its memory and
+    those of the final weights, L-BFGS a mixture of those of its iterates.
+
+    With weak regularisation (large `C`) and few samples SAG needs very many passes, and
+    ``solver="lbfgs"`` is faster; with many samples, or `C` around 1, SAG is.
 
     References
     ----------

@@ -21,7 +21,8 @@ import numpy as np
 
 from .dispatch import generic, kernel
 
-_FOLD_BELOW = 1e-6
+# No digit is lost before v nears the end of float64: every update of v is relative to s v.
+_FOLD_BELOW = 1e-100
 _LINE = 8  # floats in a cache line
 
 
@@ -280,7 +281,7 @@ def decay_and_step(w, rho, eta):
     """
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
-    if w.scale[0] < _FOLD_BELOW:
+    if abs(w.scale[0]) < _FOLD_BELOW:
         fold(w)
 
 
@@ -310,8 +311,8 @@ def fold(w):
 
 
 @kernel
-def squared_gradient(w, inverse_n, lam):
-    """Squared norm of ``d * inverse_n + lam * w``.
+def squared_norms(w, inverse_n, lam):
+    """Squared norms of `w`, of ``g = d * inverse_n`` and of ``g + lam * w``, in one sweep.
 
     Parameters
     ----------
@@ -324,21 +325,25 @@ def squared_gradient(w, inverse_n, lam):
 
     Returns
     -------
-    float
-        The squared Euclidean norm.
+    tuple of float
+        The three squared Euclidean norms.
 
     Examples
     --------
-    >>> from skstruct.weights import lazy_weights, squared_gradient, zero_weights
-    >>> squared_gradient(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
-    0.0
+    >>> from skstruct.weights import lazy_weights, squared_norms, zero_weights
+    >>> squared_norms(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
+    (0.0, 0.0, 0.0)
     """
-    s, b = lam * w.scale[0], lam * w.scale[1] + inverse_n
-    total = 0.0
+    s, b = w.scale[0], w.scale[1]
+    value, direction, both = 0.0, 0.0, 0.0
     for table in (w.node, w.pair):
         half = table.shape[1] // 2
         for j in range(table.shape[0]):
             for k in range(half):
+                g = inverse_n * table[j, half + k]
                 entry = s * table[j, k] + b * table[j, half + k]
-                total += entry * entry
-    return total
+                value += entry * entry
+                direction += g * g
+                # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
+                both += (g + lam * entry) * (g + lam * entry)
+    return value, direction, both

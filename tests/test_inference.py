@@ -136,6 +136,30 @@ def test_long_chains_neither_overflow_nor_underflow():
     np.testing.assert_allclose(pair.sum(), 19_999, rtol=1e-9)
 
 
+def test_a_label_out_of_reach_cannot_spoil_the_marginals():
+    # Label 1 is forbidden at the start and after label 0, and would gain 20 at each of its steps.
+    unary, transitions = np.zeros((80, 2)), np.array([[[0.0, -math.inf], [0.0, 20.0]]])
+    unary[0, 1] = -math.inf
+    node, edges = np.empty((80, 2)), np.empty((79, 2, 2))
+    work = np.empty(workspace_size(80, 2))
+    assert forward_backward(unary, transitions, 1.0, node, edges, work) == 0.0
+    assert (node == [1.0, 0.0]).all()
+    assert (edges == [[1.0, 0.0], [0.0, 0.0]]).all()
+
+
+@pytest.mark.parametrize("size", [1e3, 1e15, 1e150])
+def test_edge_marginals_of_huge_scores_are_probabilities(size):
+    rng = np.random.default_rng(2)
+    unary, transitions = size * rng.normal(size=(6, 4)), size * rng.normal(size=(1, 4, 4))
+    node, edges = np.empty((6, 4)), np.empty((5, 4, 4))
+    log_z = forward_backward(unary, transitions, 1.0, node, edges, np.empty(workspace_size(6, 4)))
+    _labellings, scores = _enumerate(unary, transitions)
+    np.testing.assert_allclose(log_z, scores.max(), rtol=1e-2)
+    np.testing.assert_allclose(edges.sum(axis=(1, 2)), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(edges.sum(axis=2), node[:-1], atol=1e-9)
+    np.testing.assert_allclose(edges.sum(axis=1), node[1:], atol=1e-9)
+
+
 def test_fast_exp_is_exact_to_thirteen_digits():
     x = np.concatenate([np.linspace(-708, 700, 100_001), np.linspace(-1, 1, 10_001)])
     ours = np.array([fast_exp(value) for value in x])

@@ -16,8 +16,8 @@ from skstruct.weights import (
     fold,
     lazy_weights,
     plain_weights,
-    squared_gradient,
     squared_norm,
+    squared_norms,
     zero_weights,
 )
 
@@ -198,9 +198,24 @@ def test_fold_keeps_the_value_and_happens_before_underflow():
     fold(w)
     assert w.scale.tolist() == [1.0, 0.0]
     np.testing.assert_allclose(_flat(plain_weights(w, SHAPES)), before, rtol=1e-12)
-    for _ in range(2000):
+    for _ in range(5000):
         decay_and_step(w, 0.9, 0.0)
-    assert w.scale[0] >= 1e-7
+    assert w.scale[0] >= 1e-101
+
+
+@pytest.mark.parametrize("rho", [0.9, 1e-3, -0.5])
+def test_strong_decay_folds_rarely_and_keeps_the_digits(rho):
+    rng = np.random.default_rng(5)
+    w = _random_lazy(rng)
+    expected, direction = _flat(plain_weights(w, SHAPES)), _direction(w)
+    scales = [w.scale[0]]
+    for _ in range(300):
+        decay_and_step(w, rho, 0.1)
+        expected = rho * expected - 0.1 * direction
+        scales.append(w.scale[0])
+    np.testing.assert_allclose(_flat(plain_weights(w, SHAPES)), expected, rtol=1e-11)
+    folds = np.count_nonzero(np.diff(np.log(np.abs(scales))) > 0)
+    assert folds <= 300 * -np.log(abs(rho)) / np.log(1e100) + 1
 
 
 def test_norm_and_gradient_of_lazy_weights():
@@ -208,14 +223,15 @@ def test_norm_and_gradient_of_lazy_weights():
     value, direction = _flat(plain_weights(w, SHAPES)), _direction(w)
     np.testing.assert_allclose(squared_norm(w), value @ value, rtol=1e-12)
     whole = ((0.1 * direction + 0.5 * value) ** 2).sum()
-    np.testing.assert_allclose(squared_gradient(w, 0.1, 0.5), whole, rtol=1e-12)
+    expected = value @ value, 0.01 * (direction @ direction), whole
+    np.testing.assert_allclose(squared_norms(w, 0.1, 0.5), expected, rtol=1e-12)
 
 
 def test_nan_is_not_lost():
     w = _random_lazy(np.random.default_rng(4))
     w.node[2, 1] = np.nan
     w.node[:2] = 0.0
-    assert np.isnan(squared_gradient(w, 0.1, 0.5))
+    assert np.isnan(squared_norms(w, 0.1, 0.5)[::2]).all()
 
 
 # Sampling

@@ -138,8 +138,8 @@ def _forward_log(unary, transitions, inverse, alpha, buffer):
 
 
 @inner_kernel
-def _backward_log(unary, transitions, inverse, alpha, node, pair, beta, message):
-    """Marginals from a forward pass on logarithms, each position normalised by its own sum.
+def _backward_log(unary, transitions, inverse, alpha, node, pair, beta, message, shares):
+    """Marginals from a forward pass on logarithms, each node and edge normalised by its own sum.
 
     The log-partition of a long chain is so large that subtracting it would cost digits.
     """
@@ -161,11 +161,19 @@ def _backward_log(unary, transitions, inverse, alpha, node, pair, beta, message)
             beta[k] = alpha[t, k] + node[t, k]
         log_z = log_sum_exp(beta, 0, n_labels)
         if t < n - 1:
+            top, total = -math.inf, 0.0
+            for j in range(n_labels):
+                for k in range(n_labels):
+                    shares[j, k] = alpha[t, j] + table[j, k] * inverse + message[k]
+                    top = max(top, shares[j, k])
+            for j in range(n_labels):
+                for k in range(n_labels):
+                    shares[j, k] = fast_exp(shares[j, k] - top)
+                    total += shares[j, k]
             out = pair[0 if summed else t]
             for j in range(n_labels):
                 for k in range(n_labels):
-                    share = alpha[t, j] - log_z + table[j, k] * inverse + message[k]
-                    out[j, k] += fast_exp(share)
+                    out[j, k] += shares[j, k] / total
         for k in range(n_labels):
             message[k] = fast_exp(beta[k] - log_z)
             beta[k] = node[t, k]
@@ -318,7 +326,7 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
     log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
     if math.isnan(log_z):
         log_z = _forward_log(unary, transitions, inverse, alpha, buffer)
-        _backward_log(unary, transitions, inverse, alpha, node, pair, beta, buffer)
+        _backward_log(unary, transitions, inverse, alpha, node, pair, beta, buffer, matrix)
         return log_z * temperature
 
     shared = transitions.shape[0] == 1
@@ -338,7 +346,9 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
                     transposed[j, k] = 0.0
         share = 1.0 / scale[t + 1]
         for k in range(stride):
-            message[t, k] = node_exp[t + 1, k] * beta[k] * share
+            # What a label that cannot be reached sends back may overflow, and counts for nothing.
+            reached = alpha[t + 1, k] > 0.0
+            message[t, k] = node_exp[t + 1, k] * beta[k] * share if reached else 0.0
         _times(message, t, transposed, beta)
         for k in range(n_labels):
             node[t, k] = alpha[t, k] * beta[k]

@@ -21,7 +21,7 @@ from ..oracles import (
     top_k_oracle,
 )
 from ..weights import aligned
-from .likelihood import negative_log_likelihood, subtract_truth
+from .likelihood import log_loss, negative_log_likelihood, subtract_truth
 from .progress import Pieces
 
 # Starting threads costs more than decoding this many nodes.
@@ -156,8 +156,8 @@ def log_likelihoods(problem, w, start, stop, scratch, out):
 
 
 @kernel
-def loss_gradient(problem, w, sample_weight, start, stop, scratch, gradient):
-    """Add the gradient of ``sum_i s_i NLL_i`` over a range of samples; returns the sum.
+def loss_gradient(problem, w, sample_weight, start, stop, scratch, gradient, out):
+    """Add the gradient of ``sum_i s_i NLL_i`` over a range of samples.
 
     Parameters
     ----------
@@ -173,20 +173,16 @@ def loss_gradient(problem, w, sample_weight, start, stop, scratch, gradient):
         Buffers.
     gradient : Weights
         Added to.
-
-    Returns
-    -------
-    float
-        The loss.
+    out : ndarray of shape (2, n_samples)
+        Receives the losses, and the sizes of the terms that they are differences of.
     """
-    loss = 0.0
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
         log_z = exp_oracle(problem, i, scratch.theta, 1.0, scratch.mu)
-        nll = log_z - subtract_truth(problem, i, scratch.theta, scratch.labels, scratch.mu)
-        loss += sample_weight[i] * nll
+        score = subtract_truth(problem, i, scratch.theta, scratch.labels, scratch.mu)
+        out[0, i] = log_loss(log_z, score)
+        out[1, i] = abs(log_z) + abs(score)
         accumulate(problem, i, scratch.mu, (sample_weight[i], 0.0), gradient)
-    return loss
 
 
 @kernel

@@ -7,7 +7,9 @@ from scipy.optimize import minimize
 
 from ..weights import Weights, zero_weights
 from .batch import loss_gradient, make_scratch, over_samples
-from .progress import Progress, Result, certified, relative_bound
+from .certificate import certify
+from .likelihood import ROUNDING
+from .progress import Pieces, Progress, Result, check_regulariser
 
 
 def lbfgs(
@@ -39,7 +41,7 @@ def lbfgs(
     max_iter : int
         Largest number of iterations.
     tol : float
-        Relative suboptimality to reach, certified by strong convexity.
+        Relative duality gap to reach.
     n_jobs : int or None
         Threads that share a batch gradient.
     after_epoch : callable
@@ -49,34 +51,69 @@ def lbfgs(
     -------
     Result
         The weights and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective or its gradient is not finite.
+    ValueError
+        If `lam` is 0 or infinite.
     """
+    check_regulariser(lam)
     objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
-    found = minimize(
-        objective,
-        objective.flatten(zero_weights(shapes) if start is None else start),
-        method="L-BFGS-B",
-        jac=True,
-        callback=objective.callback,
-        options={
-            "maxiter": max_iter,
-            "gtol": 0.0,
-            "ftol": 0.0,
-            "maxls": 50,
-            "maxfun": 15 * max_iter + 100,
-        },
-    )
-    value, gradient = objective(found.x)
-    if not np.isfinite(value):
-        raise FloatingPointError(f"the objective is {value}: are the features scaled?")
-    squared = float(gradient @ gradient)
-    bound = relative_bound(squared, lam, value)
-    if not objective.progress.history()["passes"].size:  # converged where it started
-        objective.record(found.x, value)
-    # A line search that can gain nothing more in floating point has converged too.
-    converged = bound <= tol or (found.status != 1 and bound <= 1e-10)
-    weights = Weights(*(np.array(table) for table in objective.tables(found.x)))
-    history = objective.progress.history()
-    return certified(weights, converged, objective.stopped, value, squared, lam, history)
+    objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)
+    resolved = False
+    try:
+        found = minimize(
+            objective,
+            objective.accepted,
+            method="L-BFGS-B",
+            jac=True,
+            callback=objective.callback,
+            options={
+                "maxiter": max_iter,
+                "gtol": 0.0,
+                "ftol": 0.0,
+                "maxls": 50,
+                "maxfun": 15 * max_iter + 100,
+            },
+        )
+        objective.accepted, resolved = found.x, found.status in (0, 2)
+    except _StoppedInPass:
+        pass
+    return objective.result(resolved)
+
+
+class _StoppedInPass(Exception):
+    """A callback ended the run in the middle of a gradient."""
+
+
+class _Dual:
+    """The best lower bound among mixtures of the dual points met.
+
+    Entropies are concave: of a mixture of two points, the mean entropy is at least the mixture of
+    theirs, and the direction g exactly that of theirs. The best share has a closed form.
+    """
+
+    def __init__(self, lam, size):
+        self._lam = lam
+        # Marginals that are the truth: no entropy, no direction.
+        self._entropy, self._direction = 0.0, np.zeros(size)
+        self.value = 0.0
+
+    def offer(self, entropy, direction):
+        change = direction - self._direction
+        squared = float(change @ change)
+        gain = entropy - self._entropy
+        slope = self._lam * gain - float(self._direction @ change)
+        if not squared > 0.0:
+            share = float(gain > 0.0)
+        else:
+            share = min(max(slope / squared, 0.0), 1.0)
+        self._entropy += share * gain
+        self._direction += share * change
+        squared = float(self._direction @ self._direction)
+        self.value = max(self.value, self._entropy - squared / (2.0 * self._lam))
 
 
 class _Objective:
@@ -90,8 +127,13 @@ class _Objective:
         self.n_node = shapes[0][0] * shapes[0][1]
         self.n_calls = 0
         self.stopped = False
-        self.progress = Progress(self.n, after_epoch)
-        self._piece(problem, zero_weights(shapes), 0, 0)  # compiles outside the clock
+        #: The last iterate; the gradient, its norm and so on are of the last point evaluated.
+        self.accepted = None
+        self._evaluated = None
+        self._out = np.zeros((2, self.n))
+        self._dual = _Dual(lam, self.n_node + shapes[1][0] * shapes[1][1])
+        self.progress = Progress(self.n, after_epoch, "dual_gap", "dual_objective")
+        self._piece(problem, zero_weights(shapes), [(0, 0)])  # compiles outside the clock
         self.progress.start()
 
     @staticmethod
@@ -102,33 +144,81 @@ class _Objective:
         node, pair = flat[: self.n_node], flat[self.n_node :]
         return Weights(node.reshape(self.shapes[0]), pair.reshape(self.shapes[1]))
 
-    def _piece(self, part, w, start, stop):
+    def _piece(self, part, w, ranges):
         gradient, scratch = zero_weights(self.shapes), make_scratch(part)
-        loss = loss_gradient(part, w, self.sample_weight, start, stop, scratch, gradient)
-        return loss, gradient
+        for first, last in ranges:
+            loss_gradient(part, w, self.sample_weight, first, last, scratch, gradient, self._out)
+        return self.flatten(gradient)
 
-    def __call__(self, flat):
+    def __call__(self, flat, pieces=None):
+        """Value and gradient at `flat`; what they say of the optimum is kept."""
+        pieces = self.progress.pieces if pieces is None else pieces
         w = self.tables(np.ascontiguousarray(flat))
 
         def run(part, start, stop):
-            return self._piece(part, w, start, stop)
+            # Callbacks are heard where there is one thread only.
+            mine = pieces if part is self.problem else Pieces()
+            return self._piece(part, w, mine.ranges(start, stop))
 
+        direction = sum(over_samples(run, self.problem, self.n_jobs, cut=False)) / self.n
+        if pieces.stopped:
+            self.stopped = True
+            raise _StoppedInPass
         self.n_calls += 1
-        value, gradient = 0.5 * self.lam * (flat @ flat), self.lam * flat
-        for loss, piece in over_samples(run, self.problem, self.n_jobs, cut=False):
-            value += loss / self.n
-            gradient += self.flatten(piece) / self.n
-        self.bound = relative_bound(float(gradient @ gradient), self.lam, value)
+        loss, magnitude = self._out @ self.sample_weight / self.n
+        value, gradient = 0.5 * self.lam * float(flat @ flat) + loss, self.lam * flat + direction
+        entropy = loss - float(flat @ direction) - ROUNDING * magnitude
+        squared = float(gradient @ gradient)
+        if np.isfinite(value) and np.isfinite(squared):
+            self._dual.offer(max(entropy, 0.0), direction)
+        self._evaluated = np.array(flat), value, squared, magnitude
         return value, gradient
 
-    def record(self, x, value):
-        flat = np.array(x)
-        self.stopped = self.progress.record(
-            self.n_calls * self.n, 0, value, lambda: self.tables(flat)
+    def certificate(self):
+        """Of the last iterate."""
+        # SciPy calls back right after the evaluation of the point that it accepts.
+        if self._evaluated is None or not np.array_equal(self._evaluated[0], self.accepted):
+            self(self.accepted, Pieces())
+        _, value, squared, magnitude = self._evaluated
+        return certify(value, squared, self.lam, self._dual.value, magnitude)
+
+    def _record(self):
+        flat, certificate = np.array(self.accepted), self.certificate()
+        stopped = self.progress.record(
+            self.n_calls * self.n,
+            0,
+            certificate.objective,
+            lambda: self.tables(flat),
+            dual_gap=certificate.dual_gap,
+            dual_objective=certificate.dual_objective,
         )
+        self.stopped = self.stopped or stopped
+        return certificate
 
     def callback(self, intermediate_result):
-        self.record(intermediate_result.x, intermediate_result.fun)
-        # SciPy calls back right after the evaluation of the point that it accepts.
-        if self.stopped or self.bound <= self.tol:
+        self.accepted = np.array(intermediate_result.x)
+        certificate = self._record()
+        if self.stopped or certificate.relative <= self.tol:
             raise StopIteration
+
+    def result(self, resolved):
+        """The end of the run; `resolved` if its last line search could gain nothing more."""
+        if not self.progress.history()["passes"].size:  # the start is the end
+            self._record()
+        certificate, history = self.certificate(), self.progress.history()
+        history["objective"][-1] = certificate.objective
+        history["dual_gap"][-1] = certificate.dual_gap
+        history["dual_objective"][-1] = certificate.dual_objective
+        remedy = "increase max_iter or tol"
+        if resolved:
+            remedy = "floating point resolves no more: increase tol, or scale the features"
+        return Result(
+            Weights(*(np.array(table) for table in self.tables(self.accepted))),
+            certificate.relative <= self.tol,
+            self.stopped,
+            certificate.published(),
+            "relative duality gap",
+            certificate.relative,
+            history,
+            remedy,
+        )

@@ -1,7 +1,13 @@
 """The negative log-likelihood of one sample and its residual, for the solvers that train CRFs."""
 
+import math
+
 from ..dispatch import inner_kernel
 from ..oracles import add_indicator, log_partition, score, truth
+
+#: What rounding may add to an entropy ``log Z - <theta, mu>``, as a share of the log-partition and
+#: the score of the truth. (fast_exp alone is off by 5e-14.)
+ROUNDING = 2e-13
 
 
 @inner_kernel(inline=True)
@@ -32,6 +38,28 @@ def subtract_truth(problem, i, theta, labels, r):
 
 
 @inner_kernel(inline=True)
+def log_loss(log_z, score):
+    """``log Z - <theta, mu(y_i)>``, at least 0.
+
+    Only rounding makes the difference negative. What overflowed stays NaN or infinite.
+
+    Parameters
+    ----------
+    log_z : float
+        The log-partition.
+    score : float
+        The score of the truth.
+
+    Returns
+    -------
+    float
+        The loss.
+    """
+    loss = log_z - score
+    return 0.0 if -math.inf < loss < 0.0 else loss
+
+
+@inner_kernel(inline=True)
 def negative_log_likelihood(problem, i, theta, labels):
     """``log Z - <theta, mu(y_i)>``, by a forward pass.
 
@@ -52,4 +80,4 @@ def negative_log_likelihood(problem, i, theta, labels):
         The loss.
     """
     truth(problem, i, labels)
-    return log_partition(problem, i, theta, 1.0) - score(problem, i, theta, labels)
+    return log_loss(log_partition(problem, i, theta, 1.0), score(problem, i, theta, labels))

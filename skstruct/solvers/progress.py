@@ -47,32 +47,6 @@ class Result(NamedTuple):
     remedy: str = "increase max_iter or tol"
 
 
-def relative_bound(squared_gradient: float, lam: float, objective: float) -> float:
-    """Bound ``|f'(w)|^2 / (2 lam f(w))`` on ``(f(w) - min f) / f(w)`` of a strongly convex f.
-
-    Parameters
-    ----------
-    squared_gradient : float
-        Squared Euclidean norm of the gradient.
-    lam : float
-        The regulariser.
-    objective : float
-        The objective, positive.
-
-    Returns
-    -------
-    float
-        The bound.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.progress import relative_bound
-    >>> relative_bound(0.01, 0.5, 2.0)
-    0.005
-    """
-    return squared_gradient / (2.0 * lam * objective)
-
-
 class Pieces:
     """Cut a pass into calls of about half a second.
 
@@ -214,37 +188,6 @@ class Progress:
             ``passes``, ``oracle_calls``, ``seconds``, ``objective``, and the further fields.
         """
         return {field: np.array(values) for field, values in self._records.items()}
-
-
-def certified(weights, converged, stopped, objective, squared_gradient, lam, history) -> Result:
-    """The end of a run of a solver for smooth losses.
-
-    Parameters
-    ----------
-    weights : Weights
-        The weights.
-    converged, stopped : bool
-        How it ended.
-    objective, squared_gradient : float
-        Exact at these weights.
-    lam : float
-        The regulariser.
-    history : dict of ndarray
-        One entry an epoch.
-
-    Returns
-    -------
-    Result
-        With ``objective_``, ``gradient_norm_`` and ``suboptimality_``.
-    """
-    bound = relative_bound(squared_gradient, lam, objective)
-    published = {
-        "objective_": float(objective),
-        "gradient_norm_": float(np.sqrt(squared_gradient)),
-        "suboptimality_": float(bound),
-    }
-    measure = "certified relative suboptimality"
-    return Result(weights, converged, stopped, published, measure, bound, history)
 
 
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..weights import lazy_weights, plain_weights, squared_gradient, squared_norm, zero_weights
+from ..weights import (
+    fold,
+    lazy_weights,
+    plain_weights,
+    squared_norm,
+    squared_norms,
+    zero_weights,
+)
 from .batch import log_likelihoods, make_scratch, over_samples
-from .progress import Pieces, Progress, Result, certified, relative_bound
+from .certificate import certify
+from .progress import Pieces, Progress, Result, check_regulariser
 from .sag_kernels import (
     FILL,
     LOSS,
+    MAGNITUDE,
     MAX_L,
+    MEASURE,
     MOVE,
     N_FORWARD,
     N_ORACLE,
     N_STORED,
+    STALENESS,
     SAGOptions,
     SAGState,
     sag_epoch,
@@ -22,15 +33,19 @@ from .sag_kernels import (
 from .sampling import sum_tree
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
+_TINY = float(np.finfo(np.float64).tiny)
+# Above this ratio of L_mean / lam to n a pass of SAG no longer gains a constant share.
+_WEAK = 20.0
 
 
 def _new_state(problem, uniform):
     n = problem.part_ptr.size - 1
-    totals = np.zeros(7)
+    totals = np.zeros(8)
     if uniform:
         totals[MAX_L] = 1.0
     return SAGState(
         residuals=np.zeros(problem.part_ptr[-1]),
+        entropies=np.zeros(n),
         lipschitz=np.zeros(n),
         streak=np.zeros(n, dtype=np.int64),
         skip=np.zeros(n, dtype=np.int64),
@@ -62,12 +77,31 @@ class _StepSchedule:
         return min(rising, max(falling, 1.0), self._largest)
 
     def epoch_done(self, squared_gradient):
-        growth = squared_gradient / self._smallest
-        if growth > (4.0 if self._epoch >= 10 else 100.0):
+        limit = 4.0 if self._epoch >= 10 else 100.0
+        if squared_gradient > limit * self._smallest:
             self._largest = max(0.7 * self.factor(), 0.1)
             self._smallest = squared_gradient
         self._smallest = min(squared_gradient, self._smallest)
         self._epoch += 1
+
+
+class _Confirmations:
+    """When an estimate of the gap is worth the pass that measures it.
+
+    After one that failed, the next estimate has to be better by what the last was too small, and
+    some epochs have to pass: at most an eighth of all passes is spent in vain.
+    """
+
+    def __init__(self, tol):
+        self._tol, self._optimism, self._next = tol, 1.0, 0
+
+    def due(self, estimate, epoch):
+        return epoch >= self._next and self._optimism * estimate <= self._tol
+
+    def failed(self, estimate, measured, epoch):
+        if estimate > 0.0:
+            self._optimism = min(max(measured / estimate, 1.0), 10.0)
+        self._next = epoch + max(2, epoch // 8)
 
 
 def sag(
@@ -110,7 +144,9 @@ def sag(
     max_iter : int
         Largest number of epochs of n steps.
     tol : float
-        Relative suboptimality to reach, as strong convexity bounds it by the stored gradient.
+        Relative duality gap to reach. The memory's dual objective is exact after each epoch; the
+        primal is estimated from the visits, and measured by a pass of its own where the estimate
+        promises the tolerance.
     rng : numpy.random.Generator
         Draws the samples.
     track_objective : bool
@@ -128,43 +164,51 @@ def sag(
     Raises
     ------
     FloatingPointError
-        If the loss is no longer finite.
+        If the objective or its gradient is no longer finite.
+    ValueError
+        If `lam` is 0 or infinite.
 
     References
     ----------
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
     Algorithms 1 to 3.
     """
+    check_regulariser(lam)
     run = _Run(problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
-    progress = Progress(sample_weight.size, after_epoch)
+    progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
     run.compile(track_objective)
     progress.start()
-    bound, stopped = np.inf, False
     if start is not None:
-        objective, squared = run.fill_memory()
-        bound = relative_bound(squared, lam, objective)
+        run.fill_memory()
+    confirmations, stopped = _Confirmations(tol), False
     for iteration in range(max_iter):
-        if bound > tol:
+        if not run.reached(tol):
             order = rng.permutation(run.n) if iteration == 0 else _NO_ORDER
-            loss = run.epoch(order, rng.random((run.n, 2)), progress.pieces)
-            if not np.isfinite(loss):
-                raise FloatingPointError(
-                    f"the loss is {loss} in epoch {iteration + 1}: are the features scaled?"
-                )
-            bound = run.stored_bound(loss)
+            run.epoch(order, rng.random((run.n, 2)), progress.pieces)
+            estimate = run.estimate()
+            if confirmations.due(estimate, iteration) or iteration == max_iter - 1:
+                run.measure()
+                confirmations.failed(estimate, run.certificate.relative, iteration)
         objective = np.nan
-        if track_objective:
+        if run.certificate is not None:
+            objective = run.certificate.objective
+        elif track_objective:
             with progress.paused():
                 objective = run.objective()
         totals = run.state.totals
-        stopped = progress.record(totals[N_ORACLE], totals[N_FORWARD], objective, run.weights)
-        if bound <= tol or stopped:
+        stopped = progress.record(
+            totals[N_ORACLE],
+            totals[N_FORWARD],
+            objective,
+            run.weights,
+            dual_gap=max(objective - run.dual, 0.0),
+            dual_objective=run.dual,
+        )
+        if run.reached(tol) or stopped:
             break
-    history = progress.history()
-    history["objective"][-1], squared = run.fill_memory()
-    return certified(
-        run.weights(), bound <= tol, stopped, history["objective"][-1], squared, lam, history
-    )
+    if run.certificate is None:
+        run.measure()
+    return run.result(tol, stopped, progress.history())
 
 
 class _Run:
@@ -177,56 +221,110 @@ class _Run:
         self.w = lazy_weights(zero_weights(shapes) if start is None else start)
         self.state = _new_state(problem, uniform)
         self.schedule = _StepSchedule(constant=saga or uniform)
+        self._uniform = uniform
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
-        self._last = np.inf  # squared stored gradient after the previous epoch
+        #: The best lower bound on the optimum so far.
+        self.dual = 0.0
+        #: Of the present weights, None where it was not measured.
+        self.certificate = None
+        self._direction = None
         scratch = make_scratch(problem)
         self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
 
     def compile(self, track_objective):
         """Compile outside the clock."""
-        self.epoch(_NO_ORDER, np.empty((0, 2)), Pieces())
-        squared_norm(self.w)
-        squared_gradient(self.w, 1.0 / self.n, self.lam)
+        self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
+        fold(self.w)
+        self._norms()
         if track_objective:
             scratch, values = make_scratch(self.problem), np.empty(self.n)
             log_likelihoods(self.problem, self.w, 0, 0, scratch, values)
 
     def epoch(self, order, uniforms, pieces):
-        """One pass; returns the mean loss at the visits."""
-        return self._pass(MOVE, order, uniforms, pieces)
+        """One pass of the method."""
+        self._put_back()
+        self.certificate = None
+        if not self._uniform:
+            self.state.totals[MAX_L] = self.state.lipschitz.max()
+        self._pass(MOVE, order, uniforms, pieces)
 
     def _pass(self, task, order, uniforms, pieces):
+        """Visits of samples; returns the means of losses, divergences and magnitudes."""
         options = SAGOptions(self.lam, self.schedule.factor(), *self._flags, task)
         problem, w, weight, state = self.problem, self.w, self.sample_weight, self.state
-        state.totals[LOSS], n_visits = 0.0, 0
+        sums, n_visits = [LOSS, STALENESS, MAGNITUDE], 0
+        state.totals[sums] = 0.0
         # An empty range compiles.
         for first, last in pieces.ranges(0, len(uniforms)) if len(uniforms) else [(0, 0)]:
             chosen, draws = order[first:last], uniforms[first:last]
             sag_epoch(problem, w, weight, options, state, chosen, draws, *self._scratch)
             n_visits = last
-        return state.totals[LOSS] / max(n_visits, 1)
+        means = state.totals[sums] / max(n_visits, 1)
+        if not np.isfinite(means).all():
+            raise FloatingPointError(
+                f"the loss is {means[0]}: scale the features (sklearn.preprocessing), or lower C"
+            )
+        return means
+
+    def _norms(self):
+        return squared_norms(self.w, 1.0 / self.n, self.lam)
+
+    def _offer_dual(self, squared_direction):
+        entropy = float(self.state.entropies.sum()) / self.n
+        dual = entropy - squared_direction / (2.0 * self.lam)
+        self.dual = max(dual, self.dual)
+        return dual
+
+    def estimate(self):
+        """Relative gap after an epoch, as its visits let expect.
+
+        ``P(w) - D(mu) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i KL(mu_i | p(theta_i))``: the
+        memory knows all but the divergences, which are taken from the visits.
+        """
+        totals = self.state.totals
+        if totals[N_STORED] < self.n:
+            return np.inf
+        _, squared_direction, squared_gradient = self._norms()
+        self.schedule.epoch_done(squared_gradient)
+        dual = self._offer_dual(squared_direction)
+        gap = squared_gradient / (2.0 * self.lam) + totals[STALENESS] / self.n
+        objective = max(dual + gap, _TINY)
+        return max(objective - self.dual, 0.0) / objective
 
     def fill_memory(self):
-        """Objective and squared gradient; the memory is filled at the present weights.
+        """Fill the memory at the present weights.
 
         Never between epochs: the stored gradient averages over past iterates, which oscillate
         around the optimum, and is much smaller than that of the present one. Filled with the
         latter, the memory throws the iterates far off.
         """
         self.state.totals[N_STORED] = self.n
-        loss = self._pass(FILL, np.arange(self.n), np.zeros((self.n, 2)), Pieces())
-        objective = loss + 0.5 * self.lam * squared_norm(self.w)
-        return objective, squared_gradient(self.w, 1.0 / self.n, self.lam)
+        self._certify(FILL)
+        self._offer_dual(self._norms()[1])
 
-    def stored_bound(self, loss):
-        """Relative suboptimality after an epoch of this mean loss, by the stored gradient."""
-        if self.state.totals[N_STORED] < self.n:
-            return np.inf
-        squared = squared_gradient(self.w, 1.0 / self.n, self.lam)
-        self.schedule.epoch_done(squared)
-        # The larger of two epochs: the stored gradient may pass through 0 while w swings by.
-        self._last, squared = squared, max(squared, self._last)
-        return relative_bound(squared, self.lam, loss + 0.5 * self.lam * squared_norm(self.w))
+    def measure(self):
+        """Certify the present weights, by a pass of its own."""
+        # With b = 0 the pass changes only d: half a table is all there is to put back.
+        fold(self.w)
+        self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w[:2]]
+        self._certify(MEASURE)
+
+    def _put_back(self):
+        if self._direction is not None:
+            for table, direction in zip(self.w[:2], self._direction, strict=True):
+                table[:, table.shape[1] // 2 :] = direction
+            self._direction = None
+
+    def _certify(self, task):
+        loss, _, magnitude = self._pass(task, np.arange(self.n), np.zeros((self.n, 2)), Pieces())
+        squared_norm, _, squared_gradient = self._norms()
+        objective = 0.5 * self.lam * squared_norm + loss
+        self.certificate = certify(objective, squared_gradient, self.lam, self.dual, magnitude)
+        self.dual = max(self.dual, self.certificate.dual_objective)
+
+    def reached(self, tol):
+        """Whether the present weights are certified to be within the tolerance."""
+        return self.certificate is not None and self.certificate.relative <= tol
 
     def objective(self):
         """The exact objective, on the lazy weights, whose kernels exist already."""
@@ -242,3 +340,28 @@ class _Run:
     def weights(self):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)
+
+    def result(self, tol, stopped, history):
+        """The end of the run, at weights that are certified."""
+        self._direction = None
+        certificate = self.certificate
+        history["objective"][-1] = certificate.objective
+        history["dual_gap"][-1] = certificate.dual_gap
+        history["dual_objective"][-1] = certificate.dual_objective
+        return Result(
+            self.weights(),
+            self.reached(tol),
+            stopped,
+            certificate.published(),
+            "relative duality gap",
+            certificate.relative,
+            history,
+            self._remedy(),
+        )
+
+    def _remedy(self):
+        remedy = "increase max_iter or tol"
+        steepness = self.state.lipschitz.mean() / self.lam
+        if steepness > _WEAK * self.n:
+            remedy += ', or, as the regularisation is weak (C is large), try solver="lbfgs"'
+        return remedy

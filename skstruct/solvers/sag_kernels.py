@@ -4,6 +4,7 @@ The memory of past gradients is kept in part space (their "marginal storage" tri
 its residual ``s_i (E[mu] - mu(y_i))``, not a gradient of the weights' size.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +12,16 @@ import numpy as np
 from ..dispatch import inner_kernel, kernel
 from ..oracles import accumulate, exp_oracle, gram, potentials
 from ..weights import decay_and_step
-from .likelihood import negative_log_likelihood, subtract_truth
+from .likelihood import ROUNDING, log_loss, negative_log_likelihood, subtract_truth
 from .sampling import sample_leaf, set_leaf
 
 # Positions in SAGState.totals.
-N_STORED, N_KNOWN, SUM_L, MAX_L, N_FORWARD, N_ORACLE, LOSS = range(7)
+N_STORED, N_KNOWN, MAX_L, N_FORWARD, N_ORACLE, LOSS, STALENESS, MAGNITUDE = range(8)
 
+MOVE, FILL, MEASURE = range(3)
 
-MOVE, FILL = range(2)
+# From a first guess of 1 to the end of float64. Where a test overflows, it fails.
+_MOST_TESTS = 1100
 
 
 class SAGState(NamedTuple):
@@ -28,6 +31,9 @@ class SAGState(NamedTuple):
     ----------
     residuals : ndarray of shape (n_parts,)
         Stored residual of every sample, 0 at first.
+    entropies : ndarray of shape (n_samples,)
+        ``s_i H(mu_i)`` of the marginals that it was made of, a lower bound where rounding matters.
+        The two are a point of the dual problem.
     lipschitz : ndarray of shape (n_samples,)
         L_i where known, else 0.
     streak : ndarray of shape (n_samples,) of int64
@@ -36,12 +42,14 @@ class SAGState(NamedTuple):
         Visits for which the line search is still to be skipped.
     tree : ndarray
         Sum tree over `lipschitz`.
-    totals : ndarray of shape (7,)
-        Residuals stored (m), L_i known, their sum and maximum, forward passes, oracle calls, the
-        losses at the visits (whoever begins a pass sets them to 0).
+    totals : ndarray of shape (8,)
+        Residuals stored (m), L_i known, their maximum, forward passes, oracle calls; then sums over
+        the visits of a pass (whoever begins it sets them to 0): losses, divergences of the stored
+        marginals from the present ones, and the sizes of the terms that losses are differences of.
     """
 
     residuals: np.ndarray
+    entropies: np.ndarray
     lipschitz: np.ndarray
     streak: np.ndarray
     skip: np.ndarray
@@ -66,6 +74,7 @@ class SAGOptions(NamedTuple):
         1 for SAGA's unbiased step.
     task : int
         ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
+        ``MEASURE``: the same, but only ``d`` takes them, the memory stays, too.
     """
 
     lam: float
@@ -90,7 +99,7 @@ def _backtrack(problem, i, weight, size, nll, start, theta, r, answer, trial, la
     squared *= weight * weight
     lipschitz, tests = start, 0
     # The paper's bound on |g|^2; under it a test would compare rounding errors.
-    while squared > 1e-8 and tests < 60:
+    while squared > 1e-8 and tests < _MOST_TESTS:
         step = weight / lipschitz
         for q in range(size):
             trial[q] = theta[q] - step * answer[q]
@@ -112,7 +121,7 @@ def _choose(state, options, order, uniforms, step):
     if options.uniform == 1:
         return min(int(u * n), n - 1), 1.0
     i = min(int(u * n), n - 1) if uniforms[step, 0] < 0.5 else sample_leaf(state.tree, u)
-    share = state.lipschitz[i] / state.totals[SUM_L]
+    share = state.lipschitz[i] / state.tree[1]
     return i, 1.0 / (0.5 + 0.5 * n * share)
 
 
@@ -123,7 +132,7 @@ def _first_guess(state, options, i):
     if options.uniform == 1:
         return totals[MAX_L] * 2.0 ** (-1.0 / state.lipschitz.shape[0])
     if state.lipschitz[i] == 0.0:
-        return 0.5 * totals[SUM_L] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else 1.0
+        return 0.5 * state.tree[1] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else 1.0
     return state.lipschitz[i] if state.skip[i] > 0 else 0.9 * state.lipschitz[i]
 
 
@@ -146,7 +155,6 @@ def _remember(state, options, i, start, lipschitz, tests):
         set_leaf(state.tree, i, lipschitz)
     if state.lipschitz[i] == 0.0:
         totals[N_KNOWN] += 1.0
-    totals[SUM_L] += lipschitz - state.lipschitz[i]
     state.lipschitz[i] = lipschitz
 
 
@@ -157,11 +165,41 @@ def _step_size(state, options):
     if options.uniform == 1:
         alpha = 1.0 / (totals[MAX_L] + lam)
         return alpha / 3.0 if options.saga == 1 else alpha
-    mean = totals[SUM_L] / totals[N_KNOWN]
+    mean = state.tree[1] / totals[N_KNOWN]
     if options.saga == 1:
         # L_i / (n p_i) <= 2 L_mean under this sampling
         return 1.0 / (3.0 * (2.0 * mean + lam))
     return 0.5 * (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
+
+
+@inner_kernel(inline=True)
+def _remember_marginals(state, options, i, part, size, weight, importance, log_z, nll, theta, r):
+    """Store the residual and its entropy; `r` becomes the change of the residual.
+
+    Adds up how far the stored marginals are from the present ones, ``KL(mu_i | p(theta_i)) =
+    log Z - <theta, mu_i> - H(mu_i)``. Weighed by importance, the visits of a pass tell its mean
+    over all samples: a sample is as old at a visit as at any other time.
+    """
+    keep = 0.0 if options.task == MEASURE else 1.0
+    now, before = 0.0, 0.0  # <theta, residual>
+    for q in range(size):
+        value = theta[q] if theta[q] > -math.inf else 0.0  # no mass on what is forbidden
+        stored = state.residuals[part + q]
+        change = weight * r[q] - stored
+        now += value * (stored + change)
+        before += value * stored
+        state.residuals[part + q] = stored + keep * change
+        r[q] = change
+    totals = state.totals
+    magnitude = weight * (abs(log_z) + abs(log_z - nll))
+    slack = ROUNDING * magnitude
+    divergence = weight * nll - before - state.entropies[i] - 2.0 * slack
+    totals[STALENESS] += importance * max(divergence, 0.0)
+    totals[MAGNITUDE] += magnitude
+    # Too small an entropy is a valid bound, one too large is not.
+    entropy = weight * nll - now - slack
+    if options.task != MEASURE:
+        state.entropies[i] = 0.0 if entropy < 0.0 else entropy
 
 
 @kernel
@@ -200,7 +238,7 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
 
         potentials(problem, i, w, theta)
         log_z = exp_oracle(problem, i, theta, 1.0, r)
-        nll = log_z - subtract_truth(problem, i, theta, labels, r)
+        nll = log_loss(log_z, subtract_truth(problem, i, theta, labels, r))
         totals[LOSS] += weight * nll
         totals[N_ORACLE] += 1.0
 
@@ -215,11 +253,10 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
                 totals[N_STORED] += 1.0
             _remember(state, options, i, start, lipschitz, tests)
 
-        for q in range(size):  # r <- change of the stored residual
-            change = weight * r[q] - state.residuals[part + q]
-            state.residuals[part + q] += change
-            r[q] = change
-        alpha = options.step_scale * _step_size(state, options) if moving else 0.0
+        _remember_marginals(state, options, i, part, size, weight, importance, log_z, nll, theta, r)
+        alpha = 0.0
+        if moving:  # A longer step than 1 / lam would turn the weights around.
+            alpha = min(options.step_scale * _step_size(state, options), 0.9 / options.lam)
         rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
         if options.saga == 1:
             decay_and_step(w, rho, eta)

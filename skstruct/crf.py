@@ -137,7 +137,7 @@ class SAGCRF(StructuredEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         "graph": [StrOptions({"auto", "chain", "multiclass", "multilabel"}), Graph],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, np.inf, closed="neither")],
         "sampling": [StrOptions({"nus", "uniform"})],
         "line_search": [StrOptions({"skip", "always"})],
         "fit_intercept": ["boolean"],
@@ -310,6 +310,13 @@ class SAGCRF(StructuredEstimator):
         -------
         ndarray of shape (n_samples,)
             In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step.
+
+        Raises
+        ------
+        FloatingPointError
+            If the scores of a sample overflow.
+        ValueError
+            If X or y is not as in fit, or the weights are not finite.
         """
         samples, keep, problem = self._read_for_prediction(X)
         codes = self.graph_.encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
@@ -321,6 +328,13 @@ class SAGCRF(StructuredEstimator):
             log_likelihoods(part, w, start, stop, make_scratch(part), values)
 
         over_samples(run, problem, self.n_jobs)
+        overflowing = ~(values <= 0.0)
+        if overflowing.any():
+            self._refuse_bad_weights()
+            sample = np.flatnonzero(keep)[overflowing.argmax()]
+            raise FloatingPointError(
+                f"sample {sample}: the scores overflow: are the features scaled?"
+            )
         out = np.zeros(keep.size)
         out[keep] = values
         return out

@@ -1,7 +1,5 @@
 """SAGCRF: optima, certificates, probabilities, constraints, callbacks."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,8 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
-from skstruct.datasets import load_conll
-from skstruct.preprocessing import SequenceVectorizer
 from skstruct.testing import all_labellings, chain_scores, random_sequences
 
 TIGHT = {"tol": 1e-13, "max_iter": 5000, "random_state": 0}
@@ -188,52 +184,6 @@ def test_the_certificate_holds(sequences, solver, sampling, tol):
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):
         earlier.fit(X, y)
     assert earlier.suboptimality_ > tol, "tol stops no later than needed"
-
-
-@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs"])
-@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("tol", [1e-1, 1e-3])
-def test_what_warns_and_what_is_certified_agree(solver, C, tol):
-    X, y = random_sequences(np.random.default_rng(3), n_samples=15)
-    for max_iter in (1, 2, 5, 12, 30):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            options = {"solver": solver, "max_iter": max_iter, "random_state": 0}
-            crf = SAGCRF(C=C, tol=tol, **options).fit(X, y)
-        assert (len(caught) == 0) == (crf.suboptimality_ <= tol)
-        assert crf.history_["dual_gap"][-1] == crf.dual_gap_
-        assert crf.history_["dual_objective"][-1] == crf.dual_objective_
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1e2, 1e5, 1e8])
-@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
-@pytest.mark.parametrize("C", [1e-6, 1e3])
-def test_the_dual_bound_survives_rounding(scale, solver, C):
-    # Labels that the features tell: losses are differences of scores up to 1e8 times as large.
-    X, y = random_sequences(np.random.default_rng(5), n_samples=12)
-    X = [scale * x for x in X]
-    options = {"solver": solver, "random_state": 0, "C": C}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        best = SAGCRF(tol=1e-9, max_iter=2000, **options | {"solver": "lbfgs"}).fit(X, y)
-        for max_iter in (1, 3, 40):
-            crf = SAGCRF(tol=0.0, max_iter=max_iter, **options).fit(X, y)
-            assert (crf.history_["dual_objective"] <= best.objective_ * (1 + 1e-12)).all()
-            assert crf.dual_objective_ <= best.objective_ * (1 + 1e-12)
-
-
-def test_a_gap_on_text_is_far_below_that_of_the_gradient(shared_data):
-    rows = load_conll(shared_data / "conll2000/train.txt.gz", ["word", "pos", "chunk"])
-    X = [
-        [{"w": w, "p": p} for w, p in zip(words, tags, strict=True)]
-        for words, tags in zip(rows.word[:300], rows.pos[:300], strict=True)
-    ]
-    X, y = SequenceVectorizer().fit_transform(X), rows.chunk[:300]
-    crf = SAGCRF(random_state=0).fit(X, y)
-    of_the_gradient = crf.gradient_norm_**2 * 300 / 2
-    assert crf.dual_gap_ < 0.2 * of_the_gradient
-    # One pass confirms, and none before it was in vain.
-    assert crf.history_["oracle_calls"][-1] == 300 * (crf.n_iter_ + 1)
 
 
 @pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs"])

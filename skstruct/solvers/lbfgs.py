@@ -9,7 +9,7 @@ from ..weights import Weights, zero_weights
 from .batch import loss_gradient, make_scratch, over_samples
 from .certificate import certify
 from .likelihood import ROUNDING
-from .progress import Pieces, Progress, Result, check_regulariser
+from .progress import Pieces, Progress, Result
 
 
 def lbfgs(
@@ -35,7 +35,7 @@ def lbfgs(
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     lam : float
-        The regulariser.
+        The regulariser, positive.
     start : Weights, optional
         Where to start.
     max_iter : int
@@ -56,10 +56,7 @@ def lbfgs(
     ------
     FloatingPointError
         If the objective or its gradient is not finite.
-    ValueError
-        If `lam` is 0 or infinite.
     """
-    check_regulariser(lam)
     objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
     objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)
     resolved = False

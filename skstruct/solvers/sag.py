@@ -14,7 +14,7 @@ from ..weights import (
 )
 from .batch import log_likelihoods, make_scratch, over_samples
 from .certificate import certify
-from .progress import Pieces, Progress, Result, check_regulariser
+from .progress import Pieces, Progress, Result
 from .sag_kernels import (
     FILL,
     LOSS,
@@ -33,9 +33,8 @@ from .sag_kernels import (
 from .sampling import sum_tree
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
+_REMEDY = "increase max_iter or tol"
 _TINY = float(np.finfo(np.float64).tiny)
-# Above this ratio of L_mean / lam to n a pass of SAG no longer gains a constant share.
-_WEAK = 20.0
 
 
 def _new_state(problem, uniform):
@@ -132,7 +131,7 @@ def sag(
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     lam : float
-        The regulariser.
+        The regulariser, positive.
     start : Weights, optional
         Where to start; the memory is then filled by a pass of its own.
     saga : bool
@@ -165,15 +164,12 @@ def sag(
     ------
     FloatingPointError
         If the objective or its gradient is no longer finite.
-    ValueError
-        If `lam` is 0 or infinite.
 
     References
     ----------
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
     Algorithms 1 to 3.
     """
-    check_regulariser(lam)
     run = _Run(problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
     progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
     run.compile(track_objective)
@@ -360,8 +356,8 @@ class _Run:
         )
 
     def _remedy(self):
-        remedy = "increase max_iter or tol"
+        # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
         steepness = self.state.lipschitz.mean() / self.lam
-        if steepness > _WEAK * self.n:
-            remedy += ', or, as the regularisation is weak (C is large), try solver="lbfgs"'
-        return remedy
+        if 20.0 * steepness > self.n**2:
+            return 'regularisation is weak for so few samples: try solver="lbfgs", or ' + _REMEDY
+        return _REMEDY

@@ -15,16 +15,22 @@ Numba picks the kernel while it types the solver, so a call costs nothing at run
 compiled solver is found again on disk in the next process.
 """
 
-import hashlib
 import inspect
-import os
-import tempfile
+import sys
 from functools import partial
-from pathlib import Path
 
 import numba
-from numba import types
 from numba.extending import overload
+
+from .cache import open_store
+from .numba_private import (
+    JIT_IS_DISABLED,
+    VERSIONS,
+    cache_on_disk,
+    instance_class,
+    known_options,
+)
+from .sources import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 
 # NaN and inf keep their meaning: "nnan" and "ninf" are left out.
 JIT = {
@@ -36,76 +42,37 @@ JIT = {
 
 # Kernels allocate nothing: without numba's reference counts they compile faster, and one that does
 # allocate does not compile.
-_FLAGS = {key: value for key, value in JIT.items() if key != "cache"} | {"_nrt": False}
-_PACKAGE = Path(__file__).parent
-_KERNEL_ROOMS = ("graphs", "inference", "solvers")
-_KERNEL_FILES = ("dispatch.py", "oracles.py", "weights.py", "features.py", "gram.py")
+_FLAGS = {key: value for key, value in JIT.items() if key != "cache"}
+_FLAGS |= known_options({"_nrt": False, "no_cfunc_wrapper": True})
+_NO_WRAPPER = known_options({"no_cpython_wrapper": True})
 
 _kernels = []
-_foreign_sources = set()
 
 
-def _kernel_sources():
-    own = [_PACKAGE / name for name in _KERNEL_FILES]
-    for room in _KERNEL_ROOMS:
-        own.extend(sorted((_PACKAGE / room).rglob("*.py")))
-    return own + sorted(_foreign_sources)
+def _open_store():
+    sources = {} if JIT_IS_DISABLED else kernel_sources()
+    versions = sys.implementation.cache_tag, *VERSIONS
+    fingerprint = digest(sources, *versions) if sources else None
+    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR)
 
 
-def _fingerprint():
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in _kernel_sources():
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _writable(folder):
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-def _cache_root():
-    """First writable of: ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the user's cache."""
-    if numba.config.CACHE_DIR:
-        return Path(numba.config.CACHE_DIR)
-    user = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    for folder in (_PACKAGE / "__pycache__", user / "skstruct"):
-        if _writable(folder):
-            return folder
-    return Path(tempfile.gettempdir()) / "skstruct-cache"
-
-
-def _enable_cache(dispatcher):
-    # numba reads CACHE_DIR when a function's cache is set up, and only then; other packages keep
-    # their own setting.
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE_FOLDER)
-    try:
-        dispatcher.enable_caching()
-    finally:
-        numba.config.CACHE_DIR = before
-
-
-_CACHE_ROOT = _cache_root()
-_CACHE_FOLDER = _CACHE_ROOT / f"skstruct-{_fingerprint()}"
+_STORE = _open_store()
 
 
 def cache_folder():
-    """Folder of the compiled kernels; its name holds a hash of every kernel's source.
+    """Folder that keeps compiled kernels; its name holds a hash of every kernel's source.
 
-    Numba looks only at the file of the function that it loads, not at the files of the kernels
-    inlined into it. With the hash in the folder's name, an edited or upgraded kernel can never run
-    stale.
+    With the hash in the folder's name, an edited or upgraded kernel can never run stale
+    (:mod:`skstruct.sources`). It is the first that this user can write of ``NUMBA_CACHE_DIR``, the
+    package's ``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``, ``~/.cache``) and a
+    private one among the temporary files; folders that others can write are not touched
+    (:mod:`skstruct.cache`). They can be deleted at any time; old ones delete themselves.
 
     Returns
     -------
-    pathlib.Path
-        The folder. Set ``NUMBA_CACHE_DIR`` before the import to move it.
+    pathlib.Path or None
+        The folder; None if there is no safe one or ``NUMBA_DISABLE_JIT`` is set: nothing is kept
+        then. Set ``NUMBA_CACHE_DIR`` before the import to move it.
 
     Examples
     --------
@@ -113,7 +80,14 @@ def cache_folder():
     >>> cache_folder().name.startswith("skstruct-")
     True
     """
-    return _CACHE_FOLDER
+    return _STORE.writable
+
+
+def _compile(function, inline, **options):
+    """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
+    note_kernel(function)
+    how = "always" if inline else "never"
+    return numba.njit(inline=how, **options, **_FLAGS)(function)
 
 
 def kernel(function=None, *, inline=False):
@@ -142,10 +116,10 @@ def kernel(function=None, *, inline=False):
     """
     if function is None:
         return partial(kernel, inline=inline)
-    how = "always" if inline else "never"
-    dispatcher = numba.njit(inline=how, no_cfunc_wrapper=True, **_FLAGS)(function)
-    _enable_cache(dispatcher)
-    _kernels.append(dispatcher)
+    dispatcher = _compile(function, inline)
+    if not JIT_IS_DISABLED:
+        cache_on_disk(dispatcher, _STORE)
+        _kernels.append(dispatcher)
     return dispatcher
 
 
@@ -174,9 +148,7 @@ def inner_kernel(function=None, *, inline=False):
     """
     if function is None:
         return partial(inner_kernel, inline=inline)
-    how = "always" if inline else "never"
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_FLAGS}
-    return numba.njit(inline=how, **options)(function)
+    return _compile(function, inline, **_NO_WRAPPER)
 
 
 def compiled_kernels():
@@ -196,23 +168,21 @@ def compiled_kernels():
     return list(_kernels)
 
 
-def _note_foreign_source(dispatcher):
-    """Key the cache on the file of a kernel that lives outside this package, too."""
-    global _CACHE_FOLDER
-    source = inspect.getsourcefile(dispatcher.py_func)
-    if source is None or not Path(source).is_file():
-        return
-    source = Path(source).resolve()
-    if source.is_relative_to(_PACKAGE.resolve()) or source in _foreign_sources:
-        return
-    _foreign_sources.add(source)
-    _CACHE_FOLDER = _CACHE_ROOT / f"skstruct-{_fingerprint()}"
-    for known in _kernels:
-        _enable_cache(known)
+def _python(dispatcher):
+    return getattr(dispatcher, "py_func", dispatcher)
 
 
-def _instance_class(numba_type):
-    return getattr(numba_type, "instance_class", None)
+def _refuse_other_flags(name, dispatcher):
+    """A verb compiles its kernels from their Python functions, with the flags of `kernel`."""
+    expected = {"inline": "never", "nopython": True, "boundscheck": None} | _FLAGS
+    given = dispatcher.targetoptions
+    names = expected.keys() | given.keys()
+    dropped = sorted(flag for flag in names if given.get(flag) != expected.get(flag))
+    if dropped:
+        raise TypeError(
+            f"a kernel of {name} must be made by @kernel without options: inside solvers these "
+            f"differ from what is given: {', '.join(dropped)}"
+        )
 
 
 def generic(contract):
@@ -262,11 +232,14 @@ def generic(contract):
 
     def register(cls):
         def add(dispatcher):
-            own = tuple(inspect.signature(dispatcher.py_func).parameters)
+            function = _python(dispatcher)
+            own = tuple(inspect.signature(function).parameters)
             if own != names:
                 raise TypeError(f"a kernel of {name} takes the arguments {names}, not {own}")
+            if function is not dispatcher:
+                _refuse_other_flags(name, dispatcher)
             registry[cls] = dispatcher
-            _note_foreign_source(dispatcher)
+            note_problem(cls, function)
             return dispatcher
 
         return add
@@ -274,16 +247,13 @@ def generic(contract):
     verb.register = register
 
     def choose(*args):
-        cls = _instance_class(args[0])
-        if cls is None or not isinstance(args[0], types.BaseNamedTuple):
-            return None
-        return find(cls).py_func
+        cls = instance_class(args[0])
+        return None if cls is None else _python(find(cls))
 
     namespace = {"choose": choose}
     exec(f"def typer({arguments}):\n    return choose({arguments})\n", namespace)
     # Python calls the registered kernel itself; what solvers call needs no wrapper for Python.
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_FLAGS}
-    overload(verb, jit_options=options, inline="never")(namespace["typer"])
+    overload(verb, jit_options=_NO_WRAPPER | _FLAGS, inline="never")(namespace["typer"])
     return verb
 
 

@@ -1,15 +1,17 @@
 """The processor's clock, for kernels that measure a part of themselves."""
 
 import platform
+import time
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from ..numba_private import intrinsic
 
 _HAS_CLOCK = platform.machine().lower() in ("x86_64", "amd64")
 
 
-@intrinsic
+@intrinsic(time.perf_counter)
 def cycles(typingctx):
     """The time-stamp counter as a float, in units of its own; 0 where there is none for users."""
 

@@ -4,9 +4,9 @@ import math
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from ..dispatch import inner_kernel, kernel
+from ..numba_private import intrinsic
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -14,7 +14,11 @@ _LN2_LOW = 1.90821492927058770002e-10
 _SMALLEST = -708.0
 
 
-@intrinsic
+def _plain_scale(value, exponent):
+    return value if math.isnan(exponent) else math.ldexp(value, int(exponent))
+
+
+@intrinsic(_plain_scale)
 def _scale_by_power_of_two(typingctx, value, exponent):
     """``value * 2**exponent`` for an integral float `exponent`, by adding to the exponent bits.
 

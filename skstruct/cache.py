@@ -73,10 +73,11 @@ def _user_folders():
             break
     # The name can be guessed, so it may be there already: somebody else's folder, or a link.
     name = "skstruct-cache" if _user() is None else f"skstruct-cache-{_user()}"
-    private = Path(tempfile.gettempdir()) / name
-    _make(private, mode=0o700)
-    if _is_safe_folder(private, {_user()}):
-        yield private
+    with contextlib.suppress(OSError):  # there may be no such folder
+        private = Path(tempfile.gettempdir()) / name
+        _make(private, mode=0o700)
+        if _is_safe_folder(private, {_user()}):
+            yield private
 
 
 def _places(package, chosen):

@@ -105,7 +105,14 @@ def kernel(function=None, *, inline=False):
     Returns
     -------
     numba.core.registry.CPUDispatcher
-        The compiled function.
+        The compiled function; `function` itself under ``NUMBA_DISABLE_JIT``.
+
+    Notes
+    -----
+    What is compiled is kept on disk. For a kernel outside this package the key covers its module
+    and what that imports, directly or not, from its own package (for scripts: from its own folder).
+    Compiled in every process are kernels whose source is in no file (notebooks), that take
+    functions, or that close over anything but numbers and strings.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """What compiled code depends on: hashes of the source files that its kernels come from.
 
-Numba looks only at the file of the function that it loads, not at the files of the kernels inlined
-into it. So the whole of this package's kernels has one fingerprint, and whatever a kernel of another
-package takes part in is keyed on that package's files too.
+Numba looks only at the file of the function that it loads, not at the files of the kernels
+inlined into it. So all kernels of this package share one fingerprint, and whatever a kernel of
+another package takes part in is keyed on that package's files too.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _IMPORT = re.compile(
 
 
 def imports(text, package):
-    """What a source text imports, anywhere in it.
+    r"""What a source text imports, anywhere in it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def imports(text, package):
     Examples
     --------
     >>> from skstruct.sources import imports
-    >>> sorted(imports("from ..b import c, d\\nimport numpy as np", "a.x"))
+    >>> sorted(imports("from ..b import c, d\nimport numpy as np", "a.x"))
     [('a.b', 'c'), ('a.b', 'd'), ('numpy', '')]
     """
     found = set()
@@ -88,8 +88,7 @@ def _module_name(path):
 
 def _makes_kernels(imported):
     return any(
-        module.partition(".")[0] == "numba"
-        or (module.startswith(_NAME) and name in _DECORATORS)
+        module.partition(".")[0] == "numba" or (module.startswith(_NAME) and name in _DECORATORS)
         for module, name in imported
     )
 
@@ -153,8 +152,8 @@ def digest(contents, *versions):
     return total.hexdigest()[:16]
 
 
-# Kernels of other packages. Their files are read when their decorators run, so that an edit while
-# the process runs is not taken for what was compiled.
+# Kernels of other packages. Files are read when decorators run, and only then anew: an edit while
+# the process runs must not be taken for what it compiles.
 
 _problem_kernels = defaultdict(set)  # problem class: names of foreign modules with kernels for it
 _interactive = set()  # modules with kernels whose text is in no file: notebooks, exec
@@ -176,8 +175,10 @@ def _libraries():
     return {Path(sysconfig.get_path(name)).resolve() for name in names}
 
 
-def _read(module):
+def _read(module, again=False):
     """Content of a module's file and what it imports; None if there is no file."""
+    if module in _read_files and not again:
+        return _read_files[module]
     path = _path(module)
     if path is None or not path.is_file():
         return None
@@ -216,8 +217,18 @@ def _belongs(module, root, top):
     )
 
 
+def _related(module, again=False):
+    """`module` and what it imports from its own surroundings."""
+    root, top = _root(module), module.partition(".")[0]
+    return _closure(
+        [module],
+        lambda name: (_read(name, again) or (None, None, ()))[2],
+        lambda name: _belongs(name, root, top),
+    )
+
+
 def note_kernel(function):
-    """Read the file of a kernel from another package while it is what runs.
+    """Read the files that a kernel of another package depends on, while they are what runs.
 
     Parameters
     ----------
@@ -232,7 +243,7 @@ def note_kernel(function):
     if path is None or (path.suffix == ".py" and text != path):
         _interactive.add(module)
     else:
-        _read(module)
+        _related(module, again=True)
 
 
 def note_problem(cls, function):
@@ -283,12 +294,7 @@ def foreign_digest(function, classes):
     for start in filter(_is_foreign, modules):
         if _read(start) is None:
             return None
-        root, top = _root(start), start.partition(".")[0]
-        related = _closure(
-            [start],
-            lambda name: (_read(name) or (None, None, ()))[2],
-            lambda name, root=root, top=top: _belongs(name, root, top),
-        )
+        related = _related(start)
         if related & _interactive:
             return None
         contents |= {name: (_read(name) or (None, b""))[1] for name in related}

@@ -69,7 +69,8 @@ def instance_class(numba_type):
     type or None
         The class; None for other types.
     """
-    return getattr(numba_type, "instance_class", None)
+    is_named = isinstance(numba_type, types.BaseNamedTuple)
+    return getattr(numba_type, "instance_class", None) if is_named else None
 
 
 def intrinsic(plain):
@@ -218,8 +219,8 @@ class DiskCache:
                 code.co_code,
                 constants,
                 str(sig),
-                # numba prints a NamedTuple's type without the module of its class
-                [(cls.__module__, cls.__qualname__) for cls in classes],
+                # numba prints a NamedTuple's type without these
+                [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
                 foreign,
                 codegen.magic_tuple(),
                 [getattr(numba.config, name, None) for name in _SETTINGS],

@@ -16,7 +16,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 _NAME = __name__.partition(".")[0]
-_DECORATORS = {"kernel", "inner_kernel", "generic", "dispatch", "*"}
+_DECORATORS = {
+    _NAME: {"kernel", "inner_kernel", "generic", "dispatch", "*"},
+    "numba": {"njit", "jit", "overload", "intrinsic", "extending", "*"},
+}
 
 # Parsing this package's syntax trees takes 40 times as long as this pattern, at every import.
 _IMPORT = re.compile(
@@ -87,10 +90,7 @@ def _module_name(path):
 
 
 def _makes_kernels(imported):
-    return any(
-        module.partition(".")[0] == "numba" or (module.startswith(_NAME) and name in _DECORATORS)
-        for module, name in imported
-    )
+    return any(name in _DECORATORS.get(module.partition(".")[0], ()) for module, name in imported)
 
 
 def kernel_sources():

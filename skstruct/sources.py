@@ -11,7 +11,6 @@ import re
 import sys
 import sysconfig
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -159,6 +158,9 @@ _problem_kernels = defaultdict(set)  # problem class: names of foreign modules w
 _interactive = set()  # modules with kernels whose text is in no file: notebooks, exec
 _read_files = {}
 
+_STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
+_INSTALLED = {"site-packages", "dist-packages"}
+
 
 def _is_foreign(module):
     return not module or module.partition(".")[0] != _NAME
@@ -167,12 +169,6 @@ def _is_foreign(module):
 def _path(module):
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).resolve() if file else None
-
-
-@cache
-def _libraries():
-    names = "stdlib", "platstdlib", "purelib", "platlib"
-    return {Path(sysconfig.get_path(name)).resolve() for name in names}
 
 
 def _read(module, again=False):
@@ -211,10 +207,8 @@ def _belongs(module, root, top):
     if module.partition(".")[0] == top:
         return True
     # Scripts and packages side by side in a project; never everything that is installed.
-    libraries = _libraries()
-    return path.is_relative_to(root) and not any(
-        folder in libraries for folder in (root, *path.parents)
-    )
+    is_installed = path.is_relative_to(_STDLIB) or not _INSTALLED.isdisjoint(path.parts)
+    return path.is_relative_to(root) and not is_installed
 
 
 def _related(module, again=False):

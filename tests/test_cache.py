@@ -193,6 +193,40 @@ def test_helpers_of_foreign_kernels_are_in_the_key(foreign):
     assert keys() == before
 
 
+def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed(
+    tmp_path, monkeypatch
+):
+    installed = tmp_path / "venv" / "site-packages"
+    installed.mkdir(parents=True)
+    files = {
+        "a_script": tmp_path / "a_script.py",
+        "beside": tmp_path / "beside.py",
+        "installed": installed / "installed.py",
+    }
+    files["a_script"].write_text(
+        "import json, numpy, beside, installed\n"
+        "from skstruct.dispatch import kernel\n"
+        "@kernel\ndef half(x):\n    return 0.5 * x\n"
+    )
+    for name in ("beside", "installed"):
+        files[name].write_text("x = 1\n")
+    for folder in (tmp_path, installed):
+        monkeypatch.syspath_prepend(folder)
+    function = importlib.import_module("a_script").half.py_func
+    try:
+        before = sources.foreign_digest(function, [])
+        for name, counts in (("installed", False), ("beside", True), ("a_script", True)):
+            files[name].write_text(files[name].read_text() + "# edited\n")
+            sources.note_kernel(function)
+            assert (sources.foreign_digest(function, []) != before) == counts, name
+            before = sources.foreign_digest(function, [])
+        assert sources._related("a_script") == {"a_script", "beside"}
+    finally:
+        for name in files:
+            del sys.modules[name]
+            sources._read_files.pop(name, None)
+
+
 def test_a_kernel_registered_from_elsewhere_counts_for_its_problem(foreign):
     @generic
     def size(shape):

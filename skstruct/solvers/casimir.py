@@ -9,8 +9,8 @@ import numpy as np
 
 from ..weights import Weights, fold, lazy_weights, plain_weights, zero_weights
 from .batch import make_scratch
-from .primal import Best, hinge_objective
-from .progress import Progress, Result
+from .primal import Best, compile_hinge, hinge_value, weight_norm
+from .progress import Pieces, Progress, Result, relative_gap
 from .smoothing import CALLS, EXACT, smoothing_of
 from .svrg_kernels import LOSS, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
 
@@ -45,73 +45,94 @@ class CasimirOptions(NamedTuple):
     rate: float | None
 
 
-class _Catalyst:
-    """Smoothing, proximal terms, centers and extrapolation by iteration (Corollaries 17 to 20)."""
+_ADVICE = "are the features scaled, is the learning rate too large?"
+# The subproblems' condition number is about 1 + n / _GROWTH: one pass follows them.
+_GROWTH = 0.3
 
-    def __init__(self, options, lam, start):
-        self.options, self.lam = options, lam
-        self.kappa0 = 0.0 if options.variant == "svrg" else options.kappa
+
+class _Catalyst:
+    """Smoothing, proximal terms, centers and extrapolation by iteration (Algorithm 4).
+
+    The settings are those of Corollaries 17 to 20, but for strong convexity with smoothing that
+    shrinks. There Corollary 18 keeps kappa, and asks of the inner solver what one pass cannot do
+    once the smoothness constant ``A / nu`` has outgrown ``n kappa``: the run stalls far from the
+    optimum, the sooner the smaller n is. Here kappa grows in step with ``A / nu``. Algorithm 4
+    allows for it, and its recursion for alpha then gives ``sqrt(q)`` of each new kappa.
+    """
+
+    def __init__(self, options, lam, n, start):
+        self.options, self.lam, self.n = options, lam, n
+        self.adaptive = options.variant == "adaptive"
+        self.nu = options.strength
+        given = options.variant != "svrg" and options.kappa is not None
+        self.kappa = options.kappa if given else 0.0
         self.alpha = None
         self.center = self.older_center = self.previous = start
 
-    def settle(self, lipschitz, n):
+    def settle(self, steepness):
         """Choose kappa, and the first alpha, when the smoothness has been measured."""
+        lam = self.lam
         if self.options.variant != "svrg" and self.options.kappa is None:
             # A / (nu n) of Proposition 29, with A = nu times twice the mean smoothness constant:
             # the largest belongs to one long sample.
-            proposed = lipschitz / n
-            self.kappa0 = proposed - self.lam if proposed > 4.0 * self.lam else self.lam
-            if self.options.variant == "adaptive":
+            proposed = steepness / self.n
+            self.kappa = proposed - lam if proposed > 4.0 * lam else lam
+            if self.adaptive:
                 # With a smaller one the smoothing shrinks faster than the inner solver follows.
-                self.kappa0 = max(self.kappa0, 9.0 * self.lam)
-        self.alpha = math.sqrt(self.q) if self.lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
+                self.kappa = max(self.kappa, 9.0 * lam)
+        self.first_kappa = self.kappa
+        self.alpha = math.sqrt(self._q()) if lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
 
-    @property
-    def q(self):
-        return self.lam / (self.lam + self.kappa0) if self.lam + self.kappa0 > 0 else 1.0
-
-    def kappa(self, k):
-        grows = self.lam == 0 and self.options.variant == "adaptive"
-        return self.kappa0 * k if grows else self.kappa0
-
-    def strength(self, k, least):
-        """nu_k, not below `least`."""
-        nu = self.options.strength
-        if k == 1 or self.options.variant != "adaptive":
-            return nu
-        if self.lam == 0:
-            return min(nu, max(nu / k, least))
-        return min(nu, max(nu * (1.0 - 0.5 * math.sqrt(self.q)) ** (0.5 * k), least))
+    def _q(self):
+        return self.lam / (self.lam + self.kappa) if self.lam + self.kappa > 0 else 1.0
 
     def first(self, k):
         """Where the inner solver starts."""
         if self.options.warm_start == "previous" or self.options.variant == "svrg":
             return self.previous
         if self.options.warm_start == "extrapolation" and k > 1:
-            ratio = self.kappa(k) / (self.kappa(k) + self.lam)
+            ratio = self.kappa / (self.kappa + self.lam)
             return _mix(self.previous, 1.0, self.center, ratio, self.older_center, -ratio)
         return self.center
 
-    def advance(self, k, current):
-        """Extrapolate the next center from the inner solver's result."""
+    def advance(self, k, current, steepness, least):
+        """Extrapolate the next center from the inner solver's result; step nu and kappa.
+
+        `steepness` was measured under the present nu; the next is not below `least`.
+        """
         if self.options.variant == "svrg":
             self.center = self.previous = current
             return
-        beta = self._extrapolation(k)
+        kappa = self.kappa
+        if self.adaptive:
+            self._shrink(k, steepness, least)
+        beta = self._extrapolation(kappa)
         self.older_center = self.center
         self.center = _mix(current, 1.0 + beta, self.previous, -beta)
         self.previous = current
 
-    def _extrapolation(self, k):
-        """beta_k; steps alpha."""
-        lam, before = self.lam, self.alpha**2 * (self.kappa(k) + self.lam)
-        after = self.kappa(k + 1) + lam
+    def _shrink(self, k, steepness, least):
+        """Choose nu and kappa of iteration k + 1."""
+        before, first = self.nu, self.options.strength
+        if self.lam == 0:
+            self.nu = min(first, max(first / (k + 1), least))
+            self.kappa = self.first_kappa * (k + 1)
+            return
+        nu = before * math.sqrt(1.0 - 0.5 * math.sqrt(self._q()))
+        self.nu = min(before, max(nu, least))
+        if self.options.kappa is None:
+            self.kappa = max(self.kappa, _GROWTH * steepness * before / (self.nu * self.n))
+
+    def _extrapolation(self, kappa):
+        """beta_k for the `kappa` of iteration k and the next one, which is set; steps alpha."""
+        lam, before = self.lam, self.alpha**2 * (kappa + self.lam)
+        after = self.kappa + lam
         if after == 0.0:
             return 0.0
         # after a^2 + (before - lam) a - before = 0
         slope = before - lam
         alpha = (-slope + math.sqrt(slope * slope + 4.0 * after * before)) / (2.0 * after)
-        beta = self.alpha * (1.0 - self.alpha) * (self.kappa(k) + lam) / (before + alpha * after)
+        beta = self.alpha * (1.0 - self.alpha) * (kappa + lam) / (before + alpha * after)
         self.alpha = alpha
         return beta
 
@@ -168,60 +189,67 @@ def casimir(
     Algorithms 2 and 4.
     """
     run = _Run(problem, shapes, sample_weight, lam, options, start)
-    run.compile()
-    catalyst, n = _Catalyst(options, lam, run.value()), sample_weight.size
+    n = sample_weight.size
     fields = ("dual_gap", "dual_objective", "smoothed_objective", "exact_share")
     progress = Progress(n, after_epoch, *fields)
+    run.compile()
     progress.start()
-    best, gap, stopped = Best(), np.inf, False
+    catalyst, best = _Catalyst(options, lam, n, run.value()), Best()
+    stopped, relative = False, np.inf
     for k in range(1, max_iter + 1):
-        # Less smoothing than the tolerance can see would only shorten the steps.
-        least = 0.2 * max(tol, 1e-6) * best.objective / run.bias if k > 1 else 0.0
-        run.how.strength[0] = catalyst.strength(k, least)
-        smoothed = run.snapshot(catalyst.first(k))
-        dual = run.dual()
-        if k == 1:
-            catalyst.settle(run.steepness(), n)
-        order = rng.integers(n, size=n)
-        run.steps(catalyst.kappa(k), catalyst.center, order, k == 1)
-        if k == 1:
-            # At the start all labellings tie, and those found are close to each other.
-            catalyst.settle(run.steepness(), n)
+        run.how.strength[0] = catalyst.nu
+        smoothed = run.snapshot(catalyst.first(k), progress.pieces)
+        if not progress.pieces.stopped:
+            run.raise_dual()
+            if k == 1:
+                catalyst.settle(run.steepness())
+            order = rng.permutation(n)
+            run.steps(catalyst.kappa, catalyst.center, order, progress.pieces, k == 1)
+            if k == 1:
+                # At the start all labellings tie, and those found are close to each other.
+                catalyst.settle(run.steepness())
         current = run.value()
-        objective = hinge_objective(problem, run.w, sample_weight, lam, n_jobs)
-        best.offer(objective, current)
-        catalyst.advance(k, current)
-        gap = best.objective - dual
+        value = hinge_value(problem, run.w, sample_weight, lam, n_jobs, advice=_ADVICE)
+        best.offer(value.objective, current)
+        gap = best.objective - run.dual
+        relative = relative_gap(best.objective, run.dual, value.magnitude + run.magnitude)
         calls, exact = run.how.counts[CALLS], run.how.counts[EXACT] / run.how.counts[CALLS]
         stopped = progress.record(
             calls,
             0.0,
-            objective,
+            value.objective,
             lambda current=current: current,
             dual_gap=gap,
-            dual_objective=dual,
+            dual_objective=run.dual,
             smoothed_objective=smoothed,
             exact_share=exact,
         )
-        if stopped or gap <= tol * best.objective:
+        if stopped or relative <= tol:
             break
+        # Less smoothing than the tolerance can see would only shorten the steps.
+        least = 0.2 * max(tol, 1e-6) * best.objective / run.bias
+        catalyst.advance(k, current, run.steepness(), least)
     published = {
         "objective_": best.objective,
-        "dual_objective_": dual,
+        "dual_objective_": run.dual,
         "dual_gap_": gap,
-        "kappa_": catalyst.kappa0,
+        "kappa_": catalyst.kappa,
+        "smoothing_strength_": catalyst.nu,
         "n_oracle_calls_": int(calls),
         "exact_share_": exact,
     }
-    gap = gap / best.objective if best.objective > 0 else 0.0
     measure, history = "relative duality gap", progress.history()
-    return Result(best.weights, gap <= tol, stopped, published, measure, gap, history)
+    return Result(best.weights, relative <= tol, stopped, published, measure, relative, history)
 
 
 def _mix(*terms):
     """Linear combination of weights: alternating weights and factors."""
     pairs = list(zip(terms[::2], terms[1::2], strict=True))
-    return Weights(*(sum(c * w[table] for w, c in pairs) for table in (0, 1)))
+    out = Weights(*(pairs[0][1] * table for table in pairs[0][0]))
+    for w, factor in pairs[1:]:
+        for total, table in zip(out, w, strict=True):
+            total += factor * table
+    return out
 
 
 class _Run:
@@ -237,17 +265,26 @@ class _Run:
         # The smoothed hinge is at most this times nu above the hinge, on average.
         n_nodes = problem.labels.size / n
         self.bias = 0.5 if options.smoothing == "l2" else n_nodes * np.log(shapes[0][1])
+        #: Lower bound on the optimum, and the size of the terms that it is a difference of.
+        self.dual, self.magnitude = -np.inf, 0.0
         self._gradient, self._task_loss = zero_weights(shapes), 0.0
+        self._change = zero_weights(shapes)
         scratch = make_scratch(problem)
         self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
 
     def compile(self):
         """Compile outside the clock."""
-        self._pass(SVRGOptions(STEP, 0, 0.0, 0.0), np.empty(0, dtype=np.int64))
+        self._pass(SVRGOptions(STEP, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
+        compile_hinge(self.problem, self.w)
+        fold(self.w)
+        self.value()
 
-    def _pass(self, options, order):
+    def _pass(self, options, order, pieces):
         problem, weight, memory = self.problem, self.sample_weight, self.memory
-        svrg_pass(self.how, problem, self.w, weight, memory, options, order, *self._scratch)
+        # An empty range compiles.
+        for first, last in pieces.ranges(0, order.size) if order.size else [(0, 0)]:
+            visits = order[first:last]
+            svrg_pass(self.how, problem, self.w, weight, memory, options, visits, *self._scratch)
 
     def value(self):
         """The value of the weights."""
@@ -259,47 +296,50 @@ class _Run:
             half = table.shape[1] // 2
             yield table[:, : shape[1]], table[:, half : half + shape[1]]
 
-    def snapshot(self, first):
+    def snapshot(self, first, pieces):
         """Take the snapshot at `first`; returns the smoothed objective there."""
         self.w.scale[:] = 1.0, 0.0
         for (v, d), table in zip(self._halves(), first, strict=True):
             v[:] = table
             d[:] = 0.0
         self.memory.lipschitz[:] *= 0.9
-        self._pass(SVRGOptions(SNAPSHOT, 1, 0.0, 0.0), np.arange(self.sample_weight.size))
-        norm = sum(float(np.vdot(table, table)) for table in first)
-        return 0.5 * self.lam * norm + self.memory.totals[LOSS]
+        self.memory.totals[:] = 0.0
+        self._pass(SVRGOptions(SNAPSHOT, 1, 0.0, 0.0), np.arange(self.sample_weight.size), pieces)
+        return 0.5 * self.lam * weight_norm(first) + self.memory.totals[LOSS]
 
-    def dual(self):
-        """A lower bound on the optimum: dual objective of a mixture of the snapshots' residuals.
+    def raise_dual(self):
+        """Raise the dual bound by the snapshot.
 
         Any mixture of labellings is a dual point, whatever the smoothing. Each snapshot is mixed
         into the point by a batch Frank-Wolfe step; only its mean gradient and its expected task
         loss are needed.
         """
         if self.lam == 0:
-            return -np.inf
-        change = [d - g for (_, d), g in zip(self._halves(), self._gradient, strict=True)]
+            return
+        for (_, d), g, change in zip(self._halves(), self._gradient, self._change, strict=True):
+            np.subtract(d, g, out=change)
         gain = float(self.memory.totals[TASK_LOSS]) - self._task_loss
-        slope = gain - sum(map(np.vdot, self._gradient, change)) / self.lam
-        curvature = sum(np.vdot(c, c) for c in change) / self.lam
+        slope = gain - sum(map(np.vdot, self._gradient, self._change)) / self.lam
+        curvature = weight_norm(self._change) / self.lam
         step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else 0.0
         self._task_loss += step * gain
-        for g, c in zip(self._gradient, change, strict=True):
-            g += step * c
-        squared = sum(np.vdot(g, g) for g in self._gradient)
-        return float(self._task_loss - squared / (2.0 * self.lam))
+        for g, change in zip(self._gradient, self._change, strict=True):
+            change *= step
+            g += change
+        half_norm = weight_norm(self._gradient) / (2.0 * self.lam)
+        self.dual, self.magnitude = self._task_loss - half_norm, self._task_loss + half_norm
 
     def steepness(self):
         """Twice the mean smoothness: the largest is safe, but three times slower on OCR letters."""
         return 2.0 * float((self.memory.lipschitz * self.sample_weight).mean())
 
-    def steps(self, kappa, center, order, measure=False):
+    def steps(self, kappa, center, order, pieces, measure=False):
         """SVRG steps around `center`."""
-        for (_, d), table in zip(self._halves(), center, strict=True):
-            d -= kappa * table
+        for (_, d), table, scaled in zip(self._halves(), center, self._change, strict=True):
+            np.multiply(table, kappa, out=scaled)
+            d -= scaled
         rate = self.rate
         if rate is None:
             rate = 1.0 / (self.steepness() + self.lam + kappa)
-        self._pass(SVRGOptions(STEP, int(measure), rate, self.lam + kappa), order)
+        self._pass(SVRGOptions(STEP, int(measure), rate, self.lam + kappa), order, pieces)
         fold(self.w)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..weights import lazy_weights, plain_weights, zero_weights
 from .batch import make_scratch
-from .primal import Best, hinge_objective
+from .primal import Best, compile_hinge, hinge_objective
 from .progress import Progress, Result
 from .smoothing import smoothing_of
 from .svrg_kernels import sgd_pass
@@ -76,18 +76,22 @@ def sgd(
     buffers = np.empty((4, scratch.theta.size))
     schedule = (float(rate), float(period * n), 0.0)
 
-    def one_pass(order):
+    def visit(order):
         sgd_pass(
             how, problem, w, sample_weight, lam, schedule, average, order, buffers, scratch.labels
         )
 
     progress = Progress(n, after_epoch)
-    one_pass(np.empty(0, dtype=np.int64))  # compiles outside the clock
+    visit(np.empty(0, dtype=np.int64))
+    compile_hinge(problem, w)
+    plain_weights(w, shapes)
     progress.start()
     best, trail, stopped, converged = Best(), [], False, False
     improvement = np.inf
     for _ in range(max_iter):
-        one_pass(rng.integers(n, size=n))
+        order = rng.integers(n, size=n)
+        for first, last in progress.pieces.ranges(0, n):
+            visit(order[first:last])
         scale = w.scale.copy()
         if averaging:
             w.scale[:] = average[1] / average[2], -1.0 / average[2]

@@ -24,7 +24,7 @@ class Snapshot(NamedTuple):
     lipschitz : ndarray of shape (n_samples,)
         Estimates of the smoothness of the losses.
     totals : ndarray of shape (2,)
-        Mean smoothed loss, and mean task loss that the residuals expect.
+        Mean smoothed loss, and mean task loss that the residuals expect; 0 before a snapshot.
     """
 
     residuals: np.ndarray
@@ -85,9 +85,6 @@ def svrg_pass(how, problem, w, sample_weight, memory, options, order, buffers, l
     theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
     n = sample_weight.shape[0]
     stepping = options.task == STEP
-    if not stepping:
-        memory.totals[LOSS] = 0.0
-        memory.totals[TASK_LOSS] = 0.0
     for visit in range(order.shape[0]):
         i = order[visit]
         part = problem.part_ptr[i]

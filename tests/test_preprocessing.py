@@ -283,7 +283,7 @@ def test_min_count_and_hashing():
         ([["word"]], TypeError, r"sequence 0, token 0 is of type str.*for one pass \[x\]"),
         ([[1]], TypeError, "sequence 0, token 0 is of type int"),
         ([{"a": 1}], TypeError, r"sequence 0 must be a list of tokens.*pass \[x\]"),
-        ("He runs", TypeError, r"sequence 0 must be a list of tokens, not str.*pass \[x\]"),
+        ("He runs", TypeError, r"X must be a list of sequences.*not str: for one.*pass \[x\]"),
         ([[], []], ValueError, "X has no tokens"),
         ([], ValueError, "X is empty"),
     ],

@@ -72,10 +72,15 @@ def samples_of(X, fitting: bool) -> list:
     Raises
     ------
     TypeError
-        If X has no length.
+        If X has no length, or is a str or dict.
     ValueError
         If X is empty in fit.
     """
+    if isinstance(X, (str, bytes, Mapping)):
+        raise TypeError(
+            f"X must be a list of sequences of tokens, not {type(X).__name__}: for one sequence "
+            "pass [x]"
+        )
     if not fitting and hasattr(X, "__len__") and len(X) == 0:
         return []
     return as_list(X, "X")

@@ -11,7 +11,15 @@ import pytest
 from sklearn.base import clone
 from test_multilabel import make_labels
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Chain, MultiLabel
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    MultiLabel,
+    SubgradientSSVM,
+)
 from skstruct.solvers.progress import Pieces, Progress
 from skstruct.testing import random_sequences
 
@@ -64,6 +72,9 @@ def test_the_clock_stands_still_before_the_start_and_in_callbacks(monkeypatch):
         BCFWSSVM(),
         BCFWSSVM(sampling="gap", oracle_cache=True, averaging=True),
         BCFWSSVM(MultiLabel("full", inference="relaxed")),
+        CasimirSSVM(),
+        CasimirSSVM(smoothing="entropy"),
+        SubgradientSSVM(),
         GDMMSSVM(),
         GDMMSSVM(variant="bgcd", search="sampled", n_partitions=2),
         GDMMSSVM(Chain(forbidden=[("a", "x")])),

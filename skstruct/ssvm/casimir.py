@@ -43,13 +43,15 @@ class CasimirSSVM(StructuralSVM):
     smoothing_strength : float, default=2.0
         The strength nu of the smoothing, at first.
     kappa : float, default=None
-        Weight of the proximal term; by default from the measured smoothness (Proposition 29), and
-        at least 9 lambda if the smoothing is adaptive.
+        Weight of the proximal term, then the same in all iterations. By default it comes from the
+        measured smoothness (Proposition 29), is at least 9 lambda if the smoothing is adaptive, and
+        then grows as the smoothing shrinks, see Notes.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"
         Of the inner solver; "auto" is the inverse of twice the mean smoothness, measured for top-K
-        by the diameters of the sets of labellings found, for entropy by backtracking.
+        by the diameters of the sets of labellings found, for entropy by backtracking. For top-K it
+        is up to three times longer where the labellings give the exact smoothing.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
@@ -90,8 +92,8 @@ class CasimirSSVM(StructuralSVM):
         The objective of the weights, the best seen, and a lower bound on the optimum.
     dual_gap_ : float
         Their difference: a certificate.
-    kappa_ : float
-        The weight of the proximal term.
+    kappa_, smoothing_strength_ : float
+        The weight of the proximal term and nu in the last iteration.
     exact_share_ : float
         Share of oracle calls for which `n_best` labellings gave the exact smoothing.
     n_oracle_calls_ : int
@@ -100,6 +102,20 @@ class CasimirSSVM(StructuralSVM):
         One entry an outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
         ``seconds``, ``objective``, ``dual_objective``, ``dual_gap``, ``smoothed_objective`` (at the
         snapshot) and ``exact_share``.
+
+    Notes
+    -----
+    The defaults follow [1]_ but for Corollary 18 (lambda > 0, adaptive smoothing). There kappa
+    stays while ``nu_k = nu (1 - sqrt(q)/2)^(k/2)`` shrinks, with ``q = lambda / (lambda + kappa)``,
+    and the inner solver may take the passes that it needs. With one pass an iteration, SVRG follows
+    a subproblem only while its condition number, ``(A / nu_k + lambda + kappa) / (lambda + kappa)``
+    for losses of smoothness ``A / nu_k``, is of the order of the number of samples, which is how
+    Proposition 29 chooses kappa under constant smoothing. So kappa is kept at or above
+    ``A / (10 n nu_k)``, with A measured, and nu shrinks by the present q. Algorithm 4 allows for a
+    kappa that changes. With a fixed one, a few hundred sentences end 20 to 400 percent above the
+    optimum; with this rule they get within two percent in 300 iterations.
+
+    Samples are visited in a new random order each pass, where the paper draws with replacement.
 
     References
     ----------

@@ -1,0 +1,94 @@
+"""Casimir where its smoothing must shrink far, when interrupted, and at scales that cancel."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skstruct import BCFWSSVM, CasimirSSVM
+from skstruct.solvers.progress import Pieces
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def _rare_words(rng, n=30, n_labels=6, n_words=400, per_node=8):
+    """Few chains of frequent and rare binary features, as in text: the optimum is near 0."""
+    truth = rng.normal(size=(n_words, n_labels))
+    frequency = 1.0 / np.arange(1, n_words + 1)
+    frequency /= frequency.sum()
+    X, y = [], []
+    for _ in range(n):
+        x = np.zeros((int(rng.integers(5, 15)), n_words))
+        for row in x:
+            row[rng.choice(n_words, size=per_node, replace=False, p=frequency)] = 1.0
+        X.append(x)
+        y.append((x @ truth + 2.0 * rng.normal(size=(len(x), n_labels))).argmax(axis=1))
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def rare_words():
+    return _rare_words(np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def optimum(rare_words):
+    return BCFWSSVM(tol=1e-3, max_iter=6000, random_state=0).fit(*rare_words)
+
+
+@pytest.fixture(scope="module")
+def casimir(rare_words):
+    return CasimirSSVM(max_iter=200, tol=1e-5, random_state=0).fit(*rare_words)
+
+
+def test_casimir_follows_its_shrinking_smoothing(casimir, optimum):
+    assert casimir.objective_ <= 1.02 * optimum.objective_
+    assert casimir.smoothing_strength_ < 0.1
+
+
+def test_the_dual_is_below_the_optimum(casimir, optimum):
+    dual = casimir.history_["dual_objective"]
+    assert (dual <= optimum.objective_).all()
+    assert (np.diff(dual) >= -1e-12).all()
+    assert (casimir.history_["objective"] >= optimum.dual_objective_).all()
+
+
+def test_a_given_kappa_stays(rare_words):
+    svm = CasimirSSVM(kappa=0.3, max_iter=5, random_state=0).fit(*rare_words)
+    assert svm.kappa_ == 0.3
+    grown = CasimirSSVM(max_iter=60, tol=1e-5, random_state=0).fit(*rare_words)
+    first = CasimirSSVM(max_iter=1, tol=1e-5, random_state=0).fit(*rare_words)
+    assert grown.kappa_ > 2.0 * first.kappa_
+    assert grown.smoothing_strength_ < first.smoothing_strength_ == 2.0
+
+
+class _Interrupted(CasimirSSVM):
+    """Ends its fit after the first piece of a pass."""
+
+    def _solve(self, *args, after_epoch, **common):
+        def after(record, weights):
+            return after_epoch(record, weights)
+
+        after.after_piece = lambda share: True
+        return super()._solve(*args, after_epoch=after, **common)
+
+
+def test_a_pass_that_is_ended_early_certifies_nothing(rare_words, monkeypatch):
+    monkeypatch.setattr(Pieces, "FIRST", 5)
+    svm = _Interrupted(random_state=0).fit(*rare_words)
+    assert svm.n_oracle_calls_ == 5
+    assert np.isfinite(svm.objective_)
+    assert svm.dual_objective_ == -np.inf
+
+
+@pytest.mark.parametrize("scale", [1e8, 1e15])
+def test_large_features_certify_nothing_false(rare_words, scale):
+    X, y = rare_words
+    svm = CasimirSSVM(max_iter=4, random_state=0).fit([scale * x for x in X], y)
+    assert svm.objective_ >= 0
+    assert svm.dual_gap_ >= 0
+    assert svm.dual_objective_ <= svm.objective_
+
+
+def test_constant_smoothing_keeps_to_the_corollary(rare_words):
+    svm = CasimirSSVM(variant="constant", max_iter=5, random_state=0).fit(*rare_words)
+    assert_allclose(svm.smoothing_strength_, 2.0)

@@ -46,7 +46,8 @@ class CasimirOptions(NamedTuple):
 
 
 _ADVICE = "are the features scaled, is the learning rate too large?"
-# The subproblems' condition number is about 1 + n / _GROWTH: one pass follows them.
+# Least n kappa by the measured steepness. Proposition 29 has 1, but that is an upper estimate: of
+# 0.05, 0.1, 0.2 and 0.3 the second gets nearest to the optimum on text in 300 iterations.
 _GROWTH = 0.1
 # Share of the measured steepness that steps are made for where the top-K smoothing is exact.
 _LEAST_CAUTION = 1.0 / 3.0
@@ -213,7 +214,7 @@ def casimir(
         current = run.value()
         value = hinge_value(problem, run.w, sample_weight, lam, n_jobs, advice=_ADVICE)
         best.offer(value.objective, current)
-        gap = best.objective - run.dual
+        gap = max(best.objective - run.dual, 0.0)
         relative = relative_gap(best.objective, run.dual, value.magnitude + run.magnitude)
         calls, exact = run.how.counts[CALLS], run.how.counts[EXACT] / run.how.counts[CALLS]
         stopped = progress.record(

@@ -166,7 +166,7 @@ class FactorRun(Run):
         ndarray of shape (1, n_labels ** 2)
             0 where forbidden.
         """
-        if self.shapes[1][1] == 0:
+        if not len(self.graph.ends):
             return np.zeros(self.shapes[1])
         table = self.state.table.reshape(self.shapes[1]).copy()
         table[~np.isfinite(table)] = 0.0

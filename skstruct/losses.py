@@ -81,9 +81,15 @@ def _in_order(frame, classes):
 def _numbers(costs):
     refuse_masked(costs, "loss")
     try:
-        return np.array(costs, dtype=np.float64)
+        array = np.asarray(costs)
+    except ValueError:
+        raise ValueError("the rows of the cost matrix of loss have different lengths") from None
+    if array.dtype.kind not in "buifO":
+        raise ValueError(f"the costs of loss must be real numbers, their dtype is {array.dtype}")
+    try:
+        return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"the costs of loss must be a matrix of numbers: {error}") from None
+        raise ValueError(f"the costs of loss must be real numbers: {error}") from None
 
 
 def _checked(cost, n_classes):

@@ -404,8 +404,8 @@ def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
         return np.ones(n_samples)
     refuse_masked(sample_weight, "sample_weight")
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+        weights = numeric(sample_weight, "sample_weight")
+    except (TypeError, ValueError):
         weights = None
     if weights is None or weights.shape != (n_samples,):
         got = "" if weights is None else f", got shape {weights.shape}"
@@ -414,7 +414,10 @@ def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
             "of their own"
         )
     return check_sample_weight(
-        weights, np.empty((n_samples, 1)), dtype=np.float64, ensure_non_negative=True
+        weights.astype(np.float64),
+        np.empty((n_samples, 1)),
+        dtype=np.float64,
+        ensure_non_negative=True,
     )
 
 

@@ -450,6 +450,8 @@ WEIGHTS = {
     "2-D": lambda n: np.ones((n, 2)),
     "masked": lambda n: np.ma.masked_array(np.ones(n), np.arange(n) == 0),
     "None inside": lambda n: [None] * n,
+    "complex": lambda n: np.full(n, 1 + 1j),
+    "dates": lambda n: np.full(n, "2020", dtype="M8[D]"),
     "dict": lambda n: dict.fromkeys(range(n), 1.0),
     "too large": lambda n: np.full(n, 1e308),
     "too small": lambda n: np.full(n, 1e-320),
@@ -472,6 +474,37 @@ def test_bad_weights(estimator, name, spoil):
     X, y = clean(name)
     n = X.shape[0] if name in TABLES else len(X)
     refused(estimator(GRAPHS[name]).fit, X, y, sample_weight=WEIGHTS[spoil](n))
+
+
+LOSSES = {
+    "unknown class": {"zz": 1.0},
+    "NaN": {"a": np.nan},
+    "None": {"a": None},
+    "negative": {"a": -1.0},
+    "huge": {"a": 10**400},
+    "complex": np.full((3, 3), 1j) * (1 - np.eye(3)),
+    "another shape": 1 - np.eye(4),
+    "ragged": [[0, 1, 1], [1, 0], [1, 1, 0]],
+    "diagonal": np.ones((3, 3)),
+    "infinite": np.where(np.eye(3), 0.0, np.inf),
+    "strings": [["0", "x", "1"]] * 3,
+    "masked": np.ma.masked_array(1 - np.eye(3), np.eye(3)),
+    "dates": np.full((3, 3), "2020", dtype="M8[D]"),
+    "frame without labels": pd.DataFrame(1 - np.eye(3)),
+    "word": "huber",
+    "number": 3,
+}
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from([BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM]),
+    st.sampled_from(["chain", "edges", "tree"]),
+    st.sampled_from(sorted(LOSSES)),
+)
+def test_bad_losses(estimator, name, spoil):
+    X, y = clean(name)
+    refused(estimator(GRAPHS[name], loss=LOSSES[spoil]).fit, X, y)
 
 
 @settings(max_examples=60)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
-from .matrices import check_sparse, refuse_masked
+from .matrices import as_array, check_sparse, refuse_masked
 from .packing import sample_of
 from .ragged import RaggedArray, rows_of
 
@@ -162,6 +162,7 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
     n = offsets.size - 1
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    y = as_array(y)
     if not hasattr(y, "__len__"):
         raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
     if isinstance(y, (str, bytes, Mapping, Set)) or sparse.issparse(y):
@@ -231,6 +232,7 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
     """
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    y = as_array(y)
     if isinstance(y, RaggedArray) or _has_sequences(y):
         raise ValueError(
             f"{name} has a sequence of labels for each sample, but X was read as a table, one node "

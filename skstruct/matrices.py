@@ -16,6 +16,29 @@ VECTORISE = (
 )
 
 
+def as_array(values):
+    """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is.
+
+    Parameters
+    ----------
+    values : object
+        What the user gave.
+
+    Returns
+    -------
+    object
+        The same, or an ndarray.
+
+    Examples
+    --------
+    >>> from skstruct.matrices import as_array
+    >>> as_array([1, 2])
+    [1, 2]
+    """
+    hidden = hasattr(values, "__array__") and not hasattr(values, "__len__")
+    return np.asarray(values) if hidden else values
+
+
 def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
     """`array` as a C-contiguous, aligned, writable array; copied only when it is not.
 
@@ -107,6 +130,8 @@ def is_sound_csr(shape, data, indices, indptr) -> bool:
 
 
 def _is_sound(matrix):
+    if matrix.format in ("lil", "dok"):
+        return True  # lists and dicts: SciPy finds the arrays itself
     data, (rows, columns) = matrix.data, matrix.shape
     if matrix.format == "coo":
         fits = all(len(axis) == data.size for axis in matrix.coords)
@@ -123,8 +148,6 @@ def _is_sound(matrix):
             return False
         rows, columns = rows // data.shape[1], columns // data.shape[2]
         data = data[:, 0, 0]
-    elif matrix.format != "csr":
-        return True  # lists and dicts: their conversion finds the arrays itself
     return is_sound_csr((rows, columns), data, matrix.indices, matrix.indptr)
 
 

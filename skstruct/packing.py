@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .matrices import VECTORISE, normal_csr, numeric, refuse_masked, stack_csr, writable
+from .matrices import VECTORISE, as_array, normal_csr, numeric, refuse_masked, stack_csr, writable
 from .ragged import RaggedArray, rows_of
 from .sklearn_private import check_sample_weight
 
@@ -120,6 +120,7 @@ def is_structured(X) -> bool:
         return False
     if X is None:
         raise ValueError("X is None: a table or a list of samples is needed")
+    X = as_array(X)
     ndim = getattr(X, "ndim", 1)
     if ndim > 3:
         raise ValueError(
@@ -251,6 +252,7 @@ def as_list(X, name: str) -> list:
     """
     if X is None:
         raise ValueError(f"{name} is None: a list of samples is needed")
+    X = as_array(X)
     if not hasattr(X, "__len__"):
         raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
     if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):

@@ -537,6 +537,7 @@ SAME = {
 SAME_SPARSE = {
     "CSC": lambda X: [x.tocsc() for x in X],
     "COO": lambda X: [x.tocoo() for x in X],
+    "DOK": lambda X: [x.todok() for x in X],
     "LIL": lambda X: [x.tolil() for x in X],
     "DIA": lambda X: [x.todia() for x in X],
     "BSR": lambda X: [x.tobsr((1, 1)) for x in X],

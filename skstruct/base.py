@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
@@ -28,6 +29,7 @@ from .ragged import object_array
 from .sklearn_private import fit_context
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
 from .storage import CompactPickles, check_shapes
+from .typing import SamplesLike
 from .weights import Weights
 
 _GRAPHS = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
@@ -134,7 +136,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
     # Training
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on labelled samples.
 
         Parameters
@@ -256,7 +258,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
     # Views of the tables, so that writing to them changes the model.
 
     @property
-    def coef_(self):
+    def coef_(self) -> np.ndarray:
         """Weights of node features, of shape (n_classes, n_features): a view.
 
         After :meth:`sparsify` a CSR matrix, and no view.
@@ -266,13 +268,13 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         return sparse.csr_matrix(dense) if hasattr(self, "_stored_as") else dense
 
     @property
-    def intercept_(self):
+    def intercept_(self) -> np.ndarray:
         """Intercepts, of shape (n_classes,): a view, or zeros without `fit_intercept`."""
         check_is_fitted(self)
         return self.node_weights_[-1] if self._has_intercept else np.zeros(len(self.classes_))
 
     @property
-    def pairwise_coef_(self):
+    def pairwise_coef_(self) -> np.ndarray:
         """Weights of (label, next label): a view of shape (n_classes, n_classes).
 
         With edge features one such table each, (n_edge_features, n_classes, n_classes).
@@ -281,7 +283,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
 
     @property
-    def boundary_coef_(self):
+    def boundary_coef_(self) -> np.ndarray:
         """Scores of labels at the first and at the last node, of shape (2, n_classes): a view."""
         check_is_fitted(self)
         d = self.n_features_in_
@@ -331,7 +333,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             if table.size and np.abs(table).max() > _LARGEST_WEIGHT:
                 raise ValueError(f"the model's {name} are too large: scores overflow")
 
-    def predict(self, X, allowed=None):
+    def predict(self, X: SamplesLike, allowed: Any = None) -> np.ndarray:
         """Best labelling of each sample.
 
         Parameters
@@ -369,7 +371,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
         self._refuse_infeasible(over_samples(run, problem, self.n_jobs), keep)
         return samples, codes
 
-    def predict_top_k(self, X, k):
+    def predict_top_k(self, X: SamplesLike, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
         Parameters
@@ -420,7 +422,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             scores.append(found)
         return object_array(labellings), object_array(scores)
 
-    def decision_function(self, X):
+    def decision_function(self, X: SamplesLike) -> np.ndarray:
         """Scores behind the predictions.
 
         Parameters
@@ -448,7 +450,9 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
         )
 
-    def score(self, X, y, sample_weight=None):
+    def score(
+        self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Share of nodes that are labelled right.
 
         Parameters

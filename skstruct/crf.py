@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from .base import StructuredEstimator
 from .dispatch import require
@@ -21,6 +22,7 @@ from .solvers.batch import (
 )
 from .solvers.lbfgs import lbfgs
 from .solvers.sag import sag
+from .typing import PathLike, RandomStateLike, SamplesLike
 
 
 class SAGCRF(StructuredEstimator):
@@ -153,21 +155,21 @@ class SAGCRF(StructuredEstimator):
 
     def __init__(
         self,
-        graph="auto",
+        graph: str | Graph = "auto",
         *,
-        C=1.0,
-        sampling="nus",
-        line_search="skip",
-        fit_intercept=True,
-        max_iter=100,
-        tol=1e-3,
-        solver="sag",
-        warm_start=False,
-        track_objective=False,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        C: float = 1.0,
+        sampling: str = "nus",
+        line_search: str = "skip",
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        solver: str = "sag",
+        warm_start: bool = False,
+        track_objective: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
         self.graph = graph
         self.C = C
         self.sampling = sampling
@@ -203,7 +205,7 @@ class SAGCRF(StructuredEstimator):
         )
 
     @classmethod
-    def from_crfsuite(cls, path):
+    def from_crfsuite(cls, path: PathLike) -> Pipeline:
         """Fitted pipeline with the weights of a CRFsuite model file.
 
         Taggings and marginals are those of CRFsuite.
@@ -228,7 +230,9 @@ class SAGCRF(StructuredEstimator):
 
         return read_crfsuite(path, cls(fit_intercept=False))
 
-    def predict_marginals(self, X, pairwise=False):
+    def predict_marginals(
+        self, X: SamplesLike, pairwise: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Probability of each label at each node.
 
         Parameters
@@ -280,7 +284,7 @@ class SAGCRF(StructuredEstimator):
         tables = flat.reshape(-1, n_classes, n_classes)
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: SamplesLike) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals` under another name.
 
         Parameters
@@ -296,7 +300,7 @@ class SAGCRF(StructuredEstimator):
         """
         return self.predict_marginals(X)
 
-    def predict_log_likelihood(self, X, y):
+    def predict_log_likelihood(self, X: SamplesLike, y: SamplesLike) -> np.ndarray:
         """Log-probability of whole labellings, ``log p(y_i | x_i)``.
 
         Parameters

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
 from .ragged import RaggedArray, object_array
+from .typing import SamplesLike
 
 
 def _one_fold(estimator, X, y, train, test):
@@ -16,7 +20,15 @@ def _one_fold(estimator, X, y, train, test):
     return fitted.classes_, fitted.predict_marginals(_safe_indexing(X, test))
 
 
-def cross_val_marginals(estimator, X, y, *, cv=None, groups=None, n_jobs=None):
+def cross_val_marginals(
+    estimator: BaseEstimator,
+    X: SamplesLike,
+    y: SamplesLike,
+    *,
+    cv: Any = None,
+    groups: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Marginals of every sample from a model that has not seen it.
 
     scikit-learn's ``cross_val_predict`` cannot return them, because it encodes y as one label a

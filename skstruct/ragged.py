@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .matrices import check_sparse, csr_from_parts, normal_csr, refuse_masked
@@ -117,7 +119,7 @@ class RaggedArray:
     array([1, 2, 3])
     """
 
-    def __init__(self, flat, offsets):
+    def __init__(self, flat: ArrayLike, offsets: ArrayLike) -> None:
         refuse_masked(flat, "flat")
         if sparse.issparse(flat):
             check_sparse(flat, "flat")
@@ -134,7 +136,7 @@ class RaggedArray:
         self._offsets = _locked(_checked_offsets(offsets, flat.shape[0]))
 
     @property
-    def flat(self):
+    def flat(self) -> Any:
         """The rows of all samples: a read-only view of the user's array."""
         return self._flat
 

@@ -1,6 +1,9 @@
 """The names of scikit-learn that are not public, imported here and nowhere else."""
 
-from sklearn.base import _fit_context as fit_context
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from sklearn.base import _fit_context
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
@@ -8,6 +11,16 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 #: How a union of transformers is drawn in notebooks.
 union_block = FeatureUnion._sk_visual_block_
+
+_Method = TypeVar("_Method")
+
+
+class _Decorator(Protocol):
+    def __call__(self, method: _Method, /) -> _Method: ...
+
+
+# scikit-learn has no annotations: without this one type checkers forget what `fit` returns.
+fit_context: Callable[..., _Decorator] = _fit_context
 
 __all__ = [
     "BaseComposition",

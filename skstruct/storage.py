@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from typing import Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -132,7 +134,7 @@ def check_shapes(model, shapes: dict) -> None:
 class CompactPickles:
     """Mixin of estimators whose pickles can leave out the zeros of the weight tables."""
 
-    def sparsify(self, threshold=0.0, *, dtype="float64"):
+    def sparsify(self, threshold: float = 0.0, *, dtype: DTypeLike = "float64") -> Self:
         """Make pickles of the model small: zeros are left out of them.
 
         In memory the weights stay dense, so predictions take the same time; they are rounded at
@@ -169,7 +171,7 @@ class CompactPickles:
         self._stored_as = dtype
         return self
 
-    def densify(self):
+    def densify(self) -> Self:
         """Store all weights in pickles again, and make ``coef_`` a view again.
 
         Returns

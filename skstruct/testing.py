@@ -13,11 +13,13 @@ import pickle
 import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from . import oracles
+from .graphs.base import Graph
 from .ragged import RaggedArray, object_array
+from .typing import LossLike, RandomStateLike, SamplesLike
 from .weights import Weights, lazy_weights, zero_weights
 
 
@@ -105,7 +107,14 @@ def brute_force_marginals(scores: np.ndarray, indicators: np.ndarray) -> tuple[f
     return log_z, np.exp(scores - log_z) @ indicators
 
 
-def random_sequences(rng, n_samples=20, n_features=5, n_labels=3, max_length=6, sparse_X=False):
+def random_sequences(
+    rng: np.random.Generator,
+    n_samples: int = 20,
+    n_features: int = 5,
+    n_labels: int = 3,
+    max_length: int = 6,
+    sparse_X: bool = False,
+) -> tuple[list, list[np.ndarray]]:
     """Random sequences with labels that depend on their features.
 
     Parameters
@@ -166,7 +175,15 @@ def _dense_map(problem, i, n_parts, weights):
     return np.array(columns).T, offset
 
 
-def check_structure(graph, X, y, *, fit_intercept=True, loss="hamming", random_state=0) -> None:
+def check_structure(
+    graph: Graph,
+    X: SamplesLike,
+    y: SamplesLike,
+    *,
+    fit_intercept: bool = True,
+    loss: LossLike = "hamming",
+    random_state: RandomStateLike = 0,
+) -> None:
     """Check every verb of a structure against enumeration on small samples.
 
     Parameters
@@ -344,7 +361,13 @@ def _check_exp(problem, i, theta, scores, indicators):
         np.testing.assert_allclose(forward, value, rtol=1e-9, err_msg="log_partition")
 
 
-def check_structured_estimator(estimator, X=None, y=None, *, atol=1e-5) -> None:
+def check_structured_estimator(
+    estimator: BaseEstimator,
+    X: SamplesLike | None = None,
+    y: SamplesLike | None = None,
+    *,
+    atol: float = 1e-5,
+) -> None:
     """Check that an estimator keeps scikit-learn's contract on sequences.
 
     Parameters

@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import pydoc
 import re
+import typing
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,31 @@ def test_numpydoc(name):
 def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", API.read_text(), re.M))
     assert {name.removeprefix("skstruct.") for name in _exports()} <= listed
+
+
+def _functions(item):
+    """A public function, or the public methods of a class that this package defines."""
+    if inspect.isfunction(item):
+        yield item
+    for cls in inspect.getmro(item) if inspect.isclass(item) else ():
+        for name, member in vars(cls).items():
+            # what `available_if` and properties wrap
+            member = getattr(member, "fget", getattr(member, "fn", member))
+            function = inspect.unwrap(getattr(member, "__func__", member))
+            if (
+                inspect.isfunction(function)
+                and function.__module__.startswith("skstruct.")
+                and (name == "__init__" or not name.startswith("_"))
+            ):
+                yield function
+
+
+@pytest.mark.parametrize("name", _exports())
+def test_public_signatures_are_annotated(name):
+    for function in _functions(pydoc.locate(name)):
+        hints = typing.get_type_hints(function)  # fails on names that do not exist
+        expected = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
+        assert expected <= set(hints), (function.__qualname__, expected - set(hints))
 
 
 def test_parameters_of_the_estimator_are_documented_in_order():

@@ -40,6 +40,10 @@ def test_the_changelog_begins_with_this_version():
     assert re.search(r"^## (\S+)", text, re.M).group(1) == skstruct.__version__
 
 
+def test_the_package_says_that_it_is_typed():
+    assert (Path(skstruct.__file__).parent / "py.typed").is_file()
+
+
 def test_show_versions_names_packages_machine_and_cache(capsys):
     skstruct.show_versions()
     shown = capsys.readouterr().out

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..ragged import RaggedArray
+from ..typing import PathLike
 
 _BLANKS = re.compile(r"[ \t]+")
 
@@ -23,7 +24,7 @@ def _split(line, separator):
 
 
 def load_conll(
-    path,
+    path: PathLike,
     columns: Sequence[str] | None = None,
     *,
     separator: str | None = None,

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 from ..ragged import RaggedArray
+from ..typing import RandomStateLike
 
 _FORMATS = ("{y:04d}{m:02d}{d:02d}", "{d}{m}{y:04d}", "{m}{y:04d}", "{y:04d}")
 _FIRST = datetime.date(1950, 1, 1).toordinal()
@@ -38,7 +39,9 @@ def _write_dates(rng, n_strings, images, labels):
     )
 
 
-def load_digit_strings(n_train: int = 1000, n_test: int = 500, *, random_state=0) -> Bunch:
+def load_digit_strings(
+    n_train: int = 1000, n_test: int = 500, *, random_state: RandomStateLike = 0
+) -> Bunch:
     """Handwritten calendar dates: sequences with real structure, no download.
 
     Each sample is a date between 1950 and 2029, written in one of four ways without separators

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
+from ..typing import PathLike
 from .conll import load_conll
 from .ocr import load_ocr_letters
 
@@ -149,7 +150,12 @@ def _fetch_conll(remotes, columns, encoding, **options):
 
 
 def fetch_conll2000(
-    *, data_home=None, mirror=None, download_if_missing=True, n_retries=3, delay=1.0
+    *,
+    data_home: PathLike | None = None,
+    mirror: PathLike | None = None,
+    download_if_missing: bool = True,
+    n_retries: int = 3,
+    delay: float = 1.0,
 ) -> Bunch:
     """The CoNLL-2000 chunking task: 8,936 and 2,012 sentences of the Wall Street Journal.
 
@@ -191,7 +197,12 @@ def fetch_conll2000(
 
 
 def fetch_conll2002_dutch(
-    *, data_home=None, mirror=None, download_if_missing=True, n_retries=3, delay=1.0
+    *,
+    data_home: PathLike | None = None,
+    mirror: PathLike | None = None,
+    download_if_missing: bool = True,
+    n_retries: int = 3,
+    delay: float = 1.0,
 ) -> Bunch:
     """The Dutch half of CoNLL-2002, named entities: 15,806, 2,895 and 5,195 sentences.
 
@@ -233,7 +244,12 @@ def fetch_conll2002_dutch(
 
 
 def fetch_ocr_letters(
-    *, data_home=None, mirror=None, download_if_missing=True, n_retries=3, delay=1.0
+    *,
+    data_home: PathLike | None = None,
+    mirror: PathLike | None = None,
+    download_if_missing: bool = True,
+    n_retries: int = 3,
+    delay: float = 1.0,
 ) -> Bunch:
     """The OCR letters of Taskar et al. (2003): 6,877 handwritten words in ten folds.
 

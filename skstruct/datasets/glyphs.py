@@ -7,9 +7,10 @@ from scipy import sparse
 from sklearn.utils import Bunch, check_random_state
 
 from ..ragged import RaggedArray
+from ..typing import PathLike, RandomStateLike
 
 
-def load_glyph_chains(path) -> Bunch:
+def load_glyph_chains(path: PathLike) -> Bunch:
     """Read simulated character images: one active bin in each of several groups.
 
     Parameters
@@ -45,14 +46,14 @@ def load_glyph_chains(path) -> Bunch:
 
 
 def make_glyph_chains(
-    n_chains=500,
-    n_labels=300,
+    n_chains: int = 500,
+    n_labels: int = 300,
     *,
-    n_groups=20,
-    n_bins=50,
-    noise=0.4,
-    test_share=0.2,
-    random_state=None,
+    n_groups: int = 20,
+    n_bins: int = 50,
+    noise: float = 0.4,
+    test_share: float = 0.2,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Simulate reading text in a script of many characters.
 

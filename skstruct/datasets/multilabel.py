@@ -10,8 +10,10 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import MultiLabelBinarizer, normalize
 from sklearn.utils import Bunch, check_random_state
 
+from ..typing import PathLike, RandomStateLike
 
-def load_multilabel(path) -> Bunch:
+
+def load_multilabel(path: PathLike) -> Bunch:
     """Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
 
     Parameters
@@ -77,7 +79,13 @@ def _matrix(file, name):
 
 
 def make_label_sets(
-    n_samples=1000, n_features=2000, n_labels=50, *, mean_labels=2.0, n_words=60, random_state=None
+    n_samples: int = 1000,
+    n_features: int = 2000,
+    n_labels: int = 50,
+    *,
+    mean_labels: float = 2.0,
+    n_words: int = 60,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Documents with labels that go together: sparse tf-idf rows, as in RCV1.
 

@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..ragged import RaggedArray
+from ..typing import PathLike
 
 _N_PIXELS = 128
 
 
-def load_ocr_letters(path) -> Bunch:
+def load_ocr_letters(path: PathLike) -> Bunch:
     """Read the OCR letters, packed or in the form of their authors.
 
     Parameters

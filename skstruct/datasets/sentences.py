@@ -5,6 +5,7 @@ from __future__ import annotations
 from sklearn.utils import Bunch, check_random_state
 
 from ..ragged import RaggedArray
+from ..typing import RandomStateLike
 
 _COLUMNS = ("word", "pos", "chunk", "entity")
 
@@ -104,7 +105,9 @@ def _write(rng, n_sentences, unseen):
     )
 
 
-def make_annotated_sentences(n_train: int = 300, n_test: int = 200, *, random_state=0) -> Bunch:
+def make_annotated_sentences(
+    n_train: int = 300, n_test: int = 200, *, random_state: RandomStateLike = 0
+) -> Bunch:
     """English-like sentences from a small grammar, with tags: for examples without a download.
 
     The text is generated, so figures on it say nothing about real language. Three things make it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +14,7 @@ from .. import labels as label_codes
 from ..features import DenseFeatures, SparseFeatures
 from ..matrices import check_sparse, normal_csr, numeric, writable
 from ..packing import Samples
+from ..typing import LossLike, SamplesLike
 
 
 class Graph(ABC, BaseEstimator):
@@ -30,24 +32,36 @@ class Graph(ABC, BaseEstimator):
     inference_ = training_inference_ = "exact"
 
     @abstractmethod
-    def read_X(self, estimator, X, reset: bool) -> Samples:
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
         """Pack X; set or compare the number of features of `estimator`."""
 
     @abstractmethod
-    def read_y(self, y, samples: Samples) -> np.ndarray:
+    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
         """Flat labels of all nodes of `samples`."""
 
     @abstractmethod
-    def weight_shapes(self, samples: Samples, n_classes: int, fit_intercept: bool):
+    def weight_shapes(
+        self, samples: Samples, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the pair table."""
 
     @abstractmethod
     def make_problem(
-        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
-    ):
+        self,
+        samples: Samples,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
         """Build the problem for kernels."""
 
-    def read_training(self, estimator, X, y) -> tuple[Samples, np.ndarray]:
+    def read_training(
+        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
+    ) -> tuple[Samples, np.ndarray]:
         """Pack X and y for fit.
 
         Parameters
@@ -67,7 +81,7 @@ class Graph(ABC, BaseEstimator):
         samples = self.read_X(estimator, X, reset=True)
         return samples, self.read_y(y, samples)
 
-    def find_classes(self, labels: np.ndarray, samples: Samples):
+    def find_classes(self, labels: np.ndarray, samples: Samples) -> Any:
         """The labels that occur.
 
         Parameters
@@ -95,7 +109,7 @@ class Graph(ABC, BaseEstimator):
         return classes
 
     def encode(
-        self, labels: np.ndarray, classes, offsets: np.ndarray, unseen: int | None = None
+        self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
     ) -> np.ndarray:
         """Codes of labels, see :func:`skstruct.labels.encode`.
 
@@ -117,7 +131,7 @@ class Graph(ABC, BaseEstimator):
         """
         return label_codes.encode(labels, classes, offsets, unseen=unseen)
 
-    def decode(self, codes: np.ndarray, classes) -> np.ndarray:
+    def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
         """Labels of codes: the inverse of :meth:`encode`.
 
         Parameters
@@ -134,7 +148,7 @@ class Graph(ABC, BaseEstimator):
         """
         return classes[codes]
 
-    def n_marginals(self, classes) -> int:
+    def n_marginals(self, classes: Any) -> int:
         """Numbers that make up the marginals of a node.
 
         Parameters
@@ -168,7 +182,7 @@ class Graph(ABC, BaseEstimator):
         shared = len(tables) == 1 and not getattr(self, "edge_features", False)
         return tables[0] if shared else tables
 
-    def decoding(self, problem, weights):
+    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
         """The problem in the form in which these weights are decoded fastest.
 
         Parameters
@@ -185,7 +199,7 @@ class Graph(ABC, BaseEstimator):
         """
         return problem
 
-    def relaxation(self, problem):
+    def relaxation(self, problem: NamedTuple) -> NamedTuple:
         """The problem over distributions of nodes and edges that agree: the local polytope.
 
         Parameters

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from ..inference.forward_backward import workspace_size
 from ..losses import cost_matrix
 from ..matrices import normal_csr
 from ..packing import Samples, read_sequences
+from ..typing import LossLike, SamplesLike
 from ..weights import aligned
 from .chain_kernels import ChainProblem
 from .chain_sparse import sparse_chains
@@ -43,12 +47,17 @@ class Chain(PairwiseGraph):
     SAGCRF(graph=Chain(forbidden='iob2'))
     """
 
-    def __init__(self, boundary=False, edge_features=False, forbidden=None):
+    def __init__(
+        self,
+        boundary: bool = False,
+        edge_features: bool = False,
+        forbidden: str | Iterable | None = None,
+    ) -> None:
         self.boundary = boundary
         self.edge_features = edge_features
         self.forbidden = forbidden
 
-    def read_X(self, estimator, X, reset):
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
         """Pack X; set or compare the number of features of `estimator`.
 
         Parameters
@@ -70,8 +79,16 @@ class Chain(PairwiseGraph):
         return samples
 
     def make_problem(
-        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
-    ):
+        self,
+        samples: Samples,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
         """Build the problem for kernels; samples must not be empty.
 
         Parameters
@@ -120,7 +137,7 @@ class Chain(PairwiseGraph):
             work=aligned(size, np.empty),
         )
 
-    def decoding(self, problem, weights):
+    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
         """The problem with sparse transitions, if there are many labels and few such weights.
 
         Parameters
@@ -137,7 +154,7 @@ class Chain(PairwiseGraph):
         """
         return problem if self.edge_features else sparse_chains(problem, weights.pair)
 
-    def edge_ends(self, samples):
+    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
         """Flat nodes at the first and at the second end of every edge, samples in order.
 
         Parameters

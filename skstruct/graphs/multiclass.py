@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..labels import read_table_labels
 from ..losses import cost_matrix
 from ..matrices import row_squares
 from ..packing import Samples
+from ..typing import LossLike, SamplesLike
 from .base import Graph, feature_rows, no_codes, read_table
 from .multiclass_kernels import MultiClassProblem
 
@@ -29,7 +33,7 @@ class MultiClass(Graph):
 
     is_table = True
 
-    def read_X(self, estimator, X, reset):
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
         """Check the table; set or compare the number of features of `estimator`.
 
         Parameters
@@ -49,7 +53,7 @@ class MultiClass(Graph):
         features = read_table(estimator, X, reset)
         return Samples(features, np.arange(features.shape[0] + 1, dtype=np.int64))
 
-    def read_y(self, y, samples):
+    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
         """Check the labels.
 
         Parameters
@@ -68,7 +72,9 @@ class MultiClass(Graph):
         check_classification_targets(labels)
         return labels
 
-    def weight_shapes(self, samples, n_classes, fit_intercept):
+    def weight_shapes(
+        self, samples: Samples, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the (empty) pair table.
 
         Parameters
@@ -88,8 +94,16 @@ class MultiClass(Graph):
         return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
 
     def make_problem(
-        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
-    ):
+        self,
+        samples: Samples,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
         """Build the problem for kernels.
 
         Parameters
@@ -130,7 +144,7 @@ class MultiClass(Graph):
             work=np.empty(2 * n_classes + 32),
         )
 
-    def allowed_shape(self, n_samples, n_classes):
+    def allowed_shape(self, n_samples: int, n_classes: int) -> tuple[int, ...]:
         """Shape of the mask of allowed labels.
 
         Parameters
@@ -145,7 +159,7 @@ class MultiClass(Graph):
         """
         return n_samples, n_classes
 
-    def decision(self, scores, estimator, X):
+    def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
         """What ``decision_function`` returns.
 
         Parameters
@@ -164,7 +178,7 @@ class MultiClass(Graph):
         """
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def wrap(self, flat, samples):
+    def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
         """Results stay as they are: one row a sample.
 
         Parameters

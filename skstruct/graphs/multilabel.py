@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
+from sklearn.base import BaseEstimator
 
 from ..features import ConstantFeature
 from ..inference.roof_dual import flow_sizes
@@ -13,6 +17,7 @@ from ..labels import read_indicator
 from ..losses import cost_matrix
 from ..matrices import refuse_masked, row_squares, writable
 from ..packing import Samples
+from ..typing import LossLike, SamplesLike
 from .base import Graph, feature_rows, no_codes, read_table
 from .multilabel_kernels import LabelForestProblem
 from .multilabel_loops import FewLabelsProblem, ManyLabelsProblem
@@ -72,14 +77,18 @@ class MultiLabel(Graph):
 
     is_table = True
 
-    def __init__(self, edges=None, tables=False, inference="auto"):
+    def __init__(
+        self, edges: str | ArrayLike | None = None, tables: bool = False, inference: str = "auto"
+    ) -> None:
         self.edges = edges
         self.tables = tables
         self.inference = inference
 
     # Reading
 
-    def read_training(self, estimator, X, y):
+    def read_training(
+        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
+    ) -> tuple[Samples, np.ndarray]:
         """Pack X and y for fit.
 
         Parameters
@@ -106,7 +115,7 @@ class MultiLabel(Graph):
         read_indicator(y, samples.offsets.size - 1)
         return samples, table.ravel()
 
-    def read_X(self, estimator, X, reset):
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
         """Check the table; set or compare the number of features of `estimator`.
 
         Parameters
@@ -127,7 +136,7 @@ class MultiLabel(Graph):
         offsets = np.arange(features.shape[0] + 1, dtype=np.int64) * self.n_labels_
         return Samples(features, offsets, one_row=True)
 
-    def read_y(self, y, samples):
+    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
         """Check the labels.
 
         Parameters
@@ -147,7 +156,7 @@ class MultiLabel(Graph):
             raise ValueError(f"y has {table.shape[1]} labels, expected {self.n_labels_}")
         return table.ravel()
 
-    def find_classes(self, labels, samples):
+    def find_classes(self, labels: np.ndarray, samples: Samples) -> Any:
         """The values of each label; learns the edges.
 
         Parameters
@@ -181,7 +190,9 @@ class MultiLabel(Graph):
         self.inference_ = self.training_inference_ = "exact" if exact else "relaxed"
         return [np.array([0, 1])] * n
 
-    def encode(self, labels, classes, offsets, unseen=None):
+    def encode(
+        self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
+    ) -> np.ndarray:
         """Labels are their own codes.
 
         Parameters
@@ -202,7 +213,7 @@ class MultiLabel(Graph):
         """
         return labels.astype(np.int32)
 
-    def decode(self, codes, classes):
+    def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
         """Codes are the labels.
 
         Parameters
@@ -219,7 +230,7 @@ class MultiLabel(Graph):
         """
         return codes.astype(np.int64)
 
-    def n_marginals(self, classes):
+    def n_marginals(self, classes: Any) -> int:
         """One number a label: the probability that it is on.
 
         Parameters
@@ -234,7 +245,7 @@ class MultiLabel(Graph):
         """
         return 1
 
-    def wrap(self, flat, samples):
+    def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
         """One row a sample.
 
         Parameters
@@ -251,7 +262,7 @@ class MultiLabel(Graph):
         """
         return flat.reshape(-1, self.n_labels_)
 
-    def allowed_shape(self, n_samples, n_classes):
+    def allowed_shape(self, n_samples: int, n_classes: int) -> tuple[int, ...]:
         """Shape of the mask of allowed labels.
 
         Parameters
@@ -266,7 +277,7 @@ class MultiLabel(Graph):
         """
         return n_samples, n_classes, 2
 
-    def decision(self, scores, estimator, X):
+    def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
         """What ``decision_function`` returns: what each label adds, given the other predictions.
 
         Parameters
@@ -293,7 +304,7 @@ class MultiLabel(Graph):
             scores[:, k] += (table[:, 1] - table[:, 0])[on[:, j]]
         return scores
 
-    def pair_tables(self, pair_weights, n_classes):
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """Weights of the edges: a view.
 
         Parameters
@@ -313,7 +324,9 @@ class MultiLabel(Graph):
 
     # Problems
 
-    def weight_shapes(self, samples, n_classes, fit_intercept):
+    def weight_shapes(
+        self, samples: Samples, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the pair table.
 
         Parameters
@@ -335,8 +348,16 @@ class MultiLabel(Graph):
         return (n_rows, n_classes), (1 if width else 0, width)
 
     def make_problem(
-        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
-    ):
+        self,
+        samples: Samples,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
         """Build the problem for kernels.
 
         Parameters
@@ -395,7 +416,7 @@ class MultiLabel(Graph):
         problem = FewLabelsProblem if few else ManyLabelsProblem
         return problem(**fields, work=np.empty(max(size, row)), **_neighbours(self.edges_, n))
 
-    def relaxation(self, problem):
+    def relaxation(self, problem: NamedTuple) -> NamedTuple:
         """The problem over distributions of labels and edges that agree: the local polytope.
 
         Parameters

@@ -9,8 +9,9 @@ import numpy as np
 from ..features import ConstantFeature
 from ..gram import GramByTable, gram_of
 from ..labels import read_sequence_labels
-from ..packing import check_n_features
+from ..packing import Samples, check_n_features
 from ..ragged import object_array
+from ..typing import SamplesLike
 from .base import Graph, feature_rows, no_codes
 
 
@@ -23,7 +24,7 @@ class PairwiseGraph(Graph):
     #: Whether two more weight rows score the labels at the ends.
     boundary = False
 
-    def read_y(self, y, samples):
+    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
         """Flat labels of all nodes of `samples`.
 
         Parameters
@@ -40,7 +41,9 @@ class PairwiseGraph(Graph):
         """
         return read_sequence_labels(y, samples.offsets)
 
-    def weight_shapes(self, samples, n_classes, fit_intercept):
+    def weight_shapes(
+        self, samples: Samples, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the pair table.
 
         Parameters
@@ -62,7 +65,7 @@ class PairwiseGraph(Graph):
         n_pair_rows = samples.edge_features.shape[1] if self.edge_features else 1
         return (n_rows, n_classes), (n_pair_rows, n_classes * n_classes)
 
-    def wrap(self, flat, samples):
+    def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
         """Split per-node results into one array a sequence.
 
         Parameters

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
+from sklearn.base import BaseEstimator
 
 from ..inference.tree import tree_work
 from ..losses import cost_matrix
 from ..matrices import refuse_masked
 from ..packing import Samples, as_list, pack_nodes, read_edge_features
+from ..typing import LossLike, SamplesLike
 from ..weights import aligned
 from .constraints import check_steps, transition_mask
 from .pairwise import PairwiseGraph
@@ -47,12 +52,14 @@ class Tree(PairwiseGraph):
     ['a', 'b', 'c']
     """
 
-    def __init__(self, forest=True, edge_features=False, forbidden=None):
+    def __init__(
+        self, forest: bool = True, edge_features: bool = False, forbidden: Iterable | None = None
+    ) -> None:
         self.forest = forest
         self.edge_features = edge_features
         self.forbidden = forbidden
 
-    def read_X(self, estimator, X, reset):
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
         """Pack X; set or compare the number of features of `estimator`.
 
         Parameters
@@ -109,8 +116,16 @@ class Tree(PairwiseGraph):
             )
 
     def make_problem(
-        self, samples, classes, fit_intercept, *, codes=None, loss="hamming", allowed=None, n_best=1
-    ):
+        self,
+        samples: Samples,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
         """Build the problem for kernels; samples must not be empty.
 
         Parameters
@@ -157,7 +172,7 @@ class Tree(PairwiseGraph):
             **rooted(samples),
         )
 
-    def edge_ends(self, samples):
+    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
         """Flat nodes at the first and at the second end of every edge, samples in order.
 
         Parameters

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from .tables import _parts
@@ -38,13 +41,23 @@ class ConvergenceDisplay:
         One a curve.
     """
 
-    def __init__(self, curves, *, xlabel, ylabel):
+    def __init__(
+        self, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], *, xlabel: str, ylabel: str
+    ) -> None:
         self.curves = curves
         self.xlabel = xlabel
         self.ylabel = ylabel
 
     @classmethod
-    def from_estimators(cls, estimators, *, x="passes", y="objective", optimum=None, ax=None):
+    def from_estimators(
+        cls,
+        estimators: Any,
+        *,
+        x: str = "passes",
+        y: str = "objective",
+        optimum: float | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw the ``history_`` of one or several fitted estimators.
 
         Parameters
@@ -94,7 +107,7 @@ class ConvergenceDisplay:
             }
         return cls(curves, xlabel=x, ylabel=y).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw, on a logarithmic scale if all values are positive or zero.
 
         Parameters
@@ -168,12 +181,14 @@ class TransitionDisplay(_HeatMap):
         The heat map.
     """
 
-    def __init__(self, weights, classes):
+    def __init__(self, weights: np.ndarray, classes: ArrayLike) -> None:
         self.weights = weights
         self.classes = classes
 
     @classmethod
-    def from_estimator(cls, model, *, edge_feature=None, ax=None):
+    def from_estimator(
+        cls, model: BaseEstimator, *, edge_feature: int | str | None = None, ax: Any = None
+    ) -> Self:
         """Draw the transitions of a fitted model.
 
         Parameters
@@ -195,7 +210,7 @@ class TransitionDisplay(_HeatMap):
         weights = np.asarray(transition_frame(model, edge_feature))
         return cls(weights, _last(model).classes_).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw; 0 is the middle of the colours.
 
         Parameters
@@ -238,13 +253,17 @@ class MarginalsDisplay(_HeatMap):
         The heat map.
     """
 
-    def __init__(self, marginals, classes, tokens=None):
+    def __init__(
+        self, marginals: np.ndarray, classes: ArrayLike, tokens: Sequence[str] | None = None
+    ) -> None:
         self.marginals = marginals
         self.classes = classes
         self.tokens = tokens
 
     @classmethod
-    def from_estimator(cls, model, x, *, tokens=None, ax=None):
+    def from_estimator(
+        cls, model: BaseEstimator, x: Any, *, tokens: Sequence[str] | None = None, ax: Any = None
+    ) -> Self:
         """Draw the marginals of a sample.
 
         Parameters
@@ -267,7 +286,7 @@ class MarginalsDisplay(_HeatMap):
         X = [x] if before is None else before.transform([x])
         return cls(model.predict_marginals(X)[0], model.classes_, tokens).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw, from 0 to 1.
 
         Parameters

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -74,7 +77,7 @@ def _edge_names(model, before, edge_feature_names):
     return list(edge_feature_names)
 
 
-def coef_frame(model, feature_names=None):
+def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> Any:
     """Weights of features by label.
 
     Parameters
@@ -116,7 +119,7 @@ def _label_names(model):
     return np.arange(len(model.classes_)) if isinstance(model.classes_, list) else model.classes_
 
 
-def top_features(model, k=10, feature_names=None):
+def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
     """The features of largest absolute weight of every label.
 
     Parameters
@@ -155,7 +158,11 @@ def top_features(model, k=10, feature_names=None):
     )
 
 
-def transition_frame(model, edge_feature=None, edge_feature_names=None):
+def transition_frame(
+    model: BaseEstimator,
+    edge_feature: int | str | None = None,
+    edge_feature_names: ArrayLike | None = None,
+) -> Any:
     """Weights of pairs (label, next label).
 
     Parameters
@@ -207,7 +214,13 @@ def _interactions(model):
     return _matrix(table, names, names)
 
 
-def explain(model, x, labels=None, feature_names=None, edge_feature_names=None):
+def explain(
+    model: BaseEstimator,
+    x: Any,
+    labels: ArrayLike | None = None,
+    feature_names: ArrayLike | None = None,
+    edge_feature_names: ArrayLike | None = None,
+) -> Any:
     """What drove the labels of one sample: the terms whose sum is the score of its labelling.
 
     Parameters

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
+from ..typing import SamplesLike
 from .chunking import chunks
 from .validation import read_pair
 
@@ -39,16 +41,16 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
 
 
 def chunk_precision_recall_fscore_support(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    beta=1.0,
-    labels=None,
-    average=None,
-    scheme=None,
-    sample_weight=None,
-    zero_division="warn",
-):
+    beta: float = 1.0,
+    labels: ArrayLike | None = None,
+    average: str | None = None,
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> tuple:
     """Precision, recall, F-beta over chunks: one is right if both ends and its kind are.
 
     Parameters
@@ -123,15 +125,15 @@ def _chunk_scores(
 
 
 def chunk_precision_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    average="micro",
-    scheme=None,
-    sample_weight=None,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """Share of the predicted chunks that are right.
 
     Parameters
@@ -174,15 +176,15 @@ def chunk_precision_score(
 
 
 def chunk_recall_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    average="micro",
-    scheme=None,
-    sample_weight=None,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """Share of the true chunks that were found.
 
     Parameters
@@ -225,16 +227,16 @@ def chunk_recall_score(
 
 
 def chunk_fbeta_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    beta,
-    labels=None,
-    average="micro",
-    scheme=None,
-    sample_weight=None,
-    zero_division="warn",
-):
+    beta: float,
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """F-beta over chunks: the weighted harmonic mean of precision and recall.
 
     Parameters
@@ -279,15 +281,15 @@ def chunk_fbeta_score(
 
 
 def chunk_f1_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    average="micro",
-    scheme=None,
-    sample_weight=None,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """F1 over chunks, the measure of the CoNLL tasks.
 
     Parameters
@@ -329,16 +331,16 @@ def chunk_f1_score(
 
 
 def chunk_classification_report(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    scheme=None,
-    sample_weight=None,
-    digits=2,
-    output_dict=False,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    digits: int = 2,
+    output_dict: bool = False,
+    zero_division: float | str = "warn",
+) -> str | dict:
     """Precision, recall, F1 and number of chunks of each kind, and their averages.
 
     Parameters

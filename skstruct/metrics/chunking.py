@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..schemes import scheme_name
 
 # How a chunk of each scheme starts and goes on: pairs (tag before, tag) with what their kinds must
@@ -100,7 +102,7 @@ def _conlleval_chunks(tags):
     return found
 
 
-def chunks(labels, scheme: str | None = None) -> list[tuple[int, int, str]]:
+def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, int, str]]:
     """Chunks of one label sequence.
 
     Parameters

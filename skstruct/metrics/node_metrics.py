@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
+from ..typing import SamplesLike
 from .validation import flat_pair, read_pair
 
 
-def node_accuracy_score(y_true, y_pred, *, sample_weight=None) -> float:
+def node_accuracy_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Share of nodes that are labelled right.
 
     Parameters
@@ -38,7 +42,9 @@ def node_accuracy_score(y_true, y_pred, *, sample_weight=None) -> float:
     return float(np.average(true == predicted, weights=weights))
 
 
-def sequence_accuracy_score(y_true, y_pred, *, sample_weight=None) -> float:
+def sequence_accuracy_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Share of samples whose labels are all right.
 
     Parameters
@@ -82,14 +88,14 @@ def _node_scores(y_true, y_pred, sample_weight, metric, **options):
 
 
 def node_precision_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    average="weighted",
-    sample_weight=None,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
 
     Parameters
@@ -128,14 +134,14 @@ def node_precision_score(
 
 
 def node_recall_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    average="weighted",
-    sample_weight=None,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
 
     Parameters
@@ -174,15 +180,15 @@ def node_recall_score(
 
 
 def node_fbeta_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    beta,
-    labels=None,
-    average="weighted",
-    sample_weight=None,
-    zero_division="warn",
-):
+    beta: float,
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
 
     Parameters
@@ -225,14 +231,14 @@ def node_fbeta_score(
 
 
 def node_f1_score(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    average="weighted",
-    sample_weight=None,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
     """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
 
     Parameters
@@ -272,15 +278,15 @@ def node_f1_score(
 
 
 def node_classification_report(
-    y_true,
-    y_pred,
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
     *,
-    labels=None,
-    sample_weight=None,
-    digits=2,
-    output_dict=False,
-    zero_division="warn",
-):
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    digits: int = 2,
+    output_dict: bool = False,
+    zero_division: float | str = "warn",
+) -> str | dict:
     """Precision, recall, F1 and number of nodes of each label, and their averages.
 
     scikit-learn's ``classification_report`` on the concatenated labels.

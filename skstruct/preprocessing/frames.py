@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..ragged import RaggedArray
@@ -59,7 +61,7 @@ def sequence_offsets(ids) -> np.ndarray:
     return np.concatenate([starts, [ids.size]]).astype(np.int64)
 
 
-def frame_column(frame, sequence_id: str, column: str) -> RaggedArray:
+def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     """One column of a data frame as label sequences.
 
     Parameters

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from copy import copy
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -13,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..ragged import RaggedArray
+from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
 
@@ -57,7 +60,9 @@ class PerNode(RaggedTransformer, BaseEstimator):
     array([[1.22474487]])
     """
 
-    def __init__(self, transformer, sequence_id=None, columns=None):
+    def __init__(
+        self, transformer: Any, sequence_id: str | None = None, columns: Any = None
+    ) -> None:
         self.transformer = transformer
         self.sequence_id = sequence_id
         self.columns = columns
@@ -96,7 +101,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
             )
         return RaggedArray(rows, offsets)
 
-    def fit(self, X, y=None):
+    def fit(self, X: SamplesLike, y: Any = None) -> Self:
         """Fit the transformer on all nodes.
 
         Parameters
@@ -123,7 +128,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
             raise ValueError("X has no nodes: every sequence is empty")
         return nodes, offsets
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray:
         """Fit and transform in one go.
 
         Parameters
@@ -145,7 +150,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         self.transformer_, self._first = transformer, copy(nodes[:1])
         return self._wrap(rows, offsets)
 
-    def transform(self, X):
+    def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform the nodes of sequences; those without nodes, and X without sequences, stay so.
 
         Parameters
@@ -168,7 +173,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
             return self._wrap(self.transformer_.transform(nodes), offsets)
 
     @available_if(_has("get_feature_names_out"))
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the transformer's output columns.
 
         Parameters

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from scipy import sparse
 from sklearn.base import TransformerMixin
 
 from ..packing import as_list
+from ..typing import SamplesLike
 
 
 class RaggedTransformer(TransformerMixin):
@@ -20,7 +22,7 @@ class RaggedTransformer(TransformerMixin):
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)
 
-    def set_output(self, *, transform=None):
+    def set_output(self, *, transform: str | None = None) -> Self:
         """Accepted for pipelines; the output is always ragged.
 
         Parameters
@@ -35,7 +37,7 @@ class RaggedTransformer(TransformerMixin):
         """
         return self
 
-    def fit(self, X, y=None):
+    def fit(self, X: SamplesLike, y: SamplesLike | None = None) -> Self:
         """Learn from sequences.
 
         Parameters

@@ -6,14 +6,17 @@ from array import array
 from collections import defaultdict
 from itertools import chain, pairwise
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 from ..ragged import RaggedArray
+from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, samples_of
 from .tokens import TokenReader
@@ -81,13 +84,13 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     def __init__(
         self,
         *,
-        hashing=False,
-        n_features=2**20,
-        min_count=1,
-        separator="=",
-        sequence_id=None,
-        columns=None,
-    ):
+        hashing: bool = False,
+        n_features: int = 2**20,
+        min_count: int = 1,
+        separator: str = "=",
+        sequence_id: str | None = None,
+        columns: Any = None,
+    ) -> None:
         self.hashing = hashing
         self.n_features = n_features
         self.min_count = min_count
@@ -95,7 +98,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         self.sequence_id = sequence_id
         self.columns = columns
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray:
         """Learn the vocabulary and transform.
 
         Parameters
@@ -132,7 +135,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         self.vocabulary_ = vocabulary
         return _packed(flat, lengths)
 
-    def transform(self, X):
+    def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform sequences; those without tokens, and X without sequences, stay so.
 
         Parameters
@@ -169,7 +172,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             return (tokens[start:stop] for start, stop in pairwise(offsets))
         return samples_of(X, fitting)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns.
 
         Parameters

@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..ragged import RaggedArray, object_array
+from ..typing import PathLike, SamplesLike
 from .columns import read_columns
 from .patterns import compile_regex, from_tuples, parse
 from .ragged_transformer import RaggedTransformer
@@ -89,7 +91,15 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     ['U0:He', 'U0:runs', 'U1:PRP/VBZ', 'U1:_B-1/PRP']
     """
 
-    def __init__(self, templates, *, outside="mark", min_count=1, sequence_id=None, columns=None):
+    def __init__(
+        self,
+        templates: str | Path | list,
+        *,
+        outside: str = "mark",
+        min_count: int = 1,
+        sequence_id: str | None = None,
+        columns: Any = None,
+    ) -> None:
         self.templates = templates
         self.outside = outside
         self.min_count = min_count
@@ -97,7 +107,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         self.columns = columns
 
     @staticmethod
-    def read_templates(path) -> str:
+    def read_templates(path: PathLike) -> str:
         """The text of a template file.
 
         Parameters
@@ -112,7 +122,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         """
         return Path(path).read_text(encoding="utf-8-sig")
 
-    def write_templates(self, path) -> None:
+    def write_templates(self, path: PathLike) -> None:
         """Write the templates as a file that CRF++ and Wapiti read.
 
         Parameters
@@ -137,7 +147,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             return from_tuples(self.templates)
         raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
         """Learn the features and transform.
 
         Parameters
@@ -204,7 +214,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             coded.extend((learned[-1], key) for key in keys)
         return (learned, base, first), _matrix(coded, source.n_tokens, first)
 
-    def transform(self, X):
+    def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         """Expand the templates on new sequences; features not seen in fit are ignored.
 
         Sequences without tokens, and X without sequences, stay so.
@@ -246,7 +256,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
         )
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the node features: the templates with their macros replaced.
 
         Parameters
@@ -263,7 +273,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return self._names(self._node_features)
 
     @available_if(_has_edge_features)
-    def get_edge_feature_names_out(self, input_features=None):
+    def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the edge features, if there is a ``B`` template with macros.
 
         Parameters

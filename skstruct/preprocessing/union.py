@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
@@ -18,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..packing import read_sequences
 from ..ragged import RaggedArray, object_array
 from ..sklearn_private import BaseComposition, union_block
+from ..typing import SamplesLike
 from .names import output_names
 from .ragged_transformer import RaggedTransformer
 
@@ -95,18 +98,18 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
 
     def __init__(
         self,
-        transformer_list,
+        transformer_list: list,
         *,
-        n_jobs=None,
-        transformer_weights=None,
-        verbose_feature_names_out=True,
-    ):
+        n_jobs: int | None = None,
+        transformer_weights: Mapping[str, float] | None = None,
+        verbose_feature_names_out: bool = True,
+    ) -> None:
         self.transformer_list = transformer_list
         self.n_jobs = n_jobs
         self.transformer_weights = transformer_weights
         self.verbose_feature_names_out = verbose_feature_names_out
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the union and of its members.
 
         Parameters
@@ -121,7 +124,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         """
         return self._get_params("transformer_list", deep=deep)
 
-    def set_params(self, **kwargs):
+    def set_params(self, **kwargs: Any) -> Self:
         """Set parameters of the union, of its members, or members themselves.
 
         Parameters
@@ -137,7 +140,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         self._set_params("transformer_list", **kwargs)
         return self
 
-    def fit(self, X, y=None, **params):
+    def fit(self, X: SamplesLike, y: SamplesLike | None = None, **params: Any) -> Self:
         """Fit all members.
 
         Parameters
@@ -158,7 +161,9 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         self.fit_transform(X, y, **params)
         return self
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(
+        self, X: SamplesLike, y: SamplesLike | None = None, **params: Any
+    ) -> RaggedArray | np.ndarray:
         """Fit all members and transform.
 
         Parameters
@@ -202,7 +207,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         self.n_features_out_ = sum(b.features.shape[1] for b in blocks)
         return out
 
-    def transform(self, X):
+    def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         """Transform by all members.
 
         Parameters
@@ -235,7 +240,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         return self._join(blocks)
 
     @property
-    def named_transformers_(self):
+    def named_transformers_(self) -> Bunch:
         """The fitted members by name."""
         return Bunch(**dict(self.transformers_))
 
@@ -279,7 +284,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             ]
         )
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns; those of a member without names are x0, x1, and so on.
 
         Parameters
@@ -301,7 +306,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         return self._names(False)
 
     @available_if(_has_edge_features)
-    def get_edge_feature_names_out(self, input_features=None):
+    def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the edge features, if a member has any.
 
         Parameters
@@ -334,7 +339,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             )
         return np.array(out, dtype=object)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Which members get which metadata.
 
         Returns
@@ -359,7 +364,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         return union_block(self)
 
 
-def make_sequence_union(*transformers, n_jobs=None):
+def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> SequenceUnion:
     """A SequenceUnion whose members are named by their types.
 
     Parameters

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.bcfw import bcfw, dual_set
+from ..typing import LossLike, RandomStateLike, SamplesLike
 from .base import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
@@ -126,24 +130,24 @@ class BCFWSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph="auto",
+        graph: str | Graph = "auto",
         *,
-        C=1.0,
-        loss="hamming",
-        sampling="permutation",
-        steps="pairwise",
-        n_cached=30,
-        oracle_cache=False,
-        averaging=False,
-        gap_every=5,
-        fit_intercept=True,
-        max_iter=500,
-        tol=1e-2,
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        sampling: str = "permutation",
+        steps: str = "pairwise",
+        n_cached: int = 30,
+        oracle_cache: bool = False,
+        averaging: bool = False,
+        gap_every: int = 5,
+        fit_intercept: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-2,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss
@@ -194,7 +198,14 @@ class BCFWSSVM(StructuralSVM):
         return {name: value for name, value in super().__getstate__().items() if name != "_dual"}
 
 
-def bcfw_path(estimator, X, y, Cs, *, sample_weight=None):
+def bcfw_path(
+    estimator: BCFWSSVM,
+    X: SamplesLike,
+    y: SamplesLike,
+    Cs: Iterable[float],
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> list[BCFWSSVM]:
     """Fits for a sequence of C, each started from the dual point of the one before.
 
     Parameters

@@ -5,9 +5,11 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 from ..dispatch import require
+from ..graphs.base import Graph
 from ..oracles import exp_oracle, top_k_oracle
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.casimir import CasimirOptions, casimir
+from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 
 
@@ -147,25 +149,25 @@ class CasimirSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph="auto",
+        graph: str | Graph = "auto",
         *,
-        C=1.0,
-        loss="hamming",
-        variant="adaptive",
-        smoothing="l2",
-        n_best=5,
-        smoothing_strength=2.0,
-        kappa=None,
-        warm_start_strategy="prox-center",
-        learning_rate="auto",
-        fit_intercept=True,
-        max_iter=200,
-        tol=1e-2,
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        variant: str = "adaptive",
+        smoothing: str = "l2",
+        n_best: int = 5,
+        smoothing_strength: float = 2.0,
+        kappa: float | None = None,
+        warm_start_strategy: str = "prox-center",
+        learning_rate: float | str = "auto",
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-2,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss

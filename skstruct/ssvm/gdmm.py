@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..graphs.base import Graph
 from ..graphs.multilabel import MultiLabel
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.gdmm import gdmm
 from ..solvers.gdmm_factors import FactorRun, factor_graph
 from ..solvers.gdmm_labels import LabelRun, label_graph
+from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 
 
@@ -145,24 +147,24 @@ class GDMMSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph="auto",
+        graph: str | Graph = "auto",
         *,
-        C=1.0,
-        loss="hamming",
-        variant="bcfw",
-        search="sublinear",
-        n_partitions=None,
-        rho=1.0,
-        eta=1.5,
-        multipliers=True,
-        gap_every=10,
-        fit_intercept=True,
-        max_iter=300,
-        tol=1e-2,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        variant: str = "bcfw",
+        search: str = "sublinear",
+        n_partitions: int | None = None,
+        rho: float = 1.0,
+        eta: float = 1.5,
+        multipliers: bool = True,
+        gap_every: int = 10,
+        fit_intercept: bool = True,
+        max_iter: int = 300,
+        tol: float = 1e-2,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss

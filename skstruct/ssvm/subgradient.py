@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from numbers import Real
 
+from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.sgd import sgd
+from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 
 
@@ -106,22 +108,22 @@ class SubgradientSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph="auto",
+        graph: str | Graph = "auto",
         *,
-        C=1.0,
-        loss="hamming",
-        schedule="pegasos",
-        learning_rate=0.1,
-        period=1.0,
-        averaging=True,
-        fit_intercept=True,
-        max_iter=100,
-        tol=1e-3,
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
-    ):
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        schedule: str = "pegasos",
+        learning_rate: float | str = 0.1,
+        period: float = 1.0,
+        averaging: bool = True,
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss

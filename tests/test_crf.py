@@ -177,7 +177,7 @@ def test_the_certificate_holds(sequences, solver, sampling, tol):
     lam = 1.0 / (2.0 * len(X))
     assert crf.dual_gap_ <= (1.0 + 1e-6) * gradient**2 / (2.0 * lam)
     bounds, objectives = crf.history_["dual_objective"], crf.history_["objective"]
-    assert (np.diff(bounds) >= -1e-14).all()
+    assert (np.diff(bounds) >= -1e-12).all()
     assert (bounds <= optimum + 1e-14).all()
     assert (objectives[~np.isnan(objectives)] >= optimum - 1e-12).all()
     earlier = SAGCRF(C=2.0, tol=0.0, **options | {"max_iter": max(crf.n_iter_ // 3, 1)})

@@ -28,7 +28,7 @@ def few():
 @pytest.mark.parametrize("tol", [1e-1, 1e-3])
 def test_what_warns_and_what_is_certified_agree(solver, C, tol):
     X, y = random_sequences(np.random.default_rng(3), n_samples=15)
-    for max_iter in (1, 2, 5, 12, 30):
+    for max_iter in (1, 5, 30):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             options = {"solver": solver, "max_iter": max_iter, "random_state": 0}
@@ -38,7 +38,7 @@ def test_what_warns_and_what_is_certified_agree(solver, C, tol):
         assert crf.history_["dual_objective"][-1] == crf.dual_objective_
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e2, 1e5, 1e8])
+@pytest.mark.parametrize("scale", [1e2, 1e8])
 @pytest.mark.parametrize("solver", ["sag", "lbfgs"])
 @pytest.mark.parametrize("C", [1e-6, 1e3])
 def test_the_dual_bound_survives_rounding(scale, solver, C):
@@ -48,8 +48,8 @@ def test_the_dual_bound_survives_rounding(scale, solver, C):
     options = {"solver": solver, "random_state": 0, "C": C}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        best = SAGCRF(tol=1e-9, max_iter=2000, **options | {"solver": "lbfgs"}).fit(X, y)
-        for max_iter in (1, 3, 40):
+        best = SAGCRF(tol=1e-9, max_iter=300, **options | {"solver": "lbfgs"}).fit(X, y)
+        for max_iter in (1, 20):
             crf = SAGCRF(tol=0.0, max_iter=max_iter, **options).fit(X, y)
             assert (crf.history_["dual_objective"] <= best.objective_ * (1 + 1e-12)).all()
             assert crf.dual_objective_ <= best.objective_ * (1 + 1e-12)
@@ -128,7 +128,7 @@ def test_strong_regularisation_takes_few_passes(few, solver, C):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("size", [1.8e19, 1e80, 1e160, 1e300])
+@pytest.mark.parametrize("size", [1.8e19, 1e160])
 def test_one_huge_sample_gives_an_answer_or_an_error(few, solver, size):
     X, y = few
     X = [*X, np.full((2, X[0].shape[1]), size)]

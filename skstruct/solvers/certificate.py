@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .progress import relative_gap
+from .progress import Result, relative_gap
 
 
 class Certificate(NamedTuple):
@@ -42,22 +42,39 @@ class Certificate(NamedTuple):
         """A lower bound on ``min P``."""
         return self.objective - self.dual_gap
 
-    def published(self) -> dict:
-        """Attributes for the estimator.
+    def result(self, weights, tol: float, stopped: bool, history: dict, remedy: str) -> Result:
+        """The end of a run at the certified weights.
+
+        Parameters
+        ----------
+        weights : Weights
+            The weights.
+        tol : float
+            The relative gap to reach.
+        stopped : bool
+            Whether a callback ended the run.
+        history : dict of ndarray
+            One entry an epoch; the last is made to agree.
+        remedy : str
+            What to do where `tol` was not reached.
 
         Returns
         -------
-        dict
-            ``objective_``, ``dual_objective_``, ``dual_gap_``, ``suboptimality_``,
+        Result
+            With ``objective_``, ``dual_objective_``, ``dual_gap_``, ``suboptimality_`` and
             ``gradient_norm_``.
         """
-        return {
+        for name in ("objective", "dual_gap", "dual_objective"):
+            history[name][-1] = getattr(self, name)
+        published = {
             "objective_": self.objective,
             "dual_objective_": self.dual_objective,
             "dual_gap_": self.dual_gap,
             "suboptimality_": self.relative,
             "gradient_norm_": self.gradient_norm,
         }
+        reached, measure = self.relative <= tol, "relative duality gap"
+        return Result(weights, reached, stopped, published, measure, self.relative, history, remedy)
 
 
 def certify(

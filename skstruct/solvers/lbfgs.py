@@ -202,20 +202,9 @@ class _Objective:
         """The end of the run; `resolved` if its last line search could gain nothing more."""
         if not self.progress.history()["passes"].size:  # the start is the end
             self._record()
-        certificate, history = self.certificate(), self.progress.history()
-        history["objective"][-1] = certificate.objective
-        history["dual_gap"][-1] = certificate.dual_gap
-        history["dual_objective"][-1] = certificate.dual_objective
         remedy = "increase max_iter or tol"
         if resolved:
             remedy = "floating point resolves no more: increase tol, or scale the features"
-        return Result(
-            Weights(*(np.array(table) for table in self.tables(self.accepted))),
-            certificate.relative <= self.tol,
-            self.stopped,
-            certificate.published(),
-            "relative duality gap",
-            certificate.relative,
-            history,
-            remedy,
-        )
+        weights = Weights(*(np.array(table) for table in self.tables(self.accepted)))
+        history = self.progress.history()
+        return self.certificate().result(weights, self.tol, self.stopped, history, remedy)

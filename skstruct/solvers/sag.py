@@ -204,7 +204,7 @@ def sag(
             break
     if run.certificate is None:
         run.measure()
-    return run.result(tol, stopped, progress.history())
+    return run.certificate.result(run.weights(), tol, stopped, progress.history(), run.remedy())
 
 
 class _Run:
@@ -337,25 +337,8 @@ class _Run:
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)
 
-    def result(self, tol, stopped, history):
-        """The end of the run, at weights that are certified."""
-        self._direction = None
-        certificate = self.certificate
-        history["objective"][-1] = certificate.objective
-        history["dual_gap"][-1] = certificate.dual_gap
-        history["dual_objective"][-1] = certificate.dual_objective
-        return Result(
-            self.weights(),
-            self.reached(tol),
-            stopped,
-            certificate.published(),
-            "relative duality gap",
-            certificate.relative,
-            history,
-            self._remedy(),
-        )
-
-    def _remedy(self):
+    def remedy(self):
+        """What to do where the tolerance was not reached."""
         # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
         steepness = self.state.lipschitz.mean() / self.lam
         if 20.0 * steepness > self.n**2:

@@ -39,7 +39,8 @@ def read_allowed(allowed, graph, samples, n_classes: int) -> np.ndarray:
         if mask.shape != expected:
             raise ValueError(f"allowed must be of shape {expected}, got {mask.shape}")
         return np.ascontiguousarray(mask.reshape(-1, expected[-1])).view(np.uint8)
-    masks = list(allowed) if isinstance(allowed, RaggedArray) else as_list(allowed, "allowed")
+    packed = isinstance(allowed, RaggedArray)
+    masks = list(allowed) if packed or n == 0 else as_list(allowed, "allowed")
     if len(masks) != n:
         raise ValueError(f"X has {n} samples, but allowed has {len(masks)}")
     read = []
@@ -51,7 +52,7 @@ def read_allowed(allowed, graph, samples, n_classes: int) -> np.ndarray:
                 f"allowed: sample {i} must be of shape (n_nodes, n_classes) = {expected}, got "
                 f"{read[i].shape}"
             )
-    return np.concatenate(read).view(np.uint8)
+    return np.concatenate([np.empty((0, n_classes), dtype=bool), *read]).view(np.uint8)
 
 
 def _boolean(mask, name):

@@ -1,36 +1,28 @@
-"""StructuredEstimator: validate, build the problem, solve, publish; predict and score."""
+"""StructuredEstimator: validate, build the problem, solve, publish."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted
 
-from .allowed import read_allowed
-from .dispatch import require
 from .epochs import Epochs
 from .graphs.base import Graph
 from .graphs.chain import Chain
 from .graphs.multiclass import MultiClass
 from .graphs.multilabel import MultiLabel
 from .labels import is_indicator
-from .oracles import top_k_oracle
 from .packing import Samples, is_structured, read_sample_weight
-from .ragged import object_array
+from .prediction import TABLES, Predictor
 from .sklearn_private import fit_context
-from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
-from .storage import CompactPickles, check_shapes
+from .storage import CompactPickles
 from .typing import SamplesLike
-from .weights import Weights
 
 _GRAPHS = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 
@@ -56,9 +48,6 @@ class TrainingData(NamedTuple):
     lam: float
 
 
-_TABLES = ("node_weights_", "pair_weights_")
-# The largest whose products with features stay finite.
-_LARGEST_WEIGHT = 1e100
 # Private names that belong to a fit, beside all that end with an underscore.
 _STATE = ("_has_intercept", "_stored_as", "_dual")
 
@@ -68,7 +57,7 @@ def _fitted(estimator):
     return {k: v for k, v in vars(estimator).items() if k.endswith("_") or k in _STATE}
 
 
-class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
+class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators: everything that does not depend on the loss or on the solver.
 
     Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
@@ -120,20 +109,6 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
                 f"sum of {total!r}"
             )
         return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), lam)
-
-    def _refuse_other_kind(self, graph, X):
-        name = f"{type(self).__name__} with graph {graph}"
-        if graph.is_table and is_structured(X):
-            raise ValueError(
-                f"X is sequences, but {name} takes a table: expected a 2-D array, one node a row"
-            )
-        if not graph.is_table and getattr(X, "ndim", 0) == 2:
-            raise ValueError(
-                f"X is a table, but {name} takes sequences: expected a list of 2-D arrays (for one "
-                "sample x that is [x])"
-            )
-
-    # Training
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -227,7 +202,7 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
 
     def _publish(self, result):
         """Set the fitted attributes that come out of the solver."""
-        for name, table in zip(_TABLES, result.weights, strict=True):
+        for name, table in zip(TABLES, result.weights, strict=True):
             if not np.isfinite(table).all():
                 raise FloatingPointError(
                     f"training ended with weights that are not finite ({name}): are the features "
@@ -254,250 +229,6 @@ class StructuredEstimator(CompactPickles, CallbackSupportMixin, BaseEstimator):
             and shapes == (previous.node_weights_.shape, previous.pair_weights_.shape)
         )
         return previous._weights() if same else None
-
-    # Views of the tables, so that writing to them changes the model.
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights of node features, of shape (n_classes, n_features): a view.
-
-        After :meth:`sparsify` a CSR matrix, and no view.
-        """
-        check_is_fitted(self)
-        dense = self.node_weights_[: self.n_features_in_].T
-        return sparse.csr_matrix(dense) if hasattr(self, "_stored_as") else dense
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """Intercepts, of shape (n_classes,): a view, or zeros without `fit_intercept`."""
-        check_is_fitted(self)
-        return self.node_weights_[-1] if self._has_intercept else np.zeros(len(self.classes_))
-
-    @property
-    def pairwise_coef_(self) -> np.ndarray:
-        """Weights of (label, next label): a view of shape (n_classes, n_classes).
-
-        With edge features one such table each, (n_edge_features, n_classes, n_classes).
-        """
-        check_is_fitted(self)
-        return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
-
-    @property
-    def boundary_coef_(self) -> np.ndarray:
-        """Scores of labels at the first and at the last node, of shape (2, n_classes): a view."""
-        check_is_fitted(self)
-        d = self.n_features_in_
-        n_rows = 2 if getattr(self.graph_, "boundary", False) else 0
-        return self.node_weights_[d : d + n_rows]
-
-    # Prediction
-
-    def _read_for_prediction(self, X, allowed=None, n_best=1):
-        """Samples as given, which of them have nodes, and the problem of those."""
-        check_is_fitted(self)
-        self._refuse_other_kind(self.graph_, X)
-        samples = self.graph_.read_X(self, X, reset=False)
-        if allowed is not None:
-            allowed = read_allowed(allowed, self.graph_, samples, len(self.classes_))
-        shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
-        check_shapes(self, dict(zip(_TABLES, shapes, strict=True)))
-        keep = np.diff(samples.offsets) > 0
-        problem = self.graph_.make_problem(
-            samples.without_empty(),
-            self.classes_,
-            self._has_intercept,
-            allowed=allowed,
-            n_best=n_best,
-        )
-        return samples, keep, problem
-
-    def _weights(self):
-        # Users may have put in a transposed table; kernels are compiled for one layout.
-        return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in _TABLES))
-
-    def _refuse_infeasible(self, firsts, keep):
-        for i in firsts:
-            if i >= 0:
-                self._refuse_bad_weights()
-                sample = np.flatnonzero(keep)[i]
-                raise ValueError(
-                    f"sample {sample}: no labelling is left by `allowed` and the forbidden steps"
-                )
-
-    def _refuse_bad_weights(self):
-        """Say that weights are to blame for scores that are no numbers."""
-        for name in _TABLES:
-            table = getattr(self, name)
-            if not np.isfinite(table).all():
-                raise ValueError(f"the model's {name} are not finite: it cannot predict")
-            if table.size and np.abs(table).max() > _LARGEST_WEIGHT:
-                raise ValueError(f"the model's {name} are too large: scores overflow")
-
-    def predict(self, X: SamplesLike, allowed: Any = None) -> np.ndarray:
-        """Best labelling of each sample.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind seen in fit.
-        allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
-            Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
-            table one array of shape (n_samples, n_classes)).
-
-        Returns
-        -------
-        ndarray
-            Labels: an object array of one 1-D array a sample, or for a table an array of shape
-            (n_samples,). A sample without nodes gets an empty array. Ties go to the first class.
-
-        Raises
-        ------
-        ValueError
-            If X or `allowed` has the wrong shape, or no labelling is allowed.
-        """
-        samples, codes = self._decode(X, allowed)
-        return self.graph_.wrap(self.graph_.decode(codes, self.classes_), samples)
-
-    def _decode(self, X, allowed=None):
-        """Samples, and the best labels of all nodes as positions in ``classes_``."""
-        samples, keep, problem = self._read_for_prediction(X, allowed)
-        codes = np.empty(samples.offsets[-1], dtype=np.int32)
-        w = self._weights()
-        problem = self.graph_.decoding(problem, w)
-
-        def run(part, start, stop):
-            return decode(part, w, start, stop, make_scratch(part), codes)
-
-        self._refuse_infeasible(over_samples(run, problem, self.n_jobs), keep)
-        return samples, codes
-
-    def predict_top_k(self, X: SamplesLike, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` best labellings of each sample and their scores (n-best decoding).
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind seen in fit.
-        k : int
-            How many, at least 1.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,) of object
-            For each sample an array of shape (k', n_nodes), best first; k' < k where the sample has
-            fewer labellings. For a table each is of shape (k', 1).
-        scores : ndarray of shape (n_samples,) of object
-            Their scores ``<w, Phi(x, y)>``, each of shape (k',).
-
-        Raises
-        ------
-        ValueError
-            If `k` is not a positive integer, or X is not as in fit.
-        """
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
-        require(top_k_oracle, problem, "use predict")
-        n_nodes = np.diff(samples.offsets)
-        values = np.empty((int(keep.sum()), k))
-        codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
-        w = self._weights()
-
-        def run(part, start, stop):
-            scratch = make_scratch(part)
-            labels = np.empty((k, scratch.labels.size), dtype=np.int32)
-            decode_top_k(part, w, start, stop, scratch, values, labels, codes)
-
-        over_samples(run, problem, self.n_jobs)
-        if not np.isfinite(values[:, :1]).all():
-            self._refuse_infeasible([int(np.flatnonzero(~np.isfinite(values[:, 0]))[0])], keep)
-        labellings, scores = [], []
-        row = iter(values)
-        for i, has_nodes in enumerate(keep):
-            found = next(row) if has_nodes else np.zeros(1)
-            found = found[np.isfinite(found)]
-            start = samples.offsets[i]
-            chosen = codes[: found.size, start : start + n_nodes[i]]
-            labellings.append(self.graph_.decode(chosen, self.classes_))
-            scores.append(found)
-        return object_array(labellings), object_array(scores)
-
-    def decision_function(self, X: SamplesLike) -> np.ndarray:
-        """Scores behind the predictions.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind seen in fit.
-
-        Returns
-        -------
-        ndarray
-            For a table the scores of the classes, of shape (n_samples, n_classes), or (n_samples,)
-            for two classes: that of the second minus that of the first. Otherwise of shape
-            (n_samples, 2): the score of the best labelling, and its lead over the runner-up (inf if
-            there is no other).
-        """
-        check_is_fitted(self)
-        if self.graph_.is_table:
-            samples, _, _ = self._read_for_prediction(X)
-            scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
-            if not np.isfinite(scores).all():
-                self._refuse_bad_weights()
-            return self.graph_.decision(scores + self.intercept_, self, X)
-        _, scores = self.predict_top_k(X, 2)
-        return np.array(
-            [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
-        )
-
-    def score(
-        self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Share of nodes that are labelled right.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples.
-        y : list, object array, RaggedArray or 1-D array
-            Their true labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's nodes.
-
-        Returns
-        -------
-        float
-            ``sum_i s_i (right nodes of i) / sum_i s_i (nodes of i)``.
-
-        Raises
-        ------
-        ValueError
-            If the lengths of X and y differ, or no node has a weight.
-
-        Warns
-        -----
-        UserWarning
-            If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
-        """
-        samples, predicted = self._decode(X)
-        labels = self.graph_.read_y(y, samples)
-        codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
-        if (codes < 0).any():
-            warnings.warn(
-                f"y: {(codes < 0).mean():.1%} of the nodes have labels that fit has not seen, for "
-                f"instance {labels[codes < 0].tolist()[0]!r}: they count as wrong",
-                UserWarning,
-                stacklevel=2,
-            )
-        lengths = np.diff(samples.offsets)
-        if not lengths.any():
-            raise ValueError("X has no nodes: there is no score")
-        weight = None
-        if sample_weight is not None:
-            weight = np.repeat(read_sample_weight(sample_weight, lengths.size), lengths)
-            if not weight.any():
-                raise ValueError("sample_weight is zero on all nodes: there is no score")
-        return float(np.average(predicted == codes, weights=weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -122,7 +122,7 @@ def _joined(items, name):
     if odd is not None:
         i = [i for i, item in enumerate(items) if item.size][odd]
         raise TypeError(f"{name} mixes strings with labels of other types: see sample {i}")
-    flat = np.concatenate(filled or items[:1])
+    flat = np.concatenate(filled or items[:1] or [np.empty(0, dtype=np.int64)])
     integers = [item for item in filled if item.dtype.kind in "iu"]
     if flat.dtype.kind != "f" or not integers:
         return flat

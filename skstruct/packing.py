@@ -78,6 +78,30 @@ class Samples(NamedTuple):
         return self._replace(offsets=self.offsets[keep], edge_ptr=edge_ptr)
 
 
+def no_samples(n_features: int, n_edge_features: int | None) -> Samples:
+    """An empty list of samples, packed.
+
+    Parameters
+    ----------
+    n_features : int
+        Features of a node.
+    n_edge_features : int or None
+        Features of an edge, if edges have any.
+
+    Returns
+    -------
+    Samples
+        Without samples.
+    """
+    return Samples(
+        np.empty((0, n_features)),
+        np.zeros(1, dtype=np.int64),
+        None if n_edge_features is None else np.empty((0, n_edge_features)),
+        np.empty((0, 2), dtype=np.int32),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
 def _ends(lengths):
     return np.concatenate([[0], np.cumsum(lengths)])
 

@@ -11,7 +11,16 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, MultiLabel, SubgradientSSVM
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    MultiLabel,
+    SubgradientSSVM,
+    Tree,
+)
 from skstruct.solvers.progress import Pieces
 from skstruct.testing import random_sequences
 
@@ -272,3 +281,26 @@ def test_a_fold_of_one_class_names_the_remedy():
         SAGCRF().fit(X[:15], y[:15])
     scores = cross_val_score(SAGCRF("multiclass", tol=0.5), X, y, cv=2, error_score="raise")
     assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("kind", ["chain", "edge features", "tree"])
+def test_no_samples_have_no_answers(sequences, kind):
+    X, y = sequences
+    graph = {"chain": Chain(), "edge features": Chain(edge_features=True), "tree": Tree()}[kind]
+    if kind == "edge features":
+        X = [(x, x[1:]) for x in X]
+    elif kind == "tree":
+        X = [(x, np.arange(len(x)) - 1) for x in X]
+    model = SAGCRF(graph, tol=0.5, random_state=0).fit(X, y)
+    for nothing in ([], np.empty(0, dtype=object)):
+        assert model.predict(nothing).shape == (0,)
+        assert model.predict(nothing, allowed=[]).shape == (0,)
+        assert model.predict_marginals(nothing).shape == (0,)
+        assert [part.shape for part in model.predict_marginals(nothing, pairwise=True)] == [
+            (0,)
+        ] * 2
+        assert [part.shape for part in model.predict_top_k(nothing, 3)] == [(0,)] * 2
+        assert model.decision_function(nothing).shape == (0, 2)
+        assert model.predict_log_likelihood(nothing, []).shape == (0,)
+    with pytest.raises(ValueError, match="no nodes"):
+        model.score([], [])

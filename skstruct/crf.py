@@ -340,5 +340,5 @@ class SAGCRF(StructuredEstimator):
                 f"sample {sample}: the scores overflow: are the features scaled?"
             )
         out = np.zeros(keep.size)
-        out[keep] = values
+        out[keep] = values + 0.0  # no -0.0
         return out

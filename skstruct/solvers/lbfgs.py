@@ -57,28 +57,30 @@ def lbfgs(
     FloatingPointError
         If the objective or its gradient is not finite.
     """
-    objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
-    objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)
-    resolved = False
-    try:
-        found = minimize(
-            objective,
-            objective.accepted,
-            method="L-BFGS-B",
-            jac=True,
-            callback=objective.callback,
-            options={
-                "maxiter": max_iter,
-                "gtol": 0.0,
-                "ftol": 0.0,
-                "maxls": 50,
-                "maxfun": 15 * max_iter + 100,
-            },
-        )
-        objective.accepted, resolved = found.x, found.status in (0, 2)
-    except _StoppedInPass:
-        pass
-    return objective.result(resolved)
+    # A number that overflows is refused by its certificate.
+    with np.errstate(over="ignore", invalid="ignore"):
+        objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
+        objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)
+        resolved = False
+        try:
+            found = minimize(
+                objective,
+                objective.accepted,
+                method="L-BFGS-B",
+                jac=True,
+                callback=objective.callback,
+                options={
+                    "maxiter": max_iter,
+                    "gtol": 0.0,
+                    "ftol": 0.0,
+                    "maxls": 50,
+                    "maxfun": 15 * max_iter + 100,
+                },
+            )
+            objective.accepted, resolved = found.x, found.status in (0, 2)
+        except _StoppedInPass:
+            pass
+        return objective.result(resolved)
 
 
 class _StoppedInPass(Exception):

@@ -263,7 +263,12 @@ class _Run:
         return means
 
     def _norms(self):
-        return squared_norms(self.w, 1.0 / self.n, self.lam)
+        norms = squared_norms(self.w, 1.0 / self.n, self.lam)
+        if not np.isfinite(norms).all():
+            raise FloatingPointError(
+                "the weights overflow: scale the features (sklearn.preprocessing), or lower C"
+            )
+        return norms
 
     def _offer_dual(self, squared_direction):
         entropy = float(self.state.entropies.sum()) / self.n

@@ -19,9 +19,9 @@ from .graphs.multiclass import MultiClass
 from .graphs.multilabel import MultiLabel
 from .labels import is_indicator
 from .packing import Samples, is_structured, read_sample_weight
-from .prediction import TABLES, Predictor
+from .prediction import Predictor
 from .sklearn_private import fit_context
-from .storage import CompactPickles
+from .storage import TABLES, CompactPickles
 from .typing import SamplesLike
 
 _GRAPHS = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
@@ -54,7 +54,12 @@ _STATE = ("_has_intercept", "_stored_as", "_dual")
 
 def _fitted(estimator):
     """What fitting has set."""
-    return {k: v for k, v in vars(estimator).items() if k.endswith("_") or k in _STATE}
+    parameters = estimator._get_param_names()
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if name in _STATE or (name.endswith("_") and name not in parameters)
+    }
 
 
 class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseEstimator):
@@ -101,9 +106,11 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         self._has_intercept = bool(self.fit_intercept)
         with np.errstate(over="ignore"):
             total = float(sample_weight.sum())
-        lam = 1.0 / (self.C * total) if self.C * total > 0 else np.inf
+        # A float32 would make the regulariser one, and everything that is computed with it.
+        scale = float(self.C) * total
+        lam = 1.0 / scale if scale > 0 else np.inf
         # C=np.inf, no regularisation, is a choice that some estimators offer.
-        if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(self.C)):
+        if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(float(self.C))):
             raise ValueError(
                 f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
                 f"sum of {total!r}"
@@ -137,7 +144,9 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         FloatingPointError
             If losses or weights overflow.
         KeyboardInterrupt
-            On Ctrl-C, within about a second. As after any error, the model is what it was before.
+            On Ctrl-C, between two pieces of a pass, which take about half a second each. As after
+            any error, the model is what it was before. (What comes after training finds the new
+            model: a callback that raises at the end, a ConvergenceWarning made an error.)
 
         Warns
         -----
@@ -153,7 +162,6 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        n_parts = data.codes.size * len(new.classes_)
         result = new._solve(
             problem,
             shapes,
@@ -162,10 +170,10 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             start=new._start(previous, problem, shapes),
             max_iter=self.max_iter,
             tol=self.tol,
-            after_epoch=Epochs(self, context, X, y, _fitted(new), n_parts),
+            after_epoch=Epochs(self, context, X, y, _fitted(new)),
         )
         new._publish(result)
-        # One assignment: a thread that predicts meanwhile never sees half of each.
+        # One assignment, so that other threads never see half of each.
         self.__dict__ = vars(self._unfitted()) | _fitted(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         if not result.converged and not result.stopped:
@@ -228,7 +236,10 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             and self._has_intercept == previous._has_intercept
             and shapes == (previous.node_weights_.shape, previous.pair_weights_.shape)
         )
-        return previous._weights() if same else None
+        if not same:
+            return None
+        previous._refuse_bad_weights()
+        return previous._weights()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

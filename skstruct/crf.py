@@ -11,6 +11,7 @@ from .base import StructuredEstimator
 from .dispatch import require
 from .graphs.base import Graph
 from .oracles import edge_marginals, exp_oracle
+from .prediction import on_one_state
 from .ragged import object_array
 from .sklearn_private import Interval, StrOptions
 from .solvers.batch import (
@@ -230,6 +231,7 @@ class SAGCRF(StructuredEstimator):
 
         return read_crfsuite(path, cls(fit_intercept=False))
 
+    @on_one_state
     def predict_marginals(
         self, X: SamplesLike, pairwise: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
@@ -265,7 +267,7 @@ class SAGCRF(StructuredEstimator):
         def run(part, start, stop):
             return node_marginals(part, w, start, stop, make_scratch(part), nodes)
 
-        self._refuse_infeasible(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
         wrapped = self.graph_.wrap(nodes, samples)
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
@@ -300,6 +302,7 @@ class SAGCRF(StructuredEstimator):
         """
         return self.predict_marginals(X)
 
+    @on_one_state
     def predict_log_likelihood(self, X: SamplesLike, y: SamplesLike) -> np.ndarray:
         """Log-probability of whole labellings, ``log p(y_i | x_i)``.
 
@@ -332,13 +335,8 @@ class SAGCRF(StructuredEstimator):
             log_likelihoods(part, w, start, stop, make_scratch(part), values)
 
         over_samples(run, problem, self.n_jobs)
-        overflowing = ~(values <= 0.0)
-        if overflowing.any():
-            self._refuse_bad_weights()
-            sample = np.flatnonzero(keep)[overflowing.argmax()]
-            raise FloatingPointError(
-                f"sample {sample}: the scores overflow: are the features scaled?"
-            )
+        overflowing = np.flatnonzero(~(values <= 0.0))
+        self._refuse_unsolved([-2 - overflowing[0]] if overflowing.size else [], keep)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
         return out

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import time
 
 import numpy as np
 
 # Passes longer than this have subtasks, so that callbacks hear of them in between.
 _LONG_PASS = 1.0
-# As many numbers in part space take about as long.
-_MANY_PARTS = 20_000_000
 _SECONDS_A_LINE = 5.0
 
 
 class Epochs:
     """Report each pass, and each piece of a long one, and ask whether to stop.
+
+    A pass is known to be long only while it runs, and scikit-learn wants to know of subtasks when
+    a task begins. So a task begins when its pass has taken a second, or has ended.
 
     Parameters
     ----------
@@ -26,22 +28,19 @@ class Epochs:
         What the user gave.
     fitted : dict
         Fitted attributes that do not change from pass to pass.
-    n_parts : int
-        Size of the data in part space: whether the first pass is a long one.
     """
 
-    def __init__(self, estimator, context, X, y, fitted, n_parts):
-        self.estimator, self.context, self.X, self.y = estimator, context, X, y
+    def __init__(self, estimator, context, X, y, fitted):
+        self.estimator, self.context = estimator, context
+        self.data = {"estimator": estimator, "X": X, "y": y}
         self.fitted = fitted
-        self.count = 0
-        self._begin(n_parts > _MANY_PARTS)
-
-    def _begin(self, long):
-        self.has_pieces = long
+        self.count, self.task = 0, None
         self.began = self.printed = time.perf_counter()
+
+    def _begin(self, max_subtasks):
         # A task that has no subtasks has no progress bar of its own, either.
-        self.task = self.context.subcontext(task_name="epoch", max_subtasks=None if long else 0)
-        self.task.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
+        self.task = self.context.subcontext(task_name="epoch", max_subtasks=max_subtasks)
+        self.task.call_on_fit_task_begin(**self.data)
 
     def after_piece(self, share):
         """Report a part of a pass.
@@ -60,12 +59,13 @@ class Epochs:
         if estimator.verbose and now - self.printed > _SECONDS_A_LINE:
             self.printed = now
             print(f"[{type(estimator).__name__}] epoch {self.count + 1}: {share:.0%}")
-        if not self.has_pieces:
-            return False
+        if self.task is None:
+            if now - self.began < _LONG_PASS:
+                return False
+            self._begin(max_subtasks=None)
         piece = self.task.subcontext(task_name="piece")
-        data = {"estimator": estimator, "X": self.X, "y": self.y}
-        piece.call_on_fit_task_begin(**data)
-        return piece.call_on_fit_task_end(**data)
+        piece.call_on_fit_task_begin(**self.data)
+        return piece.call_on_fit_task_end(**self.data)
 
     def __call__(self, record, weights):
         """Report a pass; see :class:`skstruct.solvers.progress.Progress`.
@@ -93,13 +93,13 @@ class Epochs:
             )
 
         def attributes():
-            node, pair = weights()
+            # Copies: what a callback does to its model must not reach the training.
+            node, pair = (table.copy() for table in weights())
             now = {"node_weights_": node, "pair_weights_": pair, "n_iter_": self.count}
-            return self.fitted | now
+            return copy.deepcopy(self.fitted) | now
 
-        stop = self.task.call_on_fit_task_end(
-            estimator=estimator, X=self.X, y=self.y, reconstruction_attributes=attributes
-        )
-        if not stop and self.count < estimator.max_iter:
-            self._begin(time.perf_counter() - self.began > _LONG_PASS)
+        if self.task is None:
+            self._begin(max_subtasks=0)
+        stop = self.task.call_on_fit_task_end(**self.data, reconstruction_attributes=attributes)
+        self.task, self.began = None, time.perf_counter()
         return stop

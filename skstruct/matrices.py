@@ -269,12 +269,13 @@ def stack_csr(items, name: str) -> sparse.csr_matrix:
         if not sparse.issparse(item) or item.format != "csr" or item.dtype.kind not in "buif":
             matrix = item if sparse.issparse(item) else sparse.csr_matrix(item)
             rows.append(normal_csr(matrix, f"{name}: sample {i}"))
-        elif not _frame_fits(item.shape, item.data, item.indices, item.indptr):
-            check_sparse(item, f"{name}: sample {i}")
-        elif item.indptr[-1] < item.indices.size:
-            rows.append(normal_csr(item))
-        else:
+        elif (
+            _frame_fits(item.shape, item.data, item.indices, item.indptr)
+            and item.indptr[-1] == item.indices.size
+        ):
             rows.append(item)
+        else:  # with spare room, or damaged
+            rows.append(normal_csr(item, f"{name}: sample {i}"))
     sizes = np.array([item.indices.size for item in rows])
     shift = np.repeat(np.cumsum(sizes) - sizes, [item.shape[0] for item in rows])
     # The ends of rows within their sample; the first pointer of each sample is 0.

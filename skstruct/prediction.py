@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -17,13 +18,27 @@ from .oracles import top_k_oracle
 from .packing import is_structured, no_samples, read_sample_weight
 from .ragged import object_array
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
-from .storage import check_shapes
+from .storage import TABLES, check_shapes
 from .typing import SamplesLike
 from .weights import Weights
 
-TABLES = ("node_weights_", "pair_weights_")
 # The largest whose products with features stay finite.
 _LARGEST_WEIGHT = 1e100
+
+
+def on_one_state(method):
+    """Run a method on the model as it is now: a refit in another thread then changes nothing.
+
+    Kernels check no bounds, so the tables must be those whose shapes were compared.
+    """
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        now = type(self).__new__(type(self))
+        vars(now).update(vars(self))
+        return method(now, *args, **kwargs)
+
+    return call
 
 
 class Predictor:
@@ -67,16 +82,16 @@ class Predictor:
     # Reading, and what can be wrong with a model
 
     def _refuse_other_kind(self, graph, X):
-        name = f"{type(self).__name__} with graph {graph}"
         if graph.is_table and is_structured(X):
-            raise ValueError(
-                f"X is sequences, but {name} takes a table: expected a 2-D array, one node a row"
-            )
-        if not graph.is_table and getattr(X, "ndim", 0) == 2:
-            raise ValueError(
-                f"X is a table, but {name} takes sequences: expected a list of 2-D arrays (for one "
-                "sample x that is [x])"
-            )
+            given, taken = "sequences", "a table: expected a 2-D array, one node a row"
+        elif not graph.is_table and getattr(X, "ndim", 0) == 2:
+            given = "a table"
+            taken = "sequences: expected a list of 2-D arrays (for one sample x that is [x])"
+        else:
+            return
+        raise ValueError(
+            f"X is {given}, but {type(self).__name__} with graph {graph} takes {taken}"
+        )
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):
         """Samples as given, which of them have nodes, and the problem of those."""
@@ -104,24 +119,32 @@ class Predictor:
         # Users may have put in a transposed table; kernels are compiled for one layout.
         return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
 
-    def _refuse_infeasible(self, firsts, keep):
-        for i in firsts:
-            if i >= 0:
-                self._refuse_bad_weights()
-                sample = np.flatnonzero(keep)[i]
+    def _refuse_unsolved(self, ends, keep):
+        """Raise for the first sample that a pass could not do; see :func:`decode`."""
+        for end in ends:
+            if end == -1:
+                continue
+            self._refuse_bad_weights()
+            if end >= 0:
                 raise ValueError(
-                    f"sample {sample}: no labelling is left by `allowed` and the forbidden steps"
+                    f"sample {np.flatnonzero(keep)[end]}: no labelling is left by `allowed` and "
+                    "the forbidden steps"
                 )
+            raise FloatingPointError(
+                f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "
+                "scaled?"
+            )
 
     def _refuse_bad_weights(self):
         """Say that weights are to blame for scores that are no numbers."""
         for name in TABLES:
             table = getattr(self, name)
             if not np.isfinite(table).all():
-                raise ValueError(f"the model's {name} are not finite: it cannot predict")
+                raise ValueError(f"the model's {name} are not finite: they are of no use")
             if table.size and np.abs(table).max() > _LARGEST_WEIGHT:
                 raise ValueError(f"the model's {name} are too large: scores overflow")
 
+    @on_one_state
     def predict(self, X: SamplesLike, allowed: Any = None) -> np.ndarray:
         """Best labelling of each sample.
 
@@ -143,6 +166,8 @@ class Predictor:
         ------
         ValueError
             If X or `allowed` has the wrong shape, or no labelling is allowed.
+        FloatingPointError
+            If the scores of a sample overflow.
         """
         samples, codes = self._decode(X, allowed)
         return self.graph_.wrap(self.graph_.decode(codes, self.classes_), samples)
@@ -157,9 +182,10 @@ class Predictor:
         def run(part, start, stop):
             return decode(part, w, start, stop, make_scratch(part), codes)
 
-        self._refuse_infeasible(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
         return samples, codes
 
+    @on_one_state
     def predict_top_k(self, X: SamplesLike, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
@@ -195,11 +221,9 @@ class Predictor:
         def run(part, start, stop):
             scratch = make_scratch(part)
             labels = np.empty((k, scratch.labels.size), dtype=np.int32)
-            decode_top_k(part, w, start, stop, scratch, values, labels, codes)
+            return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
 
-        over_samples(run, problem, self.n_jobs)
-        if not np.isfinite(values[:, :1]).all():
-            self._refuse_infeasible([int(np.flatnonzero(~np.isfinite(values[:, 0]))[0])], keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
         labellings, scores = [], []
         row = iter(values)
         for i, has_nodes in enumerate(keep):
@@ -211,6 +235,7 @@ class Predictor:
             scores.append(found)
         return object_array(labellings), object_array(scores)
 
+    @on_one_state
     def decision_function(self, X: SamplesLike) -> np.ndarray:
         """Scores behind the predictions.
 
@@ -231,13 +256,14 @@ class Predictor:
         if self.graph_.is_table:
             samples, _, _ = self._read_for_prediction(X)
             scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
-            if not np.isfinite(scores).all():
-                self._refuse_bad_weights()
+            bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+            self._refuse_unsolved([-2 - bad[0]] if bad.size else [], np.ones(len(scores), bool))
             return self.graph_.decision(scores + self.intercept_, self, X)
         _, scores = self.predict_top_k(X, 2)
         leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
         return np.array(leads, dtype=np.float64).reshape(-1, 2)
 
+    @on_one_state
     def score(
         self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
     ) -> float:
@@ -275,7 +301,7 @@ class Predictor:
                 f"y: {(codes < 0).mean():.1%} of the nodes have labels that fit has not seen, for "
                 f"instance {labels[codes < 0].tolist()[0]!r}: they count as wrong",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         lengths = np.diff(samples.offsets)
         if not lengths.any():

@@ -49,7 +49,9 @@ def imports(text, package):
     [('a.b', 'c'), ('a.b', 'd'), ('numpy', '')]
     """
     found = set()
-    for dots, module, names, plain in _IMPORT.findall(text.replace("\\\n", " ").replace(";", "\n")):
+    # A bracket in a comment would end a list of names.
+    text = re.sub(r"#.*", "", text).replace("\\\n", " ").replace(";", "\n")
+    for dots, module, names, plain in _IMPORT.findall(text):
         if plain:
             found.update((part.split()[0], "") for part in plain.split(",") if part.split())
             continue

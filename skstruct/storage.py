@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .matrices import csr_from_parts, is_sound_csr
 from .packing import Samples
 
-_TABLES = ("node_weights_", "pair_weights_")
+TABLES = ("node_weights_", "pair_weights_")
 _EDGE_FEATURES = "n_edge_features_in_"
 
 
@@ -164,7 +164,7 @@ class CompactPickles:
             raise ValueError(f"threshold must be at least 0, got {threshold}")
         if dtype not in ("float64", "float32"):
             raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
-        for name in _TABLES:
+        for name in TABLES:
             table = getattr(self, name)
             kept = np.where(np.abs(table) <= threshold, 0.0, table)
             setattr(self, name, kept.astype(dtype).astype(np.float64))
@@ -186,11 +186,11 @@ class CompactPickles:
     def __getstate__(self):
         state = super().__getstate__()
         if "_stored_as" in state:
-            state = state | {name: pack_table(state[name], state["_stored_as"]) for name in _TABLES}
+            state = state | {name: pack_table(state[name], state["_stored_as"]) for name in TABLES}
         return state
 
     def __setstate__(self, state):
-        if any(name in state for name in _TABLES):
-            shapes = zip(_TABLES, _table_shapes(state), strict=True)
+        if any(name in state for name in TABLES):
+            shapes = zip(TABLES, _table_shapes(state), strict=True)
             state = state | {name: unpack_table(state.get(name), shape) for name, shape in shapes}
         super().__setstate__(state)

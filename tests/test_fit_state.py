@@ -151,7 +151,7 @@ class CountPieces(Interrupt):
 
 
 def test_callbacks_hear_of_pieces_and_stop_within_a_long_pass(monkeypatch, sequences):
-    monkeypatch.setattr("skstruct.epochs._MANY_PARTS", 0)
+    monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     monkeypatch.setattr(Pieces, "SECONDS", 0.0)
     X, y = sequences
@@ -163,10 +163,27 @@ def test_callbacks_hear_of_pieces_and_stop_within_a_long_pass(monkeypatch, seque
     assert np.isfinite(crf.objective_)
 
 
+@pytest.mark.parametrize("long", [0.0, 1e9])
+def test_tasks_that_begin_end(monkeypatch, sequences, long):
+    class Count(Interrupt):
+        begun, ended = 0, 0
+
+        def on_fit_task_begin(self, estimator, context):
+            self.begun += 1
+
+        def on_fit_task_end(self, estimator, context):
+            self.ended += 1
+
+    monkeypatch.setattr("skstruct.epochs._LONG_PASS", long)
+    monkeypatch.setattr(Pieces, "FIRST", 3)
+    callback = Count()
+    SAGCRF(tol=0.1, random_state=0).set_callbacks(callback).fit(*sequences)
+    assert callback.begun == callback.ended > 2
+
+
 def test_progress_bars_take_pieces(monkeypatch, sequences, capsys):
     from sklearn.callback import ProgressBar
 
-    monkeypatch.setattr("skstruct.epochs._MANY_PARTS", 0)
     monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
     monkeypatch.setattr("skstruct.epochs._SECONDS_A_LINE", 0.0)
     monkeypatch.setattr(Pieces, "FIRST", 3)
@@ -200,17 +217,51 @@ def test_weights_of_another_shape_are_refused(sequences):
 def test_weights_that_are_not_finite_are_named(sequences):
     X, y = sequences
     model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
-    model.coef_[:] = np.nan
     calls = [
         model.predict,
         model.predict_marginals,
         model.decision_function,
         lambda X: model.predict_top_k(X, 2),
+        lambda X: model.predict_log_likelihood(X, y),
         lambda X: model.score(X, y),
     ]
-    for call in calls:
-        with pytest.raises(ValueError, match="node_weights_ are not finite"):
-            call(X)
+    for k in range(3):
+        for bad in (np.nan, np.inf):
+            before, model.coef_[k, 1] = model.coef_[k, 1], bad
+            for call in calls:
+                with pytest.raises(ValueError, match="node_weights_ are not finite"):
+                    call(X)
+            model.coef_[k, 1] = before
+
+
+def test_scores_that_overflow_are_no_forbidden_labellings(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    huge = [*X[:2], 1e306 * np.sign(X[2]) * np.sign(model.coef_[0] + 1e-300)]
+    model.coef_[:] *= 1e6
+    for call in (model.predict, model.predict_marginals, lambda X: model.predict_top_k(X, 2)):
+        with pytest.raises(FloatingPointError, match="sample 2: the scores overflow"):
+            call(huge)
+
+
+def test_a_refit_meanwhile_leaves_a_prediction_alone(sequences, monkeypatch):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    expected = model.predict(X)
+    wide = [np.hstack([x, x])[:, :7] for x in X]
+    other = [np.where(codes == "a", "b", codes) for codes in y]
+    make_problem = Chain.make_problem
+
+    def refit_meanwhile(graph, *args, **kwargs):
+        problem = make_problem(graph, *args, **kwargs)
+        monkeypatch.setattr(Chain, "make_problem", make_problem)
+        model.fit(wide, other)
+        return problem
+
+    monkeypatch.setattr(Chain, "make_problem", refit_meanwhile)
+    for one, another in zip(model.predict(X), expected, strict=True):
+        np.testing.assert_array_equal(one, another)
+    assert model.n_features_in_ == 7
 
 
 def test_score_counts_unseen_labels_as_wrong(sequences):
@@ -304,3 +355,38 @@ def test_no_samples_have_no_answers(sequences, kind):
         assert model.predict_log_likelihood(nothing, []).shape == (0,)
     with pytest.raises(ValueError, match="no nodes"):
         model.score([], [])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
+def test_the_type_of_C_does_not_matter(sequences, kind, solver):
+    X, y = sequences
+    one = SAGCRF(C=kind(0.3), solver=solver, tol=1e-3, random_state=0).fit(X, y)
+    other = SAGCRF(C=float(kind(0.3)), solver=solver, tol=1e-3, random_state=0).fit(X, y)
+    assert one.objective_ == other.objective_
+    np.testing.assert_array_equal(one.node_weights_, other.node_weights_)
+
+
+def test_what_a_callback_does_to_its_model_does_not_reach_the_training(sequences):
+    class Vandal(Interrupt):
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator):
+            if context.task_name == "epoch":
+                fitted_estimator.node_weights_[:] = 1e3
+                fitted_estimator.classes_[:] = "z"
+
+    X, y = sequences
+    alone = CasimirSSVM(tol=0.2, random_state=0).fit(X, y)
+    watched = CasimirSSVM(tol=0.2, random_state=0).set_callbacks(Vandal()).fit(X, y)
+    np.testing.assert_array_equal(alone.node_weights_, watched.node_weights_)
+    np.testing.assert_array_equal(alone.classes_, watched.classes_)
+
+
+def test_a_warm_start_from_weights_that_are_no_numbers_is_refused(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, warm_start=True, random_state=0).fit(X, y)
+    model.coef_[0, 0] = np.nan
+    with pytest.raises(ValueError, match="node_weights_ are not finite"):
+        model.fit(X, y)

@@ -147,7 +147,7 @@ def test_errors_name_the_sample():
         chunks(["O", "E-x"], scheme="iob2")
     with pytest.raises(ValueError, match="average must be"):
         chunk_f1_score([["O"]], [["O"]], average="samples")
-    with pytest.raises(ValueError, match="sample_weight must be of shape"):
+    with pytest.raises(ValueError, match="sample_weight must be 1 numbers"):
         node_accuracy_score([["a"]], [["a"]], sample_weight=[1, 2])
     with pytest.raises(ValueError, match="1-D"):
         node_accuracy_score([[["a"]]], [[["a"]]])
@@ -299,7 +299,7 @@ def test_bad_input_is_refused_by_all(metric):
     with pytest.raises(ValueError, match="sample 1: labels of y_true are of type <U1, of y_pred i"):
         metric([["O"], ["a"]], [["O"], [1]])
     for weights in ([0.0, 0.0], [-1.0, 2.0]):
-        with pytest.raises(ValueError, match="sample_weight must be at least 0"):
+        with pytest.raises(ValueError, match=r"[Ss]ample.weight"):
             metric([["O"], ["O"]], [["O"], ["O"]], sample_weight=weights)
     # An empty sample beside others changes nothing.
     if metric is not sequence_accuracy_score:

@@ -240,7 +240,7 @@ def test_widths_must_not_change():
 def test_names_must_be_unique():
     members = [("a", TemplateVectorizer("U:%x[0,0]")), ("b", TemplateVectorizer("U:%x[0,0]"))]
     union = SequenceUnion(members, verbose_feature_names_out=False).fit(WORDS)
-    with pytest.raises(ValueError, match="several members have the feature 'U:He'"):
+    with pytest.raises(ValueError, match="several columns are named 'U:He'"):
         union.get_feature_names_out()
     union = SequenceUnion(_members()[:2], verbose_feature_names_out=False).fit(WORDS)
     assert "U0:He" in union.get_feature_names_out()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from skstruct import Chain, MultiClass
 from skstruct.testing import check_structure, random_sequences
@@ -75,7 +76,7 @@ def test_long_chain_gram_by_table_equals_the_matrix():
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5)
     r = rng.normal(size=18)
     rows = np.array([0, 4, 9])
-    for matrix in (X, normal_csr(X)):
+    for matrix in (X, normal_csr(sparse.csr_matrix(X))):
         features = feature_rows(matrix, 4)
         with_ones = np.hstack([X, np.ones((9, 1))])
         for how in (gram_of(features, rows, (5, 2)), GramByTable(np.zeros((5, 2)))):

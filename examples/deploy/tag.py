@@ -12,6 +12,7 @@ import joblib
 TRUSTED = [
     "skstruct.crf.SAGCRF",
     "skstruct.graphs.chain.Chain",
+    "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",
     "skstruct.preprocessing.patterns.Template",
     "skstruct.preprocessing.template.TemplateVectorizer",

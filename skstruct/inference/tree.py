@@ -145,11 +145,16 @@ def _log_sum(values, size):
 
 @inner_kernel
 def _upward(unary, transitions, temperature, order, parent, link, flip, work):
-    """Log-messages from the leaves to the roots; returns the log-partition over the temperature."""
+    """Log-messages from the leaves to the roots; returns the log-partition over the temperature.
+
+    Each message has a maximum of 0, so that rounding does not grow with the depth; what was taken
+    off is kept beside them.
+    """
     n, n_labels = unary.shape
     size = n * n_labels
     belief = work[:size].reshape(n, n_labels)
     message = work[size : 2 * size].reshape(n, n_labels)
+    taken = work[2 * size : 2 * size + n]
     row = work[3 * size : 3 * size + n_labels]
     for t in range(n):
         for k in range(n_labels):
@@ -166,8 +171,24 @@ def _upward(unary, transitions, temperature, order, parent, link, flip, work):
                 step = _table_entry(transitions, link[c], flip[c], j, k)
                 row[k] = belief[c, k] + step / temperature
             message[c, j] = _log_sum(row, n_labels)
+        top = -math.inf
+        for j in range(n_labels):
+            top = max(top, message[c, j])
+        total += top
+        taken[c] = top
+        for j in range(n_labels):
+            if top > -math.inf:
+                message[c, j] -= top
             belief[p, j] += message[c, j]
     return total
+
+
+@inner_kernel
+def _normalise(belief, n_labels):
+    """Make logarithms those of probabilities."""
+    log_z = _log_sum(belief, n_labels)
+    for k in range(n_labels):
+        belief[k] -= log_z
 
 
 @kernel
@@ -219,7 +240,7 @@ def tree_marginals(
     size = n * n_labels
     belief = work[:size].reshape(n, n_labels)
     message = work[size : 2 * size].reshape(n, n_labels)
-    log_z = work[2 * size : 2 * size + n]
+    taken = work[2 * size : 2 * size + n]
     outside = work[3 * size : 3 * size + n_labels]
     row = work[3 * size + n_labels : 3 * size + 2 * n_labels]
     for e in range(pair_mu.shape[0]):
@@ -229,10 +250,7 @@ def tree_marginals(
     for position in range(n):
         c = order[position]
         p = parent[c]
-        if p < 0:
-            log_z[c] = _log_sum(belief[c], n_labels)
-        else:
-            log_z[c] = log_z[p]
+        if p >= 0:
             e = 0 if pair_mu.shape[0] == 1 else link[c]
             for j in range(n_labels):
                 # Where the message is -inf no labelling is left, and the belief is -inf, too.
@@ -243,14 +261,15 @@ def tree_marginals(
                 for j in range(n_labels):
                     step = _table_entry(transitions, link[c], flip[c], j, k) / temperature
                     row[j] = outside[j] + step
-                    share = fast_exp(min(row[j] + inside - log_z[c], 0.0))
+                    share = fast_exp(min(row[j] + inside - taken[c], 0.0))
                     if flip[c] == 1:
                         pair_mu[e, k, j] += share
                     else:
                         pair_mu[e, j, k] += share
                 belief[c, k] = inside + _log_sum(row, n_labels)
+        _normalise(belief[c], n_labels)
         for k in range(n_labels):
-            node_mu[c, k] = fast_exp(min(belief[c, k] - log_z[c], 0.0))
+            node_mu[c, k] = fast_exp(min(belief[c, k], 0.0))
     return temperature * total
 
 

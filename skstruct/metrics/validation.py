@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..packing import read_sample_weight
 from ..ragged import RaggedArray
 
 
@@ -50,11 +51,9 @@ def read_pair(y_true, y_pred, sample_weight=None):
             )
     if not any(len(a) for a in true):
         raise ValueError("y_true and y_pred are empty: at least one label is needed")
-    weights = np.ones(len(true)) if sample_weight is None else np.asarray(sample_weight, float)
-    if weights.shape != (len(true),):
-        raise ValueError(f"sample_weight must be of shape ({len(true)},), got {weights.shape}")
-    if not (weights >= 0).all() or not weights[[len(a) > 0 for a in true]].any():
-        raise ValueError("sample_weight must be at least 0, and above 0 for some label")
+    weights = read_sample_weight(sample_weight, len(true))
+    if not weights[[len(a) > 0 for a in true]].any():
+        raise ValueError("sample_weight must be above 0 for some label")
     return true, predicted, weights
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -265,13 +266,16 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         for other in blocks[1:]:
             _check_lengths(first, other)
         weights = self.transformer_weights or {}
-        scale = [weights.get(block.name, 1.0) for block in blocks]
-        features = _side_by_side([b.features * s for b, s in zip(blocks, scale, strict=True)])
+
+        def scaled(table, name):
+            return table * weights.get(name, 1.0)
+
+        features = _side_by_side([scaled(block.features, block.name) for block in blocks])
         offsets = first.offsets
         edges = [
-            b.edge_features * s
-            for b, s in zip(blocks, scale, strict=True)
-            if b.edge_features is not None
+            scaled(block.edge_features, block.name)
+            for block in blocks
+            if block.edge_features is not None
         ]
         if not edges:
             return RaggedArray(features, offsets)
@@ -332,11 +336,14 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
                 names = [f"x{j}" for j in range(table.shape[1])]
             prefix = f"{name}__" if self.verbose_feature_names_out else ""
             out += [f"{prefix}{feature}" for feature in names]
-        if len(set(out)) < len(out):
-            twice = next(feature for feature in out if out.count(feature) > 1)
-            raise ValueError(
-                f"several members have the feature {twice!r}: set verbose_feature_names_out=True"
+        twice = next((feature for feature, n in Counter(out).items() if n > 1), None)
+        if twice is not None:
+            remedy = (
+                "give members other names"
+                if self.verbose_feature_names_out
+                else "set verbose_feature_names_out=True"
             )
+            raise ValueError(f"several columns are named {twice!r}: {remedy}")
         return np.array(out, dtype=object)
 
     def get_metadata_routing(self) -> MetadataRouter:

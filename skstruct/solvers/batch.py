@@ -6,12 +6,13 @@ a problem with its own ``work`` (:func:`split_samples`, :func:`private_copy`).
 
 import math
 from itertools import chain, pairwise
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from ..dispatch import kernel
+from ..dispatch import inner_kernel, kernel
 from ..oracles import (
     accumulate,
     edge_marginals,
@@ -24,6 +25,8 @@ from ..weights import aligned
 from .likelihood import log_loss, negative_log_likelihood, subtract_truth
 from .progress import Pieces
 
+# Below the largest number, so that sums of scores are finite, too.
+_LARGEST_SCORE = 1e300
 # Starting threads costs more than decoding this many nodes.
 _NODES_A_THREAD = 2000
 
@@ -119,10 +122,15 @@ def over_samples(function, problem, n_jobs, cut=True):
     list
         The results in the order of the samples.
     """
+    interrupted = Event()
 
     def run(part, start, stop):
-        ranges = Pieces().ranges(start, stop) if cut else [(start, stop)]
-        return [function(part, *piece) for piece in ranges]
+        results = []
+        for piece in Pieces().ranges(start, stop) if cut else [(start, stop)]:
+            if interrupted.is_set():
+                break
+            results.append(function(part, *piece))
+        return results
 
     most = max(1, problem.label_ptr[-1] // _NODES_A_THREAD)
     n_threads = int(min(effective_n_jobs(n_jobs), most, problem.label_ptr.size - 1))
@@ -130,7 +138,10 @@ def over_samples(function, problem, n_jobs, cut=True):
         return run(problem, 0, problem.label_ptr.size - 1)
     bounds = split_samples(problem, n_threads)
     tasks = (delayed(run)(private_copy(problem), start, stop) for start, stop in pairwise(bounds))
-    return list(chain.from_iterable(Parallel(n_jobs=n_threads, backend="threading")(tasks)))
+    try:
+        return list(chain.from_iterable(Parallel(n_jobs=n_threads, backend="threading")(tasks)))
+    finally:
+        interrupted.set()
 
 
 @kernel
@@ -185,6 +196,18 @@ def loss_gradient(problem, w, sample_weight, start, stop, scratch, gradient, out
         accumulate(problem, i, scratch.mu, (sample_weight[i], 0.0), gradient)
 
 
+@inner_kernel
+def _overflows(problem, i, theta):
+    """Whether a potential is NaN or beyond all scores; -inf is a label that is not allowed.
+
+    Decoders compare: a label whose score is NaN would only drop out of sight.
+    """
+    bad = 0
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        bad += 0 if theta[q] <= _LARGEST_SCORE else 1
+    return bad > 0
+
+
 @kernel
 def decode(problem, w, start, stop, scratch, out):
     """Write the best labellings of samples `start` to `stop` to flat `out`.
@@ -205,11 +228,13 @@ def decode(problem, w, start, stop, scratch, out):
     Returns
     -------
     int
-        The first sample without an allowed labelling, or -1.
+        The first sample i without an allowed labelling, -2 - i of one whose scores overflow, or -1.
     """
     for i in range(start, stop):
         first = problem.label_ptr[i]
         potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
         if not max_oracle(problem, i, scratch.theta, scratch.labels) > -math.inf:
             return i
         for t in range(problem.label_ptr[i + 1] - first):
@@ -237,14 +262,24 @@ def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
         Scratch.
     out : ndarray of shape (k, n_nodes) of int32
         Receives the labellings.
+
+    Returns
+    -------
+    int
+        As :func:`decode`.
     """
     for i in range(start, stop):
         first = problem.label_ptr[i]
         potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
         top_k_oracle(problem, i, scratch.theta, values[i], labels)
+        if not values[i, 0] > -math.inf:
+            return i
         for q in range(values.shape[1]):
             for t in range(problem.label_ptr[i + 1] - first):
                 out[q, first + t] = labels[q, t]
+    return -1
 
 
 @kernel
@@ -267,11 +302,13 @@ def node_marginals(problem, w, start, stop, scratch, out):
     Returns
     -------
     int
-        The first sample without an allowed labelling, or -1.
+        As :func:`decode`.
     """
     n_labels = out.shape[1]
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
         if not exp_oracle(problem, i, scratch.theta, 1.0, scratch.mu) > -math.inf:
             return i
         first = problem.label_ptr[i]

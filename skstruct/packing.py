@@ -363,7 +363,8 @@ def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
             )
         features, offsets = _concatenate(samples, name)
     _check_finite(features, offsets, name)
-    return Samples(features, np.ascontiguousarray(offsets, dtype=np.int64), edges)
+    # Those of a RaggedArray are read-only: to numba another type, and another compile.
+    return Samples(features, writable(offsets, np.int64), edges)
 
 
 def read_edge_features(items, lengths, n_edges, name):

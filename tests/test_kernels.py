@@ -86,6 +86,7 @@ import numpy as np
 from scipy import sparse
 from skstruct import SAGCRF, RaggedArray
 from skstruct.dispatch import compiled_kernels
+from skstruct.solvers.sag_kernels import sag_epoch
 from skstruct.testing import random_sequences
 
 X, y = random_sequences(np.random.default_rng(0))
@@ -97,6 +98,8 @@ forms = [X, frozen, [x.astype(np.float32) for x in X], [np.asfortranarray(x) for
 for form in forms:
     crf = SAGCRF(tol=1e-2, random_state=0).fit(form, y)
     crf.predict(form), crf.score(form, y), crf.predict_marginals(form), crf.predict_top_k(form, 2)
+SAGCRF(tol=1e-2, random_state=0).fit(RaggedArray.from_list(X), RaggedArray.from_list(y))
+assert len(sag_epoch.signatures) == 1, sag_epoch.signatures
 csr = [sparse.csr_matrix(x) for x in X]
 crf = SAGCRF(tol=1e-2, random_state=0).fit(csr, y)
 crf.predict(csr)

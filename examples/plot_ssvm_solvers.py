@@ -34,8 +34,6 @@ for name, model in models.items():
 
 bound = max(getattr(model, "dual_objective_", 0.0) for model in models.values())
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-ConvergenceDisplay.from_estimators(models, y="suboptimality", optimum=bound, ax=axes[0])
-ConvergenceDisplay.from_estimators(
-    models, y="suboptimality", optimum=bound, x="seconds", ax=axes[1]
-)
+ConvergenceDisplay.from_estimators(models, y="excess", optimum=bound, ax=axes[0])
+ConvergenceDisplay.from_estimators(models, y="excess", optimum=bound, x="seconds", ax=axes[1])
 plt.show()

@@ -143,7 +143,7 @@ class TestDisplays:
     def test_convergence(self, sequences):
         options = {"max_iter": 100, "tol": 1e-2, "track_objective": True, "random_state": 0}
         models = {name: SAGCRF(solver=name, **options).fit(*sequences) for name in ("sag", "lbfgs")}
-        display = ConvergenceDisplay.from_estimators(models, y="suboptimality", x="seconds")
+        display = ConvergenceDisplay.from_estimators(models, y="excess", x="seconds")
         lowest = min(model.history_["objective"].min() for model in models.values())
         for line, (name, model) in zip(display.lines_, models.items(), strict=True):
             assert line.get_label() == name

@@ -67,10 +67,12 @@ class ConvergenceDisplay:
         x : str, default="passes"
             A key of ``history_`` for the abscissa: "passes" or "seconds".
         y : str, default="objective"
-            A key for the ordinate ("objective" if it was tracked, "dual_gap" of
-            structural SVMs), or "suboptimality": the objective above the `optimum`, relative.
+            A key of ``history_`` for the ordinate ("objective" if it was tracked, "dual_gap",
+            "dual_objective"), or "excess": the objective's distance from the `optimum`, as a
+            fraction of it. That is no certificate (``suboptimality_`` is) unless `optimum` is a
+            lower bound, such as a ``dual_objective_``.
         optimum : float, default=None
-            For "suboptimality"; default the smallest objective of all the curves.
+            For "excess"; default the smallest objective of all the curves.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -85,7 +87,7 @@ class ConvergenceDisplay:
             If a history has no such key, or the values were not tracked.
         """
         models = _named(estimators)
-        key = "objective" if y == "suboptimality" else y
+        key = "objective" if y == "excess" else y
         curves = {}
         for name, model in models.items():
             for wanted in (x, key):
@@ -98,7 +100,7 @@ class ConvergenceDisplay:
             if values.size > 1 and not np.isfinite(values[:-1]).any():
                 raise ValueError(f"{name} did not record {key!r}: fit with track_objective=True")
             curves[name] = np.asarray(model.history_[x], dtype=float), values
-        if y == "suboptimality":
+        if y == "excess":
             lowest = min(np.nanmin(values) for _, values in curves.values())
             optimum = lowest if optimum is None else optimum
             curves = {

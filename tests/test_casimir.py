@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skstruct import BCFWSSVM, CasimirSSVM
+from skstruct.solvers.primal import Best
 from skstruct.solvers.progress import Pieces
+from skstruct.weights import zero_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -78,6 +80,15 @@ def test_a_pass_that_is_ended_early_certifies_nothing(rare_words, monkeypatch):
     assert svm.n_oracle_calls_ == 5
     assert np.isfinite(svm.objective_)
     assert svm.dual_objective_ == -np.inf
+    # Five samples are no objective.
+    assert np.isnan(svm.history_["smoothed_objective"]).all()
+
+
+def test_the_best_weights_keep_the_rounding_of_theirs():
+    best = Best()
+    best.offer(2.0, zero_weights(((1, 2), (0, 0))), 10.0)
+    best.offer(3.0, zero_weights(((1, 2), (0, 0))), 1e15)
+    assert (best.objective, best.magnitude) == (2.0, 10.0)
 
 
 @pytest.mark.parametrize("scale", [1e8, 1e15])

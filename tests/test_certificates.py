@@ -18,7 +18,7 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
-from skstruct.solvers.progress import relative_gap
+from skstruct.solvers.certificate import certify, certify_pair
 from skstruct.testing import all_labellings
 
 CLASSES = np.array(["a", "b", "c"])
@@ -116,7 +116,9 @@ def bounds(model, X, y):
     primal = np.nanmin(np.append(history["objective"], model.objective_))
     if not hasattr(model, "dual_objective_"):
         return -np.inf, primal
-    assert abs(model.objective_ - model.dual_objective_ - model.dual_gap_) <= SLACK
+    assert model.dual_objective_ == model.objective_ - model.dual_gap_
+    assert model.dual_objective_ <= model.objective_
+    assert model.dual_gap_ == pytest.approx(model.suboptimality_ * model.objective_)
     return np.nanmax(np.append(history["dual_objective"], model.dual_objective_)), primal
 
 
@@ -178,14 +180,21 @@ def test_bounds_of_crfs(name):
             assert crf.objective_ * (1.0 - crf.suboptimality_) <= high * (1 + SLACK)
 
 
+def relative_gap(*numbers, **options):
+    return certify_pair(*numbers, **options).relative
+
+
 def test_relative_gap_claims_only_what_the_numbers_tell():
     assert relative_gap(2.0, 1.0) == pytest.approx(0.5)
     assert relative_gap(0.0, 0.0) == 0.0
     assert relative_gap(0.0, -1e-3) == np.inf
+    assert relative_gap(0.0, 0.0, 1.0) == np.inf
     assert relative_gap(1.0, -np.inf) == np.inf
     # Rounding of the scores that were subtracted is no gap, and no proof that there is none.
     assert 0.0 < relative_gap(1.0, 1.0 + 1e-15) < 1e-14
     assert relative_gap(1e-16, 1e-16, magnitude=1.0) > 1.0
+    # A dual too high shows how much rounding there is.
+    assert relative_gap(1.0, 1.1, 1e12) > 0.1
     for pair in ((np.nan, 0.0), (0.0, np.nan), (np.inf, 0.0), (1.0, np.inf)):
         with pytest.raises(FloatingPointError, match="are the features scaled"):
             relative_gap(*pair)
@@ -193,6 +202,29 @@ def test_relative_gap_claims_only_what_the_numbers_tell():
         relative_gap(1.0, 1.001)
     with pytest.raises(FloatingPointError, match=r"the objective -0\.1 is negative"):
         relative_gap(-0.1, -0.2)
+
+
+@pytest.mark.parametrize("magnitude", [0.0, 1.0, 1e4, 1e9])
+@pytest.mark.parametrize("pair", [(1.0, 0.9), (1.0, 1.0 + 1e-15), (1e-3, 1e-3), (0.0, 0.0)])
+def test_bounds_differ_by_the_gap_and_are_in_order(pair, magnitude):
+    known = certify_pair(*pair, magnitude)
+    assert known.dual_objective == known.objective - known.dual_gap <= min(pair)
+    assert known.dual_gap >= 1e-16 * magnitude
+    assert known.dual_gap == pytest.approx(known.relative * pair[0]) or pair[0] == 0.0
+
+
+def test_a_gradient_certifies_no_objective_that_rounding_made():
+    # Scores of 1e9 leave nothing of a loss of 1e-6.
+    lost = certify(1e-6, 0.0, 1.0, 0.0, magnitude=1e9)
+    assert lost.relative == pytest.approx(relative_gap(1e-6, 1e-6, 1e9), rel=1e-3)
+    # Of an ordinary one they leave all: the square of a small gradient is far below its last digit.
+    assert certify(0.5, 1e-20, 1.0, 0.4, magnitude=10.0).relative == pytest.approx(1e-20)
+    # No optimum is negative.
+    assert certify(1e-6, 1.0, 1.0, 0.0, magnitude=1e15).dual_gap == 1e-6
+    negative = certify(-1e-9, 1.0, 1.0, -2e-9, 1e4)
+    assert negative.objective == 0.0
+    assert 0.0 < negative.dual_gap < 1e-8
+    assert negative.relative == np.inf
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-15, 1e8, 1e15, 1e18, 1e25])

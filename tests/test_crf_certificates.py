@@ -65,8 +65,8 @@ def test_a_gap_on_text_is_far_below_that_of_the_gradient(shared_data):
     crf = SAGCRF(random_state=0).fit(X, y)
     of_the_gradient = crf.gradient_norm_**2 * 300 / 2
     assert crf.dual_gap_ < 0.2 * of_the_gradient
-    # One pass confirms, and none before it was in vain.
-    assert crf.history_["oracle_calls"][-1] == 300 * (crf.n_iter_ + 1)
+    # One pass confirms, and hardly one before it was in vain.
+    assert 300 * (crf.n_iter_ + 1) <= crf.history_["oracle_calls"][-1] <= 300 * (crf.n_iter_ + 2)
 
 
 def test_a_failed_confirmation_is_not_repeated_each_epoch():
@@ -75,13 +75,13 @@ def test_a_failed_confirmation_is_not_repeated_each_epoch():
     for epoch in range(100):  # an estimate that is always too good
         if confirmations.due(1e-6, epoch):
             measured.append(epoch)
-            confirmations.failed(1e-6, 1.0, epoch)
+            confirmations.measured(1e-6, 1.0, epoch)
     assert measured[0] == 0
     assert np.diff(measured).min() >= 2
     assert len(measured) <= 30
     # One that is too good by a factor waits until it has made up for it.
     confirmations = _Confirmations(1e-3)
-    confirmations.failed(0.9e-3, 1.8e-3, 0)
+    confirmations.measured(0.9e-3, 1.8e-3, 0)
     assert not confirmations.due(0.6e-3, 10)
     assert confirmations.due(0.4e-3, 10)
 

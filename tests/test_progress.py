@@ -2,9 +2,11 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from skstruct import (
     MultiLabel,
     SubgradientSSVM,
 )
-from skstruct.solvers.progress import Pieces, Progress
+from skstruct.solvers.progress import Pieces, Progress, SampleOverflow
 from skstruct.testing import random_sequences
 
 
@@ -101,6 +103,44 @@ def test_where_a_pass_is_cut_changes_no_bit(monkeypatch, estimator):
     np.testing.assert_array_equal(whole.pair_weights_, cut.pair_weights_)
     assert whole.objective_ == cut.objective_
     assert getattr(whole, "dual_objective_", 0.0) == getattr(cut, "dual_objective_", 0.0)
+
+
+@pytest.mark.parametrize("estimator", [BCFWSSVM, GDMMSSVM, SAGCRF, partial(SAGCRF, solver="lbfgs")])
+def test_a_stop_leaves_history_and_attributes_in_agreement(estimator):
+    X, y = random_sequences(np.random.default_rng(0), n_samples=40)
+
+    class Stopped(estimator.func if isinstance(estimator, partial) else estimator):
+        def _solve(self, *args, after_epoch, **common):
+            return super()._solve(*args, after_epoch=lambda record, weights: True, **common)
+
+    options = estimator.keywords if isinstance(estimator, partial) else {}
+    model = Stopped(tol=1e-9, random_state=0, **options).fit(X, y)
+    assert model.n_iter_ == 1
+    for name in ("objective", "dual_gap", "dual_objective"):
+        assert model.history_[name][-1] == getattr(model, f"{name}_")
+    if isinstance(model, BCFWSSVM | SAGCRF):  # the measurement after the stop is work, too
+        n_calls = getattr(model, "n_oracle_calls_", 80)
+        assert model.history_["oracle_calls"][-1] == n_calls == 80
+        assert model.history_["passes"][-1] >= 2.0
+
+
+def test_amended_records_count_later_work(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    progress = Progress(4, lambda record, weights: False)
+    progress.start()
+    progress.record(4, 0, 1.0, None)
+    now[0] += 3.0
+    progress.amend(8, 2)
+    known = {name: values.tolist() for name, values in progress.history().items()}
+    assert known == {"passes": [2.5], "oracle_calls": [8], "seconds": [3.0], "objective": [1.0]}
+
+
+def test_an_overflowing_loss_tells_its_sample():
+    error = pickle.loads(pickle.dumps(SampleOverflow(7, np.inf, "are the features scaled?")))
+    assert isinstance(error, FloatingPointError)
+    assert (error.sample, error.value, error.advice) == (7, np.inf, "are the features scaled?")
+    assert str(error) == "the loss of sample 7 is inf: are the features scaled?"
 
 
 _COLD = """

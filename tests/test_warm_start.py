@@ -1,10 +1,14 @@
 """Warm starts of BCFWSSVM: a dual point serves where it is one of the new problem, only there."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skstruct import BCFWSSVM, Chain, MultiLabel, Tree
+from skstruct.features import DenseFeatures, SparseFeatures
+from skstruct.solvers.bcfw import dual_set
 from skstruct.testing import random_sequences
 
 OPTIONS = {"C": 0.3, "tol": 1e-3, "max_iter": 20000, "random_state": 0}
@@ -85,6 +89,63 @@ def test_begins_anew_where_the_dual_point_is_none(chains, case):
     warm.set_params(graph=other).fit(*changed)
     assert_array_equal(warm.node_weights_, cold.node_weights_)
     assert warm.objective_ == cold.objective_
+
+
+class Grid(NamedTuple):
+    """A problem of another library's, with names of its own."""
+
+    pixels: tuple
+    edges: np.ndarray
+    window: tuple
+    labels: np.ndarray
+    cost: np.ndarray
+    work: np.ndarray
+
+
+def _grid(**changed):
+    fields = {
+        "pixels": (DenseFeatures(np.ones((3, 2)), -1), SparseFeatures(*np.eye(3), -1)),
+        "edges": np.array([[0, 1]]),
+        "window": (np.arange(3), (np.arange(2), 5)),
+        "labels": np.array([0, 1, 1]),
+        "cost": np.eye(2),
+        "work": np.zeros(4),
+    }
+    return Grid(**fields | changed)
+
+
+def test_the_fingerprint_of_a_foreign_problem():
+    """All counts but features under any name, the cost, and scratch."""
+    known = dual_set(_grid())
+    features = DenseFeatures(np.zeros((9, 2)), 1)
+    for same in ({"pixels": (features, features)}, {"cost": np.ones((2, 2)), "work": np.ones(1)}):
+        assert dual_set(_grid(**same)) == known
+    others = [
+        {"edges": np.array([[1, 0]])},
+        {"labels": np.array([0, 1, 0])},
+        {"window": (np.arange(3), (np.arange(2), 6))},
+        {"window": (np.arange(3), (np.array([1, 0]), 5))},
+        {"window": (np.arange(3), np.arange(2), 5)},
+    ]
+    assert len({known, *(dual_set(_grid(**other)) for other in others)}) == 1 + len(others)
+
+
+def test_a_problem_says_itself_what_does_not_count():
+    class Free(Grid):
+        not_of_the_dual_set = ("edges", "pixels", "cost", "work")
+
+    a, b = Free(*_grid()), Free(*_grid(edges=np.array([[1, 0]])))
+    assert dual_set(a) == dual_set(b) != dual_set(_grid())
+
+
+def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):
+    taken = []
+    monkeypatch.setattr("skstruct.ssvm.bcfw.dual_set", lambda problem: taken.append(0) or "set")
+    BCFWSSVM(**OPTIONS).fit(*chains)
+    assert not taken
+    svm = BCFWSSVM(warm_start=True, **OPTIONS).fit(*chains).fit(*chains)
+    assert len(taken) == 2
+    assert svm.n_iter_ == 1
 
 
 def test_a_failed_fit_leaves_the_dual_point_whole(chains):

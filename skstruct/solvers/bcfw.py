@@ -6,6 +6,8 @@ import hashlib
 
 import numpy as np
 
+from ..features import ConstantFeature, DenseFeatures, SparseFeatures
+from ..gram import GramByTable, StoredGram
 from ..oracles import relaxed_oracle
 from ..weights import Weights, lazy_weights, plain_weights, zero_weights
 from .batch import make_scratch
@@ -20,15 +22,16 @@ from .bcfw_kernels import (
     rebuild,
     relaxed_epoch,
 )
+from .certificate import NOTHING_KNOWN, UNMEASURED, certify_pair
 from .primal import compile_hinge, hinge_value, weight_norm
-from .progress import Pieces, Progress, Result, relative_gap
+from .progress import Pieces, Progress
 from .sampling import set_leaf, sum_tree
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
-# Fields of problems that do not decide which labellings there are: features, losses, scratch.
-_NOT_OF_THE_SET = frozenset(
-    ["nodes", "edges", "cost", "normalize", "squared_norms", "node_gram", "pair_gram", "work"]
-)
+# Of any problem: features and products of features under whatever name, and what concerns losses
+# and scratch, whose names the verbs of problems fix.
+_FEATURES = DenseFeatures, SparseFeatures, ConstantFeature, StoredGram, GramByTable
+_NOT_OF_THE_SET = "cost", "normalize", "squared_norms", "work"
 
 
 def dual_set(problem) -> str:
@@ -36,6 +39,10 @@ def dual_set(problem) -> str:
 
     Two problems of one fingerprint have the same samples, labellings and true labels: a dual point
     of one is one of the other, whatever their features, losses and regularisers.
+
+    All fields count, but for features (those of :mod:`skstruct.features`, under any name), losses
+    and scratch. The class of a problem may name those that do not count itself, as a tuple
+    ``not_of_the_dual_set``. A field too many costs a warm start, one too few would make it wrong.
 
     Parameters
     ----------
@@ -47,13 +54,27 @@ def dual_set(problem) -> str:
     str
         The fingerprint.
     """
-    digest = hashlib.sha256(type(problem).__name__.encode())
+    kind = type(problem)
+    digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
+    left_out = getattr(kind, "not_of_the_dual_set", _NOT_OF_THE_SET)
     for name, value in problem._asdict().items():
-        if name not in _NOT_OF_THE_SET:
-            array = np.ascontiguousarray(value)
-            digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(array)
+        if name not in left_out:
+            _fingerprint(digest, name, value)
     return digest.hexdigest()
+
+
+def _fingerprint(digest, name, value):
+    """Add a field, however deeply its tuples are nested."""
+    if isinstance(value, _FEATURES):
+        return
+    if isinstance(value, tuple):
+        digest.update(f"{name} {type(value).__qualname__} {len(value)}".encode())
+        for i, item in enumerate(value):
+            _fingerprint(digest, f"{name}.{i}", item)
+        return
+    array = np.ascontiguousarray(value)
+    digest.update(f"{name} {array.dtype} {array.shape}".encode())
+    digest.update(array)
 
 
 def _new_state(problem, n_cached):
@@ -155,7 +176,7 @@ def bcfw(
     state = _new_state(problem, n_cached) if start is None else start
     run = _Run(problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs)
     run.pairwise, run.use_cache = pairwise, use_cache
-    progress = Progress(sample_weight.size, after_epoch, "dual_gap", "dual_objective")
+    progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
     run.compile(start is not None)
     progress.start()
     if start is not None:
@@ -163,42 +184,25 @@ def bcfw(
     if start is not None or sampling == "gap":
         run.certify()
     stopped = False
+    totals = state.totals
     for iteration in range(max_iter):
-        if run.relative_gap > tol:
+        fresh = run.certificate.relative <= tol
+        if not fresh:
             order = run.order(rng)
             run.epoch(rng.random(run.n), order, progress.pieces)
-            promising = run.state.totals[GAP] <= 2.0 * tol * run.objective
+            promising = totals[GAP] <= 2.0 * tol * run.certificate.objective
             fresh = promising or (iteration + 1) % gap_every == 0 or iteration == max_iter - 1
             if fresh:
                 run.certify()
-        else:
-            fresh = True
-        stopped = progress.record(
-            run.state.totals[N_ORACLE],
-            0.0,
-            run.objective if fresh else np.nan,
-            run.weights,
-            dual_gap=run.gap if fresh else np.nan,
-            dual_objective=run.dual if fresh else np.nan,
-        )
-        if stopped or (fresh and run.relative_gap <= tol):
+        known = (run.certificate if fresh else UNMEASURED).record
+        stopped = progress.record(totals[N_ORACLE], 0.0, weights=run.weights, **known)
+        if stopped or (fresh and run.certificate.relative <= tol):
             break
     if not fresh:
         run.certify()
-    history = progress.history()
-    last = {"objective": run.objective, "dual_gap": run.gap, "dual_objective": run.dual}
-    for name, value in last.items():
-        history[name][-1] = value
-    published = {
-        "objective_": run.objective,
-        "dual_objective_": run.dual,
-        "dual_gap_": run.gap,
-        "n_oracle_calls_": int(run.state.totals[N_ORACLE]),
-        "n_cached_steps_": int(run.state.totals[N_CACHED]),
-    }
-    gap = run.relative_gap
-    measure = "relative duality gap"
-    return Result(run.weights(), gap <= tol, stopped, published, measure, gap, history), state
+        progress.amend(totals[N_ORACLE], 0.0)
+    more = {"n_oracle_calls_": int(totals[N_ORACLE]), "n_cached_steps_": int(totals[N_CACHED])}
+    return run.certificate.result(run.weights(), tol, stopped, progress, **more), state
 
 
 def _usable(start, n_cached):
@@ -220,7 +224,7 @@ class _Run:
         if averaging:
             self.w = lazy_weights(self.w)
         state.totals[:] = 0.0
-        self.gap = self.objective = self.relative_gap = np.inf
+        self.certificate = NOTHING_KNOWN
         self.use_average = False
         scratch = make_scratch(problem)
         n_cached = state.shares.shape[1]
@@ -260,8 +264,7 @@ class _Run:
             _ENOUGH * total / self.n,
         )
         self.state.totals[GAP] = 0.0
-        # An empty range compiles.
-        for first, last in pieces.ranges(0, uniforms.size) if uniforms.size else [(0, 0)]:
+        for first, last in pieces.visits(uniforms.size):
             self._visits(options, order[first:last], uniforms[first:last])
 
     def _visits(self, options, order, uniforms):
@@ -280,7 +283,7 @@ class _Run:
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
         loss = float(self.state.losses @ self.sample_weight) / self.n
-        self.dual = loss - 0.5 * self.lam * weight_norm(self.w)
+        dual = loss - 0.5 * self.lam * weight_norm(self.w)
         value = self._value(self.state.residuals)
         gaps = np.maximum(value.gaps, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps
@@ -295,9 +298,7 @@ class _Run:
             self.w.scale[1] = 0.0
             if average.objective < value.objective:
                 value, self.use_average = average, True
-        self.objective = value.objective
-        self.relative_gap = relative_gap(self.objective, self.dual, value.magnitude)
-        self.gap = max(self.objective - self.dual, 0.0)
+        self.certificate = certify_pair(value.objective, dual, value.magnitude)
         self.state.totals[N_ORACLE] += self.n
 
     def weights(self):

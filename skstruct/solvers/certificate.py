@@ -1,11 +1,12 @@
-"""The duality gap of ``P(w) = lam/2 |w|^2 + (1/n) sum_i s_i NLL_i(w)``.
+"""Duality gaps: what every solver's `tol` is compared with, and what every solver publishes.
 
-For marginals mu_i of any distributions over labellings, with entropies H_i, and ``g = (1/n) sum_i
-s_i A_i' (mu_i - mu(y_i))``::
+Of structural SVMs the primal and the dual objective are known. For a CRF, ``P(w) = lam/2 |w|^2 +
+(1/n) sum_i s_i NLL_i(w)``, any distributions over labellings with marginals mu_i and entropies H_i
+are a dual point, and with ``g = (1/n) sum_i s_i A_i' (mu_i - mu(y_i))``::
 
     D(mu) = (1/n) sum_i s_i H_i - |g|^2 / (2 lam)  <=  min P  <=  P(w)
 
-The marginals at w itself give the gap ``|P'(w)|^2 / (2 lam)``, which no cancellation spoils.
+The marginals at w itself give the gap ``|P'(w)|^2 / (2 lam)``, which is no difference.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .progress import Result, relative_gap
+from .progress import Progress, Result
+
+# Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
+# place. It always counts as gap.
+_UNIT = 4.0 * float(np.finfo(np.float64).eps)
+# A dual above its primal by more than this share of the terms is no rounding, not even of sums over
+# very long samples (45,000 units in the last place): something overflowed or is wrong. Below, the
+# excess shows what rounding did, and counts as gap, too.
+_LEAST_EXCESS = 1e-11
+# The gap of a gradient needs no difference, and may be far below the last digit of the objective,
+# whose own rounding counts as soon as it touches more than its last four digits.
+_LAST_DIGITS = 1e-12
 
 
 class Certificate(NamedTuple):
@@ -23,26 +35,42 @@ class Certificate(NamedTuple):
     Parameters
     ----------
     objective : float
-        P(w), exact.
+        P(w).
     dual_gap : float
-        An upper bound on ``P(w) - min P``.
+        An upper bound on ``P(w) - min P``, rounding included.
     relative : float
         The same as a fraction of P(w): what `tol` is compared with.
-    gradient_norm : float
-        ``|P'(w)|``, exact.
+    gradient_norm : float, optional
+        ``|P'(w)|``, of CRFs.
     """
 
     objective: float
     dual_gap: float
     relative: float
-    gradient_norm: float
+    gradient_norm: float | None = None
 
     @property
     def dual_objective(self) -> float:
         """A lower bound on ``min P``."""
         return self.objective - self.dual_gap
 
-    def result(self, weights, tol: float, stopped: bool, history: dict, remedy: str) -> Result:
+    @property
+    def record(self) -> dict[str, float]:
+        """Its fields of the history."""
+        names = "objective", "dual_gap", "dual_objective"
+        return {name: getattr(self, name) for name in names}
+
+    def result(
+        self,
+        weights,
+        tol: float,
+        stopped: bool,
+        progress: Progress,
+        *,
+        remedy: str = Result._field_defaults["remedy"],
+        settled: bool = False,
+        **more,
+    ) -> Result:
         """The end of a run at the certified weights.
 
         Parameters
@@ -53,34 +81,108 @@ class Certificate(NamedTuple):
             The relative gap to reach.
         stopped : bool
             Whether a callback ended the run.
-        history : dict of ndarray
-            One entry an epoch; the last is made to agree.
+        progress : Progress
+            The records; the last one of the history is made to agree.
         remedy : str
             What to do where `tol` was not reached.
+        settled : bool
+            Whether the run counts as converged whatever the gap.
+        **more : float
+            Further attributes to publish.
 
         Returns
         -------
         Result
-            With ``objective_``, ``dual_objective_``, ``dual_gap_``, ``suboptimality_`` and
-            ``gradient_norm_``.
+            With ``objective_``, ``dual_objective_``, ``dual_gap_``, ``suboptimality_`` and, if
+            known, ``gradient_norm_``.
         """
-        for name in ("objective", "dual_gap", "dual_objective"):
-            history[name][-1] = getattr(self, name)
-        published = {
-            "objective_": self.objective,
-            "dual_objective_": self.dual_objective,
-            "dual_gap_": self.dual_gap,
-            "suboptimality_": self.relative,
-            "gradient_norm_": self.gradient_norm,
-        }
-        reached, measure = self.relative <= tol, "relative duality gap"
+        history = progress.history()
+        for name, value in self.record.items():
+            history[name][-1] = value
+        published = {f"{name}_": value for name, value in self.record.items()}
+        published["suboptimality_"] = self.relative
+        if self.gradient_norm is not None:
+            published["gradient_norm_"] = self.gradient_norm
+        published |= more
+        reached, measure = settled or self.relative <= tol, "relative duality gap"
         return Result(weights, reached, stopped, published, measure, self.relative, history, remedy)
+
+
+#: What is known before anything has been measured.
+NOTHING_KNOWN = Certificate(np.inf, np.inf, np.inf)
+#: Of an entry of the history without a measurement.
+UNMEASURED = Certificate(np.nan, np.nan, np.nan)
+
+
+def _relative(gap, objective):
+    if objective > 0.0:
+        return gap / objective
+    return 0.0 if gap == 0.0 else np.inf
+
+
+def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certificate:
+    """The certificate of a primal and a dual objective.
+
+    What rounding may have left of the gap counts as gap, so that it is small only where the numbers
+    can tell.
+
+    Parameters
+    ----------
+    objective : float
+        Primal objective of a loss that is never negative.
+    dual : float
+        Lower bound on the optimum of the same problem; -inf when there is none.
+    magnitude : float
+        Size of the terms that `objective` and `dual` are differences of (scores, norms), where that
+        is larger than the two.
+
+    Returns
+    -------
+    Certificate
+        With the gap ``|objective - dual|``, rounding added. Relative to an objective of 0 it is 0
+        if the dual is 0, too, and nothing was subtracted, else inf.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective is not finite or negative, or the dual NaN or above the objective, by more
+        than rounding. Such a pair certifies nothing.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.certificate import certify_pair
+    >>> round(certify_pair(2.0, 1.5).relative, 12), certify_pair(0.0, 0.0).relative
+    (0.25, 0.0)
+    >>> certify_pair(1.0, -float("inf")).relative
+    inf
+    >>> certify_pair(1.0, 1.1)
+    Traceback (most recent call last):
+        ...
+    FloatingPointError: the dual bound 1.1 exceeds the objective 1.0: are the features scaled?
+    """
+    if not np.isfinite(objective):
+        raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
+    if not dual < np.inf:
+        raise FloatingPointError(f"the dual bound is {dual}: are the features scaled?")
+    terms = abs(objective) + magnitude
+    if dual > -np.inf:
+        terms += abs(dual)
+    excess = _LEAST_EXCESS * terms
+    if not objective >= -excess:
+        raise FloatingPointError(f"the objective {objective} is negative: are the features scaled?")
+    if not objective - dual >= -excess:
+        raise FloatingPointError(
+            f"the dual bound {dual} exceeds the objective {objective}: are the features scaled?"
+        )
+    objective = max(float(objective), 0.0)
+    gap = float(abs(objective - dual) + _UNIT * terms)
+    return Certificate(objective, gap, float(_relative(gap, objective)))
 
 
 def certify(
     objective: float, squared_gradient: float, lam: float, dual: float, magnitude: float
 ) -> Certificate:
-    """The certificate of a point, by its own marginals or by another dual point.
+    """The certificate of a CRF's weights, by their own marginals or by another dual point.
 
     Parameters
     ----------
@@ -115,8 +217,11 @@ def certify(
         raise FloatingPointError(
             "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
         )
-    by_dual = relative_gap(objective, dual, magnitude) * objective
-    # No objective is negative, so the gap is never larger than it.
-    gap = float(min(max(objective, 0.0), squared_gradient / (2.0 * lam), by_dual))
-    relative = gap / objective if objective > 0.0 else 0.0
-    return Certificate(float(objective), gap, float(relative), float(np.sqrt(squared_gradient)))
+    objective, by_dual, _, _ = certify_pair(objective, dual, magnitude)
+    rounding = max(_UNIT * (objective + magnitude) - _LAST_DIGITS * objective, 0.0)
+    gap = min(squared_gradient / (2.0 * lam) + rounding, by_dual)
+    if objective > 0.0:
+        # No optimum is negative: that bound has no rounding.
+        gap = min(gap, objective)
+    gradient_norm = float(np.sqrt(squared_gradient))
+    return Certificate(objective, float(gap), float(_relative(gap, objective)), gradient_norm)

@@ -8,14 +8,14 @@ import numpy as np
 
 from ..weights import Weights, zero_weights
 from .active_sets import packed
+from .certificate import NOTHING_KNOWN, UNMEASURED, certify_pair
 from .gdmm_state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
 from .primal import compile_hinge, hinge_value
-from .progress import Pieces, Progress, Result, relative_gap
+from .progress import Pieces, Progress, Result
 
 _VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
-_CERTIFICATE = ("objective", "dual_gap", "dual_objective")
-_SIZES = ("infeasibility", "node_set", "edge_set", "search_seconds")
+_FIELDS = ("dual_gap", "dual_objective", "infeasibility", "node_set", "edge_set", "search_seconds")
 _SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
@@ -75,7 +75,7 @@ class Run(ABC):
         self.n_jobs, self.n = n_jobs, sample_weight.size
         self.reach = sample_weight / (lam * self.n)
         self.w = zero_weights((shapes[0], (0, 0)))
-        self.objective = self.gap = self.relative_gap = np.inf
+        self.certificate = NOTHING_KNOWN
         self.dual, self.infeasibility, self.search_seconds = -np.inf, 0.0, 0.0
         self.change = np.inf
         self._headroom = 1024
@@ -129,8 +129,7 @@ class Run(ABC):
         pieces : Pieces
             How to cut.
         """
-        # An empty range compiles.
-        for first, last in pieces.ranges(0, order.size) if order.size else [(0, 0)]:
+        for first, last in pieces.visits(order.size):
             self.over_arena(function, self.w, order[first:last], uniforms)
 
     def enlarged(self, headroom):
@@ -188,12 +187,10 @@ class Run(ABC):
         losses, norm = self.dual_point()
         bound = float(losses @ weight) / self.n - 0.5 * lam * norm
         value = hinge_value(self.decoding(self.problem, w), w, weight, lam, self.n_jobs)
-        self.objective = value.objective
         # A bound that is wrong must not hide behind a better one of before.
-        relative_gap(self.objective, bound, value.magnitude)
+        certify_pair(value.objective, bound, value.magnitude)
         self.dual = max(self.dual, bound)
-        self.relative_gap = relative_gap(self.objective, self.dual, value.magnitude)
-        self.gap = max(self.objective - self.dual, 0.0)
+        self.certificate = certify_pair(value.objective, self.dual, value.magnitude)
 
 
 def gdmm(
@@ -269,7 +266,7 @@ def gdmm(
         1,
     )
     run = start_run(options)
-    progress = Progress(sample_weight.size, after_epoch, *_CERTIFICATE[1:], *_SIZES)
+    progress = Progress(sample_weight.size, after_epoch, *_FIELDS)
     run.compile()
     progress.start()
     stopped = fresh = settled = False
@@ -284,24 +281,13 @@ def gdmm(
         stopped = _record(progress, run, iteration, fresh)
         # Without certificates: nodes and edges agree, and nothing moves.
         settled = gap_every == 0 and run.infeasibility <= tol and run.change <= _STILL * tol
-        if stopped or settled or (fresh and run.relative_gap <= tol):
+        if stopped or settled or (fresh and run.certificate.relative <= tol):
             break
-    history = progress.history()
     if not fresh:
         run.certify()
-    last = run.objective, run.gap, run.dual
-    for name, value in zip(_CERTIFICATE, last, strict=True):
-        history[name][-1] = value
-    published = {
-        "objective_": run.objective,
-        "dual_objective_": run.dual,
-        "dual_gap_": run.gap,
-        "infeasibility_": run.infeasibility,
-    }
-    gap = run.relative_gap
-    converged = settled or gap <= tol
-    measure = "relative duality gap"
-    return Result(run.weights(), converged, stopped, published, measure, gap, history)
+        progress.amend(float(run.n * iteration), 0.0)
+    more = {"settled": settled, "infeasibility_": run.infeasibility}
+    return run.certificate.result(run.weights(), tol, stopped, progress, **more)
 
 
 def _record(progress, run, iteration, fresh):
@@ -310,12 +296,10 @@ def _record(progress, run, iteration, fresh):
     return progress.record(
         float(run.n * iteration),
         0.0,
-        run.objective if fresh else np.nan,
-        run.weights,
-        dual_gap=run.gap if fresh else np.nan,
-        dual_objective=run.dual if fresh else np.nan,
+        weights=run.weights,
         infeasibility=run.infeasibility,
         node_set=node_set,
         edge_set=edge_set,
         search_seconds=run.search_seconds,
+        **(run.certificate if fresh else UNMEASURED).record,
     )

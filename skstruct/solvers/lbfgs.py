@@ -208,5 +208,7 @@ class _Objective:
         if resolved:
             remedy = "floating point resolves no more: increase tol, or scale the features"
         weights = Weights(*(np.array(table) for table in self.tables(self.accepted)))
-        history = self.progress.history()
-        return self.certificate().result(weights, self.tol, self.stopped, history, remedy)
+        n_calls, certificate = self.n_calls, self.certificate()
+        if self.n_calls > n_calls:
+            self.progress.amend(self.n_calls * self.n, 0)
+        return certificate.result(weights, self.tol, self.stopped, self.progress, remedy=remedy)

@@ -9,6 +9,7 @@ import numpy as np
 from ..weights import LazyWeights, Weights, squared_norm
 from .batch import make_scratch, over_samples
 from .hinge import hinge_losses
+from .progress import SampleOverflow
 
 _NO_MEMORY = np.empty(0)
 
@@ -104,8 +105,10 @@ def hinge_value(
 
     Raises
     ------
+    SampleOverflow
+        If a loss is not finite.
     FloatingPointError
-        If a loss is not finite, and then the message names the sample, or the objective is not.
+        If the objective is not.
     """
     n = sample_weight.size
     out = np.zeros((3, n))
@@ -116,7 +119,7 @@ def hinge_value(
     over_samples(piece, problem, n_jobs)
     bad = np.flatnonzero(~np.isfinite(out[0]))
     if bad.size:
-        raise FloatingPointError(f"the loss of sample {bad[0]} is {out[0, bad[0]]}: {advice}")
+        raise SampleOverflow(int(bad[0]), float(out[0, bad[0]]), advice)
     # No loss is negative: what is below 0 is rounding of two scores.
     loss = float(np.maximum(out[0], 0.0) @ sample_weight) / n
     objective = 0.5 * lam * weight_norm(w) + loss
@@ -142,7 +145,7 @@ def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:
     Raises
     ------
     FloatingPointError
-        If a loss is not finite; names the sample.
+        As :func:`hinge_value`.
     """
     advice = "are the features scaled, is the learning rate too large?"
     return hinge_value(problem, w, sample_weight, lam, n_jobs, advice=advice).objective
@@ -152,9 +155,9 @@ class Best:
     """The weights of smallest objective so far."""
 
     def __init__(self):
-        self.objective, self.weights = np.inf, None
+        self.objective, self.magnitude, self.weights = np.inf, 0.0, None
 
-    def offer(self, objective: float, weights: Weights) -> None:
+    def offer(self, objective: float, weights: Weights, magnitude: float = 0.0) -> None:
         """Keep a copy of `weights` if they are the best.
 
         Parameters
@@ -163,7 +166,9 @@ class Best:
             Their objective.
         weights : Weights
             The weights.
+        magnitude : float
+            Size of the terms that `objective` is a difference of.
         """
         if objective < self.objective:
-            self.objective = objective
+            self.objective, self.magnitude = objective, magnitude
             self.weights = Weights(*(table.copy() for table in weights))

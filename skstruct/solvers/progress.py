@@ -14,6 +14,38 @@ from ..weights import Weights
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
 
 
+class SampleOverflow(FloatingPointError):
+    """The loss of one sample is not a number.
+
+    Parameters
+    ----------
+    sample : int
+        The sample, counted as the solver does: without those of weight 0.
+    value : float
+        Its loss.
+    advice : str
+        End of the message.
+
+    Attributes
+    ----------
+    sample, value, advice : object
+        The parameters: who knows the user's own count can raise it anew.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.progress import SampleOverflow
+    >>> print(SampleOverflow(3, float("inf"), "are the features scaled?"))
+    the loss of sample 3 is inf: are the features scaled?
+    """
+
+    def __init__(self, sample: int, value: float, advice: str):
+        super().__init__(sample, value, advice)
+        self.sample, self.value, self.advice = sample, value, advice
+
+    def __str__(self) -> str:
+        return f"the loss of sample {self.sample} is {self.value}: {self.advice}"
+
+
 class Result(NamedTuple):
     """The end of a run.
 
@@ -100,6 +132,27 @@ class Pieces:
                 self.stopped = True
                 return
 
+    def visits(self, size: int) -> Iterator[tuple[int, int]]:
+        """The ranges of a pass of `size` visits; for none an empty range, which compiles.
+
+        Parameters
+        ----------
+        size : int
+            Length of the pass.
+
+        Returns
+        -------
+        iterator of tuple of int
+            As :meth:`ranges` yields them.
+
+        Examples
+        --------
+        >>> from skstruct.solvers.progress import Pieces
+        >>> list(Pieces().visits(0)), list(Pieces().visits(50))
+        ([(0, 0)], [(0, 50)])
+        """
+        return self.ranges(0, size) if size else iter([(0, 0)])
+
 
 class Progress:
     """Clock and records of one run.
@@ -171,13 +224,26 @@ class Progress:
         bool
             True to stop.
         """
-        passes = (n_oracle + n_forward) / self._n_samples
-        values = dict(zip(_FIELDS, (passes, n_oracle, self.seconds, objective), strict=True))
-        values |= more
+        values = self._work(n_oracle, n_forward) | {"objective": objective} | more
         for field, value in values.items():
             self._records[field].append(float(value))
         with self.paused():
             return bool(self._after_epoch(values, weights)) or self.pieces.stopped
+
+    def _work(self, n_oracle, n_forward):
+        passes = (n_oracle + n_forward) / self._n_samples
+        return {"passes": passes, "oracle_calls": n_oracle, "seconds": self.seconds}
+
+    def amend(self, n_oracle: float, n_forward: float) -> None:
+        """Add to the last entry the work that was done since: a measurement after a stop.
+
+        Parameters
+        ----------
+        n_oracle, n_forward : float
+            Oracle calls and forward passes so far.
+        """
+        for field, value in self._work(n_oracle, n_forward).items():
+            self._records[field][-1] = float(value)
 
     def history(self) -> dict:
         """The records as arrays.
@@ -188,65 +254,3 @@ class Progress:
             ``passes``, ``oracle_calls``, ``seconds``, ``objective``, and the further fields.
         """
         return {field: np.array(values) for field, values in self._records.items()}
-
-
-_UNIT = 4.0 * float(np.finfo(np.float64).eps)
-_LEAST_EXCESS = 1e-11
-
-
-def relative_gap(objective: float, dual: float, magnitude: float = 0.0) -> float:
-    """Duality gap as a fraction of the objective: what every solver's `tol` is compared with.
-
-    What rounding may have left of the gap counts as gap, so that it is small only where the numbers
-    can tell.
-
-    Parameters
-    ----------
-    objective : float
-        Primal objective of a loss that is never negative.
-    dual : float
-        Lower bound on the optimum of the same problem; -inf when there is none.
-    magnitude : float
-        Size of the terms that `objective` and `dual` are differences of (scores, norms), where that
-        is larger than the two.
-
-    Returns
-    -------
-    float
-        ``(objective - dual) / objective``, rounding added; for an objective of 0 it is 0 if the
-        dual is 0, too, else inf.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective is not finite or negative, or the dual NaN or above the objective, by more
-        than rounding. Such a pair certifies nothing.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.progress import relative_gap
-    >>> round(relative_gap(2.0, 1.5), 12), relative_gap(0.0, 0.0), relative_gap(1.0, -float("inf"))
-    (0.25, 0.0, inf)
-    >>> relative_gap(1.0, 1.1)
-    Traceback (most recent call last):
-        ...
-    FloatingPointError: the dual bound 1.1 exceeds the objective 1.0: are the features scaled?
-    """
-    if not np.isfinite(objective):
-        raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
-    if not dual < np.inf:
-        raise FloatingPointError(f"the dual bound is {dual}: are the features scaled?")
-    terms = abs(objective) + magnitude
-    if dual > -np.inf:
-        terms += abs(dual)
-    excess = _LEAST_EXCESS * terms
-    if not objective >= -excess:
-        raise FloatingPointError(f"the objective {objective} is negative: are the features scaled?")
-    if not objective - dual >= -excess:
-        raise FloatingPointError(
-            f"the dual bound {dual} exceeds the objective {objective}: are the features scaled?"
-        )
-    gap = max(objective - dual, 0.0) + _UNIT * terms
-    if objective > 0.0:
-        return float(gap / objective)
-    return 0.0 if gap == 0.0 else np.inf

@@ -97,9 +97,9 @@ class _Confirmations:
     def due(self, estimate, epoch):
         return epoch >= self._next and self._optimism * estimate <= self._tol
 
-    def failed(self, estimate, measured, epoch):
+    def measured(self, estimate, relative, epoch):
         if estimate > 0.0:
-            self._optimism = min(max(measured / estimate, 1.0), 10.0)
+            self._optimism = min(max(relative / estimate, 1.0), 10.0)
         self._next = epoch + max(2, epoch // 8)
 
 
@@ -184,7 +184,7 @@ def sag(
             estimate = run.estimate()
             if confirmations.due(estimate, iteration) or iteration == max_iter - 1:
                 run.measure()
-                confirmations.failed(estimate, run.certificate.relative, iteration)
+                confirmations.measured(estimate, run.certificate.relative, iteration)
         objective = np.nan
         if run.certificate is not None:
             objective = run.certificate.objective
@@ -204,7 +204,8 @@ def sag(
             break
     if run.certificate is None:
         run.measure()
-    return run.certificate.result(run.weights(), tol, stopped, progress.history(), run.remedy())
+        progress.amend(totals[N_ORACLE], totals[N_FORWARD])
+    return run.certificate.result(run.weights(), tol, stopped, progress, remedy=run.remedy())
 
 
 class _Run:
@@ -250,8 +251,7 @@ class _Run:
         problem, w, weight, state = self.problem, self.w, self.sample_weight, self.state
         sums, n_visits = [LOSS, STALENESS, MAGNITUDE], 0
         state.totals[sums] = 0.0
-        # An empty range compiles.
-        for first, last in pieces.ranges(0, len(uniforms)) if len(uniforms) else [(0, 0)]:
+        for first, last in pieces.visits(len(uniforms)):
             chosen, draws = order[first:last], uniforms[first:last]
             sag_epoch(problem, w, weight, options, state, chosen, draws, *self._scratch)
             n_visits = last

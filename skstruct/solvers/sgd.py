@@ -86,8 +86,7 @@ def sgd(
     compile_hinge(problem, w)
     plain_weights(w, shapes)
     progress.start()
-    best, trail, stopped, converged = Best(), [], False, False
-    improvement = np.inf
+    best, trail = Best(), []
     for _ in range(max_iter):
         order = rng.integers(n, size=n)
         for first, last in progress.pieces.ranges(0, n):
@@ -100,9 +99,8 @@ def sgd(
         w.scale[:] = scale
         best.offer(objective, value)
         trail.append(best.objective)
-        if len(trail) > _PATIENCE:
-            improvement = trail[-1 - _PATIENCE] / trail[-1] - 1.0 if trail[-1] > 0 else 0.0
-            converged = improvement <= tol
+        improvement = _improvement(trail)
+        converged = improvement <= tol
         calls = how.counts[0]
         stopped = progress.record(calls, 0.0, objective, lambda value=value: value)
         if stopped or converged:
@@ -111,3 +109,10 @@ def sgd(
     measure = f"relative improvement over {_PATIENCE} passes"
     history = progress.history()
     return Result(best.weights, converged, stopped, published, measure, improvement, history)
+
+
+def _improvement(trail):
+    """Of the best objective over the last passes, relative; inf before there are as many."""
+    if len(trail) <= _PATIENCE:
+        return np.inf
+    return trail[-1 - _PATIENCE] / trail[-1] - 1.0 if trail[-1] > 0 else 0.0

@@ -93,7 +93,9 @@ class BCFWSSVM(StructuralSVM):
     objective_, dual_objective_ : float
         The objective of the weights, and a lower bound on the optimum.
     dual_gap_ : float
-        Their difference: a certificate.
+        Their difference: a certificate, with what rounding may hide.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
     n_oracle_calls_, n_cached_steps_ : int
         Oracle calls, certificates included, and visits that a cached labelling served.
     history_ : dict of ndarray
@@ -167,8 +169,11 @@ class BCFWSSVM(StructuralSVM):
 
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""
+        if not self.warm_start:
+            return None
         dual, known = getattr(previous, "_dual", (None, None))
-        if dual is None or known != dual_set(problem):
+        self._dual = None, dual_set(problem)
+        if dual is None or known != self._dual[1]:
             return None
         # A copy: if this fit fails, the previous point is still whole.
         return type(dual)(*(part.copy() for part in dual))
@@ -190,7 +195,7 @@ class BCFWSSVM(StructuralSVM):
             **common,
         )
         if self.warm_start:
-            self._dual = dual, dual_set(problem)
+            self._dual = dual, self._dual[1]
         return result
 
     def __getstate__(self):

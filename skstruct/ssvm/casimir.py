@@ -93,7 +93,9 @@ class CasimirSSVM(StructuralSVM):
     objective_, dual_objective_ : float
         The objective of the weights, the best seen, and a lower bound on the optimum.
     dual_gap_ : float
-        Their difference: a certificate.
+        Their difference: a certificate, with what rounding may hide.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
     kappa_, smoothing_strength_ : float
         The weight of the proximal term and nu in the last iteration.
     exact_share_ : float

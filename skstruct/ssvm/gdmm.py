@@ -109,7 +109,9 @@ class GDMMSSVM(StructuralSVM):
         The objective of the weights, and a lower bound on the optimum; for label sets with cycles
         those of the LP relaxation.
     dual_gap_ : float
-        Their difference: a certificate.
+        Their difference: a certificate, with what rounding may hide.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
     infeasibility_ : float
         Largest difference between what a node and one of its edges hold of a label, at the end.
     history_ : dict of ndarray

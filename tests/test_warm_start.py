@@ -97,6 +97,7 @@ class Grid(NamedTuple):
     pixels: tuple
     edges: np.ndarray
     window: tuple
+    border: str | None
     labels: np.ndarray
     cost: np.ndarray
     work: np.ndarray
@@ -107,6 +108,7 @@ def _grid(**changed):
         "pixels": (DenseFeatures(np.ones((3, 2)), -1), SparseFeatures(*np.eye(3), -1)),
         "edges": np.array([[0, 1]]),
         "window": (np.arange(3), (np.arange(2), 5)),
+        "border": "torus",
         "labels": np.array([0, 1, 1]),
         "cost": np.eye(2),
         "work": np.zeros(4),
@@ -123,6 +125,8 @@ def test_the_fingerprint_of_a_foreign_problem():
     others = [
         {"edges": np.array([[1, 0]])},
         {"labels": np.array([0, 1, 0])},
+        {"border": "plane"},
+        {"border": None},
         {"window": (np.arange(3), (np.arange(2), 6))},
         {"window": (np.arange(3), (np.array([1, 0]), 5))},
         {"window": (np.arange(3), np.arange(2), 5)},

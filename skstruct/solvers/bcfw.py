@@ -74,7 +74,7 @@ def _fingerprint(digest, name, value):
         return
     array = np.ascontiguousarray(value)
     digest.update(f"{name} {array.dtype} {array.shape}".encode())
-    digest.update(array)
+    digest.update(repr(value).encode() if array.dtype.hasobject else array.tobytes())
 
 
 def _new_state(problem, n_cached):

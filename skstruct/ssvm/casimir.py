@@ -104,8 +104,9 @@ class CasimirSSVM(StructuralSVM):
         Oracle calls.
     history_ : dict of ndarray
         One entry an outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
-        ``seconds``, ``objective``, ``dual_objective``, ``dual_gap``, ``smoothed_objective`` (at the
-        snapshot) and ``exact_share``.
+        ``seconds``, ``objective`` (of the iterate; the last entry is that of the weights kept),
+        ``dual_objective`` and ``dual_gap`` (of the best so far), ``smoothed_objective`` (at the
+        snapshot, NaN if that was cut short) and ``exact_share``.
 
     Notes
     -----

@@ -21,6 +21,7 @@ from .labels import is_indicator
 from .packing import Samples, is_structured, read_sample_weight
 from .prediction import Predictor
 from .sklearn_private import fit_context
+from .solvers.progress import SampleOverflow
 from .storage import TABLES, CompactPickles
 from .typing import SamplesLike
 
@@ -40,12 +41,15 @@ class TrainingData(NamedTuple):
         Weights, scaled to mean 1.
     lam : float
         The regulariser of the lambda form, ``1 / (C sum_i s_i)`` of the given weights.
+    given : ndarray of shape (n_samples,) of int
+        Positions of the samples in what the user gave.
     """
 
     samples: Samples
     codes: np.ndarray
     sample_weight: np.ndarray
     lam: float
+    given: np.ndarray
 
 
 # Private names that belong to a fit, beside all that end with an underscore.
@@ -115,7 +119,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
                 f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
                 f"sum of {total!r}"
             )
-        return TrainingData(samples, codes, sample_weight * (sample_weight.size / total), lam)
+        sample_weight = sample_weight * (sample_weight.size / total)
+        return TrainingData(samples, codes, sample_weight, lam, np.flatnonzero(keep))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -162,16 +167,20 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        result = new._solve(
-            problem,
-            shapes,
-            data.sample_weight,
-            data.lam,
-            start=new._start(previous, problem, shapes),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            after_epoch=Epochs(self, context, X, y, _fitted(new)),
-        )
+        try:
+            result = new._solve(
+                problem,
+                shapes,
+                data.sample_weight,
+                data.lam,
+                start=new._start(previous, problem, shapes),
+                max_iter=self.max_iter,
+                tol=self.tol,
+                after_epoch=Epochs(self, context, X, y, _fitted(new)),
+            )
+        except SampleOverflow as error:
+            sample = int(data.given[error.sample])
+            raise SampleOverflow(sample, error.value, error.advice) from None
         new._publish(result)
         # One assignment, so that other threads never see half of each.
         self.__dict__ = vars(self._unfitted()) | _fitted(new)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, Chain, MultiLabel, Tree
 from skstruct.features import DenseFeatures, SparseFeatures
@@ -152,12 +153,29 @@ def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):
     assert svm.n_iter_ == 1
 
 
-def test_a_failed_fit_leaves_the_dual_point_whole(chains):
+def test_a_failed_fit_leaves_the_dual_point_whole(chains, monkeypatch):
+    def overflowing(part, w, memory, start, stop, scratch, out):
+        out[0] = np.nan
+
     X, y = chains
     svm = BCFWSSVM(warm_start=True, **OPTIONS).fit(X, y)
     other = BCFWSSVM(warm_start=True, **OPTIONS).fit(X, y)
-    with pytest.raises(FloatingPointError, match="the loss of sample"):
-        svm.fit([1e300 * x for x in X], y)
+    with monkeypatch.context() as patch:
+        patch.setattr("skstruct.solvers.primal.hinge_losses", overflowing)
+        with pytest.raises(FloatingPointError, match="the loss of sample"):
+            svm.fit(X[::-1], y[::-1])
     svm.set_params(C=1.0).fit(X, y)
     other.set_params(C=1.0).fit(X, y)
     assert_array_equal(svm.node_weights_, other.node_weights_)
+
+
+def test_a_start_worse_than_none_is_left():
+    X, y = random_sequences(np.random.default_rng(0))
+    model = BCFWSSVM(C=1e-6, tol=1e-4, max_iter=60, warm_start=True, random_state=0).fit(X, y)
+    cold = BCFWSSVM(C=1e6, tol=1e-4, max_iter=60, random_state=0)
+    model.set_params(C=1e6)
+    with pytest.warns(ConvergenceWarning):
+        cold.fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert model.objective_ == cold.objective_

@@ -173,18 +173,19 @@ def bcfw(
         n_cached = 1  # fractional points are not kept
     if start is not None and not _usable(start, n_cached):
         start = None
-    state = _new_state(problem, n_cached) if start is None else start
-    run = _Run(problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs)
+    run = _Run(problem, shapes, sample_weight, lam, start, n_cached, sampling, averaging, n_jobs)
     run.pairwise, run.use_cache = pairwise, use_cache
     progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
     run.compile(start is not None)
     progress.start()
     if start is not None:
         run.rebuild()
+        if not run.dual() >= 0.0:  # worse than no training at all: C or a weight has grown much
+            run.begin_anew(n_cached)
     if start is not None or sampling == "gap":
         run.certify()
     stopped = False
-    totals = state.totals
+    totals = run.state.totals
     for iteration in range(max_iter):
         fresh = run.certificate.relative <= tol
         if not fresh:
@@ -202,7 +203,7 @@ def bcfw(
         run.certify()
         progress.amend(totals[N_ORACLE], 0.0)
     more = {"n_oracle_calls_": int(totals[N_ORACLE]), "n_cached_steps_": int(totals[N_CACHED])}
-    return run.certificate.result(run.weights(), tol, stopped, progress, **more), state
+    return run.certificate.result(run.weights(), tol, stopped, progress, **more), run.state
 
 
 def _usable(start, n_cached):
@@ -213,22 +214,35 @@ def _usable(start, n_cached):
 class _Run:
     """Weights, dual point and certificates of one run."""
 
-    def __init__(self, problem, shapes, sample_weight, lam, state, sampling, averaging, n_jobs):
+    def __init__(
+        self, problem, shapes, sample_weight, lam, start, n_cached, sampling, averaging, n_jobs
+    ):
         self.problem, self.shapes, self.lam = problem, shapes, lam
         self.sample_weight, self.n_jobs = sample_weight, n_jobs
         self.n = sample_weight.size
         self.relaxed = relaxed_oracle.supports(type(problem))
-        self.state, self.sampling, self.averaging = state, sampling, averaging
-        # Only the average needs the second half of lazy rows.
-        self.w = zero_weights(shapes)
-        if averaging:
-            self.w = lazy_weights(self.w)
-        state.totals[:] = 0.0
+        self.sampling, self.averaging = sampling, averaging
+        self.state = _new_state(problem, n_cached) if start is None else start
+        self.state.totals[:] = 0.0
+        self.w = self._zero_weights()
         self.certificate = NOTHING_KNOWN
         self.use_average = False
         scratch = make_scratch(problem)
-        n_cached = state.shares.shape[1]
         self._scratch = np.empty((4, scratch.theta.size)), np.zeros(n_cached), scratch.labels
+
+    def begin_anew(self, n_cached):
+        """Start at w = 0, all distributions on the truth."""
+        self.state, self.w = _new_state(self.problem, n_cached), self._zero_weights()
+
+    def _zero_weights(self):
+        # Only the average needs the second half of lazy rows.
+        zero = zero_weights(self.shapes)
+        return lazy_weights(zero) if self.averaging else zero
+
+    def dual(self):
+        """Dual objective."""
+        loss = float(self.state.losses @ self.sample_weight) / self.n
+        return loss - 0.5 * self.lam * weight_norm(self.w)
 
     def order(self, rng):
         """Samples of the next pass."""
@@ -282,8 +296,7 @@ class _Run:
 
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
-        loss = float(self.state.losses @ self.sample_weight) / self.n
-        dual = loss - 0.5 * self.lam * weight_norm(self.w)
+        dual = self.dual()
         value = self._value(self.state.residuals)
         gaps = np.maximum(value.gaps, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps

@@ -93,12 +93,12 @@ class Pieces:
     Examples
     --------
     >>> from skstruct.solvers.progress import Pieces
-    >>> list(Pieces().ranges(0, 50))
-    [(0, 50)]
+    >>> list(Pieces().ranges(0, 5))
+    [(0, 1), (1, 5)]
     """
 
-    #: Seconds a call is to take; calls before their speed is known visit this many samples.
-    SECONDS, FIRST = 0.5, 64
+    #: Seconds a call is to take; the first one, whose speed is not known, visits so many samples.
+    SECONDS, FIRST = 0.5, 1
 
     def __init__(self, after_piece: Callable[[float], bool] | None = None):
         self._after_piece = after_piece
@@ -148,8 +148,8 @@ class Pieces:
         Examples
         --------
         >>> from skstruct.solvers.progress import Pieces
-        >>> list(Pieces().visits(0)), list(Pieces().visits(50))
-        ([(0, 0)], [(0, 50)])
+        >>> list(Pieces().visits(0)), list(Pieces().visits(5))
+        ([(0, 0)], [(0, 1), (1, 5)])
         """
         return self.ranges(0, size) if size else iter([(0, 0)])
 

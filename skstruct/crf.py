@@ -289,6 +289,9 @@ class SAGCRF(StructuredEstimator):
     def predict_proba(self, X: SamplesLike) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals` under another name.
 
+        ``cross_val_predict(method="predict_proba")`` encodes y as one label a sample: for sequences
+        take :func:`~skstruct.model_selection.cross_val_marginals`.
+
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix

@@ -269,6 +269,9 @@ class Predictor:
     ) -> float:
         """Share of nodes that are labelled right.
 
+        On label sets a node is a single label of a sample. The share of whole sets, which is what
+        scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``.
+
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
@@ -298,8 +301,8 @@ class Predictor:
         codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
         if (codes < 0).any():
             warnings.warn(
-                f"y: {(codes < 0).mean():.1%} of the nodes have labels that fit has not seen, for "
-                f"instance {labels[codes < 0].tolist()[0]!r}: they count as wrong",
+                f"y: labels that fit has not seen count as wrong, on {(codes < 0).sum()} of "
+                f"{codes.size} nodes, for instance {labels[codes < 0].tolist()[0]!r}",
                 UserWarning,
                 stacklevel=3,
             )

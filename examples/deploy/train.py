@@ -6,6 +6,7 @@ from pathlib import Path
 
 import joblib
 from sklearn.pipeline import make_pipeline
+from tag import TRUSTED
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import fetch_conll2000, make_annotated_sentences
@@ -45,6 +46,8 @@ def main():
         import skops.io
 
         skops.io.dump(model, args.model, compression=zipfile.ZIP_DEFLATED)
+        if more := set(skops.io.get_untrusted_types(file=args.model)) - set(TRUSTED):
+            parser.exit(1, f"tag.py will refuse {args.model}: add {sorted(more)} to its TRUSTED\n")
     else:
         joblib.dump(model, args.model, compress=3)
     print(f"{target} F1 {100 * before:.2f}, {100 * after:.2f} with small weights dropped")

@@ -82,8 +82,8 @@ def _user_folders():
 
 def _places(package, chosen):
     """Folders to try, with those who may have written there: root may prepare what others read."""
-    if chosen:
-        yield Path(chosen).absolute(), {_user(), 0}
+    if chosen and str(chosen).strip():
+        yield Path(os.path.expanduser(chosen)).absolute(), {_user(), 0}
     yield package / "__pycache__", {_user(), 0}
     for folder in _user_folders():
         yield folder, {_user()}
@@ -107,6 +107,11 @@ def _delete(path, reason):
     _logger.debug("compiling anew: %s (%s)", path, reason)
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def _open_file(path, flags):
+    """Open a file without waiting for the other end of a pipe that lies there."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class Store:
@@ -150,8 +155,9 @@ class Store:
         """
         for folder, owners in self.readable:
             try:
-                with open(folder / name, "rb") as file:
-                    if not _is_safe(os.fstat(file.fileno()), owners):
+                with open(folder / name, "rb", opener=_open_file) as file:
+                    status = os.fstat(file.fileno())
+                    if not (stat.S_ISREG(status.st_mode) and _is_safe(status, owners)):
                         continue
                     data = file.read()
             except OSError:
@@ -216,7 +222,7 @@ def open_store(fingerprint, package, chosen=None):
     package : Path
         Folder of the package.
     chosen : str or None
-        The folder that the user asked for.
+        The folder that the user asked for; "~" is his home, a blank is none.
 
     Returns
     -------

@@ -27,6 +27,7 @@ from .numba_private import (
     JIT_IS_DISABLED,
     VERSIONS,
     cache_on_disk,
+    hold_interrupts,
     instance_class,
     known_options,
 )
@@ -57,6 +58,23 @@ def _open_store():
 
 
 _STORE = _open_store()
+
+
+def cache_folders_read():
+    """Folders that compiled kernels are looked up in: :func:`cache_folder` and those before it.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The folders, in order; root may have filled those that this user cannot write.
+
+    Examples
+    --------
+    >>> from skstruct.dispatch import cache_folder, cache_folders_read
+    >>> cache_folder() in [*cache_folders_read(), None]
+    True
+    """
+    return [folder for folder, _ in _STORE.readable]
 
 
 def cache_folder():
@@ -111,8 +129,9 @@ def kernel(function=None, *, inline=False):
     -----
     What is compiled is kept on disk. For a kernel outside this package the key covers its module
     and what that imports, directly or not, from its own package (for scripts: from its own folder).
-    Compiled in every process are kernels whose source is in no file (notebooks), that take
-    functions, or that close over anything but numbers and strings.
+    Numba freezes the globals and closures that a kernel and its callees read, so their values count
+    too. Compiled in every process are kernels whose source is in no file (notebooks), that take or
+    close over functions, or that read anything but numbers, strings, arrays and tuples of these.
 
     Examples
     --------
@@ -126,6 +145,7 @@ def kernel(function=None, *, inline=False):
     dispatcher = _compile(function, inline)
     if not JIT_IS_DISABLED:
         cache_on_disk(dispatcher, _STORE)
+        hold_interrupts(dispatcher)
         _kernels.append(dispatcher)
     return dispatcher
 

@@ -4,13 +4,18 @@ import hashlib
 import logging
 import pickle
 import re
+import signal
+import threading
+from contextlib import contextmanager
+from functools import wraps
 
 import llvmlite
 import numba
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
-from .sources import foreign_digest
+from .frozen import frozen_values
+from .sources import foreign_digest, problem_kernels
 
 try:
     from numba.core.compiler import CompileResult
@@ -27,7 +32,6 @@ JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 VERSIONS = numba.__version__, llvmlite.__version__
 
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
-_PLAIN_CONSTANTS = int, float, str, bytes, bool, type(None)
 
 
 def known_options(options):
@@ -107,10 +111,51 @@ def _classes(numba_type):
         yield from _classes(part)
 
 
-def _closure_constants(function):
-    """The variables that a kernel closes over; None if their values cannot be compared."""
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return cells if all(isinstance(value, _PLAIN_CONSTANTS) for value in cells) else None
+@contextmanager
+def _held_interrupt():
+    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
+
+    The second one interrupts at once, if it does not hit a callback.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    held = []
+
+    def hold(number, frame):
+        held.append(number)
+        if len(held) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if held:
+            raise KeyboardInterrupt
+
+
+def hold_interrupts(dispatcher):
+    """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
+
+    The interrupt comes when the compile has ended. Nothing changes in other threads and where
+    somebody has set a handler of his own.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function that Python calls.
+    """
+    compile_plainly = dispatcher.compile
+
+    @wraps(compile_plainly)
+    def compile_held(sig):
+        with _held_interrupt():
+            return compile_plainly(sig)
+
+    dispatcher.compile = compile_held
 
 
 class DiskCache:
@@ -206,18 +251,13 @@ class DiskCache:
         arguments = tuple(getattr(sig, "args", sig))
         classes = list(_classes(arguments))
         foreign = foreign_digest(self._function, classes)
-        constants = _closure_constants(self._function)
+        values = frozen_values([self._function, *problem_kernels(classes)])
         takes_functions = any(isinstance(part, types.Callable) for part in arguments)
-        if foreign is None or constants is None or takes_functions:
+        if foreign is None or values is None or takes_functions:
             return None, None
-        code = self._function.__code__
         key = repr(
             (
-                self._function.__module__,
-                self._function.__qualname__,
-                code.co_firstlineno,
-                code.co_code,
-                constants,
+                values,
                 str(sig),
                 # numba prints a NamedTuple's type without these
                 [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],

@@ -156,7 +156,7 @@ def digest(contents, *versions):
 # Kernels of other packages. Files are read when decorators run, and only then anew: an edit while
 # the process runs must not be taken for what it compiles.
 
-_problem_kernels = defaultdict(set)  # problem class: names of foreign modules with kernels for it
+_problem_kernels = defaultdict(list)  # problem class: foreign functions registered for it
 _interactive = set()  # modules with kernels whose text is in no file: notebooks, exec
 _read_files = {}
 
@@ -164,7 +164,25 @@ _STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
-def _is_foreign(module):
+def is_foreign(module):
+    """Whether a module lies outside this package.
+
+    Parameters
+    ----------
+    module : str or None
+        Its name.
+
+    Returns
+    -------
+    bool
+        True also for code without a module.
+
+    Examples
+    --------
+    >>> from skstruct.sources import is_foreign
+    >>> is_foreign("skstruct.graphs.chain"), is_foreign("numpy")
+    (False, True)
+    """
     return not module or module.partition(".")[0] != _NAME
 
 
@@ -204,7 +222,7 @@ def _root(module):
 
 def _belongs(module, root, top):
     path = _path(module)
-    if path is None or not _is_foreign(module):
+    if path is None or not is_foreign(module):
         return False
     if module.partition(".")[0] == top:
         return True
@@ -232,7 +250,7 @@ def note_kernel(function):
         The Python function of the kernel.
     """
     module = function.__module__
-    if not _is_foreign(module):
+    if not is_foreign(module):
         return
     path = _path(module)
     text = Path(function.__code__.co_filename).resolve()
@@ -253,8 +271,31 @@ def note_problem(cls, function):
         The Python function of the kernel.
     """
     note_kernel(function)
-    if _is_foreign(function.__module__):
-        _problem_kernels[cls].add(function.__module__)
+    if is_foreign(function.__module__):
+        _problem_kernels[cls].append(function)
+
+
+def problem_kernels(classes):
+    """Kernels of other packages that were registered for the problems of `classes`.
+
+    Parameters
+    ----------
+    classes : iterable of type
+        The classes.
+
+    Returns
+    -------
+    list of callable
+        Their Python functions, in order of registration.
+
+    Examples
+    --------
+    >>> from skstruct.graphs.chain import ChainProblem
+    >>> from skstruct.sources import problem_kernels
+    >>> problem_kernels([ChainProblem])
+    []
+    """
+    return [function for cls in classes for function in _problem_kernels.get(cls, ())]
 
 
 def foreign_digest(function, classes):
@@ -283,11 +324,9 @@ def foreign_digest(function, classes):
     >>> foreign_digest(viterbi, [ChainProblem])
     ''
     """
-    modules = {function.__module__}
-    for cls in classes:
-        modules |= {cls.__module__} | _problem_kernels.get(cls, set())
+    modules = {part.__module__ for part in (function, *classes, *problem_kernels(classes))}
     contents = {}
-    for start in filter(_is_foreign, modules):
+    for start in filter(is_foreign, modules):
         if _read(start) is None:
             return None
         related = _related(start)

@@ -7,10 +7,12 @@ import importlib.util
 import logging
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import namedtuple
 from pathlib import Path
@@ -25,8 +27,9 @@ import skstruct
 from skstruct import BCFWSSVM, SAGCRF, cache, numba_private, sources
 from skstruct.cache import Store, open_store
 from skstruct.dispatch import cache_folder, compiled_kernels, generic, kernel
+from skstruct.frozen import frozen_values
 from skstruct.inference.viterbi import viterbi
-from skstruct.numba_private import DiskCache, cache_on_disk, known_options
+from skstruct.numba_private import DiskCache, cache_on_disk, hold_interrupts, known_options
 from skstruct.testing import random_sequences
 
 PACKAGE = Path(skstruct.__file__).parent
@@ -353,9 +356,100 @@ def test_closures_are_told_apart_or_not_kept(store):
     again = _fresh(store, _constant_adder(2.0))
     assert again(1.0) == 3.0
     assert _hits_and_misses(again) == (1, 0)
-    array = _fresh(store, _constant_adder(np.ones(2)))
-    assert array(1.0).tolist() == [2.0, 2.0]
-    assert len(_entries(store)) == 2
+    add = _fresh(store, _add)
+
+    def add_one(x):
+        return add(x, 1)
+
+    assert _fresh(store, add_one)(1.0) == 2.0
+    assert not [path for path in _entries(store) if "add_one" in path.name]
+
+
+SCALE, scaled, consts = 1.0, None, None  # tests set them
+
+
+def _scaled(x):
+    return x * SCALE
+
+
+def _scaled_twice(x):
+    return scaled(x) * consts.SCALE
+
+
+CONSTANTS = {
+    "number": (2.0, 3.0),
+    "bool and int": (1, True),
+    "int and float": (1, 1.0),
+    "tuple": ((1.0, 2.0), (1.0, 3.0)),
+    "array": (np.arange(3.0), np.arange(3)),
+    "array's content": (np.zeros(2), np.array([0.0, -0.0])),
+    "array's order": (np.eye(2), np.asfortranarray(np.eye(2))),
+    "numpy's number": (np.float32(1), np.float64(1)),
+    "kernel": (numba.njit(lambda x: x + 1), numba.njit(lambda x: x + 2)),
+    "function": (abs, round),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), CONSTANTS.values(), ids=CONSTANTS)
+def test_values_of_globals_are_told_apart(first, second, monkeypatch):
+    module = type(sys)("consts")
+    names = {"SCALE": first, "scaled": numba.njit(_scaled), "consts": module}
+    for name, value in names.items():
+        monkeypatch.setitem(globals(), name, value)
+    module.SCALE = first
+
+    def texts():
+        return [frozen_values([function]) for function in (_scaled, _scaled_twice)]
+
+    before = texts()
+    assert None not in before
+    assert texts() == before
+    module.SCALE = second
+    between = texts()
+    assert between[0] == before[0]
+    assert between[1] != before[1]
+    module.SCALE = first
+    monkeypatch.setitem(globals(), "SCALE", second)
+    assert texts()[0] != before[0]
+    assert texts()[1] != before[1]
+    monkeypatch.setitem(globals(), "SCALE", {})
+    assert texts() == [None, None]
+
+
+def test_a_global_that_changes_and_lambdas_on_one_line(store, monkeypatch):
+    for scale in (2.0, 3.0, 2.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        dispatcher = _fresh(store, _scaled)
+        assert dispatcher(1.0) == scale
+    assert _hits_and_misses(dispatcher) == (1, 0)
+    first, second = _fresh(store, lambda x: x + 1), _fresh(store, lambda x: x + 2)
+    assert (first(10), second(10)) == (11, 12)
+
+
+def test_values_that_a_problems_kernels_read_count_in_solvers(store, monkeypatch):
+    @generic
+    def size(shape):
+        """The size of a shape."""
+
+    class Shape(NamedTuple):
+        side: float
+
+    @size.register(Shape)
+    @kernel
+    def _(shape):
+        return shape.side * SCALE
+
+    codegen, keys = _fresh(store).targetctx.codegen(), set()
+    for scale in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        keys.add(DiskCache(viterbi.py_func, store)._entry((numba.typeof(Shape(1.0)),), codegen))
+    assert len(keys) == 2
+
+
+def test_every_kernel_of_the_package_is_kept():
+    own = [d.py_func for d in compiled_kernels() if d.py_func.__module__.startswith("skstruct.")]
+    assert len(own) > 50
+    assert all(frozen_values([function]) for function in own)
 
 
 def test_recompile_forgets(store):
@@ -529,6 +623,27 @@ def test_a_file_that_others_can_write_is_not_read(store):
     assert store.read("entry") == b"content"
 
 
+@posix
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_read(store, make):
+    make(store.writable / "entry")
+    if make is os.mkfifo:  # whose other end nobody writes: a plain open waits forever
+        (store.writable / "entry").chmod(0o600)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(store.read("entry")), daemon=True)
+    thread.start()
+    thread.join(timeout=10)
+    assert found == [None]
+
+
+def test_a_chosen_folder_may_start_at_home_and_a_blank_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for chosen, parent in (("~/x", tmp_path / "x"), (" ", tmp_path / "package" / "__pycache__")):
+        store = open_store(FINGERPRINT, tmp_path / "package", chosen)
+        assert store.writable.parent == parent
+
+
 @as_root
 def test_other_users_folders_and_files_are_not_read(tmp_path, monkeypatch):
     store = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
@@ -585,6 +700,100 @@ def test_folders_of_old_versions_are_deleted_when_a_new_one_is_made(tmp_path):
     assert recent.exists()
     assert all(folder.exists() for folder in others)
     assert (tmp_path / f"skstruct-{'4' * 16}").exists()
+
+
+# Interrupts
+
+
+class _Compiler:
+    """Stands for a dispatcher: its compile is interrupted `times` times."""
+
+    def __init__(self, times):
+        self.times = times
+        self.ended = False
+
+    def compile(self, sig):
+        for _ in range(self.times):
+            signal.raise_signal(signal.SIGINT)
+        self.ended = True
+        return sig
+
+
+def test_an_interrupt_is_held_until_a_compile_ends():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    outer, inner = _Compiler(0), _Compiler(1)
+    hold_interrupts(inner)
+    outer.compile = lambda sig: (inner.compile(sig), setattr(outer, "ended", True))
+    hold_interrupts(outer)
+    with pytest.raises(KeyboardInterrupt):
+        outer.compile(1)
+    assert inner.ended
+    assert outer.ended
+    impatient = _Compiler(2)
+    hold_interrupts(impatient)
+    with pytest.raises(KeyboardInterrupt):
+        impatient.compile(1)
+    assert not impatient.ended
+    calm = _Compiler(0)
+    hold_interrupts(calm)
+    assert calm.compile(1) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_handlers_and_threads_are_left_alone(monkeypatch):
+    seen = []
+
+    def own(number, frame):
+        seen.append(number)
+
+    compiler = _Compiler(1)
+    hold_interrupts(compiler)
+    before = signal.signal(signal.SIGINT, own)
+    try:
+        assert compiler.compile(1) == 1
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+    calm = _Compiler(0)
+    hold_interrupts(calm)
+    monkeypatch.setattr(signal, "signal", lambda *args: seen.append(args))
+    thread = threading.Thread(target=calm.compile, args=(1,))
+    thread.start()
+    thread.join()
+    assert calm.ended
+    assert len(seen) == 1
+
+
+_INTERRUPTED = """
+import os, signal
+from numba.core import codegen
+plain, sent = codegen.CPUCodeLibrary._object_compiled_hook.__func__, []
+def interrupted(cls, *args):  # runs in LLVM's callback, which swallows exceptions
+    if kernels_run and not sent:
+        sent.append(1)
+        os.kill(os.getpid(), signal.SIGINT)
+    plain(cls, *args)
+codegen.CPUCodeLibrary._object_compiled_hook = classmethod(interrupted)
+kernels_run = False
+from skstruct.dispatch import kernel
+@kernel
+def half(x):
+    return 0.5 * x
+kernels_run = True
+try:
+    print(half(3.0))
+except KeyboardInterrupt:
+    print("interrupted", half(3.0), len(sent))
+"""
+
+
+@pytest.mark.slow
+@posix
+def test_an_interrupt_in_llvms_callback_is_not_swallowed():
+    out, errors = _output(_python(_INTERRUPTED))
+    assert out == ["interrupted", "1.5", "1"]
+    assert "ignored" not in errors
 
 
 # Other processes

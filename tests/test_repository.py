@@ -59,6 +59,16 @@ def test_show_versions_of_an_absent_package(capsys, monkeypatch):
     assert re.search(r"no-such-package: None$", capsys.readouterr().out, re.M)
 
 
+def test_show_versions_names_a_prepared_cache_too(capsys, monkeypatch):
+    from skstruct import versions
+
+    skstruct.show_versions()
+    assert "read before it" not in capsys.readouterr().out
+    monkeypatch.setattr(versions, "cache_folders_read", lambda: [Path("prepared"), cache_folder()])
+    skstruct.show_versions()
+    assert re.search(r"read before it: prepared$", capsys.readouterr().out, re.M)
+
+
 def test_show_versions_without_a_cache(capsys, monkeypatch):
     from skstruct import versions
 

@@ -12,7 +12,7 @@ from llvmlite import binding
 from threadpoolctl import threadpool_info
 
 from . import __version__
-from .dispatch import cache_folder
+from .dispatch import cache_folder, cache_folders_read
 
 _DEPENDENCIES = "scikit-learn numpy scipy numba llvmlite joblib threadpoolctl pip".split()
 _OPTIONAL = "pandas polars matplotlib skops rich".split()
@@ -40,10 +40,12 @@ def _sections():
         "Packages",
         {"skstruct": __version__} | {name: _installed(name) for name in _DEPENDENCIES + _OPTIONAL},
     )
+    prepared = [folder for folder in cache_folders_read() if folder != cache_folder()]
     yield (
         "Kernels",
         {
             "cache folder": cache_folder(),
+            **({"read before it": ", ".join(map(str, prepared))} if prepared else {}),
             "jit": "disabled" if numba.config.DISABLE_JIT else "enabled",
             "numba threads": numba.config.NUMBA_NUM_THREADS,
             "threading layer": numba.config.THREADING_LAYER,

@@ -11,129 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from .matrices import as_array, check_sparse, refuse_masked
 from .packing import sample_of
 from .ragged import RaggedArray, rows_of
-
-_NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
-# Above this, two integers may be one float.
-_EXACT = 2**53
-
-
-def _family(kind):
-    """What labels of this Python type are, or None if they are no labels."""
-    if issubclass(kind, str):
-        return "strings"
-    if issubclass(kind, bytes):
-        return "bytes"
-    return "numbers" if issubclass(kind, _NUMBERS) else None
-
-
-def _refuse_mixtures(values, name, place):
-    """Refuse elements that NumPy would turn into labels which nobody gave; return their types."""
-    kinds = set(map(type, values))
-    families = {_family(kind) for kind in kinds}
-    if len(families) < 2 and None not in families:
-        return kinds
-    for t, value in enumerate(values):
-        family = _family(type(value))
-        if value is None:
-            raise ValueError(f"{name} contains None ({place(t)})")
-        if family is None:
-            raise ValueError(
-                f"{name}: the label {value!r} ({place(t)}) is neither a string nor an integer"
-            )
-        if family == "numbers" and value != value:
-            raise ValueError(f"{name} contains NaN ({place(t)})")
-    first = _family(type(values[0]))
-    t = next(t for t, value in enumerate(values) if _family(type(value)) != first)
-    raise TypeError(
-        f"{name} mixes strings with labels of other types: {values[0]!r} ({place(0)}), "
-        f"{values[t]!r} ({place(t)})"
-    )
-
-
-def as_labels(values, name: str, place) -> np.ndarray:
-    """Labels in an array, none of them changed.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_nodes,)
-        Strings, bytes, integers, or floats without a fraction.
-    name : str
-        The argument, for messages.
-    place : callable
-        From the position of a label to words that tell the user where that is.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,)
-        Of bool, integers, floats, strings or (strings and bytes that came as such) objects.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If labels are missing, continuous, of mixed types, or too large to be told apart.
-
-    Examples
-    --------
-    >>> from skstruct.labels import as_labels
-    >>> as_labels([3, 1], "y", "node {}".format)
-    array([3, 1])
-    """
-    refuse_masked(values, name)
-    if hasattr(values, "to_list") and not hasattr(values, "ndim"):
-        values = values.to_list()  # a polars Series: None stays None
-    kinds = set()
-    if isinstance(values, (list, tuple)):
-        nested = any(issubclass(kind, (list, tuple, np.ndarray)) for kind in set(map(type, values)))
-        kinds = set() if nested else _refuse_mixtures(values, name, place)
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        array = None
-    if array is None or array.ndim != 1:
-        raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)})")
-    if array.dtype.kind == "O":
-        values = array.tolist()
-        kinds = _refuse_mixtures(values, name, place)
-        if values and _family(type(values[0])) == "numbers":
-            array = np.array(values)
-    if array.dtype.kind not in "buifUSO":
-        raise ValueError(f"Unknown label type: {name} has dtype {array.dtype} ({place(0)})")
-    if array.dtype.kind == "f":
-        wrong = np.flatnonzero(~np.isfinite(array) | (array != np.floor(array)))
-        if wrong.size:
-            raise ValueError(
-                f"Unknown label type: {name} is continuous or contains NaN ({place(wrong[0])})"
-            )
-    if array.dtype.kind not in "biu" and any(issubclass(k, (int, np.integer)) for k in kinds):
-        # Python's integers, which NumPy has made floats or left as they were
-        large = [t for t, value in enumerate(values) if not -_EXACT <= value <= _EXACT]
-        if large:
-            raise ValueError(
-                f"{name} has an integer beyond the range of np.int64 ({place(large[0])})"
-            )
-    return array
-
-
-def _joined(items, name):
-    """One array of all labels; integers stay integers, and different ones stay different."""
-    filled = [item for item in items if item.size]
-    families = [_family(type(item[0])) for item in filled]
-    odd = next((i for i, family in enumerate(families) if family != families[0]), None)
-    if odd is not None:
-        i = [i for i, item in enumerate(items) if item.size][odd]
-        raise TypeError(f"{name} mixes strings with labels of other types: see sample {i}")
-    flat = np.concatenate(filled or items[:1] or [np.empty(0, dtype=np.int64)])
-    integers = [item for item in filled if item.dtype.kind in "iu"]
-    if flat.dtype.kind != "f" or not integers:
-        return flat
-    most = _EXACT if len(integers) < len(filled) else np.iinfo(np.int64).max
-    if any(int(item.max()) > most or int(item.min()) < -most for item in integers):
-        raise ValueError(f"{name} has labels of {flat.dtype} and integers too large for that")
-    return (
-        flat
-        if len(integers) < len(filled)
-        else np.concatenate(filled, dtype=np.int64, casting="unsafe")
-    )
+from .values import as_labels, join_values
 
 
 def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
@@ -162,28 +40,20 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
     n = offsets.size - 1
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
-    y = as_array(y)
-    if not hasattr(y, "__len__"):
-        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
-    if isinstance(y, (str, bytes, Mapping, Set)) or sparse.issparse(y):
-        raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
-    if hasattr(y, "columns"):
-        y = y.to_numpy()
+    y = _label_lists(y, name)
     if len(y) != n:
+        hint = (
+            "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
+        )
         raise ValueError(
             f"X has {n} samples, but {name} has {len(y)}; of sequences {name} is a list of label "
-            "sequences, one a sample"
+            f"sequences, one a sample{hint}"
         )
     if isinstance(y, RaggedArray):
-        lengths = y.lengths
-        flat = as_labels(
-            rows_of(y), name, lambda row: f"sample {sample_of(row, y.offsets)}, row {row} of flat"
-        )
+        lengths, flat = y.lengths, _packed_labels(y, name)
     else:
-        refuse_masked(y, name)
-        items = [_labels_of(item, i, name) for i, item in enumerate(y)]
-        lengths = np.array([item.size for item in items])
-        flat = None
+        items = _listed_labels(y, name)
+        lengths, flat = np.array([item.size for item in items]), None
     wrong = np.flatnonzero(lengths != np.diff(offsets))
     if wrong.size:
         i = wrong[0]
@@ -191,7 +61,63 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
             f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} "
             "labels"
         )
-    return _joined(items, name) if flat is None else flat
+    return join_values(items, name) if flat is None else flat
+
+
+def _label_lists(y, name):
+    """`y` as something with a length, one element a sample."""
+    y = as_array(y)
+    if not hasattr(y, "__len__"):
+        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
+    if isinstance(y, (str, bytes, Mapping, Set)) or sparse.issparse(y):
+        raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
+    return y.to_numpy() if hasattr(y, "columns") else y
+
+
+def _packed_labels(y, name):
+    return as_labels(
+        rows_of(y), name, lambda row: f"sample {sample_of(row, y.offsets)}, row {row} of flat"
+    )
+
+
+def _listed_labels(y, name):
+    refuse_masked(y, name)
+    return [_labels_of(item, i, name) for i, item in enumerate(y)]
+
+
+def read_label_lists(y, name: str) -> list:
+    """The labels of each sample, of any length.
+
+    Parameters
+    ----------
+    y : list, tuple, Series, object array, 2-D array or RaggedArray
+        One sequence of labels a sample.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    list of ndarray of shape (n_nodes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `y` is no list of label sequences, or labels are missing, of mixed or of unsuitable
+        types.
+
+    Examples
+    --------
+    >>> from skstruct.labels import read_label_lists
+    >>> read_label_lists([[1, 0], [2]], "y")
+    [array([1, 0]), array([2])]
+    """
+    if y is None:
+        raise ValueError(f"{name} is None: a list of label sequences is needed")
+    y = _label_lists(y, name)
+    if isinstance(y, RaggedArray):
+        return np.split(_packed_labels(y, name), y.offsets[1:-1])
+    return _listed_labels(y, name)
 
 
 def _labels_of(item, i, name):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .matrices import check_sparse, csr_from_parts, normal_csr, refuse_masked
+from .matrices import (
+    check_sparse,
+    csr_from_parts,
+    is_sound_csr,
+    refuse_masked,
+    stack_csr,
+)
+from .values import as_values, family, join_values
 
 
 def object_array(items: Sequence) -> np.ndarray:
@@ -44,7 +51,7 @@ def _locked(array):
 
 
 def _checked_offsets(offsets, n_rows):
-    """A copy of `offsets` that no one else can change."""
+    """A copy of `offsets` that no one can change."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
         raise ValueError("offsets must be a 1-D array of integers that begins with 0")
@@ -55,7 +62,8 @@ def _checked_offsets(offsets, n_rows):
         raise ValueError(f"offsets decrease after sample {decreasing[0]}")
     if offsets[-1] != n_rows:
         raise ValueError(f"offsets end at {offsets[-1]}, but flat has {n_rows} rows")
-    return np.array(offsets, dtype=np.int64)
+    # Over bytes, so that the lock cannot be taken off again.
+    return np.frombuffer(offsets.astype(np.int64).tobytes(), dtype=np.int64)
 
 
 def rows_of(ragged: RaggedArray):
@@ -74,7 +82,7 @@ def rows_of(ragged: RaggedArray):
     Raises
     ------
     ValueError
-        If their number, or the offsets, have changed.
+        If their number has changed.
 
     Examples
     --------
@@ -83,8 +91,47 @@ def rows_of(ragged: RaggedArray):
     >>> rows_of(RaggedArray(np.ones((1, 2)), [0, 1])).flags.writeable
     True
     """
-    _checked_offsets(ragged.offsets, ragged._given.shape[0])
+    n_rows = ragged._given.shape[0]
+    if ragged.offsets[-1] != n_rows:
+        raise ValueError(f"offsets end at {ragged.offsets[-1]}, but flat has {n_rows} rows")
     return ragged._given
+
+
+def _dense_sample(sample, i):
+    """A sample as an array, its values unchanged."""
+    name = f"sample {i}"
+    if np.ma.is_masked(sample) or (
+        isinstance(sample, (list, tuple)) and any(map(np.ma.is_masked, sample))
+    ):
+        refuse_masked(np.ma.masked_all(1), name)
+    if isinstance(sample, (str, bytes, Mapping, Set)):
+        raise TypeError(f"{name} must be an array of rows, got a {type(sample).__name__}")
+    try:
+        array = np.asarray(sample)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array: {error}") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be an array of rows, got a {type(sample).__name__}")
+    if array.ndim > 1 or (array.size and array.dtype == object and not any(_kinds(array))):
+        return array
+    return as_values(sample, name, "row {}".format)
+
+
+def _kinds(array):
+    return {family(kind) for kind in map(type, array.tolist())}
+
+
+def _sample_rows(sample, i):
+    return sample if sparse.issparse(sample) else _dense_sample(sample, i)
+
+
+def _refuse_other_widths(arrays):
+    for i, array in enumerate(arrays):
+        if array.ndim != arrays[0].ndim or array.shape[1:] != arrays[0].shape[1:]:
+            raise ValueError(
+                f"sample {i} has shape {tuple(array.shape)}, sample 0 {tuple(arrays[0].shape)}: "
+                "samples are all 1-D, or all 2-D with the same number of columns"
+            )
 
 
 class RaggedArray:
@@ -124,21 +171,27 @@ class RaggedArray:
         if sparse.issparse(flat):
             check_sparse(flat, "flat")
             flat = flat if flat.format == "csr" else flat.tocsr()
-            view = csr_from_parts(
-                flat.shape, _locked(flat.data), _locked(flat.indices), _locked(flat.indptr.copy())
-            )
+            # All three arrays are the user's: what SciPy tidies up in place, it does to all.
+            parts = (flat.data, flat.indices, flat.indptr)
+            flat = csr_from_parts(flat.shape, *parts)
+            view = csr_from_parts(flat.shape, *map(_locked, parts))
         else:
             flat = np.asarray(flat)
             if flat.ndim == 0:
                 raise ValueError("flat must be an array of rows, got a scalar")
             view = _locked(flat)
         self._given, self._flat = flat, view
-        self._offsets = _locked(_checked_offsets(offsets, flat.shape[0]))
+        self._offsets = _checked_offsets(offsets, flat.shape[0])
 
     @property
     def flat(self) -> Any:
         """The rows of all samples: a read-only view of the user's array."""
-        return self._flat
+        flat = self._flat
+        if sparse.issparse(flat) and flat.indptr[-1] < flat.data.size:
+            # The user's matrix has been tidied up, and has spare room now.
+            parts = (part[: flat.indptr[-1]] for part in (flat.data, flat.indices))
+            return csr_from_parts(flat.shape, *parts, flat.indptr)
+        return flat
 
     @property
     def offsets(self) -> np.ndarray:
@@ -162,23 +215,26 @@ class RaggedArray:
         -------
         RaggedArray
             The packed samples.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are no samples, their shapes do not fit together, entries are masked or
+            missing, or values are of types that an array cannot hold side by side unchanged; names
+            the sample.
         """
         samples = list(samples)
         if not samples:
             raise ValueError("cannot pack an empty list of samples")
         if any(sparse.issparse(sample) for sample in samples):
-            samples = [
-                normal_csr(sample, f"sample {i}") if sparse.issparse(sample) else sample
-                for i, sample in enumerate(samples)
-            ]
-            flat = sparse.csr_matrix(sparse.vstack(samples, format="csr"))
-            lengths = [sample.shape[0] for sample in samples]
+            arrays = [_sample_rows(sample, i) for i, sample in enumerate(samples)]
+            _refuse_other_widths(arrays)
+            flat = stack_csr(arrays, "samples")
         else:
-            for i, sample in enumerate(samples):
-                refuse_masked(sample, f"sample {i}")
-            samples = [np.asarray(sample) for sample in samples]
-            flat = np.concatenate(samples)
-            lengths = [len(sample) for sample in samples]
+            arrays = [_dense_sample(sample, i) for i, sample in enumerate(samples)]
+            _refuse_other_widths(arrays)
+            flat = join_values(arrays, "samples")
+        lengths = [array.shape[0] for array in arrays]
         return cls(flat, np.concatenate([[0], np.cumsum(lengths)]))
 
     @classmethod
@@ -248,19 +304,39 @@ class RaggedArray:
             if not -len(self) <= i < len(self):
                 raise IndexError(f"sample {i} of {len(self)}")
             i %= len(self)
-            return self.flat[self.offsets[i] : self.offsets[i + 1]]
+            return self._rows(self.offsets[i], self.offsets[i + 1])
         return self._take(np.arange(len(self))[key])
+
+    def _rows(self, start, stop):
+        flat = self._flat
+        if not sparse.issparse(flat):
+            return flat[start:stop]
+        # SciPy's own slices check nothing, and the user may have changed the matrix.
+        first, last = flat.indptr[start], flat.indptr[stop]
+        shape = (int(stop - start), flat.shape[1])
+        parts = (flat.data[first:last], flat.indices[first:last])
+        rows = flat.indptr[start : stop + 1] - first
+        if not 0 <= first <= last <= flat.data.size or not is_sound_csr(shape, *parts, rows):
+            raise ValueError(
+                "flat is a damaged CSR matrix: it has been changed since it was packed"
+            )
+        return sparse.csr_matrix((*parts, rows), shape, copy=True)
 
     def _take(self, chosen):
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         rows = np.repeat(self.offsets[:-1][chosen], lengths) + within
+        if sparse.issparse(self.flat):
+            check_sparse(self.flat, "flat")
         return RaggedArray(self.flat[rows], offsets)
 
     def __array__(self, dtype=None, copy=None):
         if dtype is not None and np.dtype(dtype) != object:
-            raise ValueError("a RaggedArray converts to an array of objects only")
+            raise ValueError(
+                "a RaggedArray converts to an array of objects only; for a transformer of tables "
+                "wrap it in PerNode(...)"
+            )
         return object_array(list(self))
 
     def __repr__(self) -> str:

@@ -214,10 +214,77 @@ def test_rows_changed_behind_a_ragged_array(dense):
         match = "X.flat is a damaged CSR matrix"
     with pytest.raises(ValueError, match=match):
         Chain().read_X(estimator, X, reset=True)
-    X.offsets.base.flags.writeable = True
-    X.offsets.base[1] = 10**8
-    with pytest.raises(ValueError, match="decrease after sample 1"):
-        Chain().read_X(estimator, X, reset=True)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        X.offsets.setflags(write=True)
+
+
+@pytest.mark.parametrize(
+    "tidy",
+    [
+        lambda X: X.max(axis=1),
+        lambda X: X.argmax(axis=1),
+        lambda X: X.sum_duplicates(),
+        lambda X: X.eliminate_zeros(),
+        lambda X: X.sort_indices(),
+        lambda X: X.resize((2, 3)),
+    ],
+)
+def test_a_csr_matrix_tidied_up_in_place(tidy):
+    parts = np.array([1.0, 2, 0, 4, 5, 6, 0]), np.array([1, 0, 0, 2, 2, 0, 1]), [0, 3, 5, 7]
+    X = sparse.csr_matrix(parts, (3, 3))
+    dense = X.toarray()
+    ragged = RaggedArray(X, [0, 1, 3])
+    tidy(X)
+    assert (ragged[1].toarray() == dense[1:]).all()
+    assert (ragged[[1, 0]].flat.toarray() == dense[[1, 2, 0]]).all()
+    assert (ragged.flat.toarray() == dense).all()
+    assert ragged.flat.data.size == ragged.flat.nnz
+    assert (Chain().read_X(SAGCRF(), ragged, reset=True).features.toarray() == dense).all()
+
+
+def test_a_csr_matrix_damaged_after_packing_is_refused_by_all_readers():
+    for name, value in (("indptr", 10**8), ("indptr", -5), ("indices", 10**8)):
+        X = sparse.csr_matrix(np.eye(3))
+        ragged = RaggedArray(X, [0, 1, 3])
+        getattr(X, name)[1] = value
+        for read in (lambda r: r[1], lambda r: r[[0, 1]], lambda r: r[::-1]):
+            with pytest.raises(ValueError, match="flat is a damaged CSR matrix"):
+                read(ragged)
+
+
+def test_from_list_changes_no_value():
+    large = RaggedArray.from_list([[2**60 + 1], []])
+    assert large.flat.tolist() == [2**60 + 1]
+    both = RaggedArray.from_list([np.array([2**60 + 1], np.uint64), np.array([2**60])])
+    assert both.flat.tolist() == [2**60 + 1, 2**60]
+    words = RaggedArray.from_list([["a", "bcd"], [], ["e"]])
+    assert [w.tolist() for w in words] == [["a", "bcd"], [], ["e"]]
+    mixed = RaggedArray.from_list([sparse.csr_matrix(np.eye(2)), np.ones((1, 2))])
+    assert mixed.flat.toarray().tolist() == [[1, 0], [0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("samples", "match"),
+    [
+        ([["a"], [1]], "see sample 1"),
+        ([["a", 1]], "sample 0 mixes strings"),
+        ([["a", np.nan]], "sample 0 contains NaN"),
+        ([["a", None]], "sample 0 contains None"),
+        ([[2**63 + 1, -1]], "sample 0 has an integer beyond"),
+        ([[2**60 + 1], [0.5]], "integers too large"),
+        ([["a\0", "a"]], "ends with NUL"),
+        ([[1, 2], np.ma.masked_array([1, 2], [0, 1])], "sample 1 has masked entries"),
+        ([[np.ma.masked_array([1.0, 2.0], [0, 1])]], "sample 0 has masked entries"),
+        ([np.ones((1, 2)), np.ones((1, 3))], r"sample 1 has shape \(1, 3\), sample 0 \(1, 2\)"),
+        ([sparse.csr_matrix(np.eye(2)), np.ones(2)], r"sample 1 has shape \(2,\)"),
+        ([np.array([["a"]]), np.array([[1]])], "see sample 1"),
+        (["ab", "c"], "sample 0 must be an array of rows, got a str"),
+        ([[1], 2], "sample 1 must be an array of rows"),
+    ],
+)
+def test_what_from_list_refuses(samples, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        RaggedArray.from_list(samples)
 
 
 def test_what_is_no_ragged_array():

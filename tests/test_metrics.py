@@ -294,9 +294,9 @@ def test_empty_input_is_refused_by_all(metric, y):
 
 @pytest.mark.parametrize("metric", _SCORES)
 def test_bad_input_is_refused_by_all(metric):
-    with pytest.raises(ValueError, match=r"sample 0 must be a 1-D .* pass \[y\]"):
+    with pytest.raises(ValueError, match=r"y_true: sample 0 must be a 1-D sequence of labels"):
         metric(["B-x", "O"], ["B-x", "O"])
-    with pytest.raises(ValueError, match="sample 1: labels of y_true are of type <U1, of y_pred i"):
+    with pytest.raises(TypeError, match=r"y mixes strings .* see sample 1 of y_pred"):
         metric([["O"], ["a"]], [["O"], [1]])
     for weights in ([0.0, 0.0], [-1.0, 2.0]):
         with pytest.raises(ValueError, match=r"[Ss]ample.weight"):
@@ -327,3 +327,38 @@ def test_zero_division():
     assert chunk_f1_score(y, none, labels=["q"], average=None, zero_division=0.0).tolist() == [0.0]
     with pytest.raises(ValueError, match="neither y_true nor y_pred has a chunk"):
         chunk_classification_report(none, none)
+
+
+@pytest.mark.parametrize(
+    ("y", "predicted", "match"),
+    [
+        ([["a", 1]], [["a", "1"]], "y_true: sample 0 mixes strings .*'a'.*node 0.*1 .node 1"),
+        ([["1"], [1]], [["1"], [2]], "see sample 1 of y_true"),
+        ([["a", None]], [["a", "None"]], "y_true: sample 0 contains None .node 1"),
+        ([["a", np.nan]], [["a", "nan"]], "y_true: sample 0 contains NaN"),
+        ([[b"a"]], [["a"]], "see sample 0 of y_pred"),
+        ([np.ma.masked_array([1, 2], [0, 1])], [[1, 3]], "y_true: sample 0 has masked entries"),
+        ([[2**63 + 1, -1]], [[2**63, -1]], "beyond the range of np.int64 .node 0"),
+        ([[2**53 + 1]], [[float(2**53)]], "integers too large"),
+        ([["a\0"]], [["a"]], "ends with NUL"),
+        ([["a"]], None, "y_pred is None"),
+        (([c] for c in "ab"), [["a"], ["b"]], r"pass list\(y_true\)"),
+        ([(c for c in "ab")], [["a", "b"]], "y_true: sample 0 must be a 1-D sequence"),
+    ],
+)
+@pytest.mark.parametrize("metric", [node_accuracy_score, node_f1_score, sequence_accuracy_score])
+def test_metrics_merge_no_labels(metric, y, predicted, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        metric(y, predicted)
+
+
+def test_metrics_tell_large_integers_apart():
+    y = [np.array([2**60], np.uint64), np.array([2**60 + 1])]
+    assert node_accuracy_score(y, [np.array([2**60 + 1]), np.array([2**60], np.uint64)]) == 0.0
+    assert node_accuracy_score(y, RaggedArray.from_list(y)) == 1.0
+
+
+def test_weights_that_overflow_are_refused():
+    for metric in (node_accuracy_score, sequence_accuracy_score, node_f1_score):
+        with pytest.raises(ValueError, match="the sum of the weights overflows"):
+            metric([["a"], ["b"]], [["a"], ["a"]], sample_weight=[1e308, 1e308])

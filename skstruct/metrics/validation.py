@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..labels import read_label_lists
 from ..packing import read_sample_weight
-from ..ragged import RaggedArray
+from ..values import join_values
 
 
 def read_pair(y_true, y_pred, sample_weight=None):
@@ -27,34 +28,34 @@ def read_pair(y_true, y_pred, sample_weight=None):
 
     Raises
     ------
-    ValueError
-        If there are no labels at all, lengths differ, strings meet numbers, or weights have another
-        shape, are negative or all zero.
+    ValueError, TypeError
+        If there are no labels at all, lengths differ, labels are missing, of mixed or of unsuitable
+        types, or weights have another shape, are negative, all zero or too large.
     """
-    if len(y_true) != len(y_pred):
-        raise ValueError(f"y_true has {len(y_true)} samples, y_pred has {len(y_pred)}")
-    true, predicted = (
-        list(y) if isinstance(y, RaggedArray) else [np.asarray(row) for row in y]
-        for y in (y_true, y_pred)
-    )
+    true, predicted = read_label_lists(y_true, "y_true"), read_label_lists(y_pred, "y_pred")
+    n = len(true)
+    if n != len(predicted):
+        raise ValueError(f"y_true has {n} samples, y_pred has {len(predicted)}")
     for i, (a, b) in enumerate(zip(true, predicted, strict=True)):
-        if a.ndim != 1 or b.ndim != 1:
-            raise ValueError(
-                f"sample {i} must be a 1-D sequence of labels; for one sequence pass [y]"
-            )
         if len(a) != len(b):
             raise ValueError(f"sample {i}: y_true has {len(a)} labels, y_pred has {len(b)}")
-        kinds = {"s" if row.dtype.kind in "US" else row.dtype.kind for row in (a, b) if len(row)}
-        if "s" in kinds and kinds - {"s", "O"}:
-            raise ValueError(
-                f"sample {i}: labels of y_true are of type {a.dtype}, of y_pred {b.dtype}"
-            )
     if not any(len(a) for a in true):
         raise ValueError("y_true and y_pred are empty: at least one label is needed")
-    weights = read_sample_weight(sample_weight, len(true))
-    if not weights[[len(a) > 0 for a in true]].any():
+    # One type for all, so that labels which differ in any two places stay different.
+    flat = join_values(
+        [*true, *predicted],
+        "y",
+        lambda i: f"sample {i % n} of {'y_true' if i < n else 'y_pred'}",
+    )
+    lengths = np.array([len(a) for a in true])
+    rows = np.split(flat, np.cumsum(np.tile(lengths, 2))[:-1])
+    weights = read_sample_weight(sample_weight, n)
+    if not weights[lengths > 0].any():
         raise ValueError("sample_weight must be above 0 for some label")
-    return true, predicted, weights
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights @ np.maximum(lengths, 1)):
+            raise ValueError("sample_weight is too large: the sum of the weights overflows")
+    return rows[:n], rows[n:], weights
 
 
 def flat_pair(y_true, y_pred, sample_weight=None):
@@ -81,6 +82,8 @@ def flat_pair(y_true, y_pred, sample_weight=None):
     """
     true, predicted, weights = read_pair(y_true, y_pred, sample_weight)
     lengths = [len(a) for a in true]
-    # Empty lists are of type float, which would change the type of the labels.
-    flat = (np.concatenate([a for a in rows if len(a)]) for rows in (true, predicted))
-    return *flat, None if sample_weight is None else np.repeat(weights, lengths)
+    return (
+        np.concatenate(true),
+        np.concatenate(predicted),
+        None if sample_weight is None else np.repeat(weights, lengths),
+    )

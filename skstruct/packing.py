@@ -215,7 +215,8 @@ def _check_finite(features, offsets, name, row_name="node"):
         bad = values[row][~np.isfinite(values[row])][0]
     what = "NaN" if np.isnan(bad) else "infinity"
     i = sample_of(row, offsets)
-    raise ValueError(f"Input {name} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
+    subject = f"Input {name}" if name.startswith("X") else name
+    raise ValueError(f"{subject} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
 
 
 def _concatenate(items, name):
@@ -284,6 +285,30 @@ def as_list(X, name: str) -> list:
     if len(X) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed")
     return list(X)
+
+
+def is_empty_list(X) -> bool:
+    """Whether `X` is a list of samples without samples.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        False also for what is empty, but no list of samples: a str, dict, set or frame.
+
+    Examples
+    --------
+    >>> from skstruct.packing import is_empty_list
+    >>> is_empty_list([]), is_empty_list({})
+    (True, False)
+    """
+    if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
+        return False
+    return hasattr(X, "__len__") and len(X) == 0
 
 
 def pack_nodes(items, name: str):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .allowed import read_allowed
 from .dispatch import require
 from .oracles import top_k_oracle
-from .packing import is_structured, no_samples, read_sample_weight
+from .packing import is_empty_list, is_structured, no_samples, read_sample_weight
 from .ragged import object_array
 from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
 from .storage import TABLES, check_shapes
@@ -97,7 +97,7 @@ class Predictor:
         """Samples as given, which of them have nodes, and the problem of those."""
         check_is_fitted(self)
         self._refuse_other_kind(self.graph_, X)
-        if not self.graph_.is_table and hasattr(X, "__len__") and len(X) == 0:
+        if not self.graph_.is_table and is_empty_list(X):
             samples = no_samples(self.n_features_in_, getattr(self, "n_edge_features_in_", None))
         else:
             samples = self.graph_.read_X(self, X, reset=False)

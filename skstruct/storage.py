@@ -157,13 +157,17 @@ class CompactPickles:
         Raises
         ------
         ValueError
-            If `threshold` is negative or `dtype` another one.
+            If `threshold` is negative, `dtype` another one or too small for the weights.
         """
         check_is_fitted(self)
         if not threshold >= 0:
             raise ValueError(f"threshold must be at least 0, got {threshold}")
         if dtype not in ("float64", "float32"):
             raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
+        largest = np.finfo(dtype).max
+        for name in TABLES:
+            if np.abs(getattr(self, name)).max(initial=0.0) > largest:
+                raise ValueError(f"{name} has weights too large for {dtype}: above {largest:.2g}")
         for name in TABLES:
             table = getattr(self, name)
             kept = np.where(np.abs(table) <= threshold, 0.0, table)

@@ -385,3 +385,44 @@ def test_polars_nested_lists():
     assert labels.tolist() == ["a", "b", "a"]
     with pytest.raises(ValueError, match=r"sample 1 contains None \(node 0\)"):
         Chain().read_y(pl.Series([["a"], [None, "a"]]), samples)
+
+
+def test_a_forbidden_step_names_the_scheme_that_fits():
+    X = [np.ones((3, 1))]
+    for y, fits in (
+        (["O", "I-x", "B-x"], r" \(forbidden='iob2'; all labels follow 'iob1'\)$"),
+        (["O", "I-x", "E-x"], "'E-x' is not a label of this scheme"),
+        (["I-x", "I-y", "B-x"], r"step .* \(forbidden='iob2'\)$"),
+    ):
+        with pytest.raises(ValueError, match=fits):
+            SAGCRF(Chain(forbidden="iob2")).fit(X, [y])
+
+
+def test_pairs_as_labels():
+    X = [np.ones((2, 1))]
+    y = [[("Pierre", "NNP"), ("Vinken", "NNP")]]
+    with pytest.raises(
+        ValueError, match=r"sample 0 .*got a pair \('Pierre', 'NNP'\) .*keep the la"
+    ):
+        SAGCRF().fit(X, y)
+
+
+def test_a_column_as_label_sequences():
+    frame = pd.DataFrame({"sentence": [1, 1, 2], "tag": ["A", "B", "A"]})
+    with pytest.raises(ValueError, match=r"X has 2 samples, but y has 3.*frame_column makes them"):
+        SAGCRF().fit([np.ones((2, 1)), np.ones((1, 1))], frame["tag"])
+
+
+def test_labels_that_numpy_would_cut():
+    with pytest.raises(
+        ValueError, match=r"y: sample 0: the label 'a\\x00' \(node 1\) ends with NUL"
+    ):
+        SAGCRF().fit([np.ones((2, 1))], [["a", "a\0"]])
+    with pytest.raises(ValueError, match="ends with NUL"):
+        read_sequence_labels([[b"a\0"]], np.array([0, 1]))
+
+
+@pytest.mark.parametrize("nothing", [{}, "", set()])
+def test_what_is_empty_but_no_list(fitted, nothing):
+    with pytest.raises(TypeError, match="X must be a list of samples, got a"):
+        fitted.predict(nothing)

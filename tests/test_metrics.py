@@ -185,6 +185,7 @@ def test_names_of_scorers_are_those_of_the_functions():
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.filterwarnings("ignore:label .* has no chunk prefix")
 def test_bilou_is_iobes_by_other_names(seed):
     rng = np.random.default_rng(seed)
     iobes = _random_labels(rng, "IBES")
@@ -362,3 +363,42 @@ def test_weights_that_overflow_are_refused():
     for metric in (node_accuracy_score, sequence_accuracy_score, node_f1_score):
         with pytest.raises(ValueError, match="the sum of the weights overflows"):
             metric([["a"], ["b"]], [["a"], ["a"]], sample_weight=[1e308, 1e308])
+
+
+@pytest.mark.parametrize(
+    ("labels", "match"),
+    [
+        ([b"B-NP", b"O"], "labels of chunks must be str, got b'B-NP'"),
+        ([1, 2], "labels of chunks must be str, got 1"),
+        ([None, "B-X"], "contains None .node 0"),
+        ([["B-NP"]], "1-D sequence of labels"),
+        ("BIO", "1-D sequence of labels"),
+    ],
+)
+def test_what_are_no_labels_of_chunks(labels, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        chunks(labels)
+
+
+def test_labels_of_tags_are_warned_of_once():
+    y = [["NN", "O", "VB"], ["O", "DT"]]
+    with pytest.warns(UserWarning, match="label 'NN' has no chunk prefix .*node_classif") as seen:
+        chunks(y[0])
+    assert [w.filename for w in seen] == [__file__]
+    for metric in _SCORES[:5]:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            metric(y, y)
+        assert sum("no chunk prefix" in str(w.message) for w in seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chunks(["B", "I", "O", "B-x"]) == [(0, 2, ""), (3, 4, "x")]
+
+
+def test_kinds_are_asked_for_without_prefix():
+    y = [["B-PER", "O", "B-LOC"]]
+    assert chunk_f1_score(y, y, labels=["PER"]) == 1.0
+    with pytest.raises(ValueError, match="'PER', not 'B-PER'; kinds are LOC, PER"):
+        chunk_f1_score(y, y, labels=["B-PER"])
+    with pytest.raises(TypeError, match=r"write \['PER'\]"):
+        chunk_f1_score(y, y, labels="PER")

@@ -1,6 +1,7 @@
 """Vectorizers against expansions by hand, and PerNode."""
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -630,3 +631,86 @@ def test_columns_of_frames():
         assert dicts.transform(form[:0]).lengths.tolist() == []
     with pytest.raises(TypeError, match=r"columns must be a list of names, got 'p'"):
         SequenceVectorizer(sequence_id="s", columns="p").fit(frame)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "8", 2**31])
+def test_bad_n_features(n):
+    with pytest.raises(ValueError, match="n_features must be an integer from 1"):
+        SequenceVectorizer(hashing=True, n_features=n).fit([[{"a": 1}]])
+
+
+def test_separator_must_be_a_string():
+    with pytest.raises(TypeError, match="separator must be a str, got None"):
+        SequenceVectorizer(separator=None).fit([[{"a": "x"}]])
+
+
+def _cyclic():
+    token = {}
+    token["a"] = token
+    return token
+
+
+@pytest.mark.parametrize("hashing", [False, True])
+@pytest.mark.parametrize(
+    ("token", "match"),
+    [
+        ({"a": np.nan}, "the value of 'a' is nan; a finite number"),
+        ({"a": {"b": np.inf}}, "the value of 'a=b' is inf"),
+        ({"a": [1.0, -np.inf]}, "the value of 'a' is -inf"),
+        ({"a": 10**400}, r"the value of 'a' is 1000.*\.\.\..*000; a finite"),
+        ({"a": Decimal("sNaN")}, "the value of 'a' is Decimal"),
+        ({"a": np.timedelta64(5)}, "is of type timedelta64"),
+        ({"a": sparse.coo_array(np.array([1.0, 0, 2]))}, "is of type coo_array"),
+        (_cyclic(), "nested more than 50 deep"),
+    ],
+)
+def test_values_that_are_no_features(hashing, token, match):
+    with pytest.raises((ValueError, TypeError), match=f"X: sequence 1, token 1.*{match}"):
+        SequenceVectorizer(hashing=hashing).fit([[{"a": 1}], [{"a": 1}, token]])
+
+
+def test_hashing_of_bytes_that_are_no_utf_8():
+    X = [[{"a": b"\xff"}, {"a": b"\xfe"}, {"a": "é"}]]
+    flat = SequenceVectorizer(hashing=True).fit_transform(X).flat
+    assert np.unique(flat.indices).size == 3
+
+
+@pytest.mark.parametrize(
+    ("templates", "match"),
+    [
+        ("U0:%x[99999999999999999999,0]", "line 1: the offset or column of .* is out of range"),
+        ("U0:%x[0,99999999999999999999]", "line 1: the offset or column of .* is out of range"),
+        (b"U0:%x[0,0]", "templates must be a str, a Path or a list, got b'U0"),
+    ],
+)
+def test_templates_that_cannot_be(templates, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        TemplateVectorizer(templates).fit([["a"]])
+
+
+@pytest.mark.parametrize(
+    ("token", "match"),
+    [
+        (b"b", "sequence 0, token 1 is b'b'; a str, or a tuple"),
+        (2, "sequence 0, token 1 is 2; a str, or a tuple"),
+        (None, "sequence 0, token 1 is None; a str, or a tuple"),
+    ],
+)
+def test_tokens_that_are_no_words(token, match):
+    with pytest.raises(ValueError, match=match):
+        TemplateVectorizer("U0:%x[0,0]").fit([["a", token]])
+    masked = np.ma.masked_array(["a", "b"], [0, 1])
+    with pytest.raises(ValueError, match="sequence 1 has masked entries"):
+        TemplateVectorizer("U0:%x[0,0]").fit([["a"], masked])
+
+
+def test_a_transformer_of_tables_is_pointed_to_per_node():
+    with pytest.raises(ValueError, match=r"wrap it in PerNode"):
+        StandardScaler().fit(RaggedArray(np.ones((3, 2)), [0, 1, 3]))
+
+
+def test_empty_sets_are_no_list_of_sequences():
+    vectorizer = SequenceVectorizer().fit([[{"a": 1}]])
+    for nothing in ({}, "", set()):
+        with pytest.raises(TypeError, match="X must be a list of"):
+            vectorizer.transform(nothing)

@@ -244,3 +244,36 @@ def test_names_must_be_unique():
         union.get_feature_names_out()
     union = SequenceUnion(_members()[:2], verbose_feature_names_out=False).fit(WORDS)
     assert "U0:He" in union.get_feature_names_out()
+
+
+def _ones(X):
+    return [np.ones((len(x), 1)) for x in X]
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf, None, "2", np.array([2.0, 3.0]), 1j])
+def test_weights_that_are_no_numbers(weight):
+    union = SequenceUnion([("n", FunctionTransformer(_ones))], transformer_weights={"n": weight})
+    with pytest.raises(ValueError, match=r"transformer_weights\['n'\] must be a finite number"):
+        union.fit([["a"]])
+    with pytest.raises(TypeError, match="transformer_weights must be a dict"):
+        union.set_params(transformer_weights=["n"]).fit([["a"]])
+
+
+@pytest.mark.parametrize("members", [None, [("n", FunctionTransformer(_ones), 3)], [None], ["ab"]])
+def test_members_that_are_no_pairs(members):
+    with pytest.raises(TypeError, match=r"transformer_list must be a list of pairs"):
+        SequenceUnion(members).fit([["a"]])
+
+
+@pytest.mark.parametrize(
+    ("output", "match"),
+    [
+        (None, "^output of 'n' is None"),
+        ([[[np.nan]]], "^output of 'n' contains NaN. .sample 0, node 0"),
+        ({}, "^output of 'n' must be a list of samples, got a dict"),
+    ],
+)
+def test_outputs_of_members_that_are_no_samples(output, match):
+    union = SequenceUnion([("n", FunctionTransformer(lambda X: output))])
+    with pytest.raises((ValueError, TypeError), match=match):
+        union.fit([["a"]])

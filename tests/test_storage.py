@@ -163,3 +163,12 @@ def test_edges_of_a_loaded_model_are_checked(name, value):
     setattr(graph, name, value)
     with pytest.raises(ValueError, match=rf"graph_\.{name}"):
         graph.make_problem(samples, classes, True)
+
+
+def test_weights_too_large_for_single_precision(model):
+    before = model.pair_weights_.copy()
+    model.node_weights_[0, 0] = 1e39
+    with pytest.raises(ValueError, match="node_weights_ has weights too large for float32"):
+        model.sparsify(1e-3, dtype="float32")
+    assert_array_equal(model.pair_weights_, before)
+    assert model.sparsify().node_weights_[0, 0] == 1e39

@@ -115,8 +115,9 @@ class Chain(PairwiseGraph):
         """
         mask = transition_mask(self.forbidden, classes)
         if codes is not None and self.forbidden is not None:
-            check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
-            check_ends(mask, codes, samples.offsets, classes)
+            steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)
+            check_steps(mask, *steps)
+            check_ends(mask, *steps)
         features = _with_boundary(samples) if self.boundary else samples.features
         n_classes = len(classes)
         allowed = _allowed(allowed, mask, samples.offsets, n_classes)

@@ -134,7 +134,47 @@ def _forbid(mask, pair):
         mask.pairs[before, after] = -math.inf
 
 
-def check_steps(mask: TransitionMask, codes, first, second, offsets, classes) -> None:
+def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
+    """A hint, if the labels follow another tagging scheme than the one asked for.
+
+    Parameters
+    ----------
+    forbidden : str or list of pairs
+        As in :func:`transition_mask`.
+    codes : ndarray of shape (n_nodes,)
+        Labels of all nodes, as positions in `classes`.
+    first, second : ndarray of shape (n_edges,)
+        Nodes at the ends of the edges.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Returns
+    -------
+    str
+        Empty if there is nothing to say.
+    """
+    if not isinstance(forbidden, str):
+        return ""
+    labels = classes.tolist()
+    pairs = np.unique(np.stack([codes[first], codes[second]], axis=1), axis=0)
+    steps = [(labels[a], labels[b]) for a, b in pairs]
+    steps += [(None, labels[k]) for k in np.unique(codes[offsets[:-1]])]
+    steps += [(labels[k], None) for k in np.unique(codes[offsets[1:] - 1])]
+    for scheme in _SCHEMES:
+        try:
+            follows = all(_allowed_by_scheme(scheme, *step) for step in steps)
+        except ValueError:  # a label that the scheme does not have
+            continue
+        if follows:
+            return f" (forbidden={forbidden!r}; all labels follow {scheme!r})"
+    return f" (forbidden={forbidden!r})"
+
+
+def check_steps(
+    mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
+) -> None:
     """Refuse training labels with a forbidden step along an edge.
 
     Parameters
@@ -149,6 +189,8 @@ def check_steps(mask: TransitionMask, codes, first, second, offsets, classes) ->
         Where each sample begins.
     classes : ndarray of shape (n_classes,)
         The labels.
+    forbidden : str or list of pairs
+        What the mask was made of, for messages.
 
     Raises
     ------
@@ -160,10 +202,15 @@ def check_steps(mask: TransitionMask, codes, first, second, offsets, classes) ->
         row = first[broken[0]]
         i = int(np.searchsorted(offsets, row, side="right")) - 1
         pair = (classes[codes[row]].item(), classes[codes[second[broken[0]]]].item())
-        raise ValueError(f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}")
+        hint = other_scheme(forbidden, codes, first, second, offsets, classes)
+        raise ValueError(
+            f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}{hint}"
+        )
 
 
-def check_ends(mask: TransitionMask, codes, offsets, classes) -> None:
+def check_ends(
+    mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
+) -> None:
     """Refuse training labels that are forbidden at the first or last node.
 
     Parameters
@@ -172,10 +219,14 @@ def check_ends(mask: TransitionMask, codes, offsets, classes) -> None:
         The mask.
     codes : ndarray of shape (n_nodes,)
         Labels of all nodes, as positions in `classes`.
+    first, second : ndarray of shape (n_edges,)
+        Nodes at the ends of the edges, for messages.
     offsets : ndarray of shape (n_samples + 1,)
         Where each sample begins.
     classes : ndarray of shape (n_classes,)
         The labels.
+    forbidden : str or list of pairs
+        What the mask was made of, for messages.
 
     Raises
     ------
@@ -190,6 +241,7 @@ def check_ends(mask: TransitionMask, codes, offsets, classes) -> None:
         if broken.size:
             i = broken[0]
             label = classes[codes[rows[i]]].item()
+            hint = other_scheme(forbidden, codes, first, second, offsets, classes)
             raise ValueError(
-                f"y: sample {i} has the label {label!r}, forbidden at its {where} node"
+                f"y: sample {i} has the label {label!r}, forbidden at its {where} node{hint}"
             )

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
 from ..typing import SamplesLike
-from .chunking import chunks
+from .chunking import chunks_of_read, read_chunk_labels, warn_of_tags
 from .validation import read_pair
 
 # The class of "no chunk of this place and kind".
@@ -20,15 +20,18 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
     Each chunk that is true, predicted or both is one item; its classes are positions in `kinds`,
     `_NONE` on the side that does not have it.
     """
-    items = []
+    items, seen = [], set()
     for a, b, weight in zip(*read_pair(y_true, y_pred, sample_weight), strict=True):
-        true, predicted = set(chunks(a, scheme)), set(chunks(b, scheme))
+        a, b = read_chunk_labels(a), read_chunk_labels(b)
+        seen.update(a, b)
+        true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
         items += [
             (chunk[2], chunk in true, chunk in predicted, weight)
             for chunk in sorted(true | predicted)
         ]
     present = sorted({kind for kind, *_ in items})
-    kinds = present if labels is None else list(labels)
+    warn_of_tags(sorted(seen), 5)
+    kinds = present if labels is None else _asked_kinds(labels, present)
     code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
     # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.
     true, predicted, weights = [_NONE], [_NONE], [1.0]
@@ -38,6 +41,19 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
         weights.append(weight)
     weights = None if sample_weight is None else np.array(weights)
     return kinds, np.array(true), np.array(predicted), weights
+
+
+def _asked_kinds(labels, present):
+    if isinstance(labels, str):
+        raise TypeError(f"labels must be a list of kinds, got {labels!r}: write [{labels!r}]")
+    for label in labels:
+        kind = str(label)[2:]
+        if label not in present and str(label)[1:2] == "-" and kind in present:
+            raise ValueError(
+                f"labels are kinds of chunks, without a prefix: {kind!r}, not {label!r}; kinds are "
+                + ", ".join(present)
+            )
+    return list(labels)
 
 
 def chunk_precision_recall_fscore_support(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from ..schemes import scheme_name
+from ..values import as_labels, family
 
 # How a chunk of each scheme starts and goes on: pairs (tag before, tag) with what their kinds must
 # be: "=" the same, "!" different, "*" any. "." stands for any tag before. A chunk is given only if
@@ -47,6 +49,10 @@ _TAGS = {
     "iobes": "IOBES",
     "bilou": "BILOU",
 }
+
+
+# Labels that need no prefix: those of chunks without a kind.
+_ALONE = set("OBIESLU.")
 
 
 def _split(label):
@@ -102,6 +108,62 @@ def _conlleval_chunks(tags):
     return found
 
 
+def read_chunk_labels(labels) -> list:
+    """Labels of one sequence, which must be strings.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        What the user gave.
+
+    Returns
+    -------
+    list of str
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they are no strings, missing or nested.
+
+    Examples
+    --------
+    >>> from skstruct.metrics.chunking import read_chunk_labels
+    >>> read_chunk_labels(("B-NP", "O"))
+    ['B-NP', 'O']
+    """
+    labels = labels if hasattr(labels, "__len__") else list(labels)
+    array = as_labels(labels, "labels", "node {}".format)
+    if array.size and family(type(array[0])) != "strings":
+        raise TypeError(f"labels of chunks must be str, got {array.tolist()[0]!r} (node 0)")
+    return array.tolist()
+
+
+def warn_of_tags(labels, stacklevel: int = 3) -> None:
+    """Warn if labels are most likely no labels of chunks.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        Labels of one or of many sequences.
+    stacklevel : int
+        Of the caller that the warning is shown at.
+
+    Warns
+    -----
+    UserWarning
+        If a label other than "O" has no prefix.
+    """
+    tag = next((v for v in labels if v not in _ALONE and v[1:2] != "-"), None)
+    if tag is not None:
+        warnings.warn(
+            f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "
+            "node_classification_report",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
 def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, int, str]]:
     """Chunks of one label sequence.
 
@@ -122,8 +184,13 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
 
     Raises
     ------
-    ValueError
-        If the scheme is unknown, or a label is not of the scheme.
+    ValueError, TypeError
+        If the scheme is unknown, or a label is not of the scheme or no string.
+
+    Warns
+    -----
+    UserWarning
+        If a label other than "O" has no prefix: it is most likely no label of chunks.
 
     Examples
     --------
@@ -133,9 +200,35 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     >>> chunks(["B-NP", "I-NP", "O", "I-VP"], scheme="BIO")
     [(0, 2, 'NP')]
     """
+    labels = read_chunk_labels(labels)
+    found = chunks_of_read(labels, scheme)
+    warn_of_tags(labels)
+    return found
+
+
+def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str]]:
+    """:func:`chunks` of labels that have been read.
+
+    Parameters
+    ----------
+    labels : list of str
+        What :func:`read_chunk_labels` returned.
+    scheme : str or None
+        As of :func:`chunks`.
+
+    Returns
+    -------
+    list of (start, stop, kind)
+        The chunks.
+
+    Raises
+    ------
+    ValueError
+        If the scheme is unknown, or a label is not of the scheme.
+    """
     scheme = None if scheme is None else scheme_name(scheme)
     tags = []
-    for t, label in enumerate(map(str, labels)):
+    for t, label in enumerate(labels):
         tag, kind = _split(label)
         if not tag or (scheme is not None and tag not in _TAGS[scheme]):
             where = "empty" if scheme is None else f"not of the scheme {scheme!r}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..matrices import refuse_masked
 from ..packing import sample_of
 from ..ragged import RaggedArray
 from .frames import frame_columns, is_frame
@@ -97,6 +98,7 @@ def _rows(samples):
     rows, ends = [], [0]
     for i, sample in enumerate(samples):
         check_sequence(sample, i)
+        refuse_masked(sample, f"X: sequence {i}")
         rows.extend(sample)
         ends.append(len(rows))
     return rows, np.array(ends)
@@ -115,7 +117,9 @@ def _transposed(rows, ends, fitted):
     if not rows:
         return []
     if not all(map(_holds_columns, set(map(type, rows)))) or len(set(map(len, rows))) > 1:
-        first = next((len(row) for row in rows if _is_tuple(row)), 1)
+        if not any(map(_is_tuple, rows)):
+            _refuse_no_words(rows, ends)
+        first = next(len(row) for row in rows if _is_tuple(row))
         _refuse_uneven(rows, ends, first if fitted is None else len(fitted.values))
     return [[row[j] for row in rows] for j in range(len(rows[0]))]
 
@@ -126,6 +130,15 @@ def _holds_columns(kind):
 
 def _is_tuple(token):
     return _holds_columns(type(token))
+
+
+def _refuse_no_words(rows, ends):
+    q = next(q for q, row in enumerate(rows) if not isinstance(row, str))
+    i = sample_of(q, ends)
+    raise ValueError(
+        f"X: sequence {i}, token {q - ends[i]} is {rows[q]!r}; a str, or a tuple of columns, was "
+        "expected"
+    )
 
 
 def _refuse_uneven(rows, ends, width):

@@ -9,6 +9,8 @@ from typing import NamedTuple
 _MACRO = re.compile(
     r'%([xtmXTM])\[\s*(@?)([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*"((?:[^"\\]|\\.)*)"\s*)?\]'
 )
+# Digits of offsets and columns, with a sign.
+_LONGEST = 10
 # What other regular expressions read as sets, groups, repetitions and alternatives.
 _LITERAL = re.compile(r"\[[^\]]+\]|\([^)]+\)|\{\d|[^|]\||[^+^]\+")
 # Wapiti's character classes, ASCII as in its C locale; upper case is the complement.
@@ -154,6 +156,8 @@ def parse_line(line: str, where: str) -> Template:
     texts, macros, end = [], [], 0
     for found in _MACRO.finditer(line):
         command, at, offset, column, regex = found.groups()
+        if len(offset) > _LONGEST or len(column) > _LONGEST:
+            raise ValueError(f"{where}: the offset or column of {found.group()!r} is out of range")
         if (command.lower() == "x") != (regex is None):
             needs = "takes no" if command.lower() == "x" else "needs a"
             raise ValueError(f"{where}: %{command} {needs} regular expression: {line!r}")

@@ -8,7 +8,7 @@ from typing import Self
 from scipy import sparse
 from sklearn.base import TransformerMixin
 
-from ..packing import as_list
+from ..packing import as_list, is_empty_list
 from ..typing import SamplesLike
 
 
@@ -83,7 +83,7 @@ def samples_of(X, fitting: bool) -> list:
             f"X must be a list of sequences of tokens, not {type(X).__name__}: for one sequence "
             "pass [x]"
         )
-    if not fitting and hasattr(X, "__len__") and len(X) == 0:
+    if not fitting and is_empty_list(X):
         return []
     return as_list(X, "X")
 

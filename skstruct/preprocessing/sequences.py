@@ -116,10 +116,16 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If X has no tokens or a value has an unsupported type; names the sequence and the token.
+            If X has no tokens, a value has an unsupported type or is not finite (names the sequence
+            and the token), or a parameter is out of range.
         """
         if not isinstance(self.min_count, Integral) or self.min_count < 1:
             raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
+        n = self.n_features
+        if self.hashing and (not isinstance(n, Integral) or not 1 <= n < 2**31):
+            raise ValueError(f"n_features must be an integer from 1 to 2**31 - 1, got {n!r}")
+        if not isinstance(self.separator, str):
+            raise TypeError(f"separator must be a str, got {self.separator!r}")
         if self.hashing and self.min_count > 1:
             raise ValueError("min_count needs a vocabulary: it does not go with hashing=True")
         vector_lengths, lengths = {}, []
@@ -151,7 +157,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a value has an unsupported type; names the sequence and the token.
+            If a value has an unsupported type or is not finite; names the sequence and the token.
         """
         check_is_fitted(self)
         lengths = []
@@ -236,6 +242,11 @@ def _hash(tokens, n_features):
     if first is None:
         return sparse.csr_matrix((0, n_features))
     hasher = FeatureHasher(n_features, input_type="pair")
-    flat = sparse.csr_matrix(hasher.transform(chain([first], tokens)))
+    # Names from bytes that are no UTF-8 have surrogates, which the hasher would not encode.
+    pairs = (
+        ((name.encode("utf-8", "surrogatepass"), value) for name, value in token)
+        for token in chain([first], tokens)
+    )
+    flat = sparse.csr_matrix(hasher.transform(pairs))
     flat.sum_duplicates()
     return flat

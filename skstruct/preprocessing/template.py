@@ -143,7 +143,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
                     f"pass Path({self.templates!r})"
                 )
             return parse(self.templates)
-        if isinstance(self.templates, Iterable):
+        if isinstance(self.templates, Iterable) and not isinstance(self.templates, bytes):
             return from_tuples(self.templates)
         raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Iterator, Mapping, Set
 from numbers import Number
 
 import numpy as np
+from scipy import sparse
 
 from .ragged_transformer import check_sequence
 
 _NUMBERS = (Number, np.bool_)
+_NO_NUMBERS = (complex, np.timedelta64)
+# Dicts nested deeper than this contain themselves.
+_DEEPEST = 50
 
 
 def _is_number(value):
-    return isinstance(value, _NUMBERS) and not isinstance(value, complex)
+    return isinstance(value, _NUMBERS) and not isinstance(value, _NO_NUMBERS)
 
 
 class TokenReader:
@@ -71,7 +77,7 @@ class TokenReader:
 
     def _token(self, token):
         if isinstance(token, Mapping):
-            return self._mapping("", token)
+            return self._mapping("", token, 0)
         if isinstance(token, (list, tuple, Set, np.ndarray)):
             return self._attributes(token)
         hint = "; X is a list of sequences: for one pass [x]" if isinstance(token, str) else ""
@@ -95,34 +101,53 @@ class TokenReader:
             return value.decode("utf-8", errors="surrogateescape")
         raise TypeError(f"{self._where()}: {what} is of type {type(value).__name__}, not str")
 
-    def _mapping(self, prefix, mapping):
+    def _number(self, name, value):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(
+                f"{self._where()}: the value of {name!r} is {reprlib.repr(value)}; a finite number "
+                "was expected (leave out what is missing)"
+            )
+        return number
+
+    def _mapping(self, prefix, mapping, depth):
+        if depth > _DEEPEST:
+            raise ValueError(
+                f"{self._where()}: dicts are nested more than {_DEEPEST} deep: does one contain "
+                "itself?"
+            )
         for key, value in mapping.items():
             name = prefix + self._text(key, "the name of a feature")
             if isinstance(value, str):
                 yield f"{name}{self.separator}{value}", 1.0
             elif _is_number(value):
-                yield name, float(value)
+                yield name, self._number(name, value)
             elif isinstance(value, bytes):
                 yield f"{name}{self.separator}{self._text(value, name)}", 1.0
             elif isinstance(value, Mapping):
-                yield from self._mapping(name + self.separator, value)
-            elif isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1:
-                yield from self._items(name, value)
+                yield from self._mapping(name + self.separator, value, depth + 1)
+            elif not sparse.issparse(value) and (
+                isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1
+            ):
+                yield from self._items(name, value, depth)
             else:
                 self._refuse(name, value)
 
-    def _items(self, name, items):
+    def _items(self, name, items, depth):
         items = items.tolist() if isinstance(items, np.ndarray) else items
         if len(items) and not isinstance(items, Set) and all(map(_is_number, items)):
             self._check_length(name, len(items))
             for q, value in enumerate(items):
-                yield f"{name}[{q}]", float(value)
+                yield f"{name}[{q}]", self._number(name, value)
             return
         for item in items:
             if isinstance(item, (str, bytes)):
                 yield f"{name}{self.separator}{self._text(item, name)}", 1.0
             elif isinstance(item, Mapping):
-                yield from self._mapping(name + self.separator, item)
+                yield from self._mapping(name + self.separator, item, depth + 1)
             else:
                 self._refuse(name, item, "an item of ")
 

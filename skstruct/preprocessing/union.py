@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..packing import read_sequences
+from ..packing import as_list, is_empty_list, read_sequences
 from ..ragged import RaggedArray, object_array
 from ..sklearn_private import BaseComposition, union_block
 from ..typing import SamplesLike
@@ -246,8 +248,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         return Bunch(**dict(self.transformers_))
 
     def _members(self):
+        _check_pairs(self.transformer_list)
         names = [name for name, _ in self.transformer_list]
         self._validate_names(names)
+        _check_weights(self.transformer_weights)
         unknown = set(self.transformer_weights or ()) - set(names)
         if unknown:
             raise ValueError(f"transformer_weights names {sorted(unknown)}, members are {names}")
@@ -265,6 +269,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         first = blocks[0]
         for other in blocks[1:]:
             _check_lengths(first, other)
+        _check_weights(self.transformer_weights)
         weights = self.transformer_weights or {}
 
         def scaled(table, name):
@@ -397,6 +402,29 @@ def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> Sequen
     return SequenceUnion(make_union(*transformers).transformer_list, n_jobs=n_jobs)
 
 
+def _check_pairs(members):
+    wanted = "transformer_list must be a list of pairs (name, transformer)"
+    if not isinstance(members, (list, tuple)):
+        raise TypeError(f"{wanted}, got {members!r}")
+    for member in members:
+        if not isinstance(member, (list, tuple)) or len(member) != 2:
+            raise TypeError(f"{wanted}, got the entry {member!r}")
+
+
+def _check_weights(weights):
+    if weights is None:
+        return
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            f"transformer_weights must be a dict from names to numbers, got {weights!r}"
+        )
+    for name, weight in weights.items():
+        if not isinstance(weight, Real) or not math.isfinite(weight):
+            raise ValueError(
+                f"transformer_weights[{name!r}] must be a finite number, got {weight!r}"
+            )
+
+
 def _fit_transform(member, X, y, routed):
     if member == "passthrough":
         return member, X
@@ -413,8 +441,10 @@ def _transform(member, X):
 
 def _read(name, output, learned=None):
     """A member's output, packed; an output without samples takes its shapes from `learned`."""
-    if learned is not None and hasattr(output, "__len__") and len(output) == 0:
+    if learned is not None and is_empty_list(output):
         return _Block(name, learned.features, np.zeros(1, dtype=np.int64), learned.edge_features)
+    if not isinstance(output, (RaggedArray, np.ndarray)):
+        output = as_list(output, f"output of {name!r}")
     pairs = not isinstance(output, RaggedArray) and any(isinstance(row, tuple) for row in output)
     samples = read_sequences(output, f"output of {name!r}", edge_features=pairs)
     block = _Block(name, samples.features, samples.offsets, samples.edge_features)

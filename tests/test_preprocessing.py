@@ -714,3 +714,11 @@ def test_empty_sets_are_no_list_of_sequences():
     for nothing in ({}, "", set()):
         with pytest.raises(TypeError, match="X must be a list of"):
             vectorizer.transform(nothing)
+
+
+def test_per_node_checks_rows_that_were_changed():
+    rows = sparse.csr_matrix(np.eye(3))
+    X = RaggedArray(rows, [0, 1, 3])
+    rows.indices[1] = 10**8
+    with pytest.raises(ValueError, match=r"X.flat is a damaged CSR matrix"):
+        PerNode(StandardScaler(with_mean=False)).fit(X)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..matrices import check_sparse
 from ..ragged import RaggedArray
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
@@ -70,6 +71,8 @@ class PerNode(RaggedTransformer, BaseEstimator):
     def _nodes(self, X, fitting):
         """All nodes in one piece, and the offsets of sequences."""
         if isinstance(X, RaggedArray):
+            if sparse.issparse(X.flat):
+                check_sparse(X.flat, "X.flat")
             return X.flat, X.offsets
         if is_frame(X):
             values, offsets, _ = frame_columns(X, self.sequence_id, self.columns)

@@ -97,9 +97,8 @@ def rows_of(ragged: RaggedArray):
     return ragged._given
 
 
-def _dense_sample(sample, i):
-    """A sample as an array, its values unchanged."""
-    name = f"sample {i}"
+def _dense_rows(sample, name):
+    """Rows as an array, their values unchanged."""
     if np.ma.is_masked(sample) or (
         isinstance(sample, (list, tuple)) and any(map(np.ma.is_masked, sample))
     ):
@@ -122,7 +121,7 @@ def _kinds(array):
 
 
 def _sample_rows(sample, i):
-    return sample if sparse.issparse(sample) else _dense_sample(sample, i)
+    return sample if sparse.issparse(sample) else _dense_rows(sample, f"sample {i}")
 
 
 def _refuse_other_widths(arrays):
@@ -176,7 +175,8 @@ class RaggedArray:
             flat = csr_from_parts(flat.shape, *parts)
             view = csr_from_parts(flat.shape, *map(_locked, parts))
         else:
-            flat = np.asarray(flat)
+            lists = isinstance(flat, (list, tuple))
+            flat = _dense_rows(flat, "flat") if lists else np.asarray(flat)
             if flat.ndim == 0:
                 raise ValueError("flat must be an array of rows, got a scalar")
             view = _locked(flat)
@@ -231,7 +231,7 @@ class RaggedArray:
             _refuse_other_widths(arrays)
             flat = stack_csr(arrays, "samples")
         else:
-            arrays = [_dense_sample(sample, i) for i, sample in enumerate(samples)]
+            arrays = [_dense_rows(sample, f"sample {i}") for i, sample in enumerate(samples)]
             _refuse_other_widths(arrays)
             flat = join_values(arrays, "samples")
         lengths = [array.shape[0] for array in arrays]

@@ -295,8 +295,9 @@ def test_what_is_no_ragged_array():
         (np.ma.masked_array([1, 2], [0, 1]), [0, 2], "masked"),
         (np.ones(3), [0, 1.5, 3], "integers"),
         (np.float64(1), [0, 1], "scalar"),
+        (["a", 1], [0, 2], "flat mixes strings"),
     ]:
-        with pytest.raises(ValueError, match=match):
+        with pytest.raises((ValueError, TypeError), match=match):
             RaggedArray(flat, offsets)
     with pytest.raises(ValueError, match="sample 1 is a damaged CSR matrix"):
         RaggedArray.from_list([sparse.csr_matrix(np.eye(3)), damaged])

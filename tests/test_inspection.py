@@ -157,8 +157,8 @@ class TestDisplays:
         model = SAGCRF(max_iter=100, tol=1e-1).fit(*sequences)
         with pytest.raises(ValueError, match="track_objective=True"):
             ConvergenceDisplay.from_estimators(model, y="objective")
-        with pytest.raises(ValueError, match="no 'dual_gap' in history_"):
-            ConvergenceDisplay.from_estimators(model, y="dual_gap")
+        with pytest.raises(ValueError, match="no 'infeasibility' in history_"):
+            ConvergenceDisplay.from_estimators(model, y="infeasibility")
 
     def test_heat_maps(self, named, sequences):
         display = TransitionDisplay.from_estimator(named)

@@ -184,10 +184,18 @@ def _upward(unary, transitions, temperature, order, parent, link, flip, work):
 
 
 @inner_kernel
-def _normalise(belief, n_labels):
-    """Make logarithms those of probabilities."""
-    log_z = _log_sum(belief, n_labels)
+def _normalise(belief, mu, n_labels):
+    """Make logarithms those of probabilities, which go to `mu`."""
+    top = -math.inf
     for k in range(n_labels):
+        top = max(top, belief[k])
+    total = 0.0
+    for k in range(n_labels):
+        mu[k] = fast_exp(belief[k] - top)
+        total += mu[k]
+    log_z = top + math.log(total)
+    for k in range(n_labels):
+        mu[k] /= total
         belief[k] -= log_z
 
 
@@ -267,9 +275,7 @@ def tree_marginals(
                     else:
                         pair_mu[e, j, k] += share
                 belief[c, k] = inside + _log_sum(row, n_labels)
-        _normalise(belief[c], n_labels)
-        for k in range(n_labels):
-            node_mu[c, k] = fast_exp(min(belief[c, k], 0.0))
+        _normalise(belief[c], node_mu[c], n_labels)
     return temperature * total
 
 

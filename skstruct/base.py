@@ -56,7 +56,7 @@ class TrainingData(NamedTuple):
 _STATE = ("_has_intercept", "_stored_as", "_dual")
 
 
-def _fitted(estimator):
+def fitted_state(estimator) -> dict:
     """What fitting has set."""
     parameters = estimator._get_param_names()
     return {
@@ -176,14 +176,14 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
                 start=new._start(previous, problem, shapes),
                 max_iter=self.max_iter,
                 tol=self.tol,
-                after_epoch=Epochs(self, context, X, y, _fitted(new)),
+                after_epoch=Epochs(self, context, X, y, fitted_state(new)),
             )
         except SampleOverflow as error:
             sample = int(data.given[error.sample])
             raise SampleOverflow(sample, error.value, error.advice) from None
         new._publish(result)
         # One assignment, so that other threads never see half of each.
-        self.__dict__ = vars(self._unfitted()) | _fitted(new)
+        self.__dict__ = vars(self._unfitted()) | fitted_state(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         if not result.converged and not result.stopped:
             warnings.warn(
@@ -198,7 +198,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     def _unfitted(self):
         """A model with the same parameters and callbacks that has not been fitted."""
         new = type(self).__new__(type(self))
-        vars(new).update({k: v for k, v in vars(self).items() if k not in _fitted(self)})
+        fitted = fitted_state(self)
+        vars(new).update({k: v for k, v in vars(self).items() if k not in fitted})
         return new
 
     def _make_problem(self, data: TrainingData):

@@ -58,8 +58,8 @@ def lbfgs(
     FloatingPointError
         If the objective or its gradient is not finite.
     """
-    # A number that overflows is refused by its certificate. BLAS threads cost SciPy's short vector
-    # operations more than they save: 20 to 40 times, where another process has the cores.
+    # A number that overflows is refused by its certificate. BLAS threads wait for each other in
+    # SciPy's short vector operations, most of all where another process has the cores.
     with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
         objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
         objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)

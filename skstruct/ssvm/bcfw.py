@@ -8,6 +8,7 @@ from numbers import Integral
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from ..base import fitted_state
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.bcfw import bcfw, dual_set
@@ -253,8 +254,7 @@ def bcfw_path(
     for C in Cs:
         model.set_params(C=C).fit(X, y, sample_weight)
         one = clone(estimator).set_params(C=C)
-        state = {name: value for name, value in vars(model).items() if name.endswith("_")}
-        for name, value in (state | {"_has_intercept": model._has_intercept}).items():
-            setattr(one, name, value)
+        # The dual point stays with the model that the next fit starts from.
+        vars(one).update({k: v for k, v in fitted_state(model).items() if k != "_dual"})
         fitted.append(one)
     return fitted

@@ -3,8 +3,8 @@
 __version__ = "0.1.0"
 
 from .crf import SAGCRF
+from .data.ragged import RaggedArray
 from .graphs import Chain, MultiClass, MultiLabel, Tree
-from .ragged import RaggedArray
 from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
 from .versions import show_versions
 

@@ -12,13 +12,13 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
 
+from .data.labels import is_indicator
+from .data.packing import Samples, is_structured, read_sample_weight
 from .epochs import Epochs
 from .graphs.base import Graph
-from .graphs.chain import Chain
-from .graphs.multiclass import MultiClass
-from .graphs.multilabel import MultiLabel
-from .labels import is_indicator
-from .packing import Samples, is_structured, read_sample_weight
+from .graphs.chain.graph import Chain
+from .graphs.multiclass.graph import MultiClass
+from .graphs.multilabel.graph import MultiLabel
 from .prediction import Predictor
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow

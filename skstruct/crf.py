@@ -8,21 +8,21 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .base import StructuredEstimator
-from .dispatch import require
+from .core.dispatch import require
+from .core.oracles import edge_marginals, exp_oracle
+from .data.ragged import object_array
 from .graphs.base import Graph
-from .oracles import edge_marginals, exp_oracle
-from .prediction import on_one_state
-from .ragged import object_array
-from .sklearn_private import Interval, StrOptions
-from .solvers.batch import (
+from .predict import (
     log_likelihoods,
     make_scratch,
     node_marginals,
     over_samples,
     pair_marginals,
 )
+from .prediction import on_one_state
+from .sklearn_private import Interval, StrOptions
 from .solvers.lbfgs import lbfgs
-from .solvers.sag import sag
+from .solvers.sag.solver import sag
 from .typing import PathLike, RandomStateLike, SamplesLike
 
 

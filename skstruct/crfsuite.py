@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .graphs.chain import Chain
+from .graphs.chain.graph import Chain
 from .preprocessing import SequenceVectorizer
 
 _HEADER = struct.Struct("<4sI4s9I")

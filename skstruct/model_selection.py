@@ -11,7 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from .ragged import RaggedArray, object_array
+from .data.ragged import RaggedArray, object_array
 from .typing import SamplesLike
 
 

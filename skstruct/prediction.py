@@ -12,15 +12,15 @@ from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from .allowed import read_allowed
-from .dispatch import require
-from .oracles import top_k_oracle
-from .packing import is_empty_list, is_structured, no_samples, read_sample_weight
-from .ragged import object_array
-from .solvers.batch import decode, decode_top_k, make_scratch, over_samples
+from .core.dispatch import require
+from .core.oracles import top_k_oracle
+from .core.weights import Weights
+from .data.allowed import read_allowed
+from .data.packing import is_empty_list, is_structured, no_samples, read_sample_weight
+from .data.ragged import object_array
+from .predict import decode, decode_top_k, make_scratch, over_samples
 from .storage import TABLES, check_shapes
 from .typing import SamplesLike
-from .weights import Weights
 
 # The largest whose products with features stay finite.
 _LARGEST_WEIGHT = 1e100

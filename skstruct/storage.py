@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .matrices import csr_from_parts, is_sound_csr
-from .packing import Samples
+from .data.matrices import csr_from_parts, is_sound_csr
+from .data.packing import Samples
 
 TABLES = ("node_weights_", "pair_weights_")
 _EDGE_FEATURES = "n_edge_features_in_"

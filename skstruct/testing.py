@@ -16,11 +16,11 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from . import oracles
+from .core import oracles
+from .core.weights import Weights, lazy_weights, zero_weights
+from .data.ragged import RaggedArray, object_array
 from .graphs.base import Graph
-from .ragged import RaggedArray, object_array
 from .typing import LossLike, RandomStateLike, SamplesLike
-from .weights import Weights, lazy_weights, zero_weights
 
 
 def all_labellings(n_nodes: int, n_labels: int) -> np.ndarray:
@@ -195,7 +195,7 @@ def check_structure(
     fit_intercept : bool
         Whether there is a constant feature.
     loss : object
-        Task loss, see :func:`skstruct.losses.cost_matrix`.
+        Task loss, see :func:`skstruct.losses.task.cost_matrix`.
     random_state : int
         Draws weights and residuals.
 

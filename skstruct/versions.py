@@ -12,7 +12,7 @@ from llvmlite import binding
 from threadpoolctl import threadpool_info
 
 from . import __version__
-from .dispatch import cache_folder, cache_folders_read
+from .core.dispatch import cache_folder, cache_folders_read
 
 _DEPENDENCIES = "scikit-learn numpy scipy numba llvmlite joblib threadpoolctl pip".split()
 _OPTIONAL = "pandas polars matplotlib skops rich".split()

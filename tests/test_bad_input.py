@@ -7,10 +7,10 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from skstruct import SAGCRF, Chain, MultiClass, MultiLabel, RaggedArray, Tree
+from skstruct.data.labels import read_sequence_labels
+from skstruct.data.packing import is_structured
 from skstruct.datasets import load_conll, load_ocr_letters
-from skstruct.labels import read_sequence_labels
-from skstruct.losses import cost_matrix
-from skstruct.packing import is_structured
+from skstruct.losses.task import cost_matrix
 
 
 @pytest.fixture

@@ -100,8 +100,8 @@ def test_edge_features_reach_one_optimum_and_matter():
 
 
 def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
-    from skstruct.solvers.batch import loss_gradient, make_scratch
-    from skstruct.weights import Weights, zero_weights
+    from skstruct.core.weights import Weights, zero_weights
+    from skstruct.predict import loss_gradient, make_scratch
 
     X, y = sequences
     crf = SAGCRF(max_iter=3, tol=100.0).fit(X, y)
@@ -326,7 +326,7 @@ def test_top_k_refuses_a_bad_k(fitted, sequences, k):
 
 
 def test_threads_change_nothing(fitted, sequences, monkeypatch):
-    monkeypatch.setattr("skstruct.solvers.batch._NODES_A_THREAD", 1)
+    monkeypatch.setattr("skstruct.predict._NODES_A_THREAD", 1)
     X, y = sequences
     two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
     one = clone(fitted).set_params(solver="lbfgs").fit(X, y)

@@ -11,7 +11,7 @@ from skstruct import SAGCRF, Chain, MultiClass, Tree
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers.progress import Pieces
-from skstruct.solvers.sag import _Confirmations
+from skstruct.solvers.sag.solver import _Confirmations
 from skstruct.testing import random_sequences
 
 SOLVERS = ["sag", "saga", "lbfgs"]

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, RaggedArray
+from skstruct.data.packing import Samples
 from skstruct.datasets import load_conll, load_digit_strings, load_ocr_letters
-from skstruct.packing import Samples
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
-from skstruct.ragged import object_array
+from skstruct.data.ragged import object_array
 
 ESTIMATORS = [SAGCRF, BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM]
 SEQUENCES = {

@@ -9,14 +9,14 @@ from sklearn.exceptions import ConvergenceWarning
 from test_multilabel import make_labels
 
 from skstruct import BCFWSSVM, GDMMSSVM, Chain, MultiClass, MultiLabel, RaggedArray, Tree
-from skstruct.dispatch import kernel
-from skstruct.graphs.chain_sparse import SparseChainProblem
-from skstruct.solvers.active_sets import one_entry_each, packed
-from skstruct.solvers.gdmm_factors import _new_state, factor_graph
-from skstruct.solvers.gdmm_search import search_pair
-from skstruct.solvers.gdmm_state import EXACT, SUBLINEAR, GDMMOptions
+from skstruct.core.dispatch import kernel
+from skstruct.core.weights import Weights
+from skstruct.graphs.chain.sparse import SparseChainProblem
+from skstruct.solvers.gdmm.active_sets import one_entry_each, packed
+from skstruct.solvers.gdmm.factors import _new_state, factor_graph
+from skstruct.solvers.gdmm.search import search_pair
+from skstruct.solvers.gdmm.state import EXACT, SUBLINEAR, GDMMOptions
 from skstruct.testing import _FeatureCounts, all_labellings, random_sequences
-from skstruct.weights import Weights
 
 
 def _data(structure):

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skstruct.dispatch import compiled_kernels, generic, kernel, require
-from skstruct.oracles import edge_marginals, max_oracle
-from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
-from skstruct.weights import (
+from skstruct.core.dispatch import compiled_kernels, generic, kernel, require
+from skstruct.core.oracles import edge_marginals, max_oracle
+from skstruct.core.weights import (
     decay_and_step,
     fold,
     lazy_weights,
@@ -19,6 +18,7 @@ from skstruct.weights import (
     squared_norms,
     zero_weights,
 )
+from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
 SHAPES = ((4, 3), (2, 9))
 
@@ -85,8 +85,8 @@ import sys
 import numpy as np
 from scipy import sparse
 from skstruct import SAGCRF, RaggedArray
-from skstruct.dispatch import compiled_kernels
-from skstruct.solvers.sag_kernels import sag_epoch
+from skstruct.core.dispatch import compiled_kernels
+from skstruct.solvers.sag.kernels import sag_epoch
 from skstruct.testing import random_sequences
 
 X, y = random_sequences(np.random.default_rng(0))

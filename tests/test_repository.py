@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import skstruct
-from skstruct.dispatch import cache_folder
+from skstruct.core.dispatch import cache_folder
 
 ROOT = Path(__file__).parent.parent
 

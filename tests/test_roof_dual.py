@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import maximum_flow
 
-from skstruct.graphs.multilabel import _neighbours
+from skstruct.graphs.multilabel.graph import _neighbours
 from skstruct.inference.max_flow import max_flow
 from skstruct.inference.roof_dual import HALF, complete, flow_sizes, roof_dual
 from skstruct.testing import all_labellings

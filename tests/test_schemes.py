@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skstruct.graphs.constraints import transition_mask
+from skstruct.data.constraints import transition_mask
 from skstruct.metrics import chunks
 
 LETTERS = {

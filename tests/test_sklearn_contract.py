@@ -41,7 +41,7 @@ from skstruct import (
     RaggedArray,
     SubgradientSSVM,
 )
-from skstruct.ragged import object_array
+from skstruct.data.ragged import object_array
 from skstruct.testing import check_structured_estimator, random_sequences
 
 QUICK = partial(SAGCRF, tol=1e-2, random_state=0)

@@ -22,14 +22,14 @@ from skstruct import (
     MultiClass,
     SubgradientSSVM,
     Tree,
-    oracles,
 )
-from skstruct.labels import encode
-from skstruct.solvers.batch import make_scratch
-from skstruct.solvers.smoothing import hinge_oracle, project_simplex, smoothing_of
+from skstruct.core import oracles
+from skstruct.core.weights import Weights
+from skstruct.data.labels import encode
+from skstruct.losses.smooth_hinge import hinge_oracle, project_simplex, smoothing_of
+from skstruct.predict import make_scratch
 from skstruct.ssvm import bcfw_path
 from skstruct.testing import all_labellings, random_sequences
-from skstruct.weights import Weights
 
 BCFW = {
     "pairwise": {},
@@ -201,7 +201,7 @@ def test_cached_steps_save_oracle_calls(chains):
 def test_averaging_is_the_weighted_average_of_the_iterates(chains):
     """With one pass the average can be computed from the weights after each visit."""
     X, y = chains
-    from skstruct.solvers import bcfw as module
+    from skstruct.solvers.bcfw import solver as module
 
     common = {"steps": "frank-wolfe", "n_cached": 1, "tol": 0.0, "gap_every": 1, "C": 0.5}
     seen = []
@@ -418,7 +418,7 @@ def test_verbose_history_and_same_bits(chains, estimator, capsys):
 
 
 def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
-    from skstruct.dispatch import require
+    from skstruct.core.dispatch import require
 
     with pytest.raises(TypeError, match="exp_oracle is not available"):
         require(oracles.exp_oracle, (), "use smoothing")

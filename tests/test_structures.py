@@ -49,7 +49,7 @@ def test_chains_too_long_for_stored_gram_matrices():
     rng = np.random.default_rng(4)
     X = [np.eye(3)[rng.integers(3, size=n)] for n in (7, 7, 6)]
     y = [rng.choice(["a", "b"], size=len(x)) for x in X]
-    from skstruct.gram import GramByTable, gram_of
+    from skstruct.core.gram import GramByTable, gram_of
     from skstruct.graphs.base import feature_rows
 
     flat = np.tile(np.eye(3), (200, 1))
@@ -68,9 +68,9 @@ def test_multiclass(loss):
 
 
 def test_long_chain_gram_by_table_equals_the_matrix():
-    from skstruct.gram import GramByTable, gram_of, gram_product
+    from skstruct.core.gram import GramByTable, gram_of, gram_product
+    from skstruct.data.matrices import normal_csr
     from skstruct.graphs.base import feature_rows
-    from skstruct.matrices import normal_csr
 
     rng = np.random.default_rng(6)
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5)

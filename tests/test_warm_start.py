@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, Chain, MultiLabel, Tree
-from skstruct.features import DenseFeatures, SparseFeatures
-from skstruct.solvers.bcfw import dual_set
+from skstruct.core.features import DenseFeatures, SparseFeatures
+from skstruct.solvers.bcfw.solver import dual_set
 from skstruct.testing import random_sequences
 
 OPTIONS = {"C": 0.3, "tol": 1e-3, "max_iter": 20000, "random_state": 0}

@@ -11,7 +11,7 @@ import joblib
 # What a skops file of train.py may contain besides scikit-learn's and numpy's own types.
 TRUSTED = [
     "skstruct.crf.SAGCRF",
-    "skstruct.graphs.chain.Chain",
+    "skstruct.graphs.chain.graph.Chain",
     "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",
     "skstruct.preprocessing.patterns.Template",

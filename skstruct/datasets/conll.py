@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 from ..typing import PathLike
 
 _BLANKS = re.compile(r"[ \t]+")

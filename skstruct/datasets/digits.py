@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 from ..typing import RandomStateLike
 
 _FORMATS = ("{y:04d}{m:02d}{d:02d}", "{d}{m}{y:04d}", "{m}{y:04d}", "{y:04d}")

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch, check_random_state
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 from ..typing import PathLike, RandomStateLike
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 from ..typing import PathLike
 
 _N_PIXELS = 128

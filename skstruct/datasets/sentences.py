@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.utils import Bunch, check_random_state
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 from ..typing import RandomStateLike
 
 _COLUMNS = ("word", "pos", "chunk", "entity")

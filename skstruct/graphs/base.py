@@ -10,10 +10,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from .. import labels as label_codes
-from ..features import DenseFeatures, SparseFeatures
-from ..matrices import check_sparse, normal_csr, numeric, writable
-from ..packing import Samples
+from ..core.features import DenseFeatures, SparseFeatures
+from ..data import labels as label_codes
+from ..data.matrices import check_sparse, normal_csr, numeric, writable
+from ..data.packing import Samples
 from ..typing import LossLike, SamplesLike
 
 
@@ -22,7 +22,7 @@ class Graph(ABC, BaseEstimator):
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
     kernels work on, and lays out the weights. It never trains and never decodes by itself: solvers
-    do that through the verbs of :mod:`skstruct.oracles`.
+    do that through the verbs of :mod:`skstruct.core.oracles`.
     """
 
     #: Whether X is a table with a node a row (predictions are then plain arrays).
@@ -111,7 +111,7 @@ class Graph(ABC, BaseEstimator):
     def encode(
         self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
     ) -> np.ndarray:
-        """Codes of labels, see :func:`skstruct.labels.encode`.
+        """Codes of labels, see :func:`skstruct.data.labels.encode`.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         NamedTuple
-            A problem for :func:`skstruct.oracles.max_oracle`; most structures have one form only.
+            A problem for :func:`skstruct.core.oracles.max_oracle`; most structures have one form.
         """
         return problem
 
@@ -269,7 +269,7 @@ def feature_rows(matrix, intercept: int):
     Parameters
     ----------
     matrix : ndarray or CSR matrix
-        As packed in :class:`skstruct.packing.Samples`.
+        As packed in :class:`skstruct.data.packing.Samples`.
     intercept : int
         Table row of the constant feature, or -1.
 

@@ -6,7 +6,7 @@ import time
 from llvmlite import ir
 from numba import types
 
-from ..numba_private import intrinsic
+from ..core.numba_private import intrinsic
 
 _HAS_CLOCK = platform.machine().lower() in ("x86_64", "amd64")
 

@@ -6,7 +6,7 @@ terms on average, no rounding piles up, and -inf forbids.
 
 import math
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 from .numerics import fast_exp
 
 

@@ -8,7 +8,7 @@ on logarithms.
 
 import math
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 from .numerics import fast_exp, log_sum_exp, row_max
 
 _SMALLEST_FACTOR = 1e-100

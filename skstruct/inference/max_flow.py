@@ -1,6 +1,6 @@
 """Maximum flow by Dinic's algorithm, on graphs whose terminal arcs are folded into the nodes."""
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 
 _ROUNDING = 1e-12
 

@@ -5,8 +5,8 @@ import math
 from llvmlite import ir
 from numba import types
 
-from ..dispatch import inner_kernel, kernel
-from ..numba_private import intrinsic
+from ..core.dispatch import inner_kernel, kernel
+from ..core.numba_private import intrinsic
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01

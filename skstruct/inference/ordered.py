@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 
 _FAN = 16
 

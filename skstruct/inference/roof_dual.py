@@ -7,7 +7,7 @@ and the flow is the classical graph cut.
 
 import math
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 from .max_flow import max_flow
 
 OFF, ON, HALF = 0, 1, 2

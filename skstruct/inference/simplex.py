@@ -1,6 +1,6 @@
 """Projection onto the probability simplex."""
 
-from ..dispatch import kernel
+from ..core.dispatch import kernel
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 import math
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 
 
 @inner_kernel(inline=True)

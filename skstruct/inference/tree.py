@@ -7,7 +7,7 @@ in its rows). No recursion: deep trees are as good as bushy ones.
 
 import math
 
-from ..dispatch import inner_kernel, kernel
+from ..core.dispatch import inner_kernel, kernel
 from .numerics import fast_exp, offer
 
 

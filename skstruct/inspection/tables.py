@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..graphs.multilabel import MultiLabel
-from ..labels import encode
+from ..data.labels import encode
+from ..data.ragged import object_array
+from ..graphs.multilabel.graph import MultiLabel
 from ..preprocessing.names import output_names
-from ..ragged import object_array
 
 
 def _pandas():

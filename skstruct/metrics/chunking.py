@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from ..schemes import scheme_name
-from ..values import as_labels, family
+from ..data.schemes import scheme_name
+from ..data.values import as_labels, family
 
 # How a chunk of each scheme starts and goes on: pairs (tag before, tag) with what their kinds must
 # be: "=" the same, "!" different, "*" any. "." stands for any tag before. A chunk is given only if

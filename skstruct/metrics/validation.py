@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..labels import read_label_lists
-from ..packing import read_sample_weight
-from ..values import join_values
+from ..data.labels import read_label_lists
+from ..data.packing import read_sample_weight
+from ..data.values import join_values
 
 
 def read_pair(y_true, y_pred, sample_weight=None):

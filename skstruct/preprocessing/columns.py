@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..matrices import refuse_masked
-from ..packing import sample_of
-from ..ragged import RaggedArray
+from ..data.matrices import refuse_masked
+from ..data.packing import sample_of
+from ..data.ragged import RaggedArray
 from .frames import frame_columns, is_frame
 from .ragged_transformer import check_sequence, samples_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 
 
 def is_frame(X) -> bool:

@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..matrices import check_sparse
-from ..ragged import RaggedArray
+from ..data.matrices import check_sparse
+from ..data.ragged import RaggedArray
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, check_sequence, samples_of

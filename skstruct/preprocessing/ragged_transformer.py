@@ -8,7 +8,7 @@ from typing import Self
 from scipy import sparse
 from sklearn.base import TransformerMixin
 
-from ..packing import as_list, is_empty_list
+from ..data.packing import as_list, is_empty_list
 from ..typing import SamplesLike
 
 

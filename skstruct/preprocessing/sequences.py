@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
-from ..ragged import RaggedArray
+from ..data.ragged import RaggedArray
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, samples_of

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..ragged import RaggedArray, object_array
+from ..data.ragged import RaggedArray, object_array
 from ..typing import PathLike, SamplesLike
 from .columns import read_columns
 from .patterns import compile_regex, from_tuples, parse

@@ -20,8 +20,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..packing import as_list, is_empty_list, read_sequences
-from ..ragged import RaggedArray, object_array
+from ..data.packing import as_list, is_empty_list, read_sequences
+from ..data.ragged import RaggedArray, object_array
 from ..sklearn_private import BaseComposition, union_block
 from ..typing import SamplesLike
 from .names import output_names

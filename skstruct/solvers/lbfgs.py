@@ -6,10 +6,10 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from ..weights import Weights, zero_weights
-from .batch import loss_gradient, make_scratch, over_samples
+from ..core.weights import Weights, zero_weights
+from ..losses.log import ROUNDING
+from ..predict import loss_gradient, make_scratch, over_samples
 from .certificate import certify
-from .likelihood import ROUNDING
 from .progress import Pieces, Progress, Result
 
 

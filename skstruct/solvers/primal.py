@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..weights import LazyWeights, Weights, squared_norm
-from .batch import make_scratch, over_samples
-from .hinge import hinge_losses
+from ..core.weights import LazyWeights, Weights, squared_norm
+from ..losses.hinge import hinge_losses
+from ..predict import make_scratch, over_samples
 from .progress import SampleOverflow
 
 _NO_MEMORY = np.empty(0)
@@ -49,7 +49,7 @@ def weight_norm(w) -> float:
     Examples
     --------
     >>> from skstruct.solvers.primal import weight_norm
-    >>> from skstruct.weights import zero_weights
+    >>> from skstruct.core.weights import zero_weights
     >>> weight_norm(zero_weights(((3, 2), (1, 4))))
     0.0
     """

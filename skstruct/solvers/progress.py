@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..weights import Weights
+from ..core.weights import Weights
 
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..dispatch import kernel
+from ..core.dispatch import kernel
 
 
 def sum_tree(n):

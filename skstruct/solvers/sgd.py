@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..weights import lazy_weights, plain_weights, zero_weights
-from .batch import make_scratch
+from ..core.weights import lazy_weights, plain_weights, zero_weights
+from ..losses.smooth_hinge import smoothing_of
+from ..predict import make_scratch
+from .casimir.kernels import sgd_pass
 from .primal import Best, compile_hinge, hinge_objective
 from .progress import Progress, Result
-from .smoothing import smoothing_of
-from .svrg_kernels import sgd_pass
 
 _PATIENCE = 5
 

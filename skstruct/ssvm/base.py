@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..base import StructuredEstimator
-from ..dispatch import require
+from ..core.dispatch import require
+from ..core.oracles import max_oracle
 from ..graphs.base import Graph
-from ..oracles import max_oracle
 from ..sklearn_private import Interval, StrOptions
 
 CONSTRAINTS = {

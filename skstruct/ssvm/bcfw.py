@@ -11,7 +11,7 @@ from sklearn.base import clone
 from ..base import fitted_state
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
-from ..solvers.bcfw import bcfw, dual_set
+from ..solvers.bcfw.solver import bcfw, dual_set
 from ..typing import LossLike, RandomStateLike, SamplesLike
 from .base import CONSTRAINTS, StructuralSVM
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 
-from ..dispatch import require
+from ..core.dispatch import require
+from ..core.oracles import exp_oracle, top_k_oracle
 from ..graphs.base import Graph
-from ..oracles import exp_oracle, top_k_oracle
 from ..sklearn_private import Interval, StrOptions
-from ..solvers.casimir import CasimirOptions, casimir
+from ..solvers.casimir.solver import CasimirOptions, casimir
 from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..graphs.base import Graph
-from ..graphs.multilabel import MultiLabel
+from ..graphs.multilabel.graph import MultiLabel
 from ..sklearn_private import Interval, StrOptions
-from ..solvers.gdmm import gdmm
-from ..solvers.gdmm_factors import FactorRun, factor_graph
-from ..solvers.gdmm_labels import LabelRun, label_graph
+from ..solvers.gdmm.factors import FactorRun, factor_graph
+from ..solvers.gdmm.labels.setup import LabelRun, label_graph
+from ..solvers.gdmm.solver import gdmm
 from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 

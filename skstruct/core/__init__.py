@@ -1,0 +1,1 @@
+"""The compiled calculus: verbs, dispatch, weights, features."""

@@ -1,0 +1,260 @@
+"""A folder for compiled kernels: never stale, never another user's, never in the way of an import.
+
+An entry is one file, written aside and renamed, so that processes may compile at once. It begins
+with a checksum: a damaged entry is deleted and compiled anew. Entries are pickles, which run code
+when they are read, so a folder or file that another user could have written is not touched.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+_logger = logging.getLogger("skstruct")
+
+_DAY = 86400.0
+_UNUSED_DAYS = 14
+_OLD_NAME = re.compile(r"skstruct-[0-9a-f]{16}")
+_CHECKSUM_BYTES = 32
+
+
+def _user():
+    """Number of the user, or None where files have no such owners (Windows)."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def _is_safe(status, owners):
+    """Whether only `owners` can have written what has this status."""
+    if _user() is None:
+        return True
+    return status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _is_safe_folder(folder, owners):
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and _is_safe(status, owners)
+
+
+def _is_writable(folder):
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _make(folder, mode=0o755):
+    """Make a folder that only its user can write, if there is none; True if it is new."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=mode)
+    except OSError:
+        return False
+    return True
+
+
+def _user_folders():
+    """Folders of this user: in the home, and in the system's folder for temporary files."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    home = os.path.join(os.path.expanduser("~"), ".cache")  # "~" for users without a home
+    for folder in (named, home):
+        if os.path.isabs(folder):
+            yield Path(folder) / "skstruct"
+            break
+    # The name can be guessed, so it may be there already: somebody else's folder, or a link.
+    name = "skstruct-cache" if _user() is None else f"skstruct-cache-{_user()}"
+    with contextlib.suppress(OSError):  # there may be no such folder
+        private = Path(tempfile.gettempdir()) / name
+        _make(private, mode=0o700)
+        if _is_safe_folder(private, {_user()}):
+            yield private
+
+
+def _places(package, chosen):
+    """Folders to try, with those who may have written there: root may prepare what others read."""
+    if chosen and str(chosen).strip():
+        yield Path(os.path.expanduser(chosen)).absolute(), {_user(), 0}
+    yield package / "__pycache__", {_user(), 0}
+    for folder in _user_folders():
+        yield folder, {_user()}
+
+
+def _prune(root, keep):
+    """Delete the folders beside `keep` that no process has used for a while.
+
+    One that is in use all the same loses nothing but time: what is missing is compiled again.
+    """
+    for folder in root.iterdir():
+        with contextlib.suppress(OSError):
+            if folder == keep or not _OLD_NAME.fullmatch(folder.name):
+                continue
+            age = time.time() - folder.stat().st_mtime
+            if age > _UNUSED_DAYS * _DAY and _is_safe_folder(folder, {_user()}):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _delete(path, reason):
+    _logger.debug("compiling anew: %s (%s)", path, reason)
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _open_file(path, flags):
+    """Open a file without waiting for the other end of a pipe that lies there."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+class Store:
+    """Named entries in the first folder that can be written and in those tried before it.
+
+    Parameters
+    ----------
+    readable : list of (Path, set of int)
+        Folders to read, in this order, with the users whose files are trusted there.
+    writable : Path or None
+        Folder to write, one of the former.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.core.cache import open_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = open_store("0123456789abcdef", Path(folder))
+    ...     store.write("entry", b"content")
+    ...     store.read("entry"), store.read("no entry")
+    (b'content', None)
+    """
+
+    def __init__(self, readable, writable):
+        self.readable = readable
+        self.writable = writable
+
+    def read(self, name):
+        """Content of an entry; a damaged one is deleted.
+
+        Parameters
+        ----------
+        name : str
+            Its file's name.
+
+        Returns
+        -------
+        bytes or None
+            The content, None if there is none that can be trusted.
+        """
+        for folder, owners in self.readable:
+            try:
+                with open(folder / name, "rb", opener=_open_file) as file:
+                    status = os.fstat(file.fileno())
+                    if not (stat.S_ISREG(status.st_mode) and _is_safe(status, owners)):
+                        continue
+                    data = file.read()
+            except OSError:
+                continue
+            content = data[_CHECKSUM_BYTES:]
+            if hashlib.sha256(content).digest() == data[:_CHECKSUM_BYTES]:
+                return content
+            _delete(folder / name, "its checksum is wrong")
+        return None
+
+    def write(self, name, content):
+        """Keep an entry; if that fails (a full disk), it is compiled anew in the next process.
+
+        Parameters
+        ----------
+        name : str
+            Its file's name.
+        content : bytes
+            Its content.
+        """
+        if self.writable is None:
+            return
+        path = self.writable / name
+        aside = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.tmp")
+        try:
+            _make(self.writable)  # another process may have pruned it
+            # Whatever the user's umask allows, nobody else may write here.
+            number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            with open(number, "wb") as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            os.replace(aside, path)
+        except OSError as error:
+            _logger.debug("compiled kernel not kept: %s", error)
+            with contextlib.suppress(OSError):
+                aside.unlink()
+
+    def discard(self, name, reason):
+        """Delete an entry.
+
+        Parameters
+        ----------
+        name : str
+            Its file's name.
+        reason : str
+            What is wrong with it, for the log.
+        """
+        for folder, _ in self.readable:
+            _delete(folder / name, reason)
+
+
+def open_store(fingerprint, package, chosen=None):
+    """The store of a version of the kernels, in the first folder that this user can write.
+
+    Tried are `chosen`, the package's ``__pycache__``, the user's cache folder and a private folder
+    for temporary files. Those on the way that cannot be written are read all the same if they
+    belong to root or to the user: kernels can be compiled while an image is built.
+
+    Parameters
+    ----------
+    fingerprint : str or None
+        Hash of the sources, part of every path; without one nothing can be kept.
+    package : Path
+        Folder of the package.
+    chosen : str or None
+        The folder that the user asked for; "~" is his home, a blank is none.
+
+    Returns
+    -------
+    Store
+        The store. It keeps nothing if there is no safe folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from skstruct.core.cache import open_store
+    >>> open_store(None, Path()).writable is None
+    True
+    """
+    readable = []
+    if fingerprint is None:
+        return Store(readable, None)
+    for root, owners in _places(package, chosen):
+        folder = root / f"skstruct-{fingerprint}"
+        is_new = _make(folder)
+        if not _is_safe_folder(folder, owners):
+            continue
+        readable.append((folder, owners))
+        if not _is_writable(folder):
+            continue
+        with contextlib.suppress(OSError):
+            if is_new:
+                _prune(root, folder)
+            elif time.time() - folder.stat().st_mtime > _DAY:
+                os.utime(folder)
+        return Store(readable, folder)
+    _logger.warning(
+        "no folder can hold skstruct's compiled kernels, so every process compiles them anew: "
+        "set NUMBA_CACHE_DIR to a folder that you can write"
+    )
+    return Store(readable, None)

@@ -1,0 +1,291 @@
+"""Every use of what numba does not promise to keep, each with a plain fallback."""
+
+import hashlib
+import logging
+import pickle
+import re
+import signal
+import threading
+from contextlib import contextmanager
+from functools import wraps
+
+import llvmlite
+import numba
+from numba import types
+from numba.extending import intrinsic as _intrinsic
+
+from .frozen import frozen_values
+from .sources import foreign_digest, problem_kernels
+
+try:
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import dumps
+except ImportError:  # pragma: no cover
+    CompileResult = None
+
+_logger = logging.getLogger("skstruct")
+
+#: numba's switch for debugging: kernels run as plain Python.
+JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
+
+#: What compiled code depends on beside its sources.
+VERSIONS = numba.__version__, llvmlite.__version__
+
+_SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
+
+
+def known_options(options):
+    """Options that this numba has; those it lacks only cost compile time.
+
+    Parameters
+    ----------
+    options : dict
+        Options of :func:`numba.njit` that its documentation does not name.
+
+    Returns
+    -------
+    dict
+        Those that it knows.
+
+    Examples
+    --------
+    >>> from skstruct.core.numba_private import known_options
+    >>> known_options({"no_such_option": True})
+    {}
+    """
+    try:
+        from numba.core.cpu import CPUTargetOptions as Known
+    except ImportError:  # pragma: no cover
+        Known = None
+    return {name: value for name, value in options.items() if hasattr(Known, name)}
+
+
+def instance_class(numba_type):
+    """Class of the NamedTuples that a numba type stands for.
+
+    Parameters
+    ----------
+    numba_type : numba.types.Type
+        The type.
+
+    Returns
+    -------
+    type or None
+        The class; None for other types.
+    """
+    is_named = isinstance(numba_type, types.BaseNamedTuple)
+    return getattr(numba_type, "instance_class", None) if is_named else None
+
+
+def intrinsic(plain):
+    """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled.
+
+    Parameters
+    ----------
+    plain : callable
+        The same in Python.
+
+    Returns
+    -------
+    callable
+        The decorator.
+
+    Examples
+    --------
+    >>> import math
+    >>> from skstruct.core.numba_private import intrinsic
+    >>> decorate = intrinsic(math.ldexp)
+    """
+
+    def decorate(function):
+        return plain if JIT_IS_DISABLED else _intrinsic(function)
+
+    return decorate
+
+
+def _classes(numba_type):
+    """The NamedTuples in a type, nested ones too."""
+    found = instance_class(numba_type)
+    yield from [] if found is None else [found]
+    for part in numba_type if isinstance(numba_type, types.BaseTuple | tuple) else ():
+        yield from _classes(part)
+
+
+@contextmanager
+def _held_interrupt():
+    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
+
+    The second one interrupts at once, if it does not hit a callback.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    held = []
+
+    def hold(number, frame):
+        held.append(number)
+        if len(held) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if held:
+            raise KeyboardInterrupt
+
+
+def hold_interrupts(dispatcher):
+    """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
+
+    The interrupt comes when the compile has ended. Nothing changes in other threads and where
+    somebody has set a handler of his own.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function that Python calls.
+    """
+    compile_plainly = dispatcher.compile
+
+    @wraps(compile_plainly)
+    def compile_held(sig):
+        with _held_interrupt():
+            return compile_plainly(sig)
+
+    dispatcher.compile = compile_held
+
+
+class DiskCache:
+    """What a dispatcher asks of its cache, on a :class:`~skstruct.core.cache.Store`.
+
+    Numba's own names its files by counting, in an index that two processes can write at once, and
+    ends the process when a file is damaged.
+
+    Parameters
+    ----------
+    function : callable
+        The Python function of the kernel.
+    store : skstruct.core.cache.Store
+        Where entries are kept.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from skstruct.core.cache import open_store
+    >>> from skstruct.inference.viterbi import viterbi
+    >>> from skstruct.core.numba_private import DiskCache
+    >>> DiskCache(viterbi.py_func, open_store(None, Path())).cache_path is None
+    True
+    """
+
+    def __init__(self, function, store):
+        self._function = function
+        self._store = store
+
+    @property
+    def cache_path(self):
+        """The folder, for ``dispatcher.stats``."""
+        return self._store.writable and str(self._store.writable)
+
+    def load_overload(self, sig, target_context):
+        """The compiled specialisation, or None.
+
+        Parameters
+        ----------
+        sig : tuple of numba.types.Type
+            Types of the arguments.
+        target_context : object
+            Numba's.
+
+        Returns
+        -------
+        numba.core.compiler.CompileResult or None
+            What numba compiled in another process.
+        """
+        target_context.refresh()
+        name, key = self._entry(sig, target_context.codegen())
+        content = self._store.read(name) if name else None
+        if content is None:
+            return None
+        try:
+            kept, data = pickle.loads(content)
+            if kept == key:
+                return CompileResult._rebuild(target_context, *data)
+        except Exception as error:
+            self._store.discard(name, repr(error))
+        return None
+
+    def save_overload(self, sig, result):
+        """Keep a specialisation; one that cannot be kept is compiled in every process.
+
+        Parameters
+        ----------
+        sig : tuple of numba.types.Type
+            Types of the arguments.
+        result : numba.core.compiler.CompileResult
+            What was compiled.
+        """
+        try:
+            name, key = self._entry(sig, result.target_context.codegen())
+            if name and not result.lifted and not result.library.has_dynamic_globals:
+                self._store.write(name, dumps((key, result._reduce())))
+        except Exception as error:
+            _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
+
+    def flush(self):
+        """Forget all specialisations: numba's ``recompile`` asks for it."""
+        if self._store.writable is not None:
+            for path in self._store.writable.glob(f"{self._stem()}-*.nbc"):
+                self._store.discard(path.name, "recompile")
+
+    def _stem(self):
+        function = self._function
+        name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")
+        return f"{name[-100:]}-{function.__code__.co_firstlineno}"
+
+    def _entry(self, sig, codegen):
+        """File and full key of a specialisation; None if its sources or values are unknown."""
+        arguments = tuple(getattr(sig, "args", sig))
+        classes = list(_classes(arguments))
+        foreign = foreign_digest(self._function, classes)
+        values = frozen_values([self._function, *problem_kernels(classes)])
+        takes_functions = any(isinstance(part, types.Callable) for part in arguments)
+        if foreign is None or values is None or takes_functions:
+            return None, None
+        key = repr(
+            (
+                values,
+                str(sig),
+                # numba prints a NamedTuple's type without these
+                [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
+                foreign,
+                codegen.magic_tuple(),
+                [getattr(numba.config, name, None) for name in _SETTINGS],
+            )
+        )
+        return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
+
+
+def cache_on_disk(dispatcher, store):
+    """Let a dispatcher keep what it compiles; without numba's parts it compiles in every process.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function.
+    store : skstruct.core.cache.Store
+        Where entries are kept.
+
+    Returns
+    -------
+    bool
+        Whether it does.
+    """
+    parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
+    if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
+        return False
+    dispatcher._cache = DiskCache(dispatcher.py_func, store)
+    return True

@@ -1,0 +1,247 @@
+"""Forbidden transitions: from a tagging scheme, or from pairs of labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .schemes import scheme_name
+
+
+class TransitionMask(NamedTuple):
+    """0 where a step is allowed, -inf where it is not.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_classes, n_classes)
+        Of (label, next label).
+    start, stop : ndarray of shape (n_classes,)
+        Of a label at the first and at the last node.
+    """
+
+    pairs: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def bounds_ends(self) -> bool:
+        """Whether any label is forbidden at an end."""
+        return bool(np.isinf(self.start).any() or np.isinf(self.stop).any())
+
+
+# Of each scheme: the tags that may follow "outside" (or the start, or another chunk), and for each
+# tag inside a chunk the tags that go on with the same chunk; tags that may end a chunk.
+_SCHEMES = {
+    "iob1": {"opens": "I", "goes_on": {"I": "IB", "B": "IB"}, "closes": "IB"},
+    "iob2": {"opens": "B", "goes_on": {"B": "I", "I": "I"}, "closes": "BI"},
+    "ioe1": {"opens": "IE", "goes_on": {"I": "IE", "E": "IE"}, "closes": "I"},
+    "ioe2": {"opens": "IE", "goes_on": {"I": "IE", "E": ""}, "closes": "E"},
+    "iobes": {"opens": "BS", "goes_on": {"B": "IE", "I": "IE", "E": "", "S": ""}, "closes": "ES"},
+    "bilou": {"opens": "BU", "goes_on": {"B": "IL", "I": "IL", "L": "", "U": ""}, "closes": "LU"},
+}
+
+
+def _split(label, scheme):
+    tag, _, kind = str(label).partition("-")
+    if tag == "O" and not kind:
+        return "O", ""
+    if tag not in _SCHEMES[scheme]["goes_on"]:
+        raise ValueError(f"forbidden={scheme!r}: {label!r} is not a label of this scheme")
+    return tag, kind
+
+
+def _allowed_by_scheme(scheme, before, after):
+    """Whether label `after` may follow `before` (None is an end of the sequence)."""
+    rules = _SCHEMES[scheme]
+    tag, kind = ("O", "") if before is None else _split(before, scheme)
+    next_tag, next_kind = ("O", "") if after is None else _split(after, scheme)
+    if tag != "O" and next_tag in rules["goes_on"][tag] and kind == next_kind and next_tag != "O":
+        return True
+    may_close = tag == "O" or tag in rules["closes"]
+    return may_close and (next_tag == "O" or next_tag in rules["opens"])
+
+
+def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
+    """The mask of a `forbidden` argument.
+
+    Parameters
+    ----------
+    forbidden : None, str or list of pairs
+        A tagging scheme for labels such as ``"B-NP"`` and ``"O"``: ``"iob1"``, ``"iob2"``,
+        ``"ioe1"``, ``"ioe2"``, ``"iobes"`` or ``"bilou"``, in any case, or an alias that
+        :func:`skstruct.data.schemes.scheme_name` knows; or pairs (label, next label), where None
+        stands for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Returns
+    -------
+    TransitionMask
+        The mask.
+
+    Raises
+    ------
+    ValueError
+        If the scheme is unknown, a label is not of the scheme, a pair names an unknown label, or
+        `forbidden` is an iterator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.constraints import transition_mask
+    >>> mask = transition_mask("iob2", np.array(["B-X", "I-X", "O"]))
+    >>> mask.pairs[2], mask.start
+    (array([  0., -inf,   0.]), array([  0., -inf,   0.]))
+    """
+    labels = classes.tolist()
+    n = len(labels)
+    mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
+    if forbidden is None:
+        return mask
+    if isinstance(forbidden, str):
+        scheme = scheme_name(forbidden, "forbidden")
+        ends = [*labels, None]
+        pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
+    else:
+        if isinstance(forbidden, Iterator):
+            raise ValueError(
+                "forbidden is an iterator, which can be read only once: pass a list of pairs"
+            )
+        pairs = list(forbidden)
+    position = {label: k for k, label in enumerate(labels)}
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(f"forbidden: {pair!r} is not a pair (label, next label)")
+        for label in pair:
+            if label is not None and label not in position:
+                raise ValueError(f"forbidden: unknown label {label!r}; the classes are {labels}")
+        _forbid(mask, [None if label is None else position[label] for label in pair])
+    return mask
+
+
+def _forbid(mask, pair):
+    before, after = pair
+    if before is None and after is None:
+        raise ValueError("forbidden: (None, None) would forbid nothing but the empty sequence")
+    if before is None:
+        mask.start[after] = -math.inf
+    elif after is None:
+        mask.stop[before] = -math.inf
+    else:
+        mask.pairs[before, after] = -math.inf
+
+
+def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
+    """A hint, if the labels follow another tagging scheme than the one asked for.
+
+    Parameters
+    ----------
+    forbidden : str or list of pairs
+        As in :func:`transition_mask`.
+    codes : ndarray of shape (n_nodes,)
+        Labels of all nodes, as positions in `classes`.
+    first, second : ndarray of shape (n_edges,)
+        Nodes at the ends of the edges.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Returns
+    -------
+    str
+        Empty if there is nothing to say.
+    """
+    if not isinstance(forbidden, str):
+        return ""
+    labels = classes.tolist()
+    pairs = np.unique(np.stack([codes[first], codes[second]], axis=1), axis=0)
+    steps = [(labels[a], labels[b]) for a, b in pairs]
+    steps += [(None, labels[k]) for k in np.unique(codes[offsets[:-1]])]
+    steps += [(labels[k], None) for k in np.unique(codes[offsets[1:] - 1])]
+    for scheme in _SCHEMES:
+        try:
+            follows = all(_allowed_by_scheme(scheme, *step) for step in steps)
+        except ValueError:  # a label that the scheme does not have
+            continue
+        if follows:
+            return f" (forbidden={forbidden!r}; all labels follow {scheme!r})"
+    return f" (forbidden={forbidden!r})"
+
+
+def check_steps(
+    mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
+) -> None:
+    """Refuse training labels with a forbidden step along an edge.
+
+    Parameters
+    ----------
+    mask : TransitionMask
+        The mask.
+    codes : ndarray of shape (n_nodes,)
+        Labels of all nodes, as positions in `classes`.
+    first, second : ndarray of shape (n_edges,)
+        Nodes at the ends of the edges.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    forbidden : str or list of pairs
+        What the mask was made of, for messages.
+
+    Raises
+    ------
+    ValueError
+        Names the first sample that breaks the rules.
+    """
+    broken = np.flatnonzero(np.isinf(mask.pairs[codes[first], codes[second]]))
+    if broken.size:
+        row = first[broken[0]]
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        pair = (classes[codes[row]].item(), classes[codes[second[broken[0]]]].item())
+        hint = other_scheme(forbidden, codes, first, second, offsets, classes)
+        raise ValueError(
+            f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}{hint}"
+        )
+
+
+def check_ends(
+    mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
+) -> None:
+    """Refuse training labels that are forbidden at the first or last node.
+
+    Parameters
+    ----------
+    mask : TransitionMask
+        The mask.
+    codes : ndarray of shape (n_nodes,)
+        Labels of all nodes, as positions in `classes`.
+    first, second : ndarray of shape (n_edges,)
+        Nodes at the ends of the edges, for messages.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    forbidden : str or list of pairs
+        What the mask was made of, for messages.
+
+    Raises
+    ------
+    ValueError
+        Names the first sample that breaks the rules.
+    """
+    for ends, rows, where in (
+        (mask.start, offsets[:-1], "first"),
+        (mask.stop, offsets[1:] - 1, "last"),
+    ):
+        broken = np.flatnonzero(np.isinf(ends[codes[rows]]))
+        if broken.size:
+            i = broken[0]
+            label = classes[codes[rows[i]]].item()
+            hint = other_scheme(forbidden, codes, first, second, offsets, classes)
+            raise ValueError(
+                f"y: sample {i} has the label {label!r}, forbidden at its {where} node{hint}"
+            )

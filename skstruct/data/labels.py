@@ -1,0 +1,351 @@
+"""Read users' labels; every message names the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import column_or_1d
+
+from .matrices import as_array, check_sparse, refuse_masked
+from .packing import sample_of
+from .ragged import RaggedArray, rows_of
+from .values import as_labels, join_values
+
+
+def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
+    """Pack label sequences that belong to sequences with these `offsets`.
+
+    Parameters
+    ----------
+    y : list, tuple, Series, object array, 2-D array or RaggedArray
+        One sequence of labels a sample.
+    offsets : ndarray of shape (n_samples + 1,)
+        Of X.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the numbers of samples or of nodes differ, or labels are missing, of mixed or of
+        unsuitable types.
+    """
+    n = offsets.size - 1
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    y = _label_lists(y, name)
+    if len(y) != n:
+        hint = (
+            "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
+        )
+        raise ValueError(
+            f"X has {n} samples, but {name} has {len(y)}; of sequences {name} is a list of label "
+            f"sequences, one a sample{hint}"
+        )
+    if isinstance(y, RaggedArray):
+        lengths, flat = y.lengths, _packed_labels(y, name)
+    else:
+        items = _listed_labels(y, name)
+        lengths, flat = np.array([item.size for item in items]), None
+    wrong = np.flatnonzero(lengths != np.diff(offsets))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} "
+            "labels"
+        )
+    return join_values(items, name) if flat is None else flat
+
+
+def _label_lists(y, name):
+    """`y` as something with a length, one element a sample."""
+    y = as_array(y)
+    if not hasattr(y, "__len__"):
+        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
+    if isinstance(y, (str, bytes, Mapping, Set)) or sparse.issparse(y):
+        raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
+    return y.to_numpy() if hasattr(y, "columns") else y
+
+
+def _packed_labels(y, name):
+    return as_labels(
+        rows_of(y), name, lambda row: f"sample {sample_of(row, y.offsets)}, row {row} of flat"
+    )
+
+
+def _listed_labels(y, name):
+    refuse_masked(y, name)
+    return [_labels_of(item, i, name) for i, item in enumerate(y)]
+
+
+def read_label_lists(y, name: str) -> list:
+    """The labels of each sample, of any length.
+
+    Parameters
+    ----------
+    y : list, tuple, Series, object array, 2-D array or RaggedArray
+        One sequence of labels a sample.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    list of ndarray of shape (n_nodes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `y` is no list of label sequences, or labels are missing, of mixed or of unsuitable
+        types.
+
+    Examples
+    --------
+    >>> from skstruct.data.labels import read_label_lists
+    >>> read_label_lists([[1, 0], [2]], "y")
+    [array([1, 0]), array([2])]
+    """
+    if y is None:
+        raise ValueError(f"{name} is None: a list of label sequences is needed")
+    y = _label_lists(y, name)
+    if isinstance(y, RaggedArray):
+        return np.split(_packed_labels(y, name), y.offsets[1:-1])
+    return _listed_labels(y, name)
+
+
+def _labels_of(item, i, name):
+    if not hasattr(item, "__len__") or isinstance(item, (str, bytes, Mapping, Set)):
+        raise ValueError(
+            f"{name}: sample {i} must be a 1-D sequence of labels, one a node, got {item!r}"
+        )
+    return as_labels(item, f"{name}: sample {i}", "node {}".format)
+
+
+def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
+    """Labels of a table, one a row.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        The labels; a column is flattened with a warning.
+    n_samples : int
+        How many there must be.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the number is another one, or labels are missing, of mixed or of unsuitable types.
+
+    Examples
+    --------
+    >>> from skstruct.data.labels import read_table_labels
+    >>> read_table_labels(["b", "a"], 2)
+    array(['b', 'a'], dtype='<U1')
+    """
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    y = as_array(y)
+    if isinstance(y, RaggedArray) or _has_sequences(y):
+        raise ValueError(
+            f"{name} has a sequence of labels for each sample, but X was read as a table, one node "
+            "a row: give sequences as a list of 2-D arrays (with one feature a node x[:, None])"
+        )
+    if sparse.issparse(y) or isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be a 1-D array of labels, got a {type(y).__name__}")
+    if np.ndim(y) != 1:
+        y = column_or_1d(y, warn=True)
+    labels = as_labels(y, name, "sample {}".format)
+    if labels.size != n_samples:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {n_samples}, "
+            f"{name} {labels.size}"
+        )
+    return labels
+
+
+def _has_sequences(y):
+    """Whether y has label sequences as elements, other than a column of one label each."""
+    if not isinstance(y, (list, tuple)) and getattr(getattr(y, "dtype", None), "kind", "") != "O":
+        return False
+    items = [item for item in y if isinstance(item, (list, tuple, np.ndarray)) and np.ndim(item)]
+    return bool(items) and (len(items) < len(y) or {len(item) for item in items} != {1})
+
+
+def is_indicator(y) -> bool:
+    """Whether `y` looks like a table of labels that are on or off.
+
+    Parameters
+    ----------
+    y : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True for sparse matrices and two-dimensional arrays of several columns.
+
+    Examples
+    --------
+    >>> from skstruct.data.labels import is_indicator
+    >>> is_indicator([[0, 1], [1, 1]]), is_indicator([0, 1])
+    (True, False)
+    """
+    if sparse.issparse(y):
+        return y.shape[1] > 1
+    if not hasattr(y, "__len__") or isinstance(y, (str, RaggedArray)):
+        return False
+    try:
+        shape = np.shape(y)
+    except ValueError:
+        return False
+    return len(shape) == 2 and shape[1] > 1
+
+
+def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
+    """A table of labels, 1 where a label is on.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n_samples, n_labels)
+        Zeros and ones.
+    n_samples : int or None
+        How many rows there must be.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels) of int32
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong or an entry is neither 0 nor 1.
+
+    Examples
+    --------
+    >>> from skstruct.data.labels import read_indicator
+    >>> read_indicator([[0, 1]], 1)
+    array([[0, 1]], dtype=int32)
+    """
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    refuse_masked(y, name)
+    if sparse.issparse(y):
+        check_sparse(y, name)
+        y = y.toarray()
+    try:
+        table = np.asarray(y)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an indicator table, one column a label, but its rows have different "
+            "lengths; make one of label lists with sklearn's MultiLabelBinarizer"
+        ) from None
+    if table.ndim != 2:
+        raise ValueError(
+            f"{name} must be an indicator table of shape (n_samples, n_labels), got shape "
+            f"{table.shape}"
+        )
+    if table.shape[1] < 2:
+        raise ValueError(
+            f"{name} has {table.shape[1]} label columns, but MultiLabel needs at least two"
+        )
+    if n_samples is not None and table.shape[0] != n_samples:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: X has "
+            f"{n_samples}, {name} {table.shape[0]}"
+        )
+    if table.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must hold zeros and ones, got dtype {table.dtype}: with a table X a 2-D y is "
+            "read as label sets; sequences are a list of 2-D arrays"
+        )
+    wrong = np.argwhere((table != 0) & (table != 1))
+    if wrong.size:
+        i, label = wrong[0]
+        raise ValueError(
+            f"{name}: sample {i}, label {label} is {table[i, label]}, expected 0 or 1: with a "
+            "table X a 2-D y is read as label sets; sequences are a list of 2-D arrays"
+        )
+    return np.ascontiguousarray(table, dtype=np.int32)
+
+
+def _listed(classes, most=30):
+    """The classes, or the first of very many."""
+    if len(classes) <= most:
+        return str(classes.tolist())
+    shown = ", ".join(repr(label) for label in classes[:5].tolist())
+    return f"[{shown}, ...], {len(classes)} in all"
+
+
+def encode(
+    labels: np.ndarray,
+    classes: np.ndarray,
+    offsets: np.ndarray,
+    name: str = "y",
+    unseen: int | None = None,
+) -> np.ndarray:
+    """Positions of `labels` in sorted `classes`.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_nodes,)
+        The labels.
+    classes : ndarray of shape (n_classes,)
+        Sorted.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins, for the message.
+    name : str
+        The argument, for messages.
+    unseen : int, optional
+        Code of labels that are not among the classes; by default they are refused.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,) of int32
+        The positions.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.labels import encode
+    >>> encode(np.array(["b", "a"]), np.array(["a", "b"]), np.array([0, 2]))
+    array([1, 0], dtype=int32)
+    """
+    try:
+        codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        unknown = np.flatnonzero(classes[codes] != labels)
+    except TypeError:
+        raise TypeError(
+            f"{name} has labels of type {labels.dtype}, but the classes are of type {classes.dtype}"
+        ) from None
+    if unknown.size and unseen is not None:
+        codes[unknown] = unseen
+    elif unknown.size:
+        row = unknown[0]
+        i = sample_of(row, offsets)
+        raise ValueError(
+            f"{name}: unknown label {labels[row:].tolist()[0]!r} (sample {i}, node "
+            f"{row - offsets[i]}); the classes are {_listed(classes)}"
+        )
+    return codes.astype(np.int32)

@@ -1,0 +1,429 @@
+"""Tables of numbers, dense and CSR: checked, and in the one form that kernels take."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import sparse
+
+_DATES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+#: What to do with words, for messages.
+VECTORISE = (
+    "words and feature dicts become numbers first, for instance with "
+    "make_pipeline(SequenceVectorizer(), SAGCRF()) or a TemplateVectorizer"
+)
+
+
+def as_array(values):
+    """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is.
+
+    Parameters
+    ----------
+    values : object
+        What the user gave.
+
+    Returns
+    -------
+    object
+        The same, or an ndarray.
+
+    Examples
+    --------
+    >>> from skstruct.data.matrices import as_array
+    >>> as_array([1, 2])
+    [1, 2]
+    """
+    hidden = hasattr(values, "__array__") and not hasattr(values, "__len__")
+    return np.asarray(values) if hidden else values
+
+
+def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
+    """`array` as a C-contiguous, aligned, writable array; copied only when it is not.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array.
+    dtype : data-type
+        The wanted type.
+
+    Returns
+    -------
+    ndarray
+        The array: one type for the kernels, hence one compile.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import writable
+    >>> writable(np.ones(2, dtype=np.float32)).dtype
+    dtype('float64')
+    """
+    return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
+
+
+def row_squares(table) -> np.ndarray:
+    """Squared Euclidean norms of the rows of a table.
+
+    Parameters
+    ----------
+    table : ndarray or CSR matrix of shape (n_rows, n_columns)
+        The table.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        The norms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import row_squares
+    >>> row_squares(np.array([[3.0, 4.0]]))
+    array([25.])
+    """
+    if sparse.issparse(table):
+        return np.asarray(table.multiply(table).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", table, table)
+
+
+# Sparse matrices. SciPy's own constructors check no range of indices, and its conversions (like our
+# kernels) read and write wherever indices say: nothing may touch a matrix before these checks.
+
+
+def _frame_fits(shape, data, indices, indptr):
+    """Whether the sizes of the three arrays of a CSR matrix agree; a check in O(1)."""
+    integers = indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"
+    if not integers or indptr.shape != (shape[0] + 1,) or data.shape != indices.shape:
+        return False
+    return indices.ndim == 1 and indptr[0] == 0 and 0 <= indptr[-1] <= indices.size
+
+
+def is_sound_csr(shape, data, indices, indptr) -> bool:
+    """Whether three arrays are a CSR matrix that may be read without a look at bounds.
+
+    Parameters
+    ----------
+    shape : tuple of two ints
+        Rows and columns.
+    data, indices, indptr : ndarray
+        As of :class:`scipy.sparse.csr_matrix`.
+
+    Returns
+    -------
+    bool
+        True if the sizes agree, row pointers do not decrease and columns are in range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import is_sound_csr
+    >>> is_sound_csr((1, 2), np.ones(1), np.array([2]), np.array([0, 1]))
+    False
+    """
+    if not _frame_fits(shape, data, indices, indptr) or (indptr[1:] < indptr[:-1]).any():
+        return False
+    used = indices[: indptr[-1]]
+    return used.size == 0 or bool(used.min() >= 0 and used.max() < shape[1])
+
+
+def _is_sound(matrix):
+    if matrix.format in ("lil", "dok"):
+        return True  # lists and dicts: SciPy finds the arrays itself
+    data, (rows, columns) = matrix.data, matrix.shape
+    if matrix.format == "coo":
+        fits = all(len(axis) == data.size for axis in matrix.coords)
+        return fits and all(
+            axis.size == 0 or (axis.min() >= 0 and axis.max() < size)
+            for axis, size in zip(matrix.coords, matrix.shape, strict=True)
+        )
+    if matrix.format == "dia":
+        return data.ndim == 2 and matrix.offsets.shape == data.shape[:1]
+    if matrix.format == "csc":
+        rows, columns = columns, rows
+    elif matrix.format == "bsr":
+        if data.ndim != 3 or not all(data.shape[1:]):
+            return False
+        rows, columns = rows // data.shape[1], columns // data.shape[2]
+        data = data[:, 0, 0]
+    return is_sound_csr((rows, columns), data, matrix.indices, matrix.indptr)
+
+
+def check_sparse(matrix, where: str = "X") -> None:
+    """Refuse a sparse matrix whose parts do not fit together, or that does not hold numbers.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array
+        Of any format, perhaps from a damaged file or built by hand.
+    where : str
+        The argument, for messages.
+
+    Raises
+    ------
+    ValueError
+        If it is complex or not numeric, or an index is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from skstruct.data.matrices import check_sparse
+    >>> check_sparse(sparse.csr_matrix(np.eye(2)))
+    """
+    if matrix.ndim != 2:
+        raise ValueError(f"{where} must be a 2-D sparse matrix, it has {matrix.ndim} dimensions")
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {where}")
+    if matrix.dtype.kind not in "buif":
+        raise ValueError(f"{where} is not numeric, its dtype is {matrix.dtype}")
+    if not _is_sound(matrix):
+        raise ValueError(
+            f"{where} is a damaged {matrix.format.upper()} matrix: its indices or row pointers do "
+            f"not fit its shape {tuple(matrix.shape)} or its number of stored values"
+        )
+
+
+def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
+    """A CSR matrix of just these arrays: the constructor would cast and check them.
+
+    Parameters
+    ----------
+    shape : tuple of two ints
+        Rows and columns.
+    data, indices, indptr : ndarray
+        The parts, known to be sound.
+
+    Returns
+    -------
+    csr_matrix
+        The matrix; nothing is copied.
+    """
+    out = sparse.csr_matrix(shape)
+    out.data, out.indices, out.indptr = data, indices, indptr
+    return out
+
+
+def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
+    """A CSR matrix in the one form that kernels take.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array
+        Any sparse matrix; it is left as it was.
+    where : str
+        The argument, for messages.
+
+    Returns
+    -------
+    csr_matrix
+        Float64 values, int32 column indices without duplicates, int64 row pointers.
+
+    Raises
+    ------
+    ValueError
+        If its parts do not fit together, it is not numeric, or there are more than 2**31 - 1
+        columns.
+    """
+    check_sparse(matrix, where)
+    most = np.iinfo(np.int32).max
+    if matrix.shape[1] > most:
+        raise ValueError(f"{where} has {matrix.shape[1]} features; at most {most} are possible")
+    matrix = sparse.csr_matrix(matrix)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    n_stored = matrix.indptr[-1]
+    return csr_from_parts(
+        matrix.shape,
+        writable(matrix.data[:n_stored]),
+        writable(matrix.indices[:n_stored], np.int32),
+        writable(matrix.indptr, np.int64),
+    )
+
+
+def stack_csr(items, name: str) -> sparse.csr_matrix:
+    """The rows of many matrices in one, in the form that kernels take.
+
+    Parameters
+    ----------
+    items : list of sparse matrix or ndarray
+        One a sample, all with the same number of columns.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    csr_matrix
+        As of :func:`normal_csr`.
+
+    Raises
+    ------
+    ValueError
+        If the parts of a matrix do not fit together; the message names the sample.
+    """
+    rows = []
+    for i, item in enumerate(items):
+        if not sparse.issparse(item) or item.format != "csr" or item.dtype.kind not in "buif":
+            matrix = item if sparse.issparse(item) else sparse.csr_matrix(item)
+            rows.append(normal_csr(matrix, f"{name}: sample {i}"))
+        elif (
+            _frame_fits(item.shape, item.data, item.indices, item.indptr)
+            and item.indptr[-1] == item.indices.size
+        ):
+            rows.append(item)
+        else:  # with spare room, or damaged
+            rows.append(normal_csr(item, f"{name}: sample {i}"))
+    sizes = np.array([item.indices.size for item in rows])
+    shift = np.repeat(np.cumsum(sizes) - sizes, [item.shape[0] for item in rows])
+    # The ends of rows within their sample; the first pointer of each sample is 0.
+    ends = np.concatenate([item.indptr[1:] for item in rows]).astype(np.int64) + shift
+    shape = (ends.size, rows[0].shape[1])
+    data = np.concatenate([item.data for item in rows])
+    indices = np.concatenate([item.indices for item in rows])
+    indptr = np.concatenate([[0], ends])
+    if not is_sound_csr(shape, data, indices, indptr):
+        for i, item in enumerate(items):
+            if sparse.issparse(item):
+                check_sparse(item, f"{name}: sample {i}")
+    return normal_csr(csr_from_parts(shape, data, indices, indptr), name)
+
+
+# Dense arrays
+
+
+def refuse_masked(values, where: str) -> None:
+    """Refuse a masked array with masked entries: what they hold is not data.
+
+    Parameters
+    ----------
+    values : object
+        What the user gave.
+    where : str
+        The argument, for messages.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import refuse_masked
+    >>> refuse_masked(np.ma.masked_array([1.0, 2.0]), "X")
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(f"{where} has masked entries: fill them or leave them out")
+
+
+def _kinds_of_objects(array):
+    return set(map(type, array.ravel().tolist()))
+
+
+def refuse_dates(values, where: str) -> None:
+    """Refuse dates and durations, which convert to numbers in a unit that nobody chose.
+
+    Parameters
+    ----------
+    values : ndarray or DataFrame
+        Features.
+    where : str
+        The argument, for messages.
+
+    Raises
+    ------
+    ValueError
+        If there are any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import refuse_dates
+    >>> refuse_dates(np.zeros(2), "X")
+    """
+    dtypes = getattr(values, "dtypes", None)
+    if dtypes is None:
+        dtypes = [getattr(values, "dtype", None)]
+    kinds = {getattr(dtype, "kind", "") for dtype in dtypes}
+    dates = bool(kinds & set("mM"))
+    if not dates and isinstance(values, np.ndarray) and "O" in kinds:
+        dates = any(issubclass(kind, _DATES) for kind in _kinds_of_objects(values))
+    if dates:
+        raise ValueError(
+            f"{where} is not numeric: it holds dates or durations; make numbers of them first, for "
+            "instance days since a day of your choice"
+        )
+
+
+def numeric(values, where: str) -> np.ndarray:
+    """An array of numbers from what a user gave.
+
+    Parameters
+    ----------
+    values : array-like
+        Numbers, perhaps in nested lists, a frame or an array of objects.
+    where : str
+        The argument and the sample, for messages.
+
+    Returns
+    -------
+    ndarray of bool, int or float
+        The numbers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they are masked, complex, dates, strings, dicts, too large, or rows of different lengths.
+
+    Examples
+    --------
+    >>> from skstruct.data.matrices import numeric
+    >>> numeric([[1, 2.5]], "X: sample 0")
+    array([[1. , 2.5]])
+    """
+    if type(values) is np.ndarray and values.dtype.kind in "buif":
+        return values
+    refuse_masked(values, where)
+    if hasattr(values, "to_list") and not hasattr(values, "ndim"):
+        values = values.to_list()  # a polars Series, perhaps of lists
+    if isinstance(values, (list, tuple)) and len(values) and isinstance(values[0], Mapping):
+        raise TypeError(f"{where} is a list of dicts: {VECTORISE}")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(_uneven(where)) from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {where}")
+    refuse_dates(array, where)
+    if array.dtype.kind in "US" or (
+        array.dtype.kind == "O"
+        and any(issubclass(kind, (str, bytes)) for kind in _kinds_of_objects(array))
+    ):
+        word = next(item for item in array.ravel().tolist() if isinstance(item, (str, bytes)))
+        raise ValueError(f"{where} is not numeric: it holds {word!r}; {VECTORISE}")
+    if array.dtype.kind in "buif":
+        return array
+    if array.dtype.kind != "O":
+        raise ValueError(f"{where} is not numeric, its dtype is {array.dtype}")
+    if any(
+        hasattr(kind, "__len__") and not issubclass(kind, Mapping)
+        for kind in _kinds_of_objects(array)
+    ):
+        raise ValueError(_uneven(where))
+    try:
+        return array.astype(np.float64)
+    except TypeError as error:
+        raise TypeError(f"{where} is not numeric: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{where} is not numeric: {error}") from None
+
+
+def _uneven(where):
+    return (
+        f"{where} is neither a table nor a sample: its rows have different lengths. A table has "
+        "rows of one length; of sequences each sample is a 2-D array of shape (n_nodes, "
+        "n_features), with one feature a node x[:, None]"
+    )

@@ -1,0 +1,501 @@
+"""Read users' X and y into packed, checked arrays; every message names the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..sklearn_private import check_sample_weight
+from .matrices import VECTORISE, as_array, normal_csr, numeric, refuse_masked, stack_csr, writable
+from .ragged import RaggedArray, rows_of
+
+
+class Samples(NamedTuple):
+    """Packed samples.
+
+    Parameters
+    ----------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where each sample begins.
+    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
+        The same for edges.
+    edges : ndarray of shape (n_edges, 2) of int32, or None
+        Nodes of each edge, counted within the sample, of structures other than chains.
+    edge_ptr : ndarray of shape (n_samples + 1,) of int64, or None
+        Where the edges of each sample begin.
+    one_row : bool
+        Whether `features` has one row a sample, which all its nodes share.
+    """
+
+    features: np.ndarray | sparse.csr_matrix
+    offsets: np.ndarray
+    edge_features: np.ndarray | sparse.csr_matrix | None = None
+    edges: np.ndarray | None = None
+    edge_ptr: np.ndarray | None = None
+    one_row: bool = False
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sample; without `edges` they are those of chains."""
+        if self.edge_ptr is not None:
+            return np.diff(self.edge_ptr)
+        return np.maximum(np.diff(self.offsets) - 1, 0)
+
+    def take(self, keep: np.ndarray) -> Samples:
+        """The samples where the mask `keep` is True.
+
+        Parameters
+        ----------
+        keep : ndarray of shape (n_samples,) of bool
+            The mask.
+
+        Returns
+        -------
+        Samples
+            Packed again.
+        """
+        counts = 1 if self.one_row else np.diff(self.offsets)
+        nodes = np.flatnonzero(np.repeat(keep, counts))
+        edges = np.flatnonzero(np.repeat(keep, self.n_edges))
+        return Samples(
+            _normal(self.features[nodes]),
+            _ends(np.diff(self.offsets)[keep]),
+            None if self.edge_features is None else _normal(self.edge_features[edges]),
+            None if self.edges is None else self.edges[edges],
+            None if self.edge_ptr is None else _ends(self.n_edges[keep]),
+            self.one_row,
+        )
+
+    def without_empty(self) -> Samples:
+        """The samples that have nodes; nothing is copied."""
+        keep = np.concatenate([[True], np.diff(self.offsets) > 0])
+        edge_ptr = None if self.edge_ptr is None else self.edge_ptr[keep]
+        return self._replace(offsets=self.offsets[keep], edge_ptr=edge_ptr)
+
+
+def no_samples(n_features: int, n_edge_features: int | None) -> Samples:
+    """An empty list of samples, packed.
+
+    Parameters
+    ----------
+    n_features : int
+        Features of a node.
+    n_edge_features : int or None
+        Features of an edge, if edges have any.
+
+    Returns
+    -------
+    Samples
+        Without samples.
+    """
+    return Samples(
+        np.empty((0, n_features)),
+        np.zeros(1, dtype=np.int64),
+        None if n_edge_features is None else np.empty((0, n_edge_features)),
+        np.empty((0, 2), dtype=np.int32),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+def _ends(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _normal(table):
+    return normal_csr(table) if sparse.issparse(table) else writable(table)
+
+
+def is_structured(X) -> bool:
+    """Whether the elements of `X` are samples of several nodes, rather than rows of a table.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True for a :class:`RaggedArray`, a 3-D array, or a list, tuple, Series or object array of
+        2-D arrays, sparse matrices, tuples of these, or lists of lists.
+
+    Raises
+    ------
+    TypeError
+        If X is no collection of samples, or its samples are words, strings or dicts.
+    ValueError
+        If X is None, empty, or has more than three dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.packing import is_structured
+    >>> is_structured([np.zeros((3, 2))]), is_structured(np.zeros((3, 2)))
+    (True, False)
+    """
+    if isinstance(X, RaggedArray):
+        return True
+    if sparse.issparse(X) or hasattr(X, "columns"):
+        return False
+    if X is None:
+        raise ValueError("X is None: a table or a list of samples is needed")
+    X = as_array(X)
+    ndim = getattr(X, "ndim", 1)
+    if ndim > 3:
+        raise ValueError(
+            f"X has {ndim} dimensions; expected a 2-D table, or sequences: a list of 2-D arrays or "
+            "a 3-D array of shape (n_samples, n_nodes, n_features)"
+        )
+    if ndim != 1 or (isinstance(X, np.ndarray) and X.dtype != object):
+        return ndim == 3
+    return _is_many_nodes(_first_sample(as_list(X, "X")))
+
+
+def _first_sample(samples):
+    """The first sample with anything in it, without edges and edge features."""
+    empty = (isinstance(item, list) and not item for item in samples)
+    first = next((item for item, skip in zip(samples, empty, strict=True) if not skip), samples[0])
+    if isinstance(first, tuple) and first:
+        first = first[0]
+    if hasattr(first, "to_list") and not hasattr(first, "ndim"):
+        first = first.to_list()
+    return first
+
+
+def _is_many_nodes(sample):
+    if isinstance(sample, (str, bytes)):
+        raise TypeError(f"X: sample 0 is the string {sample!r}: {VECTORISE}")
+    if isinstance(sample, Mapping):
+        raise TypeError(
+            "X: sample 0 is a dict, but a sequence is a list of feature dicts, one a node; "
+            f"{VECTORISE} (for a table sklearn's DictVectorizer)"
+        )
+    if isinstance(sample, list):
+        if sample and isinstance(sample[0], (str, bytes)):
+            raise TypeError(f"X: sample 0 is a list of strings: {VECTORISE}")
+        return bool(sample) and isinstance(sample[0], (Mapping, list, np.ndarray))
+    return getattr(sample, "ndim", 0) == 2
+
+
+def sample_of(row: int, offsets: np.ndarray) -> int:
+    """The sample to which a packed row belongs.
+
+    Parameters
+    ----------
+    row : int
+        The row.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where samples begin.
+
+    Returns
+    -------
+    int
+        The sample.
+    """
+    return int(np.searchsorted(offsets, row, side="right")) - 1
+
+
+def _check_finite(features, offsets, name, row_name="node"):
+    values = features.data if sparse.issparse(features) else features
+    # A finite sum proves that all entries are finite; the search is for the error only.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total) or np.isfinite(values).all():
+        return
+    if sparse.issparse(features):
+        entry = np.flatnonzero(~np.isfinite(values))[0]
+        row, bad = np.searchsorted(features.indptr, entry, side="right") - 1, values[entry]
+    else:
+        row = np.flatnonzero(~np.isfinite(values).all(axis=1))[0]
+        bad = values[row][~np.isfinite(values[row])][0]
+    what = "NaN" if np.isnan(bad) else "infinity"
+    i = sample_of(row, offsets)
+    subject = f"Input {name}" if name.startswith("X") else name
+    raise ValueError(f"{subject} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
+
+
+def _concatenate(items, name):
+    """Stack 2-D samples; their common number of columns is checked with the sample's index."""
+    items = [
+        item if sparse.issparse(item) else numeric(item, f"{name}: sample {i}")
+        for i, item in enumerate(items)
+    ]
+    width = None
+    for i, item in enumerate(items):
+        if item.ndim != 2:
+            empty = item.ndim == 1 and item.shape[0] == 0
+            hint = "it is empty" if empty else f"it has {item.ndim} dimensions"
+            raise ValueError(f"{name}: sample {i} must be of shape (n_nodes, n_features), {hint}")
+        width = item.shape[1] if width is None else width
+        if item.shape[1] != width:
+            raise ValueError(
+                f"{name}: sample {i} has {item.shape[1]} features, sample 0 has {width}"
+            )
+    offsets = _ends(np.array([item.shape[0] for item in items], dtype=np.int64))
+    if any(sparse.issparse(item) for item in items):
+        return stack_csr(items, name), offsets
+    flat = np.empty((offsets[-1], width))
+    np.concatenate(items, out=flat, casting="unsafe")
+    return flat, offsets
+
+
+def _read_flat(flat, name):
+    """The packed rows of many samples."""
+    if sparse.issparse(flat):
+        return normal_csr(flat, name)
+    if flat.ndim != 2:
+        raise ValueError(f"{name} must be 2-D (nodes, features), it has {flat.ndim} dimensions")
+    return writable(numeric(flat, name))
+
+
+def as_list(X, name: str) -> list:
+    """`X` as a list of samples.
+
+    Parameters
+    ----------
+    X : list, tuple, object array, Series, RaggedArray
+        What the user gave.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    list
+        The samples.
+
+    Raises
+    ------
+    TypeError
+        If it is no sequence of samples: a generator, dict, set, string or frame.
+    ValueError
+        If it is None or empty.
+    """
+    if X is None:
+        raise ValueError(f"{name} is None: a list of samples is needed")
+    X = as_array(X)
+    if not hasattr(X, "__len__"):
+        raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
+    if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
+        raise TypeError(f"{name} must be a list of samples, got a {type(X).__name__}")
+    if len(X) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed")
+    return list(X)
+
+
+def is_empty_list(X) -> bool:
+    """Whether `X` is a list of samples without samples.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        False also for what is empty, but no list of samples: a str, dict, set or frame.
+
+    Examples
+    --------
+    >>> from skstruct.data.packing import is_empty_list
+    >>> is_empty_list([]), is_empty_list({})
+    (True, False)
+    """
+    if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
+        return False
+    return hasattr(X, "__len__") and len(X) == 0
+
+
+def pack_nodes(items, name: str):
+    """Stack the node features of samples.
+
+    Parameters
+    ----------
+    items : list of array-like or sparse matrix
+        One of shape (n_nodes, n_features) a sample.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        The rows.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where each sample begins.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a sample has the wrong shape, is not numeric, or is not finite.
+    """
+    features, offsets = _concatenate(items, name)
+    _check_finite(features, offsets, name)
+    return features, offsets.astype(np.int64)
+
+
+def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
+    """Pack sequences.
+
+    Parameters
+    ----------
+    X : list, tuple, Series, object array, 3-D array or RaggedArray
+        Samples of shape (n_nodes, n_features), dense or sparse; pairs (features, edge features of
+        shape (n_nodes - 1, n_edge_features)) if `edge_features`.
+    name : str
+        The argument, for messages.
+    edge_features : bool
+        Whether samples are pairs.
+
+    Returns
+    -------
+    Samples
+        The packed samples.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a sample has the wrong shape, is not numeric, or is not finite.
+    """
+    edges = None
+    if isinstance(X, RaggedArray) and not edge_features:
+        if len(X) == 0:
+            raise ValueError(f"{name} is empty: at least one sample is needed")
+        features, offsets = _read_flat(rows_of(X), f"{name}.flat"), X.offsets
+    elif edge_features:
+        pairs = as_list(X, name)
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(f"{name}: sample {i} must be a pair (features, edge_features)")
+        features, offsets = _concatenate([pair[0] for pair in pairs], name)
+        lengths = np.diff(offsets)
+        n_edges = np.maximum(lengths - 1, 0)
+        edges = read_edge_features([pair[1] for pair in pairs], lengths, n_edges, name)
+    elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
+        refuse_masked(X, name)
+        n, length, width = X.shape
+        features = _read_flat(X.reshape(n * length, width), name)
+        offsets = np.arange(n + 1, dtype=np.int64) * length
+    else:
+        samples = as_list(X, name)
+        if any(isinstance(sample, tuple) for sample in samples):
+            raise ValueError(
+                f"{name} has tuples: use Chain(edge_features=True) or Tree() as the graph"
+            )
+        features, offsets = _concatenate(samples, name)
+    _check_finite(features, offsets, name)
+    # Those of a RaggedArray are read-only: to numba another type, and another compile.
+    return Samples(features, writable(offsets, np.int64), edges)
+
+
+def read_edge_features(items, lengths, n_edges, name):
+    """Pack the edge features of samples.
+
+    Parameters
+    ----------
+    items : list of array-like or sparse matrix
+        One of shape (n_edges, n_edge_features) a sample.
+    lengths, n_edges : ndarray of shape (n_samples,)
+        Nodes and edges of each sample.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    ndarray or CSR matrix
+        The packed rows.
+
+    Raises
+    ------
+    ValueError
+        If a sample has another number of rows, or a value is not finite.
+    """
+    edges, offsets = _concatenate(items, f"{name} (edge features)")
+    wrong = np.flatnonzero(np.diff(offsets) != n_edges)
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"{name}: sample {i} has {lengths[i]} nodes, hence {n_edges[i]} edges, but "
+            f"{offsets[i + 1] - offsets[i]} rows of edge features"
+        )
+    _check_finite(edges, offsets, f"{name} (edge features)", "edge")
+    return edges
+
+
+def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
+    """Weights of samples.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,) or None
+        One number a sample; None is 1 for each.
+    n_samples : int
+        How many there must be.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The weights.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer, one is negative or not finite, or all are zero.
+
+    Examples
+    --------
+    >>> from skstruct.data.packing import read_sample_weight
+    >>> read_sample_weight([2, 1], 2)
+    array([2., 1.])
+    """
+    if sample_weight is None:
+        return np.ones(n_samples)
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        weights = numeric(sample_weight, "sample_weight")
+    except (TypeError, ValueError):
+        weights = None
+    if weights is None or weights.shape != (n_samples,):
+        got = "" if weights is None else f", got shape {weights.shape}"
+        raise ValueError(
+            f"sample_weight must be {n_samples} numbers, one a sample{got}; nodes have no weights "
+            "of their own"
+        )
+    return check_sample_weight(
+        weights.astype(np.float64),
+        np.empty((n_samples, 1)),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+
+
+def check_n_features(n_features: int, expected: int, name: str, what: str = "features") -> None:
+    """Refuse samples with another number of features than in fit.
+
+    Parameters
+    ----------
+    n_features, expected : int
+        The numbers now and in fit.
+    name : str
+        Name of the estimator, for the message.
+    what : str
+        What is counted.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+
+    Examples
+    --------
+    >>> from skstruct.data.packing import check_n_features
+    >>> check_n_features(3, 3, "SAGCRF")
+    """
+    if n_features != expected:
+        raise ValueError(
+            f"X has {n_features} {what}, but {name} is expecting {expected} {what} as input"
+        )

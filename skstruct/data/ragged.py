@@ -1,0 +1,343 @@
+"""RaggedArray: samples of different sizes in one packed array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from .matrices import (
+    check_sparse,
+    csr_from_parts,
+    is_sound_csr,
+    refuse_masked,
+    stack_csr,
+)
+from .values import as_values, family, join_values
+
+
+def object_array(items: Sequence) -> np.ndarray:
+    """A 1-D object array of `items`, also when they have equal shapes.
+
+    Parameters
+    ----------
+    items : sequence
+        Any objects.
+
+    Returns
+    -------
+    ndarray of shape (len(items),) of object
+        The array.
+
+    Examples
+    --------
+    >>> from skstruct.data.ragged import object_array
+    >>> object_array([[1, 2], [3, 4]]).shape
+    (2,)
+    """
+    out = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        out[i] = item
+    return out
+
+
+def _locked(array):
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked_offsets(offsets, n_rows):
+    """A copy of `offsets` that no one can change."""
+    offsets = np.asarray(offsets)
+    if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
+        raise ValueError("offsets must be a 1-D array of integers that begins with 0")
+    if offsets[0] != 0:
+        raise ValueError("offsets must be a 1-D array of integers that begins with 0")
+    decreasing = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if decreasing.size:
+        raise ValueError(f"offsets decrease after sample {decreasing[0]}")
+    if offsets[-1] != n_rows:
+        raise ValueError(f"offsets end at {offsets[-1]}, but flat has {n_rows} rows")
+    # Over bytes, so that the lock cannot be taken off again.
+    return np.frombuffer(offsets.astype(np.int64).tobytes(), dtype=np.int64)
+
+
+def rows_of(ragged: RaggedArray):
+    """The rows as the user gave them, not locked: reading them copies nothing.
+
+    Parameters
+    ----------
+    ragged : RaggedArray
+        Samples.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n_rows, ...)
+        Not checked since they were packed: the user may still have changed them.
+
+    Raises
+    ------
+    ValueError
+        If their number has changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.ragged import RaggedArray, rows_of
+    >>> rows_of(RaggedArray(np.ones((1, 2)), [0, 1])).flags.writeable
+    True
+    """
+    n_rows = ragged._given.shape[0]
+    if ragged.offsets[-1] != n_rows:
+        raise ValueError(f"offsets end at {ragged.offsets[-1]}, but flat has {n_rows} rows")
+    return ragged._given
+
+
+def _dense_rows(sample, name):
+    """Rows as an array, their values unchanged."""
+    if np.ma.is_masked(sample) or (
+        isinstance(sample, (list, tuple)) and any(map(np.ma.is_masked, sample))
+    ):
+        refuse_masked(np.ma.masked_all(1), name)
+    if isinstance(sample, (str, bytes, Mapping, Set)):
+        raise TypeError(f"{name} must be an array of rows, got a {type(sample).__name__}")
+    try:
+        array = np.asarray(sample)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array: {error}") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be an array of rows, got a {type(sample).__name__}")
+    if array.ndim > 1 or (array.size and array.dtype == object and not any(_kinds(array))):
+        return array
+    return as_values(sample, name, "row {}".format)
+
+
+def _kinds(array):
+    return {family(kind) for kind in map(type, array.tolist())}
+
+
+def _sample_rows(sample, i):
+    return sample if sparse.issparse(sample) else _dense_rows(sample, f"sample {i}")
+
+
+def _refuse_other_widths(arrays):
+    for i, array in enumerate(arrays):
+        if array.ndim != arrays[0].ndim or array.shape[1:] != arrays[0].shape[1:]:
+            raise ValueError(
+                f"sample {i} has shape {tuple(array.shape)}, sample 0 {tuple(arrays[0].shape)}: "
+                "samples are all 1-D, or all 2-D with the same number of columns"
+            )
+
+
+class RaggedArray:
+    """Samples of different sizes, packed: all rows in one array, and where each sample begins.
+
+    Every estimator accepts it in place of a list, for X (rows are nodes) and for y (a 1-D array of
+    labels). scikit-learn's splitters keep it packed, so a grid search ships one buffer to its
+    workers rather than thousands of small arrays.
+
+    Parameters
+    ----------
+    flat : ndarray or sparse matrix of shape (n_rows, ...)
+        The rows of all samples, one sample after another. Their memory is shared, not copied;
+        through ``flat`` they can only be read.
+    offsets : array-like of shape (n_samples + 1,) of int
+        Sample i is ``flat[offsets[i]:offsets[i + 1]]``; copied.
+
+    Raises
+    ------
+    ValueError
+        If the offsets do not begin at 0, decrease, or do not end at the number of rows; if rows are
+        masked, or a sparse matrix is damaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.ragged import RaggedArray
+    >>> y = RaggedArray.from_list([np.array([1, 2, 3]), np.array([4])])
+    >>> len(y), y.lengths
+    (2, array([3, 1]))
+    >>> y[np.array([1, 0])][1]
+    array([1, 2, 3])
+    """
+
+    def __init__(self, flat: ArrayLike, offsets: ArrayLike) -> None:
+        refuse_masked(flat, "flat")
+        if sparse.issparse(flat):
+            check_sparse(flat, "flat")
+            flat = flat if flat.format == "csr" else flat.tocsr()
+            # All three arrays are the user's: what SciPy tidies up in place, it does to all.
+            parts = (flat.data, flat.indices, flat.indptr)
+            flat = csr_from_parts(flat.shape, *parts)
+            view = csr_from_parts(flat.shape, *map(_locked, parts))
+        else:
+            lists = isinstance(flat, (list, tuple))
+            flat = _dense_rows(flat, "flat") if lists else np.asarray(flat)
+            if flat.ndim == 0:
+                raise ValueError("flat must be an array of rows, got a scalar")
+            view = _locked(flat)
+        self._given, self._flat = flat, view
+        self._offsets = _checked_offsets(offsets, flat.shape[0])
+
+    @property
+    def flat(self) -> Any:
+        """The rows of all samples: a read-only view of the user's array."""
+        flat = self._flat
+        if sparse.issparse(flat) and flat.indptr[-1] < flat.data.size:
+            # The user's matrix has been tidied up, and has spare room now.
+            parts = (part[: flat.indptr[-1]] for part in (flat.data, flat.indices))
+            return csr_from_parts(flat.shape, *parts, flat.indptr)
+        return flat
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where each sample begins, and the end: a read-only array of int64."""
+        return self._offsets
+
+    def __reduce__(self):
+        # A copy or a pickle is checked like a new one.
+        return type(self), (self._given, self._offsets)
+
+    @classmethod
+    def from_list(cls, samples: Sequence) -> RaggedArray:
+        """Pack a list of samples.
+
+        Parameters
+        ----------
+        samples : sequence of array-like or sparse matrix
+            All 1-D, or all 2-D with the same number of columns.
+
+        Returns
+        -------
+        RaggedArray
+            The packed samples.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are no samples, their shapes do not fit together, entries are masked or
+            missing, or values are of types that an array cannot hold side by side unchanged; names
+            the sample.
+        """
+        samples = list(samples)
+        if not samples:
+            raise ValueError("cannot pack an empty list of samples")
+        if any(sparse.issparse(sample) for sample in samples):
+            arrays = [_sample_rows(sample, i) for i, sample in enumerate(samples)]
+            _refuse_other_widths(arrays)
+            flat = stack_csr(arrays, "samples")
+        else:
+            arrays = [_dense_rows(sample, f"sample {i}") for i, sample in enumerate(samples)]
+            _refuse_other_widths(arrays)
+            flat = join_values(arrays, "samples")
+        lengths = [array.shape[0] for array in arrays]
+        return cls(flat, np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
+    def stack_columns(cls, columns: Sequence[RaggedArray]) -> RaggedArray:
+        """Put ragged 1-D arrays side by side, for instance the words and tags of tokens.
+
+        Parameters
+        ----------
+        columns : sequence of RaggedArray
+            Of 1-D values, with the same lengths.
+
+        Returns
+        -------
+        RaggedArray
+            Samples of shape (n_rows, len(columns)).
+
+        Raises
+        ------
+        ValueError
+            If there are no columns, or their lengths differ.
+
+        Examples
+        --------
+        >>> from skstruct.datasets import make_annotated_sentences
+        >>> from skstruct.data.ragged import RaggedArray
+        >>> data = make_annotated_sentences(2, 1).train
+        >>> RaggedArray.stack_columns([data.word, data.pos])[0].shape[1]
+        2
+        """
+        columns = list(columns)
+        if not columns:
+            raise ValueError("there are no columns")
+        for q, column in enumerate(columns):
+            if not np.array_equal(column.offsets, columns[0].offsets):
+                raise ValueError(f"column {q} has other lengths than column 0")
+        return cls(np.stack([column.flat for column in columns], axis=1), columns[0].offsets)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of rows of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_samples,)``, so that scikit-learn slices samples, not rows."""
+        return (self.offsets.size - 1,)
+
+    @property
+    def ndim(self) -> int:
+        """1: an array of samples."""
+        return 1
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __iter__(self) -> Iterator:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key):
+        if isinstance(key, tuple):  # scikit-learn asks for X[indices, ...]
+            rest = [part for part in key[1:] if part is not Ellipsis]
+            if rest:
+                raise IndexError("RaggedArray has one axis; index the samples one by one")
+            key = key[0]
+        if isinstance(key, (int, np.integer)):
+            i = int(key)
+            if not -len(self) <= i < len(self):
+                raise IndexError(f"sample {i} of {len(self)}")
+            i %= len(self)
+            return self._rows(self.offsets[i], self.offsets[i + 1])
+        return self._take(np.arange(len(self))[key])
+
+    def _rows(self, start, stop):
+        flat = self._flat
+        if not sparse.issparse(flat):
+            return flat[start:stop]
+        # SciPy's own slices check nothing, and the user may have changed the matrix.
+        first, last = flat.indptr[start], flat.indptr[stop]
+        shape = (int(stop - start), flat.shape[1])
+        parts = (flat.data[first:last], flat.indices[first:last])
+        rows = flat.indptr[start : stop + 1] - first
+        if not 0 <= first <= last <= flat.data.size or not is_sound_csr(shape, *parts, rows):
+            raise ValueError(
+                "flat is a damaged CSR matrix: it has been changed since it was packed"
+            )
+        return sparse.csr_matrix((*parts, rows), shape, copy=True)
+
+    def _take(self, chosen):
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        rows = np.repeat(self.offsets[:-1][chosen], lengths) + within
+        if sparse.issparse(self.flat):
+            check_sparse(self.flat, "flat")
+        return RaggedArray(self.flat[rows], offsets)
+
+    def __array__(self, dtype=None, copy=None):
+        if dtype is not None and np.dtype(dtype) != object:
+            raise ValueError(
+                "a RaggedArray converts to an array of objects only; for a transformer of tables "
+                "wrap it in PerNode(...)"
+            )
+        return object_array(list(self))
+
+    def __repr__(self) -> str:
+        return f"RaggedArray({len(self)} samples, {self.flat.shape[0]} rows)"

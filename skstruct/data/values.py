@@ -1,0 +1,229 @@
+"""Users' values in arrays, none of them changed: NumPy alone would merge or cut some of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .matrices import refuse_masked
+
+_NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
+# Above this, two integers may be one float.
+_EXACT = 2**53
+
+
+def family(kind: type) -> str | None:
+    """What values of this Python type are, or None if they are no labels.
+
+    Parameters
+    ----------
+    kind : type
+        The type.
+
+    Returns
+    -------
+    str or None
+        "strings", "bytes", "numbers" or None.
+
+    Examples
+    --------
+    >>> from skstruct.data.values import family
+    >>> family(bool), family(dict)
+    ('numbers', None)
+    """
+    if issubclass(kind, str):
+        return "strings"
+    if issubclass(kind, bytes):
+        return "bytes"
+    return "numbers" if issubclass(kind, _NUMBERS) else None
+
+
+def _refuse_mixtures(values, name, place):
+    """Refuse elements that NumPy would turn into labels which nobody gave; return their types."""
+    kinds = set(map(type, values))
+    families = {family(kind) for kind in kinds}
+    if len(families) < 2 and None not in families:
+        return kinds
+    for t, value in enumerate(values):
+        own = family(type(value))
+        if value is None:
+            raise ValueError(f"{name} contains None ({place(t)})")
+        if own is None:
+            raise ValueError(
+                f"{name}: the label {value!r} ({place(t)}) is neither a string nor an integer"
+            )
+        if own == "numbers" and value != value:
+            raise ValueError(f"{name} contains NaN ({place(t)})")
+    first = family(type(values[0]))
+    t = next(t for t, value in enumerate(values) if family(type(value)) != first)
+    raise TypeError(
+        f"{name} mixes strings with labels of other types: {values[0]!r} ({place(0)}), "
+        f"{values[t]!r} ({place(t)})"
+    )
+
+
+def _refuse_nested(values, name, place):
+    """Refuse labels in lists of their own, most likely (word, label) pairs."""
+    t = next((t for t, value in enumerate(values) if isinstance(value, (tuple, list))), 0)
+    got, pair = values[t], isinstance(values[t], (tuple, list)) and len(values[t]) == 2
+    hint = f"; got a pair {tuple(got)!r} ({place(t)}): keep the label" if pair else ""
+    raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)}){hint}")
+
+
+def _refuse_cut(values, kinds, name, place):
+    """Refuse labels whose ends NumPy would cut off."""
+    for kind, nul in ((str, "\0"), (bytes, b"\0")):
+        if any(issubclass(own, kind) for own in kinds) and nul in nul[:0].join(values):
+            t = next((t for t, value in enumerate(values) if value.endswith(nul)), None)
+            if t is not None:
+                raise ValueError(
+                    f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy drops"
+                )
+
+
+def as_values(values, name: str, place) -> np.ndarray:
+    """Values of one kind in an array, none of them changed.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_values,)
+        Strings, bytes or numbers.
+    name : str
+        The argument, for messages.
+    place : callable
+        From the position of a value to words that tell the user where that is.
+
+    Returns
+    -------
+    ndarray of shape (n_values,)
+        The values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If values are missing, of mixed types, nested, or too large to be told apart.
+
+    Examples
+    --------
+    >>> from skstruct.data.values import as_values
+    >>> as_values([3, 0.5], "samples", "node {}".format)
+    array([3. , 0.5])
+    """
+    refuse_masked(values, name)
+    if hasattr(values, "to_list") and not hasattr(values, "ndim"):
+        values = values.to_list()  # a polars Series: None stays None
+    kinds = set()
+    if isinstance(values, (list, tuple)):
+        if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in set(map(type, values))):
+            _refuse_nested(values, name, place)
+        kinds = _refuse_mixtures(values, name, place)
+        _refuse_cut(values, kinds, name, place)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = None
+    if array is None or array.ndim != 1:
+        raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)})")
+    if array.dtype.kind == "O":
+        values = array.tolist()
+        if values and isinstance(values[0], (list, tuple)):
+            _refuse_nested(values, name, place)
+        kinds = _refuse_mixtures(values, name, place)
+        if values and family(type(values[0])) == "numbers":
+            array = np.array(values)
+    if array.dtype.kind not in "biu" and any(issubclass(k, (int, np.integer)) for k in kinds):
+        # Python's integers, which NumPy has made floats or left as they were
+        large = [t for t, value in enumerate(values) if not -_EXACT <= value <= _EXACT]
+        if large:
+            raise ValueError(
+                f"{name} has an integer beyond the range of np.int64 ({place(large[0])})"
+            )
+    return array
+
+
+def as_labels(values, name: str, place) -> np.ndarray:
+    """Labels in an array, none of them changed.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_nodes,)
+        Strings, bytes, integers, or floats without a fraction.
+    name : str
+        The argument, for messages.
+    place : callable
+        From the position of a label to words that tell the user where that is.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,)
+        Of bool, integers, floats, strings or (strings and bytes that came as such) objects.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If labels are missing, continuous, of mixed types, or too large to be told apart.
+
+    Examples
+    --------
+    >>> from skstruct.data.values import as_labels
+    >>> as_labels([3, 1], "y", "node {}".format)
+    array([3, 1])
+    """
+    array = as_values(values, name, place)
+    if array.dtype.kind not in "buifUSO":
+        raise ValueError(f"Unknown label type: {name} has dtype {array.dtype} ({place(0)})")
+    if array.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(array) | (array != np.floor(array)))
+        if wrong.size:
+            raise ValueError(
+                f"Unknown label type: {name} is continuous or contains NaN ({place(wrong[0])})"
+            )
+    return array
+
+
+def join_values(items: list, name: str, place="sample {}".format) -> np.ndarray:
+    """One array of all values; integers stay integers, and different ones stay different.
+
+    Parameters
+    ----------
+    items : list of ndarray
+        What :func:`as_values` returned, one array a sample, or tables of equal widths.
+    name : str
+        The argument, for messages.
+    place : callable
+        From the position of an item to words that tell the user where that is.
+
+    Returns
+    -------
+    ndarray of shape (n_values,)
+        The values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If strings meet numbers, or floats meet integers that they cannot hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.values import join_values
+    >>> join_values([np.array([1, 2]), np.array([])], "y")
+    array([1, 2])
+    """
+    filled = [item for item in items if item.size]
+    families = [family(type(item.flat[0])) for item in filled]
+    odd = next((i for i, own in enumerate(families) if own != families[0]), None)
+    if odd is not None:
+        i = [i for i, item in enumerate(items) if item.size][odd]
+        raise TypeError(f"{name} mixes strings with labels of other types: see {place(i)}")
+    flat = np.concatenate(filled or items[:1] or [np.empty(0, dtype=np.int64)])
+    integers = [item for item in filled if item.dtype.kind in "iu"]
+    if flat.dtype.kind != "f" or not integers:
+        return flat
+    most = _EXACT if len(integers) < len(filled) else np.iinfo(np.int64).max
+    if any(int(item.max()) > most or int(item.min()) < -most for item in integers):
+        raise ValueError(f"{name} has labels of {flat.dtype} and integers too large for that")
+    return (
+        flat
+        if len(integers) < len(filled)
+        else np.concatenate(filled, dtype=np.int64, casting="unsafe")
+    )

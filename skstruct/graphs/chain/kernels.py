@@ -1,0 +1,129 @@
+"""The linear chain for compiled solvers: its problem type and the kernel of each verb.
+
+The verbs that do not depend on the order of nodes are in :mod:`skstruct.graphs.pairwise.verbs`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import kernel
+from ...core.oracles import (
+    add_indicator,
+    edge_marginals,
+    exp_oracle,
+    log_partition,
+    max_oracle,
+    score,
+    top_k_oracle,
+)
+from ...inference.forward_backward import chain_log_partition, forward_backward
+from ...inference.viterbi import viterbi, viterbi_top_k
+from ..pairwise.verbs import blocks, share_verbs
+
+
+@share_verbs
+class ChainProblem(NamedTuple):
+    """Chains packed for kernels.
+
+    Parameters
+    ----------
+    nodes : DenseFeatures or SparseFeatures
+        Feature rows of all nodes.
+    edges : ConstantFeature or DenseFeatures or SparseFeatures
+        Feature rows of all edges (n_nodes_i - 1 for chain i), or the one row that they share.
+    part_ptr, label_ptr, edge_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the parts, the nodes and the edge rows of each chain begin; `edge_ptr` is all zeros
+        when edges share one row.
+    labels : ndarray of shape (n_nodes,) of int32
+        True labels; empty when unknown.
+    transition_mask : ndarray of shape (n_labels, n_labels)
+        0, or -inf for a forbidden transition.
+    allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8
+        Labels allowed at each node; no rows when all are.
+    cost : ndarray of shape (n_labels, n_labels)
+        Task loss of predicting column k at a node whose label is row j.
+    normalize : int
+        1 to divide the task loss by the number of nodes.
+    node_gram, pair_gram : StoredGram or GramByTable
+        Products of the feature rows of a chain, for line searches.
+    work : ndarray
+        Scratch of one thread.
+    """
+
+    nodes: tuple
+    edges: tuple
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    edge_ptr: np.ndarray
+    labels: np.ndarray
+    transition_mask: np.ndarray
+    allowed: np.ndarray
+    cost: np.ndarray
+    normalize: int
+    node_gram: tuple
+    pair_gram: tuple
+    work: np.ndarray
+
+    structure = "Chain"
+
+
+@add_indicator.register(ChainProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    unary, pair = blocks(problem, i, mu)
+    shared = pair.shape[0] == 1
+    for t in range(unary.shape[0]):
+        unary[t, labels[t]] += c
+        if t > 0:
+            pair[0 if shared else t - 1, labels[t - 1], labels[t]] += c
+
+
+@score.register(ChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary, pair = blocks(problem, i, theta)
+    shared = pair.shape[0] == 1
+    total = unary[0, labels[0]]
+    for t in range(1, unary.shape[0]):
+        total += pair[0 if shared else t - 1, labels[t - 1], labels[t]] + unary[t, labels[t]]
+    return total
+
+
+@max_oracle.register(ChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary, pair = blocks(problem, i, theta)
+    return viterbi(unary, pair, labels, problem.work)
+
+
+@top_k_oracle.register(ChainProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    unary, pair = blocks(problem, i, theta)
+    viterbi_top_k(unary, pair, values, labels, problem.work)
+
+
+@exp_oracle.register(ChainProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    unary, pair = blocks(problem, i, theta)
+    node_mu, pair_mu = blocks(problem, i, mu)
+    return forward_backward(unary, pair, temperature, node_mu, pair_mu, problem.work)
+
+
+@log_partition.register(ChainProblem)
+@kernel
+def _(problem, i, theta, temperature):
+    unary, pair = blocks(problem, i, theta)
+    return chain_log_partition(unary, pair, temperature, problem.work)
+
+
+@edge_marginals.register(ChainProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    unary, pair = blocks(problem, i, theta)
+    n, n_labels = unary.shape
+    tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
+    node_mu = blocks(problem, i, mu)[0]
+    return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work)

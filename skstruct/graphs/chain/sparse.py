@@ -1,0 +1,113 @@
+"""Chains with many labels, for decoding at given weights: most transitions score 0."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ...core.dispatch import kernel
+from ...core.oracles import max_oracle, score
+from ...core.weights import aligned
+from ...inference.sparse_viterbi import sparse_viterbi
+from ..pairwise.verbs import blocks, share_verbs
+
+_MANY_LABELS = 64
+_FEW = 0.25
+
+
+@share_verbs
+class SparseChainProblem(NamedTuple):
+    """Chains and their transition weights; parts are those of nodes only.
+
+    Parameters
+    ----------
+    nodes, edges, part_ptr, label_ptr, edge_ptr, labels : object
+        As in :class:`skstruct.graphs.chain.kernels.ChainProblem`.
+    transition_mask, allowed, cost, normalize, node_gram, pair_gram, work : object
+        As in :class:`skstruct.graphs.chain.kernels.ChainProblem`.
+    table : ndarray of shape (n_labels, n_labels)
+        The transitions.
+    ptr, columns, values, tops : ndarray
+        Those that are not 0, see :func:`skstruct.inference.sparse_viterbi.sparse_viterbi`.
+    """
+
+    nodes: tuple
+    edges: tuple
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    edge_ptr: np.ndarray
+    labels: np.ndarray
+    transition_mask: np.ndarray
+    allowed: np.ndarray
+    cost: np.ndarray
+    normalize: int
+    node_gram: tuple
+    pair_gram: tuple
+    work: np.ndarray
+    table: np.ndarray
+    ptr: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    tops: np.ndarray
+
+    structure = "Chain"
+
+
+def sparse_chains(problem, pair_weights):
+    """The problem with its transitions in sparse form, if that pays.
+
+    Parameters
+    ----------
+    problem : ChainProblem
+        Chains that share one transition table.
+    pair_weights : ndarray of shape (1, n_labels ** 2)
+        The weights of transitions.
+
+    Returns
+    -------
+    SparseChainProblem or ChainProblem
+        The same problem as it is where there are few labels or few zeros.
+    """
+    n_labels = problem.cost.shape[0]
+    if n_labels < _MANY_LABELS:
+        return problem
+    table = pair_weights.reshape(n_labels, n_labels)
+    if not np.isfinite(problem.transition_mask).all():
+        table = table + problem.transition_mask
+    stored = sparse.csr_matrix(table)
+    if stored.nnz > _FEW * table.size:
+        return problem
+    tops = np.maximum(stored.max(axis=1).toarray().ravel(), 0.0)
+    longest = int(np.diff(problem.label_ptr).max(initial=1))
+    size = 2 * longest * n_labels + 3 * n_labels
+    fields = problem._asdict() | {
+        "part_ptr": problem.label_ptr * n_labels,
+        "work": aligned(max(size, problem.work.size), np.empty),
+    }
+    return SparseChainProblem(
+        **fields,
+        table=np.ascontiguousarray(table),
+        ptr=stored.indptr.astype(np.int64),
+        columns=stored.indices.astype(np.int32),
+        values=stored.data,
+        tops=np.append(tops, tops.max(initial=0.0)),
+    )
+
+
+@score.register(SparseChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary = blocks(problem, i, theta)[0]
+    total = unary[0, labels[0]]
+    for t in range(1, unary.shape[0]):
+        total += problem.table[labels[t - 1], labels[t]] + unary[t, labels[t]]
+    return total
+
+
+@max_oracle.register(SparseChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary = blocks(problem, i, theta)[0]
+    return sparse_viterbi(
+        unary, problem.ptr, problem.columns, problem.values, problem.tops, labels, problem.work
+    )

@@ -1,0 +1,165 @@
+"""One node a sample, for compiled solvers: its problem type and the kernel of each verb."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import kernel
+from ...core.features import add_outer, scores
+from ...core.oracles import (
+    accumulate,
+    add_indicator,
+    augment,
+    exp_oracle,
+    gram,
+    log_partition,
+    max_oracle,
+    potentials,
+    score,
+    task_loss,
+    top_k_oracle,
+    truth,
+)
+from ...inference.numerics import fast_exp, row_max
+
+
+class MultiClassProblem(NamedTuple):
+    """Single nodes packed for kernels.
+
+    Parameters
+    ----------
+    nodes : DenseFeatures or SparseFeatures
+        A feature row a sample.
+    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
+        Multiples of the number of labels, and of 1.
+    labels : ndarray of shape (n_samples,) of int32
+        True labels; empty when unknown.
+    allowed : ndarray of shape (n_samples or 0, n_labels) of uint8
+        Labels allowed for each sample; no rows when all are.
+    cost : ndarray of shape (n_labels, n_labels)
+        Task loss of predicting column k where the label is row j.
+    squared_norms : ndarray of shape (n_samples,)
+        Squared norms of the feature rows, the constant feature included.
+    work : ndarray
+        Scratch of one thread.
+    """
+
+    nodes: tuple
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+    allowed: np.ndarray
+    cost: np.ndarray
+    squared_norms: np.ndarray
+    work: np.ndarray
+
+    structure = "MultiClass"
+
+
+@potentials.register(MultiClassProblem)
+@kernel
+def _(problem, i, w, theta):
+    n_labels = problem.cost.shape[0]
+    scores(problem.nodes, i, i + 1, n_labels, w.node, w, problem.work, theta, 0)
+    if problem.allowed.shape[0] > 0:
+        for k in range(n_labels):
+            if problem.allowed[i, k] == 0:
+                theta[k] = -math.inf
+
+
+@accumulate.register(MultiClassProblem)
+@kernel
+def _(problem, i, r, c, w):
+    n_labels = problem.cost.shape[0]
+    add_outer(problem.nodes, i, i + 1, n_labels, r, 0, c, w.node, w, problem.work)
+
+
+@gram.register(MultiClassProblem)
+@kernel
+def _(problem, i, r, out):
+    for k in range(problem.cost.shape[0]):
+        out[k] = problem.squared_norms[i] * r[k]
+
+
+@truth.register(MultiClassProblem)
+@kernel
+def _(problem, i, labels):
+    labels[0] = problem.labels[i]
+
+
+@add_indicator.register(MultiClassProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    mu[labels[0]] += c
+
+
+@score.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, labels):
+    return theta[labels[0]]
+
+
+@augment.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta):
+    for k in range(problem.cost.shape[0]):
+        theta[k] += problem.cost[problem.labels[i], k]
+
+
+@task_loss.register(MultiClassProblem)
+@kernel
+def _(problem, i, labels):
+    return problem.cost[problem.labels[i], labels[0]]
+
+
+@max_oracle.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, labels):
+    best = 0
+    for k in range(1, problem.cost.shape[0]):
+        if theta[k] > theta[best]:
+            best = k
+    labels[0] = best
+    return theta[best]
+
+
+@top_k_oracle.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    n_labels = problem.cost.shape[0]
+    for q in range(values.shape[0]):
+        values[q] = -math.inf
+        labels[q, 0] = 0
+        for k in range(n_labels):
+            # After (values[q - 1], labels[q - 1]) in the order of score, then of label.
+            after = q == 0 or theta[k] < values[q - 1]
+            after = after or (theta[k] == values[q - 1] and k > labels[q - 1, 0])
+            if after and theta[k] > values[q]:
+                values[q] = theta[k]
+                labels[q, 0] = k
+
+
+@exp_oracle.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    n_labels = problem.cost.shape[0]
+    top = row_max(theta, 0, n_labels)
+    total = 0.0
+    for k in range(n_labels):
+        mu[k] = fast_exp((theta[k] - top) / temperature)
+        total += mu[k]
+    for k in range(n_labels):
+        mu[k] /= total
+    return top + temperature * math.log(total)
+
+
+@log_partition.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, temperature):
+    n_labels = problem.cost.shape[0]
+    top = row_max(theta, 0, n_labels)
+    total = 0.0
+    for k in range(n_labels):
+        total += fast_exp((theta[k] - top) / temperature)
+    return top + temperature * math.log(total)

@@ -1,0 +1,276 @@
+"""Trees and forests: nodes whose labels interact along edges without cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from sklearn.base import BaseEstimator
+
+from ...core.weights import aligned
+from ...data.constraints import check_steps, transition_mask
+from ...data.matrices import refuse_masked
+from ...data.packing import Samples, as_list, pack_nodes, read_edge_features
+from ...inference.tree import tree_work
+from ...losses.task import cost_matrix
+from ...typing import LossLike, SamplesLike
+from ..pairwise.fields import PairwiseGraph
+from .kernels import TreeProblem
+
+__all__ = ["Tree", "TreeProblem"]
+
+
+class Tree(PairwiseGraph):
+    """Nodes with edges that form a tree, or several: parses, taxonomies, skeletons.
+
+    A sample of X is a tuple (features, structure). The structure is either the parents, one a node
+    and -1 for a root, or an array (n_edges, 2) of edges in any order and orientation. The weights
+    of an edge are those of (label of the parent, label of the child), or of (label of the first
+    end, label of the second).
+
+    Parameters
+    ----------
+    forest : bool, default=True
+        Whether a sample may have several roots (or unconnected nodes).
+    edge_features : bool, default=False
+        Whether edges have features. A sample is then a tuple (features, structure, edge features of
+        shape (n_edges, n_edge_features)), rows in the order of the edges, or of the children.
+    forbidden : list of pairs, default=None
+        Pairs (label of the first end, label of the second) that may not occur, in training and in
+        prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF, Tree
+    >>> X = [(np.eye(3), [-1, 0, 0]), (np.eye(3)[:2], [1, -1])]
+    >>> crf = SAGCRF(Tree(), C=10).fit(X, [["a", "b", "c"], ["a", "b"]])
+    >>> crf.predict(X)[0].tolist()
+    ['a', 'b', 'c']
+    """
+
+    def __init__(
+        self, forest: bool = True, edge_features: bool = False, forbidden: Iterable | None = None
+    ) -> None:
+        self.forest = forest
+        self.edge_features = edge_features
+        self.forbidden = forbidden
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
+        """Pack X; set or compare the number of features of `estimator`.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Takes or has ``n_features_in_``.
+        X : list of tuples
+            The samples.
+        reset : bool
+            True in fit.
+
+        Returns
+        -------
+        Samples
+            The packed samples.
+        """
+        items = as_list(X, "X")
+        wanted = "(features, structure, edge_features)" if self.edge_features else None
+        wanted = wanted or "(features, parents or edges)"
+        for i, item in enumerate(items):
+            if not isinstance(item, tuple) or len(item) != 2 + bool(self.edge_features):
+                raise ValueError(f"X: sample {i} must be a tuple {wanted}")
+        features, offsets = pack_nodes([item[0] for item in items], "X")
+        lengths = np.diff(offsets)
+        edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
+        n_edges = np.array([len(rows) for rows in edges])
+        edge_ptr = np.concatenate([[0], np.cumsum(n_edges)])
+        flat = np.concatenate(edges).astype(np.int32)
+        self._check_cycles(flat, edge_ptr, offsets)
+        edge_features = None
+        if self.edge_features:
+            edge_features = read_edge_features([item[2] for item in items], lengths, n_edges, "X")
+        samples = Samples(features, offsets, edge_features, flat, edge_ptr)
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def _check_cycles(self, edges, edge_ptr, offsets):
+        """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
+        first, second = _global_ends(edges, edge_ptr, offsets)
+        n = int(offsets[-1])
+        link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
+        n_trees, tree = csgraph.connected_components(link, directed=False)
+        surplus = np.bincount(tree[first], minlength=n_trees) - np.bincount(tree, minlength=n_trees)
+        if (surplus >= 0).any():
+            node = np.flatnonzero(surplus[tree] >= 0)[0]
+            i = int(np.searchsorted(offsets, node, side="right")) - 1
+            raise ValueError(f"X: the edges of sample {i} have a cycle")
+        several = np.flatnonzero(np.diff(offsets) - np.diff(edge_ptr) > 1)
+        if not self.forest and several.size:
+            i = several[0]
+            n_roots = np.diff(offsets)[i] - np.diff(edge_ptr)[i]
+            raise ValueError(
+                f"X: sample {i} has {n_roots} roots: expected one, or Tree(forest=True)"
+            )
+
+    def make_problem(
+        self,
+        samples: Samples,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem for kernels; samples must not be empty.
+
+        Parameters
+        ----------
+        samples : Samples
+            Packed trees.
+        classes : ndarray of shape (n_classes,)
+            The labels.
+        fit_intercept : bool
+            Whether there is a constant feature.
+        codes : ndarray of shape (n_nodes,) of int32, optional
+            True labels, for training: checked against `forbidden`.
+        loss : object
+            Task loss, see :func:`skstruct.losses.task.cost_matrix`.
+        allowed : ndarray of shape (n_nodes, n_classes) of uint8, optional
+            Labels allowed at each node.
+        n_best : int
+            Largest number of labellings that will be asked for at once.
+
+        Returns
+        -------
+        TreeProblem
+            The problem.
+        """
+        if isinstance(self.forbidden, str):
+            raise ValueError(f"forbidden={self.forbidden!r}: tagging schemes are for chains")
+        mask = transition_mask(self.forbidden, classes)
+        if mask.bounds_ends:
+            raise ValueError("forbidden: trees have no first and last node, None is not allowed")
+        if codes is not None:
+            check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
+        n_classes = len(classes)
+        fields = self._fields(samples, samples.features, n_classes, fit_intercept, codes)
+        cost, normalize = cost_matrix(loss, classes)
+        longest = int(np.diff(samples.offsets).max(initial=1))
+        size = max(tree_work(longest, n_classes, n_best), 2 * (n_classes**2 + 16))
+        return TreeProblem(
+            **fields,
+            transition_mask=mask.pairs,
+            allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
+            cost=cost,
+            normalize=int(normalize),
+            work=aligned(size, np.empty),
+            **rooted(samples),
+        )
+
+    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Flat nodes at the first and at the second end of every edge, samples in order.
+
+        Parameters
+        ----------
+        samples : Samples
+            Packed trees.
+
+        Returns
+        -------
+        first, second : ndarray of shape (n_edges,) of int
+            The nodes.
+        """
+        return _global_ends(samples.edges, samples.edge_ptr, samples.offsets)
+
+
+def _read_structure(structure, n, i):
+    """Edges (first end, second end) of sample i with n nodes."""
+    refuse_masked(structure, f"X: the structure of sample {i}")
+    try:
+        array = np.asarray(structure)
+    except ValueError:
+        raise ValueError(
+            f"X: the edges of sample {i} must be pairs of nodes, but its rows differ in length"
+        ) from None
+    if array.size == 0 and array.ndim in (1, 2):
+        array = np.empty((0, 2), dtype=np.int64)  # no edges, however they are written
+    if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
+        raise ValueError(
+            f"X: the structure of sample {i} must be integers: parents of shape (n_nodes,) or "
+            f"edges of shape (n_edges, 2), got dtype {array.dtype}, shape {array.shape}"
+        )
+    if array.ndim == 1:
+        if array.size != n:
+            raise ValueError(f"X: sample {i} has {n} nodes, but {array.size} parents")
+        children = np.flatnonzero(array != -1)
+        edges = np.stack([array[children], children], axis=1)
+    else:
+        edges = array
+        if edges.shape[1] != 2:
+            raise ValueError(f"X: the edges of sample {i} have {edges.shape[1]} columns, not 2")
+    wrong = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=1))
+    if wrong.size:
+        pair = tuple(int(node) for node in edges[wrong[0]])
+        raise ValueError(f"X: sample {i} has the edge {pair}, but its nodes are 0 to {n - 1}")
+    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
+    if loops.size:
+        raise ValueError(f"X: sample {i} has an edge from node {edges[loops[0], 0]} to itself")
+    return edges
+
+
+def _global_ends(edges, edge_ptr, offsets):
+    shift = np.repeat(offsets[:-1], np.diff(edge_ptr))
+    return edges[:, 0] + shift, edges[:, 1] + shift
+
+
+def rooted(samples):
+    """An order of the nodes of each sample, and the edge of each node to its parent.
+
+    One breadth-first search over all samples, from a node that is linked to one root of each tree:
+    that which is the second end of no edge, if there is one, so that most edges keep their
+    orientation.
+
+    Parameters
+    ----------
+    samples : Samples
+        Forests.
+
+    Returns
+    -------
+    dict
+        The fields ``order``, ``parent``, ``link`` and ``flip`` of :class:`TreeProblem`.
+    """
+    offsets, n = samples.offsets, int(samples.offsets[-1])
+    first, second = _global_ends(samples.edges, samples.edge_ptr, offsets)
+    link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
+    n_trees, tree = csgraph.connected_components(link, directed=False)
+    rank = np.isin(np.arange(n), second).astype(np.int64) * n + np.arange(n)
+    root = np.full(n_trees, 2 * n)
+    np.minimum.at(root, tree, rank)
+    root %= n
+    rows = np.concatenate([first, np.full(n_trees, n)])
+    columns = np.concatenate([second, root])
+    whole = sparse.csr_matrix((np.ones(rows.size), (rows, columns)), (n + 1, n + 1))
+    found, before = csgraph.breadth_first_order(whole, n, directed=False)
+    before = before[:n]
+    sample = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    found = found[1:]
+    found = found[np.argsort(sample[found], kind="stable")]
+    start = offsets[:-1][sample]
+    is_root = before == n
+    edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)
+    child = np.where(before[first] == second, first, second)
+    within = np.arange(first.size) - np.repeat(samples.edge_ptr[:-1], samples.n_edges)
+    edge[child] = within
+    flip[child] = child == first
+    return {
+        "order": (found - start).astype(np.int32),
+        "parent": np.where(is_root, -1, before - start).astype(np.int32),
+        "link": edge,
+        "flip": flip,
+    }

@@ -1,0 +1,1 @@
+"""Task losses and training losses."""

@@ -1,0 +1,104 @@
+"""Task losses that add up over nodes: Hamming, per-class weights, a full cost matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..data.matrices import refuse_masked
+
+
+def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The matrix form of a task loss.
+
+    Parameters
+    ----------
+    loss : {"hamming", "normalized_hamming"}, mapping or array-like
+        Number of wrong nodes; the same divided by the number of nodes; a mapping from class to the
+        cost of each node of that class that is labelled otherwise (a Series, too); or a matrix of
+        shape (n_classes, n_classes), the cost of predicting column k where row j is true. A
+        DataFrame is read by the labels of its rows and columns, which are those of the classes.
+    classes : ndarray of shape (n_classes,)
+        The classes.
+
+    Returns
+    -------
+    cost : ndarray of shape (n_classes, n_classes)
+        Cost of (true class, predicted class).
+    normalize : bool
+        Whether to divide by the number of nodes.
+
+    Raises
+    ------
+    ValueError
+        If the loss is unknown, the matrix has the wrong shape, a negative or non-finite entry or a
+        nonzero diagonal, the mapping names an unknown class, or a frame other labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.losses.task import cost_matrix
+    >>> cost_matrix({"a": 3.0}, np.array(["a", "b"]))[0]
+    array([[0., 3.],
+           [1., 0.]])
+    """
+    n_classes = len(classes)
+    hamming = 1.0 - np.eye(n_classes)
+    if isinstance(loss, str):
+        if loss not in ("hamming", "normalized_hamming"):
+            raise ValueError(
+                f"loss must be 'hamming', 'normalized_hamming', a mapping from class to cost or a "
+                f"cost matrix, got {loss!r}"
+            )
+        return hamming, loss == "normalized_hamming"
+    if hasattr(loss, "index") and hasattr(loss, "items") and getattr(loss, "ndim", 2) == 1:
+        loss = dict(loss.items())
+    if isinstance(loss, Mapping):
+        unknown = [label for label in loss if label not in set(classes.tolist())]
+        if unknown:
+            raise ValueError(f"loss has a cost for the unknown class {unknown[0]!r}")
+        weights = _numbers([loss.get(label, 1.0) for label in classes.tolist()])
+        return _checked(hamming * weights[:, None], n_classes), False
+    if hasattr(loss, "columns"):
+        loss = _in_order(loss, classes.tolist())
+    return _checked(_numbers(loss), n_classes), False
+
+
+def _in_order(frame, classes):
+    """The costs of a DataFrame, rows and columns in the order of the classes."""
+    if not hasattr(frame, "loc"):
+        raise ValueError("loss: this kind of frame has no labels of rows; pass loss.to_numpy()")
+    for axis, labels in (("rows", frame.index.tolist()), ("columns", frame.columns.tolist())):
+        if len(labels) != len(set(labels)) or set(labels) != set(classes):
+            raise ValueError(
+                f"loss: the {axis} of the frame must be labelled with the classes {classes}, got "
+                f"{labels}; for a cost matrix in their order pass loss.to_numpy()"
+            )
+    return frame.loc[classes, classes].to_numpy()
+
+
+def _numbers(costs):
+    refuse_masked(costs, "loss")
+    try:
+        array = np.asarray(costs)
+    except ValueError:
+        raise ValueError("the rows of the cost matrix of loss have different lengths") from None
+    if array.dtype.kind not in "buifO":
+        raise ValueError(f"the costs of loss must be real numbers, their dtype is {array.dtype}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"the costs of loss must be real numbers: {error}") from None
+
+
+def _checked(cost, n_classes):
+    if cost.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"the cost matrix of loss has shape {cost.shape}, but there are {n_classes} classes"
+        )
+    if not np.isfinite(cost).all() or (cost < 0).any():
+        raise ValueError("the cost matrix of loss has a negative or non-finite entry")
+    if np.diagonal(cost).any():
+        raise ValueError("the cost matrix of loss must be 0 on its diagonal")
+    return np.ascontiguousarray(cost)

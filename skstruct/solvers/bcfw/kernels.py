@@ -1,0 +1,390 @@
+"""Block-coordinate Frank-Wolfe, one epoch: sampling, caching, pairwise steps, line search.
+
+The dual point of sample i is ``m_i``, a convex combination of labellings. What is stored is
+``m_i - mu(y_i)`` in part space; some of the labellings that make it up are also kept one by one
+(the *cache*), with their weights, for pairwise steps and to save oracle calls. The weights are
+``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...core.oracles import (
+    accumulate,
+    add_indicator,
+    augment,
+    gram,
+    max_oracle,
+    potentials,
+    relaxed_oracle,
+    score,
+    task_loss,
+    truth,
+)
+from ...losses.hinge import dot
+from ...losses.smooth_hinge import expected_task_loss
+from ..sampling import sample_leaf, set_leaf
+
+# Entries of ``BCFWState.totals``.
+N_STEPS, N_ORACLE, N_CACHED, GAP = range(4)
+_ORDER, _BY_GAP = 0, 1
+
+
+class BCFWState(NamedTuple):
+    """The dual point and the cache.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_parts,)
+        ``m_i - mu(y_i)`` of every sample.
+    losses : ndarray of shape (n_samples,)
+        ``<l_i, m_i>``, the task loss of the dual point.
+    gaps : ndarray of shape (n_samples,)
+        Last known block gaps.
+    tree : ndarray
+        Sum tree over `gaps`, for sampling.
+    labels : ndarray of shape (n_cached, n_nodes) of int32
+        Cached labellings, where the labels of the sample lie.
+    shares : ndarray of shape (n_samples, n_cached)
+        Their weights in ``m_i``; -1 for an empty slot.
+    costs : ndarray of shape (n_samples, n_cached)
+        Their task losses.
+    totals : ndarray of shape (4,)
+        Steps, oracle calls, steps from the cache, sum of the block gaps seen (whoever begins a pass
+        sets it to 0).
+    """
+
+    residuals: np.ndarray
+    losses: np.ndarray
+    gaps: np.ndarray
+    tree: np.ndarray
+    labels: np.ndarray
+    shares: np.ndarray
+    costs: np.ndarray
+    totals: np.ndarray
+
+
+class BCFWOptions(NamedTuple):
+    """Choices of one run.
+
+    Parameters
+    ----------
+    lam : float
+        The regulariser.
+    by_gap : int
+        1 to sample in proportion to the last gaps, 0 to follow the given order.
+    pairwise : int
+        Most pairwise steps a visit; 0 for one Frank-Wolfe step.
+    fresh : float
+        A cached labelling replaces the oracle when its gap is at least this share of the sample's
+        last exact gap; inf never.
+    enough : float
+        And at least this much.
+    """
+
+    lam: float
+    by_gap: int
+    pairwise: int
+    fresh: float
+    enough: float
+
+
+@inner_kernel
+def _best_cached(problem, i, theta, state, values, labels):
+    """Scores of the cached labellings to `values`; the best slot, or -1."""
+    first = problem.label_ptr[i]
+    n = problem.label_ptr[i + 1] - first
+    best = -1
+    for c in range(values.shape[0]):
+        if state.shares[i, c] >= 0.0:
+            for t in range(n):
+                labels[t] = state.labels[c, first + t]
+            values[c] = score(problem, i, theta, labels)
+            if best < 0 or values[c] > values[best]:
+                best = c
+    return best
+
+
+@inner_kernel
+def _slot_of(problem, i, state, labels):
+    """The slot that holds `labels`, else an empty one, else that of least share."""
+    first = problem.label_ptr[i]
+    n = problem.label_ptr[i + 1] - first
+    chosen = 0
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] >= 0.0:
+            same = True
+            for t in range(n):
+                if state.labels[c, first + t] != labels[t]:
+                    same = False
+                    break
+            if same:
+                return c
+        if state.shares[i, c] < state.shares[i, chosen]:
+            chosen = c
+    # What an evicted labelling contributes to m_i stays there.
+    state.shares[i, chosen] = 0.0
+    for t in range(n):
+        state.labels[chosen, first + t] = labels[t]
+    state.costs[i, chosen] = task_loss(problem, i, labels)
+    return chosen
+
+
+@inner_kernel
+def _line_search(problem, i, theta, direction, slope, scale, most, answer, size):
+    """Exact step along `direction` for ``slope = <theta, direction>``; moves `theta`."""
+    gram(problem, i, direction, answer)
+    curvature = scale * dot(direction, answer, size)
+    step = 0.0
+    if curvature > 0.0:
+        step = min(max(slope / curvature, 0.0), most)
+    elif curvature == 0.0 and slope > 0.0:
+        step = most
+    for q in range(size):
+        theta[q] -= step * scale * answer[q]
+    return step
+
+
+@inner_kernel
+def _toward(problem, i, theta, state, slot, labels, residual, scale, buffers):
+    """A Frank-Wolfe step toward the labelling in `slot`; adds to the change of the residual."""
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    first = problem.label_ptr[i]
+    change, direction, answer = buffers[1], buffers[2], buffers[3]
+    n = problem.label_ptr[i + 1] - first
+    for q in range(size):
+        direction[q] = -residual[q]
+    for t in range(n):
+        labels[t] = state.labels[slot, first + t]
+    add_indicator(problem, i, labels, 1.0, direction)
+    for t in range(n):
+        labels[t] = problem.labels[first + t]
+    add_indicator(problem, i, labels, -1.0, direction)
+    slope = dot(theta, direction, size)
+    step = _line_search(problem, i, theta, direction, slope, scale, 1.0, answer, size)
+    for q in range(size):
+        residual[q] += step * direction[q]
+        change[q] += step * direction[q]
+    state.losses[i] += step * (state.costs[i, slot] - state.losses[i])
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] > 0.0:
+            state.shares[i, c] *= 1.0 - step
+    state.shares[i, slot] += step
+    return step
+
+
+@inner_kernel
+def _swap(problem, i, theta, state, slot, away, slope, labels, residual, scale, buffers):
+    """A pairwise step: share moves from the labelling in `away` to that in `slot`."""
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    first = problem.label_ptr[i]
+    change, direction, answer = buffers[1], buffers[2], buffers[3]
+    n = problem.label_ptr[i + 1] - first
+    for q in range(size):
+        direction[q] = 0.0
+    for t in range(n):
+        labels[t] = state.labels[slot, first + t]
+    add_indicator(problem, i, labels, 1.0, direction)
+    for t in range(n):
+        labels[t] = state.labels[away, first + t]
+    add_indicator(problem, i, labels, -1.0, direction)
+    most = state.shares[i, away]
+    step = _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
+    for q in range(size):
+        residual[q] += step * direction[q]
+        change[q] += step * direction[q]
+    state.losses[i] += step * (state.costs[i, slot] - state.costs[i, away])
+    state.shares[i, away] -= step
+    state.shares[i, slot] += step
+
+
+@inner_kernel
+def _block(problem, i, theta, state, residual, n_steps, base, scale, values, labels, buffers):
+    """Up to `n_steps` steps on the labellings in the cache; `theta` follows without the weights.
+
+    `base` is ``<theta, m_i>`` at the start.
+    """
+    goal = 0.0
+    for step in range(n_steps):
+        best = _best_cached(problem, i, theta, state, values, labels)
+        away, kept, outside = -1, 0.0, base
+        for c in range(values.shape[0]):
+            if state.shares[i, c] > 0.0:
+                kept += state.shares[i, c]
+                outside -= state.shares[i, c] * values[c]
+                if away < 0 or values[c] < values[away]:
+                    away = c
+        # The part of m_i that no cached labelling explains only shrinks by a Frank-Wolfe step.
+        rest = 1.0 - kept
+        if away < 0 or (step == 0 and rest > 1e-9 and outside < values[away] * rest):
+            _toward(problem, i, theta, state, best, labels, residual, scale, buffers)
+            continue
+        slope = values[best] - values[away]
+        if step == 0:
+            goal = 0.1 * slope
+        elif slope <= goal:
+            break
+        _swap(problem, i, theta, state, best, away, slope, labels, residual, scale, buffers)
+
+
+@kernel
+def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, values, labels):
+    """Visits of block-coordinate Frank-Wolfe, one for each of `uniforms`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem with the verbs of :mod:`skstruct.core.oracles` imported here.
+    w : Weights or LazyWeights
+        The weights; lazy ones have them in ``v`` (``s = 1``, ``b = 0``), and in ``d`` the sum of
+        ``tau (tau - 1) / 2`` times the change of step tau, from which the weighted average follows.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    options : BCFWOptions
+        The choices.
+    state : BCFWState
+        The dual point.
+    order : ndarray of int64
+        Samples to visit, unless they are sampled by their gaps.
+    uniforms : ndarray
+        Uniform random numbers.
+    buffers : ndarray of shape (4, max_parts)
+        Scratch.
+    values : ndarray of shape (n_cached,)
+        Scratch.
+    labels : ndarray of int32
+        Scratch for one labelling.
+    """
+    theta, change = buffers[0], buffers[1]
+    totals = state.totals
+    n_samples = sample_weight.shape[0]
+    for visit in range(uniforms.shape[0]):
+        i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
+        part = problem.part_ptr[i]
+        size = problem.part_ptr[i + 1] - part
+        residual = state.residuals[part : part + size]
+        scale = sample_weight[i] / (options.lam * n_samples)
+        share = sample_weight[i] / n_samples
+
+        potentials(problem, i, w, theta)
+        augment(problem, i, theta)
+        first = problem.label_ptr[i]
+        for t in range(problem.label_ptr[i + 1] - first):
+            labels[t] = problem.labels[first + t]
+        base = dot(theta, residual, size) + score(problem, i, theta, labels)
+        slot, gap = -1, 0.0
+        if options.fresh < np.inf:
+            slot = _best_cached(problem, i, theta, state, values, labels)
+            gap = share * (values[slot] - base)
+        totals[N_STEPS] += 1.0
+        if slot < 0 or gap < options.fresh * state.gaps[i] or gap < options.enough:
+            gap = share * (max_oracle(problem, i, theta, labels) - base)
+            slot = _slot_of(problem, i, state, labels)
+            totals[N_ORACLE] += 1.0
+            state.gaps[i] = max(gap, 0.0)
+            if options.by_gap == 1:
+                set_leaf(state.tree, i, state.gaps[i])
+        else:
+            totals[N_CACHED] += 1.0
+        totals[GAP] += gap
+        if not gap > 0.0:
+            continue
+        for q in range(size):
+            change[q] = 0.0
+        if options.pairwise > 0:
+            n_steps = options.pairwise
+            _block(
+                problem, i, theta, state, residual, n_steps, base, scale, values, labels, buffers
+            )
+        else:
+            _toward(problem, i, theta, state, slot, labels, residual, scale, buffers)
+        tau = totals[N_STEPS]
+        accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+
+
+@kernel
+def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
+    """Frank-Wolfe steps for a structure whose oracle answers with fractional points.
+
+    Parameters
+    ----------
+    problem, w, sample_weight, options, state, order, uniforms, buffers, labels : object
+        As for :func:`bcfw_epoch`; no labellings are cached.
+    """
+    theta, mu, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
+    totals, n_samples = state.totals, sample_weight.shape[0]
+    for visit in range(uniforms.shape[0]):
+        i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
+        part = problem.part_ptr[i]
+        size = problem.part_ptr[i + 1] - part
+        residual = state.residuals[part : part + size]
+        scale = sample_weight[i] / (options.lam * n_samples)
+        share = sample_weight[i] / n_samples
+        potentials(problem, i, w, theta)
+        augment(problem, i, theta)
+        totals[N_STEPS] += 1.0
+        totals[N_ORACLE] += 1.0
+        relaxed_oracle(problem, i, theta, labels, mu)
+        for q in range(size):
+            answer[q] = 0.0
+            direction[q] = mu[q] - residual[q]
+        augment(problem, i, answer)
+        loss = dot(answer, mu, size)
+        truth(problem, i, labels)
+        add_indicator(problem, i, labels, -1.0, direction)
+        slope = dot(theta, direction, size)
+        gap = share * max(slope, 0.0)
+        state.gaps[i] = gap
+        totals[GAP] += gap
+        if options.by_gap == 1:
+            set_leaf(state.tree, i, gap)
+        if not gap > 0.0:
+            continue
+        step = _line_search(problem, i, theta, direction, slope, scale, 1.0, answer, size)
+        for q in range(size):
+            direction[q] *= step
+            residual[q] += direction[q]
+        state.losses[i] += step * (loss - state.losses[i])
+        tau = totals[N_STEPS]
+        accumulate(problem, i, direction, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+
+
+@kernel
+def rebuild(problem, sample_weight, lam, state, w, start, stop, trial, labels):
+    """What a dual point implies for the present problem, from samples `start` to `stop`.
+
+    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses of the dual point and
+    of the cached labellings.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser.
+    state : BCFWState
+        The dual point; its losses and costs are written to.
+    w : Weights or LazyWeights
+        Added to.
+    start, stop : int
+        The range of samples.
+    trial : ndarray of shape (max_parts,)
+        Scratch.
+    labels : ndarray of int32
+        Scratch for one labelling.
+    """
+    for i in range(start, stop):
+        residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        scale = sample_weight[i] / (lam * sample_weight.shape[0])
+        accumulate(problem, i, residual, (-scale, 0.0), w)
+        state.losses[i] = expected_task_loss(problem, i, residual, trial)
+        first = problem.label_ptr[i]
+        for c in range(state.shares.shape[1]):
+            if state.shares[i, c] >= 0.0:
+                for t in range(problem.label_ptr[i + 1] - first):
+                    labels[t] = state.labels[c, first + t]
+                state.costs[i, c] = task_loss(problem, i, labels)

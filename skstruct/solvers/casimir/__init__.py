@@ -1,0 +1,1 @@
+"""Catalyst-accelerated SVRG on smoothed losses."""

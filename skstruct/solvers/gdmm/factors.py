@@ -1,0 +1,243 @@
+"""GDMM on nodes and edges with one table: chains, trees, single nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.features import SparseFeatures
+from ...core.weights import Weights, zero_weights
+from ...inference.ordered import max_trees
+from ..primal import weight_norm
+from ..progress import Pieces
+from .active_sets import one_entry_each
+from .kernels import gdmm_pass, greedy_pass
+from .multipliers import consistent_table, multiplier_step
+from .solver import Run
+from .state import BGCD, EXACT, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState, Pad
+from .trees import TreeScratch, tree_points
+
+_FEW_LABELS = 64
+
+
+def _squared_rows(features):
+    """Squared norms of feature rows, the constant feature included."""
+    constant = float(features.intercept >= 0)
+    if isinstance(features, SparseFeatures):
+        ends = np.concatenate([[0.0], np.cumsum(features.data**2)])
+        return np.diff(ends[features.indptr]) + constant
+    return np.einsum("ij,ij->i", features.values, features.values) + constant
+
+
+def factor_graph(problem, ends, edge_ptr) -> FactorGraph:
+    """The nodes and edges of a problem for GDMM.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels and node features.
+    ends : ndarray of shape (n_edges, 2)
+        The nodes at the ends of each edge, counted over all samples.
+    edge_ptr : ndarray of shape (n_samples + 1,)
+        Where the edges of each sample begin.
+
+    Returns
+    -------
+    FactorGraph
+        The factors.
+    """
+    n_nodes, n_edges = problem.labels.size, len(ends)
+    flat = np.ascontiguousarray(ends, dtype=np.int64).reshape(n_edges, 2)
+    ports = np.argsort(flat.ravel(), kind="stable")
+    counts = np.bincount(flat.ravel(), minlength=n_nodes)
+    lengths = np.diff(problem.label_ptr)
+    normalize = getattr(problem, "normalize", 0) == 1
+    return FactorGraph(
+        nodes=problem.nodes,
+        node_ptr=problem.label_ptr,
+        edge_ptr=np.asarray(edge_ptr, dtype=np.int64),
+        ends=flat,
+        port_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        ports=ports,
+        every_port=np.arange(2 * n_edges),
+        labels=problem.labels,
+        allowed=problem.allowed,
+        cost=problem.cost,
+        share=1.0 / lengths if normalize else np.ones(lengths.size),
+        squares=_squared_rows(problem.nodes),
+    )
+
+
+def _new_state(graph, reach, forbidden, search):
+    n_labels = graph.cost.shape[0]
+    labels = graph.labels.astype(np.int64)
+    pairs = labels[graph.ends[:, 0]] * n_labels + labels[graph.ends[:, 1]]
+    size = n_labels if len(graph.ends) else 1
+    table = np.zeros((size, size)) if forbidden is None else forbidden.copy()
+    indexed = table if search == SUBLINEAR else np.zeros((1, 1))
+    turned = np.ascontiguousarray(indexed.T)
+    return GDMMState(
+        nodes=one_entry_each(labels, 1.0),
+        edges=one_entry_each(pairs, 1.0),
+        ports=one_entry_each(labels[graph.ends].ravel(), 1.0),
+        reach=reach,
+        table=table,
+        turned=turned,
+        rows=max_trees(indexed),
+        columns=max_trees(turned),
+        pad=Pad(
+            message=np.zeros((2, n_labels)),
+            mark=np.zeros((2, n_labels), dtype=np.uint8),
+            touched=np.zeros((2, n_labels + 1), dtype=np.int64),
+        ),
+        scores=np.zeros((2, n_labels)),
+        value=np.zeros(n_labels + 64),
+        before=np.zeros(n_labels + 64),
+        cursor=np.zeros(2, dtype=np.int64),
+        totals=np.zeros(4),
+    )
+
+
+class FactorRun(Run):
+    """A run on nodes and edges that share one table.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The factors.
+    forbidden : ndarray of shape (n_labels, n_labels) or None
+        0, or -inf for pairs that may not occur.
+    *args : object
+        As for :class:`skstruct.solvers.gdmm.solver.Run`.
+    """
+
+    arenas = ("nodes", "edges", "ports")
+
+    def __init__(self, graph, forbidden, *args):
+        super().__init__(*args)
+        if self.options.search == SUBLINEAR and graph.cost.shape[0] <= _FEW_LABELS:
+            # Looking at all pairs is then faster than asking trees.
+            self.options = self.options._replace(search=EXACT)
+        self.graph = graph
+        self.constrained = forbidden is not None and not np.isfinite(forbidden).all()
+        self.state = _new_state(graph, self.reach, forbidden, self.options.search)
+        #: Random numbers that a pass takes.
+        self.n_draws = graph.labels.size + len(graph.ends)
+
+    def one_pass(self, order, uniforms, pieces):
+        """Visit all factors, then move the multipliers.
+
+        Parameters
+        ----------
+        order : ndarray of int64
+            The samples.
+        uniforms : ndarray of shape (n_nodes + n_edges,)
+            Random numbers.
+        pieces : Pieces
+            How to cut the visits.
+        """
+        kind = greedy_pass if self.options.variant == BGCD else gdmm_pass
+        self.visit(kind, order, uniforms, pieces)
+        self.state.totals[INFEASIBILITY] = 0.0
+        self.over_arena(multiplier_step)
+
+    def enlarged(self, headroom):
+        """Arenas, and scratch for the largest active set.
+
+        Parameters
+        ----------
+        headroom : int
+            Free entries asked for.
+
+        Returns
+        -------
+        dict
+            The fields.
+        """
+        longest = int(self.state.edges.size.max(initial=0))
+        size = max(self.state.value.size, 2 * longest + 64)
+        scratch = {"value": np.zeros(size), "before": np.zeros(size)}
+        return super().enlarged(headroom) | scratch
+
+    def pair_weights(self):
+        """The transition table.
+
+        Returns
+        -------
+        ndarray of shape (1, n_labels ** 2)
+            0 where forbidden.
+        """
+        if not len(self.graph.ends):
+            return np.zeros(self.shapes[1])
+        table = self.state.table.reshape(self.shapes[1]).copy()
+        table[~np.isfinite(table)] = 0.0
+        return table
+
+    def dual_point(self):
+        """A consistent dual point near the present one.
+
+        Where pairs are forbidden, it is made of the conditional distributions of the edges, which
+        have nothing on such pairs. Else it is that of the nodes, which is near the present one in
+        early passes, too, and needs no weights of its own.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_samples,)
+            The task losses.
+        norm : float
+            Squared norm of its weights.
+        """
+        if self.constrained:
+            return self._tree_point()
+        table = np.zeros(self.shapes[1])
+        if len(self.graph.ends):
+            self._fill_consistent(table.reshape(self.state.table.shape))
+        return self._node_losses(), weight_norm(Weights(self.w.node, table))
+
+    def _fill_consistent(self, table):
+        state, graph = self.state, self.graph
+        consistent_table(
+            state.nodes,
+            state.edges,
+            graph.ends,
+            graph.labels,
+            np.repeat(self.reach, np.diff(graph.edge_ptr)),
+            np.zeros((4, len(table))),
+            np.zeros(int(state.edges.size.max())),
+            table,
+        )
+
+    def _tree_point(self):
+        graph, n_labels = self.graph, len(self.state.table)
+        longest = int(np.diff(graph.node_ptr).max())
+        scratch = TreeScratch(
+            order=np.empty(longest, dtype=np.int64),
+            link=np.empty(longest, dtype=np.int64),
+            survival=np.empty((longest, n_labels)),
+            shares=np.empty((longest, n_labels)),
+            mass=np.empty((2, n_labels)),
+        )
+        w, losses = zero_weights((self.shapes[0], self.state.table.shape)), np.zeros(self.n)
+        for first, last in Pieces().ranges(0, self.n):
+            tree_points(graph, self.state, w, losses, first, last, scratch)
+        return losses * graph.share, weight_norm(w)
+
+    def _node_losses(self):
+        """Task loss of the distributions of the nodes of every sample."""
+        nodes, graph = self.state.nodes, self.graph
+        owner = np.repeat(np.arange(nodes.size.size), nodes.size)
+        within = np.arange(owner.size) - np.repeat(np.cumsum(nodes.size) - nodes.size, nodes.size)
+        place = nodes.start[owner] + within
+        cost = graph.cost[graph.labels[owner], nodes.key[place]] * nodes.share[place]
+        sample = np.repeat(np.arange(self.n), np.diff(graph.node_ptr))[owner]
+        return graph.share * np.bincount(sample, cost, minlength=self.n)
+
+    def set_sizes(self):
+        """Mean sizes of the active sets.
+
+        Returns
+        -------
+        tuple of two floats
+            Labels a node, pairs an edge.
+        """
+        edges = self.state.edges.size
+        return float(self.state.nodes.size.mean()), float(edges.mean()) if edges.size else 0.0

@@ -1,0 +1,1 @@
+"""GDMM on label sets."""

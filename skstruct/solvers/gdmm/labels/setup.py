@@ -1,0 +1,139 @@
+"""GDMM on label sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....core.weights import Weights
+from ...primal import weight_norm
+from ..active_sets import empty_sets
+from ..solver import Run
+from .kernels import consistent_pairs, label_losses, label_pass
+from .state import LabelGraph, LabelState
+
+_PASSES_AT_REST = 5
+
+
+def label_graph(problem) -> LabelGraph:
+    """The samples of a label-set problem for GDMM.
+
+    Parameters
+    ----------
+    problem : LabelForestProblem, FewLabelsProblem or ManyLabelsProblem
+        With labels.
+
+    Returns
+    -------
+    LabelGraph
+        The samples.
+    """
+    n_labels = int(problem.label_ptr[1])
+    edge_of = np.full((n_labels, n_labels), -1, dtype=np.int32)
+    first, second = problem.ends.T
+    edge_of[first, second] = edge_of[second, first] = np.arange(len(problem.ends))
+    return LabelGraph(
+        nodes=problem.nodes,
+        labels=problem.labels.reshape(-1, n_labels),
+        cost=problem.cost / n_labels if problem.normalize == 1 else problem.cost,
+        squares=problem.squared_norms,
+        ends=problem.ends,
+        edge_of=edge_of,
+        full=problem.full,
+    )
+
+
+class LabelRun(Run):
+    """A run on label sets.
+
+    Parameters
+    ----------
+    graph : LabelGraph
+        The samples.
+    *args : object
+        As for :class:`skstruct.solvers.gdmm.solver.Run`.
+    """
+
+    arenas = ("awake",)
+
+    def __init__(self, graph, *args):
+        super().__init__(*args)
+        self.graph, self._n_passes = graph, 0
+        n_samples, n_labels = graph.labels.shape
+        self.state = LabelState(
+            on=graph.labels.astype(np.float64),
+            awake=empty_sets(n_samples, 4),
+            reach=self.reach,
+            pair=np.zeros((len(graph.ends), 4)),
+            base=np.zeros(n_labels),
+            lift=np.zeros(n_labels),
+            scores=np.zeros(n_labels),
+            message=np.zeros(n_labels),
+            degree=np.zeros(n_labels),
+            spot=np.zeros((n_labels, n_labels), dtype=np.int32),
+            near=np.zeros(n_labels, dtype=np.int64),
+            support=np.zeros(n_labels, dtype=np.int64),
+            states=np.zeros(n_labels, dtype=np.int8),
+            four=np.zeros((2, 4)),
+            cursor=np.zeros(2, dtype=np.int64),
+            totals=np.zeros(4),
+        )
+        #: Random numbers that a pass takes.
+        self.n_draws = n_samples
+
+    def one_pass(self, order, uniforms, pieces):
+        """Visit all samples.
+
+        Parameters
+        ----------
+        order : ndarray of int64
+            The samples.
+        uniforms : ndarray of shape (n_samples,)
+            Random numbers.
+        pieces : Pieces
+            How to cut the pass.
+        """
+        if order.size:
+            self._n_passes += 1
+        self.options = self.options._replace(wake=int(self._n_passes > _PASSES_AT_REST))
+        self.visit(label_pass, order, uniforms, pieces)
+
+    def pair_weights(self):
+        """The interactions.
+
+        Returns
+        -------
+        ndarray of shape (1, n_edges) or (1, 4 * n_edges)
+            A copy.
+        """
+        return self._as_weights(self.state.pair)
+
+    def _as_weights(self, pair):
+        columns = pair if self.graph.full == 1 else pair[:, 3]
+        return columns.reshape(self.shapes[1]).copy()
+
+    def dual_point(self):
+        """A consistent dual point: edges cut down, or filled up, to what their ends have.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_samples,)
+            The task losses.
+        norm : float
+            Squared norm of its weights.
+        """
+        pair = self.state.pair.copy()
+        consistent_pairs(self.graph, self.state, pair)
+        losses = np.empty(self.n)
+        label_losses(self.graph, self.state, losses)
+        return losses, weight_norm(Weights(self.w.node, self._as_weights(pair)))
+
+    def set_sizes(self):
+        """Mean sizes of what is active in a sample.
+
+        Returns
+        -------
+        tuple of two floats
+            Labels off their true value, edges awake.
+        """
+        moved = float((self.state.on != self.graph.labels).sum(axis=1).mean())
+        return moved, float(self.state.awake.size.mean())

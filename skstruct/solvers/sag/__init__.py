@@ -1,0 +1,1 @@
+"""SAG and SAGA for conditional random fields."""

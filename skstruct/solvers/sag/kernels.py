@@ -1,0 +1,266 @@
+"""One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 to 3), and of SAGA.
+
+The memory of past gradients is kept in part space (their "marginal storage" trick): sample i stores
+its residual ``s_i (E[mu] - mu(y_i))``, not a gradient of the weights' size.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...core.oracles import accumulate, exp_oracle, gram, potentials
+from ...core.weights import decay_and_step
+from ...losses.log import ROUNDING, log_loss, negative_log_likelihood, subtract_truth
+from ..sampling import sample_leaf, set_leaf
+
+# Positions in SAGState.totals.
+N_STORED, N_KNOWN, MAX_L, N_FORWARD, N_ORACLE, LOSS, STALENESS, MAGNITUDE = range(8)
+
+MOVE, FILL, MEASURE = range(3)
+
+# From a first guess of 1 to the end of float64. Where a test overflows, it fails.
+_MOST_TESTS = 1100
+
+
+class SAGState(NamedTuple):
+    """What SAG remembers between epochs.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_parts,)
+        Stored residual of every sample, 0 at first.
+    entropies : ndarray of shape (n_samples,)
+        ``s_i H(mu_i)`` of the marginals that it was made of, a lower bound where rounding matters.
+        The two are a point of the dual problem.
+    lipschitz : ndarray of shape (n_samples,)
+        L_i where known, else 0.
+    streak : ndarray of shape (n_samples,) of int64
+        Consecutive visits whose first line-search test succeeded.
+    skip : ndarray of shape (n_samples,) of int64
+        Visits for which the line search is still to be skipped.
+    tree : ndarray
+        Sum tree over `lipschitz`.
+    totals : ndarray of shape (8,)
+        Residuals stored (m), L_i known, their maximum, forward passes, oracle calls; then sums over
+        the visits of a pass (whoever begins it sets them to 0): losses, divergences of the stored
+        marginals from the present ones, and the sizes of the terms that losses are differences of.
+    """
+
+    residuals: np.ndarray
+    entropies: np.ndarray
+    lipschitz: np.ndarray
+    streak: np.ndarray
+    skip: np.ndarray
+    tree: np.ndarray
+    totals: np.ndarray
+
+
+class SAGOptions(NamedTuple):
+    """Choices of one SAG run.
+
+    Parameters
+    ----------
+    lam : float
+        Regulariser of the lambda form.
+    step_scale : float
+        Factor on the step size.
+    skipping : int
+        1 to skip the line search after successes, 0 to search at every visit.
+    uniform : int
+        1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
+    saga : int
+        1 for SAGA's unbiased step.
+    task : int
+        ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
+        ``MEASURE``: the same, but only ``d`` takes them, the memory stays, too.
+    """
+
+    lam: float
+    step_scale: float
+    skipping: int
+    uniform: int
+    saga: int
+    task: int
+
+
+@inner_kernel(inline=True)
+def _backtrack(problem, i, weight, size, nll, start, theta, r, answer, trial, labels):
+    """Double L from `start` until the loss decreases enough along the sample's gradient.
+
+    The trial potentials come from the Gram trick, ``A_i (w - g / L) = theta - (A_i A_i' r) / L``:
+    the weights are not touched. Returns L and the number of tests.
+    """
+    gram(problem, i, r, answer)
+    squared = 0.0
+    for q in range(size):
+        squared += r[q] * answer[q]
+    squared *= weight * weight
+    lipschitz, tests = start, 0
+    # The paper's bound on |g|^2; under it a test would compare rounding errors.
+    while squared > 1e-8 and tests < _MOST_TESTS:
+        step = weight / lipschitz
+        for q in range(size):
+            trial[q] = theta[q] - step * answer[q]
+        value = negative_log_likelihood(problem, i, trial, labels)
+        tests += 1
+        if not weight * (value - nll) > -0.5 * squared / lipschitz:
+            break
+        lipschitz *= 2.0
+    return lipschitz, tests
+
+
+@inner_kernel(inline=True)
+def _choose(state, options, order, uniforms, step):
+    """The sample of this step, and 1 / (n p_i)."""
+    n = state.lipschitz.shape[0]
+    if order.shape[0] > 0:
+        return order[step], 1.0
+    u = uniforms[step, 1]
+    if options.uniform == 1:
+        return min(int(u * n), n - 1), 1.0
+    i = min(int(u * n), n - 1) if uniforms[step, 0] < 0.5 else sample_leaf(state.tree, u)
+    share = state.lipschitz[i] / state.tree[1]
+    return i, 1.0 / (0.5 + 0.5 * n * share)
+
+
+@inner_kernel(inline=True)
+def _first_guess(state, options, i):
+    """L_i to start the line search from (section 4.2 of the paper), or to keep if it is skipped."""
+    totals = state.totals
+    if options.uniform == 1:
+        return totals[MAX_L] * 2.0 ** (-1.0 / state.lipschitz.shape[0])
+    if state.lipschitz[i] == 0.0:
+        return 0.5 * state.tree[1] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else 1.0
+    return state.lipschitz[i] if state.skip[i] > 0 else 0.9 * state.lipschitz[i]
+
+
+@inner_kernel(inline=True)
+def _remember(state, options, i, start, lipschitz, tests):
+    """Store L_i, and after xi successes in a row skip the next 2^(xi - 1) searches."""
+    totals = state.totals
+    if state.skip[i] > 0:
+        state.skip[i] -= 1
+    elif lipschitz > start or options.skipping == 0:
+        state.streak[i] = 0
+    else:
+        state.streak[i] += 1
+        state.skip[i] = 1 << min(state.streak[i] - 1, 40)
+    totals[N_FORWARD] += tests
+    if options.uniform == 1:
+        totals[MAX_L] = lipschitz
+    else:
+        totals[MAX_L] = max(totals[MAX_L], lipschitz)
+        set_leaf(state.tree, i, lipschitz)
+    if state.lipschitz[i] == 0.0:
+        totals[N_KNOWN] += 1.0
+    state.lipschitz[i] = lipschitz
+
+
+@inner_kernel(inline=True)
+def _step_size(state, options):
+    """Step of SAG: section 4.2 for non-uniform sampling; of SAGA: 1 / 3 of the inverse constant."""
+    totals, lam = state.totals, options.lam
+    if options.uniform == 1:
+        alpha = 1.0 / (totals[MAX_L] + lam)
+        return alpha / 3.0 if options.saga == 1 else alpha
+    mean = state.tree[1] / totals[N_KNOWN]
+    if options.saga == 1:
+        # L_i / (n p_i) <= 2 L_mean under this sampling
+        return 1.0 / (3.0 * (2.0 * mean + lam))
+    return 0.5 * (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
+
+
+@inner_kernel(inline=True)
+def _remember_marginals(state, options, i, part, size, weight, importance, log_z, nll, theta, r):
+    """Store the residual and its entropy; `r` becomes the change of the residual.
+
+    Adds up how far the stored marginals are from the present ones, ``KL(mu_i | p(theta_i)) =
+    log Z - <theta, mu_i> - H(mu_i)``. Weighed by importance, the visits of a pass tell its mean
+    over all samples: a sample is as old at a visit as at any other time.
+    """
+    keep = 0.0 if options.task == MEASURE else 1.0
+    now, before = 0.0, 0.0  # <theta, residual>
+    for q in range(size):
+        value = theta[q] if theta[q] > -math.inf else 0.0  # no mass on what is forbidden
+        stored = state.residuals[part + q]
+        change = weight * r[q] - stored
+        now += value * (stored + change)
+        before += value * stored
+        state.residuals[part + q] = stored + keep * change
+        r[q] = change
+    totals = state.totals
+    magnitude = weight * (abs(log_z) + abs(log_z - nll))
+    slack = ROUNDING * magnitude
+    divergence = weight * nll - before - state.entropies[i] - 2.0 * slack
+    totals[STALENESS] += importance * max(divergence, 0.0)
+    totals[MAGNITUDE] += magnitude
+    # Too small an entropy is a valid bound, one too large is not.
+    entropy = weight * nll - now - slack
+    if options.task != MEASURE:
+        state.entropies[i] = 0.0 if entropy < 0.0 else entropy
+
+
+@kernel
+def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
+    """Steps of SAG or SAGA, one a row of `uniforms`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem with the verbs of :mod:`skstruct.core.oracles` imported here.
+    w : LazyWeights
+        The weights; ``d`` is the sum of stored gradients.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    options : SAGOptions
+        The choices.
+    state : SAGState
+        The memory.
+    order : ndarray of int64
+        Samples to visit; empty to sample.
+    uniforms : ndarray of shape (n_steps, 2)
+        Uniform random numbers.
+    buffers : ndarray of shape (4, max_parts)
+        Scratch.
+    labels : ndarray of int32
+        Scratch for one labelling.
+    """
+    totals = state.totals
+    moving = options.task == MOVE
+    theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
+    for step in range(uniforms.shape[0]):
+        i, importance = _choose(state, options, order, uniforms, step)
+        part = problem.part_ptr[i]
+        size = problem.part_ptr[i + 1] - part
+        weight = sample_weight[i]
+
+        potentials(problem, i, w, theta)
+        log_z = exp_oracle(problem, i, theta, 1.0, r)
+        nll = log_loss(log_z, subtract_truth(problem, i, theta, labels, r))
+        totals[LOSS] += weight * nll
+        totals[N_ORACLE] += 1.0
+
+        if moving:
+            start = _first_guess(state, options, i)
+            lipschitz, tests = start, 0
+            if state.skip[i] == 0:
+                lipschitz, tests = _backtrack(
+                    problem, i, weight, size, nll, start, theta, r, answer, trial, labels
+                )
+            if state.lipschitz[i] == 0.0 and totals[N_STORED] < sample_weight.shape[0]:
+                totals[N_STORED] += 1.0
+            _remember(state, options, i, start, lipschitz, tests)
+
+        _remember_marginals(state, options, i, part, size, weight, importance, log_z, nll, theta, r)
+        alpha = 0.0
+        if moving:  # A longer step than 1 / lam would turn the weights around.
+            alpha = min(options.step_scale * _step_size(state, options), 0.9 / options.lam)
+        rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
+        if options.saga == 1:
+            decay_and_step(w, rho, eta)
+            accumulate(problem, i, r, (-alpha * importance, 1.0), w)
+        else:
+            accumulate(problem, i, r, (0.0, 1.0), w)
+            decay_and_step(w, rho, eta)

@@ -220,7 +220,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
     def _publish(self, result):
         """Set the fitted attributes that come out of the solver."""
-        for name, table in zip(TABLES, result.weights, strict=True):
+        for name, table in zip(TABLES, result.weights.tables, strict=True):
             if not np.isfinite(table).all():
                 raise FloatingPointError(
                     f"training ended with weights that are not finite ({name}): are the features "

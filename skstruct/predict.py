@@ -152,7 +152,7 @@ def log_likelihoods(problem, w, start, stop, scratch, out):
     ----------
     problem : NamedTuple
         A structure's problem, with labels.
-    w : Weights or LazyWeights
+    w : Weights
         The weights.
     start, stop : int
         The range of samples.

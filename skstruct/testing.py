@@ -164,7 +164,7 @@ def _dense_map(problem, i, n_parts, weights):
     offset = np.empty(n_parts)
     oracles.potentials(problem, i, weights, offset)
     columns = []
-    for table in weights:
+    for table in weights.tables:
         flat = table.reshape(-1)
         for q in range(flat.size):
             flat[q] = 1.0
@@ -241,11 +241,11 @@ def _check_linear_map(problem, i, shapes, weights, rng):
     """Potentials, accumulate and gram belong to one matrix A_i, for plain and lazy weights."""
     n_parts = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
     A, offset = _dense_map(problem, i, n_parts, zero_weights(shapes))
-    flat = np.concatenate([table.ravel() for table in weights])
+    flat = np.concatenate([table.ravel() for table in weights.tables])
     expected = np.where(np.isfinite(offset), A @ flat, -np.inf)
     lazy = lazy_weights(weights)
     lazy.scale[:] = 0.5, -0.25
-    for table, plain in zip(lazy[:2], weights, strict=True):
+    for table, plain in zip(lazy.tables, weights.tables, strict=True):
         half = table.shape[1] // 2
         table[:, half : half + plain.shape[1]] = rng.normal(size=plain.shape)
         value = (plain + 0.25 * table[:, half : half + plain.shape[1]]) / 0.5

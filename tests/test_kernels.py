@@ -141,7 +141,7 @@ def test_kernels_are_counted():
 def _random_lazy(rng):
     w = lazy_weights(zero_weights(SHAPES))
     w.scale[:] = 0.3, -0.7
-    for table, (_, width) in zip(w[:2], SHAPES, strict=True):
+    for table, (_, width) in zip(w.tables, SHAPES, strict=True):
         half = table.shape[1] // 2
         table[:, :width] = rng.normal(size=(len(table), width))
         table[:, half : half + width] = rng.normal(size=(len(table), width))
@@ -149,14 +149,14 @@ def _random_lazy(rng):
 
 
 def _flat(weights):
-    return np.concatenate([table.ravel() for table in weights])
+    return np.concatenate([table.ravel() for table in weights.tables])
 
 
 def _direction(w):
     return np.concatenate(
         [
             table[:, table.shape[1] // 2 :][:, :width].ravel()
-            for table, (_, width) in zip(w[:2], SHAPES, strict=True)
+            for table, (_, width) in zip(w.tables, SHAPES, strict=True)
         ]
     )
 
@@ -170,7 +170,7 @@ def test_lazy_weights_keep_a_starting_point():
 
 def test_rows_begin_at_cache_lines():
     w = lazy_weights(zero_weights(((5, 3), (1, 9))))
-    for table in w[:2]:
+    for table in w.tables:
         assert table.ctypes.data % 64 == 0
         assert table.strides[0] % 64 == 0
 

@@ -48,16 +48,30 @@ class SparseFeatures(NamedTuple):
     intercept: int
 
 
-class ConstantFeature(NamedTuple):
-    """One row holding one feature of value 1: all edges share one weight row.
+def constant_row(features):
+    """One row of one feature of value 1, for what all edges of a problem share.
 
     Parameters
     ----------
-    intercept : int
-        Table row of the constant feature, 0.
-    """
+    features : DenseFeatures or SparseFeatures
+        What the row is to be of one type with, so that the kernels of one serve the other.
 
-    intercept: int
+    Returns
+    -------
+    DenseFeatures or SparseFeatures
+        The row; its table row is the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core.features import DenseFeatures, constant_row
+    >>> constant_row(DenseFeatures(np.ones((4, 2)), -1)).intercept
+    0
+    """
+    if isinstance(features, DenseFeatures):
+        return DenseFeatures(np.empty((1, 0)), 0)
+    nothing = features.data[:0].copy(), features.indices[:0].copy()
+    return SparseFeatures(*nothing, np.zeros(2, dtype=features.indptr.dtype), 0)
 
 
 @generic
@@ -190,27 +204,6 @@ def _(features, t, table):
             table[features.intercept, q] = 0.0
 
 
-@gather.register(ConstantFeature)
-@kernel
-def _(features, t, table, acc):
-    for q in range(table.shape[1]):
-        acc[q] = table[features.intercept, q]
-
-
-@scatter.register(ConstantFeature)
-@kernel
-def _(features, t, table, acc):
-    for q in range(table.shape[1]):
-        table[features.intercept, q] += acc[q]
-
-
-@clear.register(ConstantFeature)
-@kernel
-def _(features, t, table):
-    for q in range(table.shape[1]):
-        table[features.intercept, q] = 0.0
-
-
 @gather_columns.register(SparseFeatures)
 @kernel
 def _(features, t, table, start, stop, acc):
@@ -284,7 +277,7 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
         Number of weight columns.
     table : ndarray
         ``w.node`` or ``w.pair``.
-    w : Weights or LazyWeights
+    w : Weights
         The weights that `table` belongs to.
     acc : ndarray of shape (>= table.shape[1],)
         Scratch.
@@ -318,7 +311,7 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
         What to add to the weights and to their direction, per unit of `r`.
     table : ndarray
         ``w.node`` or ``w.pair``.
-    w : Weights or LazyWeights
+    w : Weights
         The weights that `table` belongs to.
     acc : ndarray of shape (>= table.shape[1],)
         Scratch.

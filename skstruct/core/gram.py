@@ -8,50 +8,75 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import generic, kernel
+from .dispatch import generic, inner_kernel, kernel
 from .features import DenseFeatures, SparseFeatures, clear, gather, scatter
 
 
-class StoredGram(NamedTuple):
-    """Gram matrices of the feature rows of every sample.
+class Gram(NamedTuple):
+    """Gram matrices of the feature rows of every sample, stored or made when they are needed.
 
     Parameters
     ----------
     values : ndarray of float32
         The matrices, row-major, one after another.
     ptr : ndarray of shape (n_samples + 1,) of int64
-        Where they begin.
+        Where they begin; of shape (0,) if they are not stored.
+    table : ndarray of shape (n_rows, width)
+        Scratch for those that are not: a weight table of zeros, and zeros again after each product.
     """
 
     values: np.ndarray
     ptr: np.ndarray
+    table: np.ndarray
 
 
-class GramByTable(NamedTuple):
+def no_gram():
+    """Of a problem that is not for training.
+
+    Returns
+    -------
+    Gram
+        Nothing.
+    """
+    return gram_by_table((0, 0))
+
+
+def gram_by_table(shape):
     """Products with Gram matrices that are not stored.
 
     Parameters
     ----------
-    table : ndarray of shape (n_rows, width)
-        A weight table of zeros, and zeros again after each product.
+    shape : tuple of int
+        Shape of the weight table.
+
+    Returns
+    -------
+    Gram
+        The scratch.
     """
+    return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64), np.zeros(shape))
 
-    table: np.ndarray
 
+def gram_of_constant(n_samples):
+    """Of samples that have one and the same row, of norm 1.
 
-@generic
-def gram_product(how, features, i, first, stop, width, r, out, offset):
-    """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
+    Parameters
+    ----------
+    n_samples : int
+        How many.
 
-    `r` and `out` hold `width` entries a row, from index `offset`.
+    Returns
+    -------
+    Gram
+        One matrix of one entry.
     """
+    ptr = np.zeros(n_samples + 1, dtype=np.int64)
+    return Gram(np.ones(1, dtype=np.float32), ptr, np.zeros((0, 0)))
 
 
-@gram_product.register(StoredGram)
-@kernel
-def _(how, features, i, first, stop, width, r, out, offset):
+@inner_kernel
+def _stored_product(how, i, n, width, r, out, offset):
     start = how.ptr[i]
-    n = stop - first
     for q in range(offset, offset + n * width):
         out[q] = 0.0
     for u in range(n):
@@ -68,9 +93,30 @@ def _(how, features, i, first, stop, width, r, out, offset):
                         out[o + k] += g * r[row + k]
 
 
-@gram_product.register(GramByTable)
-@kernel
-def _(how, features, i, first, stop, width, r, out, offset):
+@inner_kernel
+def gram_product(how, features, i, first, stop, width, r, out, offset):
+    """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
+
+    Parameters
+    ----------
+    how : Gram
+        The matrices, or a table to make the product with.
+    features : DenseFeatures or SparseFeatures
+        The feature rows.
+    i : int
+        The sample.
+    first, stop : int
+        Its rows.
+    width : int
+        Entries a row of `r` and `out`.
+    r, out : ndarray
+        Part-space arrays.
+    offset : int
+        Where the rows begin in them.
+    """
+    if how.ptr.shape[0] > 0:
+        _stored_product(how, i, stop - first, width, r, out, offset)
+        return
     for t in range(first, stop):
         o = offset + (t - first) * width
         scatter(features, t, how.table, r[o : o + width])
@@ -150,7 +196,7 @@ def fill_gram(features, row_ptr, stored, head, link):
         The feature rows.
     row_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the rows of each sample begin.
-    stored : StoredGram
+    stored : Gram
         Filled.
     head : ndarray of shape (n_features,) of int64
         All -1.
@@ -176,20 +222,20 @@ def gram_of(features, row_ptr, table_shape):
 
     Returns
     -------
-    StoredGram or GramByTable
+    Gram
         What :func:`gram_product` takes.
     """
     sparse = isinstance(features, SparseFeatures)
     squares = np.diff(row_ptr).astype(np.int64) ** 2
     n_values = features.data.size if sparse else features.values.size
     if squares.sum() > 4 * n_values + 1024:
-        return GramByTable(np.zeros(table_shape))
+        return gram_by_table(table_shape)
     ptr = np.concatenate([[0], np.cumsum(squares)])
-    stored = StoredGram(np.empty(ptr[-1], dtype=np.float32), ptr)
+    stored = Gram(np.empty(ptr[-1], dtype=np.float32), ptr, np.zeros((0, 0)))
     head, link = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     if sparse:
         head = np.full(table_shape[0], -1, dtype=np.int64)
         link = np.empty(np.diff(features.indptr[row_ptr]).max(initial=0), dtype=np.int64)
     fill_gram(features, row_ptr, stored, head, link)
     # Beyond the range of float32 the products are made in float64 when they are needed.
-    return stored if np.isfinite(stored.values).all() else GramByTable(np.zeros(table_shape))
+    return stored if np.isfinite(stored.values).all() else gram_by_table(table_shape)

@@ -22,6 +22,11 @@ try:
     from numba.core.serialize import dumps
 except ImportError:  # pragma: no cover
     CompileResult = None
+try:
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+except ImportError:  # pragma: no cover
+    JITCodeLibrary = Compiler = object
 
 _logger = logging.getLogger("skstruct")
 
@@ -58,6 +63,100 @@ def known_options(options):
     except ImportError:  # pragma: no cover
         Known = None
     return {name: value for name, value in options.items() if hasattr(Known, name)}
+
+
+class _InnerLibrary(JITCodeLibrary):
+    """Code of a kernel that only other kernels call: it becomes machine code within them.
+
+    Numba optimises and emits each kernel, and again whatever it has been linked into.
+    """
+
+    @property
+    def codegen(self):
+        return _WithoutEnvironments(self._codegen)
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _WithoutEnvironments:
+    """A code generator for what is never run: there is nowhere to keep its environment."""
+
+    def __init__(self, codegen):
+        self._codegen = codegen
+
+    def __getattr__(self, name):
+        return getattr(self._codegen, name)
+
+    def set_env(self, name, environment):
+        pass
+
+
+class _InnerCompiler(Compiler):
+    """Numba's compiler, for kernels that only other kernels call."""
+
+    def __init__(self, typingctx, targetctx, library, *args):
+        if library is None:
+            library = _InnerLibrary(targetctx.codegen(), "inner kernel")
+        super().__init__(typingctx, targetctx, library, *args)
+
+
+def _overridden():
+    """What :class:`_InnerLibrary` takes the place of."""
+    return [name for name in vars(_InnerLibrary) if not name.startswith("__")]
+
+
+def inner_options():
+    """Options for kernels that only other kernels call: no wrapper for Python, no code of its own.
+
+    Returns
+    -------
+    dict
+        For :func:`numba.njit`; empty where this numba has other internals: then kernels compile as
+        any other.
+
+    Examples
+    --------
+    >>> from skstruct.core.numba_private import inner_options
+    >>> inner_options().get("no_cpython_wrapper", True)
+    True
+    """
+    options = known_options({"no_cpython_wrapper": True})
+    if options and all(hasattr(JITCodeLibrary, name) for name in _overridden()):
+        options["pipeline_class"] = _InnerCompiler
+    return options
+
+
+def call_inside(dispatcher, inner):
+    """Let kernels that call `dispatcher` take the code of `inner`, once for all constants.
+
+    For numba each integer constant among the arguments is a type of its own: another compile.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function.
+    inner : numba.core.registry.CPUDispatcher
+        The same function, compiled with :func:`inner_options`.
+    """
+    if not all(hasattr(dispatcher, name) for name in ("get_call_template", "get_overload")):
+        return  # pragma: no cover
+    template, overload = inner.get_call_template, inner.get_overload
+
+    def get_call_template(args, kws):
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return template(tuple(map(types.unliteral, args)), plain)
+
+    dispatcher.get_call_template = get_call_template
+    dispatcher.get_overload = overload
 
 
 def instance_class(numba_type):

@@ -4,59 +4,60 @@ Every model keeps its weights in two tables. ``node`` has a row per feature (the
 intercept, start and stop rows) and a column per label; ``pair`` has a row per edge feature and a
 column per label pair.
 
-:class:`LazyWeights` represents ``w = s v + b d`` with two scalars, where ``d`` is a dense direction
-(SAG's gradient sum, SVRG's mean gradient). A row holds ``v`` then ``d``, so that one row is one run
-of memory:
-
-Both halves of a row are padded with zeros to whole cache lines (8 floats): on CoNLL-2000 that takes
-a third off the time of a pass over the rows.
+*Lazy* weights represent ``w = s v + b d`` with two scalars, where ``d`` is a dense direction (SAG's
+gradient sum, SVRG's mean gradient). A row holds ``v`` then ``d``, so that one row is one run of
+memory:
 
 * decay ``w <- rho w`` and step ``w <- w - eta d`` change only `s` and `b`;
 * adding to ``d``, or to ``w``, touches only the rows of the current sample.
+
+Both halves of a row are padded with zeros to whole cache lines (8 floats): on CoNLL-2000 that takes
+a third off the time of a pass over the rows. Rows of fewer than four columns stay as they are.
+
+Kernels see both forms as one type, and tell them apart when they run: what is compiled for training
+serves prediction, too.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import generic, kernel
+from .dispatch import inner_kernel, kernel
 
 # No digit is lost before v nears the end of float64: every update of v is relative to s v.
 _FOLD_BELOW = 1e-100
 _LINE = 8  # floats in a cache line
+_NARROW = 4
+_BLOCK = 1 << 15  # floats: v, d and what is made of them stay in the cache
+_PLAIN = np.empty(0)
 
 
 class Weights(NamedTuple):
-    """Plain weights.
+    """Weights, plain or lazy.
 
     Parameters
     ----------
     node : ndarray of shape (n_rows, n_labels)
-        Weights of node features.
+        Weights of node features. Of lazy weights (n_rows, 2 * padded n_labels): ``v`` in the first
+        half of each row, ``d`` in the second.
     pair : ndarray of shape (n_pair_rows, n_pairs)
-        Weights of edge features.
-    """
-
-    node: np.ndarray
-    pair: np.ndarray
-
-
-class LazyWeights(NamedTuple):
-    """Weights ``s v + b d``, the tables interleaved row by row.
-
-    Parameters
-    ----------
-    node : ndarray of shape (n_rows, 2 * padded n_labels)
-        ``v`` in the first half of each row, ``d`` in the second.
-    pair : ndarray of shape (n_pair_rows, 2 * padded n_pairs)
         The same for edge features.
-    scale : ndarray of shape (2,)
-        The scalars `s` and `b`.
+    scale : ndarray of shape (0,) or (2,)
+        The scalars `s` and `b` of lazy weights; plain ones have none.
     """
 
     node: np.ndarray
     pair: np.ndarray
-    scale: np.ndarray
+    scale: np.ndarray = _PLAIN
+
+    @property
+    def tables(self):
+        """The two tables."""
+        return self[:2]
+
+    def copy(self):
+        """Weights of their own arrays, plain ones."""
+        return Weights(*(table.copy() for table in self.tables))
 
 
 def zero_weights(shapes):
@@ -113,11 +114,11 @@ def lazy_weights(weights):
     Parameters
     ----------
     weights : Weights
-        The starting point; it is copied.
+        The starting point, plain; it is copied.
 
     Returns
     -------
-    LazyWeights
+    Weights
         ``s = 1, v = weights, b = 0, d = 0``.
 
     Examples
@@ -127,14 +128,51 @@ def lazy_weights(weights):
     (3, 16)
     """
     tables = []
-    for table in weights:
+    for table in weights.tables:
         rows, width = table.shape
-        columns = 2 * (-(-width // _LINE) * _LINE)
+        columns = 2 * (-(-width // _LINE) * _LINE if width >= _NARROW else width)
         both = aligned(rows * columns).reshape(rows, columns)
         if table.any():
             both[:, :width] = table
         tables.append(both)
-    return LazyWeights(*tables, np.array([1.0, 0.0]))
+    return Weights(*tables, np.array([1.0, 0.0]))
+
+
+def halves(lazy, shapes):
+    """The tables of ``v`` and of ``d``, without their padding.
+
+    Parameters
+    ----------
+    lazy : Weights
+        Lazy weights.
+    shapes : tuple of two tuples of int
+        Shapes of the plain tables.
+
+    Yields
+    ------
+    tuple of ndarray
+        Two views of each table.
+
+    Examples
+    --------
+    >>> from skstruct.core.weights import halves, lazy_weights, zero_weights
+    >>> shapes = ((3, 2), (1, 4))
+    >>> [v.shape for v, d in halves(lazy_weights(zero_weights(shapes)), shapes)]
+    [(3, 2), (1, 4)]
+    """
+    for table, (_, width) in zip(lazy.tables, shapes, strict=True):
+        half = table.shape[1] // 2
+        yield table[:, :width], table[:, half : half + width]
+
+
+def _blocks(lazy):
+    """Runs of rows of ``v`` and ``d`` that fit the cache."""
+    for table in lazy.tables:
+        half = table.shape[1] // 2
+        size = max(1, _BLOCK // max(table.shape[1], 1))
+        for first in range(0, table.shape[0], size):
+            rows = table[first : first + size]
+            yield rows[:, :half], rows[:, half:]
 
 
 def plain_weights(lazy, shapes):
@@ -142,7 +180,7 @@ def plain_weights(lazy, shapes):
 
     Parameters
     ----------
-    lazy : LazyWeights
+    lazy : Weights
         The lazy weights.
     shapes : tuple of two tuples of int
         Shapes of the plain tables.
@@ -160,26 +198,20 @@ def plain_weights(lazy, shapes):
     0.0
     """
     out = zero_weights(shapes)
-    for table, target in zip(lazy[:2], out, strict=True):
-        _write_value(table, lazy.scale, target)
+    s, b = lazy.scale
+    for (v, d), target in zip(halves(lazy, shapes), out.tables, strict=True):
+        np.multiply(v, s, out=target)
+        if b:
+            target += b * d
     return out
 
 
-@kernel
-def _write_value(table, scale, out):
-    half = table.shape[1] // 2
-    for j in range(out.shape[0]):
-        for k in range(out.shape[1]):
-            out[j, k] = scale[0] * table[j, k] + scale[1] * table[j, half + k]
-
-
-@kernel
 def squared_norm(w):
-    """``||w||^2`` of lazy weights.
+    """``||w||^2``, of plain or lazy weights.
 
     Parameters
     ----------
-    w : LazyWeights
+    w : Weights
         The weights.
 
     Returns
@@ -193,69 +225,52 @@ def squared_norm(w):
     >>> squared_norm(lazy_weights(zero_weights(((1, 1), (0, 0)))))
     0.0
     """
-    s, b = w.scale[0], w.scale[1]
+    if not w.scale.size:
+        return float(sum(np.vdot(table, table) for table in w.tables))
+    s, b = w.scale
     total = 0.0
-    for table in (w.node, w.pair):
-        half = table.shape[1] // 2
-        for j in range(table.shape[0]):
-            for k in range(half):
-                value = s * table[j, k] + b * table[j, half + k]
-                total += value * value
+    for v, d in _blocks(w):
+        value = s * v + b * d
+        total += float(np.vdot(value, value))
     return total
 
 
-@generic
+@inner_kernel
 def combine(w, acc, stride, width, out, offset):
     """Write a row of scores to ``out[offset : offset + width]`` from gathered table rows `acc`.
 
     `stride` is the length of a table row.
     """
+    if w.scale.shape[0] == 0:
+        for k in range(width):
+            out[offset + k] = acc[k]
+    else:
+        s, b = w.scale[0], w.scale[1]
+        half = stride // 2
+        for k in range(width):
+            out[offset + k] = s * acc[k] + b * acc[half + k]
 
 
-@generic
+@inner_kernel
 def split(w, r, offset, stride, width, c, acc):
     """Write to `acc` what a unit feature adds to its table row for residual ``r[offset:]``.
 
-    `c` is a pair: what to add to the weights, and what to add to the direction ``d`` (0 for plain
-    weights, which have none).
+    `c` is a pair: what to add to the weights, and what to add to the direction ``d`` (plain weights
+    have none).
     """
-
-
-@combine.register(Weights)
-@kernel
-def _(w, acc, stride, width, out, offset):
-    for k in range(width):
-        out[offset + k] = acc[k]
-
-
-@split.register(Weights)
-@kernel
-def _(w, r, offset, stride, width, c, acc):
-    for k in range(width):
-        acc[k] = c[0] * r[offset + k]
-
-
-@combine.register(LazyWeights)
-@kernel
-def _(w, acc, stride, width, out, offset):
-    s, b = w.scale[0], w.scale[1]
-    half = stride // 2
-    for k in range(width):
-        out[offset + k] = s * acc[k] + b * acc[half + k]
-
-
-@split.register(LazyWeights)
-@kernel
-def _(w, r, offset, stride, width, c, acc):
-    # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
-    c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
-    half = stride // 2
-    for k in range(width):
-        acc[k] = c_v * r[offset + k]
-        acc[half + k] = c[1] * r[offset + k]
-    for k in range(width, half):
-        acc[k] = 0.0
-        acc[half + k] = 0.0
+    if w.scale.shape[0] == 0:
+        for k in range(width):
+            acc[k] = c[0] * r[offset + k]
+    else:
+        # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
+        c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
+        half = stride // 2
+        for k in range(width):
+            acc[k] = c_v * r[offset + k]
+            acc[half + k] = c[1] * r[offset + k]
+        for k in range(width, half):
+            acc[k] = 0.0
+            acc[half + k] = 0.0
 
 
 @kernel(inline=True)
@@ -264,8 +279,8 @@ def decay_and_step(w, rho, eta):
 
     Parameters
     ----------
-    w : LazyWeights
-        The weights.
+    w : Weights
+        Lazy weights.
     rho : float
         Decay factor.
     eta : float
@@ -291,8 +306,8 @@ def fold(w):
 
     Parameters
     ----------
-    w : LazyWeights
-        The weights.
+    w : Weights
+        Lazy weights.
 
     Examples
     --------
@@ -310,14 +325,13 @@ def fold(w):
     w.scale[1] = 0.0
 
 
-@kernel
 def squared_norms(w, inverse_n, lam):
     """Squared norms of `w`, of ``g = d * inverse_n`` and of ``g + lam * w``, in one sweep.
 
     Parameters
     ----------
-    w : LazyWeights
-        The weights.
+    w : Weights
+        Lazy weights.
     inverse_n : float
         Scale of ``d``.
     lam : float
@@ -334,16 +348,15 @@ def squared_norms(w, inverse_n, lam):
     >>> squared_norms(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
     (0.0, 0.0, 0.0)
     """
-    s, b = w.scale[0], w.scale[1]
+    s, b = w.scale
     value, direction, both = 0.0, 0.0, 0.0
-    for table in (w.node, w.pair):
-        half = table.shape[1] // 2
-        for j in range(table.shape[0]):
-            for k in range(half):
-                g = inverse_n * table[j, half + k]
-                entry = s * table[j, k] + b * table[j, half + k]
-                value += entry * entry
-                direction += g * g
-                # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
-                both += (g + lam * entry) * (g + lam * entry)
+    for v, d in _blocks(w):
+        entry = s * v + b * d
+        g = inverse_n * d
+        value += float(np.vdot(entry, entry))
+        direction += float(np.vdot(g, g))
+        # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
+        entry *= lam
+        entry += g
+        both += float(np.vdot(entry, entry))
     return value, direction, both

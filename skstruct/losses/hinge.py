@@ -40,7 +40,7 @@ def hinge_losses(problem, w, memory, start, stop, scratch, out):
     ----------
     problem : NamedTuple
         A structure's problem, with labels.
-    w : Weights or LazyWeights
+    w : Weights
         The weights.
     memory : ndarray of shape (n_parts or 0,)
         A dual point ``m_i - mu(y_i)`` of every sample; empty for losses only.

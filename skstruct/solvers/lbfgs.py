@@ -139,7 +139,7 @@ class _Objective:
 
     @staticmethod
     def flatten(weights):
-        return np.concatenate([table.ravel() for table in weights])
+        return np.concatenate([table.ravel() for table in weights.tables])
 
     def tables(self, flat):
         node, pair = flat[: self.n_node], flat[self.n_node :]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.weights import LazyWeights, Weights, squared_norm
+from ..core.weights import Weights, squared_norm
 from ..losses.hinge import hinge_losses
 from ..predict import make_scratch, over_samples
 from .progress import SampleOverflow
@@ -33,31 +33,6 @@ class HingeValue(NamedTuple):
     magnitude: float
 
 
-def weight_norm(w) -> float:
-    """``||w||^2`` of plain or of lazy weights.
-
-    Parameters
-    ----------
-    w : Weights or LazyWeights
-        The weights.
-
-    Returns
-    -------
-    float
-        The squared Euclidean norm.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.primal import weight_norm
-    >>> from skstruct.core.weights import zero_weights
-    >>> weight_norm(zero_weights(((3, 2), (1, 4))))
-    0.0
-    """
-    if isinstance(w, LazyWeights):
-        return squared_norm(w)
-    return sum(float(np.vdot(table, table)) for table in w)
-
-
 def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
     """Compile what :func:`hinge_value` calls.
 
@@ -67,7 +42,7 @@ def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
         As for :func:`hinge_value`.
     """
     hinge_losses(problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
-    weight_norm(w)
+    squared_norm(w)
 
 
 def hinge_value(
@@ -85,7 +60,7 @@ def hinge_value(
     ----------
     problem : NamedTuple
         A structure's problem, with labels.
-    w : Weights or LazyWeights
+    w : Weights
         The weights.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
@@ -122,7 +97,7 @@ def hinge_value(
         raise SampleOverflow(int(bad[0]), float(out[0, bad[0]]), advice)
     # No loss is negative: what is below 0 is rounding of two scores.
     loss = float(np.maximum(out[0], 0.0) @ sample_weight) / n
-    objective = 0.5 * lam * weight_norm(w) + loss
+    objective = 0.5 * lam * squared_norm(w) + loss
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: {advice}")
     magnitude = float(out[2] @ sample_weight) / n
@@ -171,4 +146,4 @@ class Best:
         """
         if objective < self.objective:
             self.objective, self.magnitude = objective, magnitude
-            self.weights = Weights(*(table.copy() for table in weights))
+            self.weights = weights.copy()

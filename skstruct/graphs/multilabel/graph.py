@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
-from ...core.features import ConstantFeature
+from ...core.features import constant_row
 from ...data.labels import read_indicator
 from ...data.matrices import refuse_masked, row_squares, writable
 from ...data.packing import Samples
@@ -391,9 +391,10 @@ class MultiLabel(Graph):
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
         n_samples = samples.offsets.size - 1
+        nodes = feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1)
         fields = {
-            "nodes": feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1),
-            "edges": ConstantFeature(0),
+            "nodes": nodes,
+            "edges": constant_row(nodes),
             "part_ptr": np.arange(n_samples + 1, dtype=np.int64) * (2 * n + width),
             "label_ptr": np.arange(n_samples + 1, dtype=np.int64) * n,
             "labels": no_codes() if codes is None else codes,

@@ -36,7 +36,7 @@ class LabelForestProblem(NamedTuple):
     ----------
     nodes : DenseFeatures or SparseFeatures
         A feature row a sample.
-    edges : ConstantFeature
+    edges : DenseFeatures or SparseFeatures
         The row that all edges have.
     part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
         Multiples of the number of parts, and of the number of labels.

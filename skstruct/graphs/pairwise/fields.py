@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...core.features import ConstantFeature
-from ...core.gram import GramByTable, gram_of
+from ...core.features import constant_row
+from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
 from ...data.labels import read_sequence_labels
 from ...data.packing import Samples, check_n_features
 from ...data.ragged import object_array
@@ -110,10 +110,14 @@ class PairwiseGraph(Graph):
             edges, n_tables = feature_rows(samples.edge_features, -1), samples.n_edges
             edge_ptr = np.concatenate([[0], np.cumsum(n_tables)])
         else:
-            edges, n_tables = ConstantFeature(0), np.ones_like(lengths)
+            edges, n_tables = constant_row(nodes), np.ones_like(lengths)
             edge_ptr = np.zeros(offsets.size, dtype=np.int64)
         n_parts = lengths * n_classes + n_tables * n_classes**2
-        no_gram = GramByTable(np.zeros((0, 0)))
+        node_gram = pair_gram = no_gram()
+        if for_training:
+            node_gram = gram_of(nodes, offsets, shapes[0])
+            constant = not self.edge_features
+            pair_gram = gram_of_constant(lengths.size) if constant else gram_by_table(shapes[1])
         return {
             "nodes": nodes,
             "edges": edges,
@@ -121,6 +125,6 @@ class PairwiseGraph(Graph):
             "label_ptr": offsets,
             "edge_ptr": edge_ptr,
             "labels": codes if for_training else no_codes(),
-            "node_gram": gram_of(nodes, offsets, shapes[0]) if for_training else no_gram,
-            "pair_gram": GramByTable(np.zeros(shapes[1])) if for_training else no_gram,
+            "node_gram": node_gram,
+            "pair_gram": pair_gram,
         }

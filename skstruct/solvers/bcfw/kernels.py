@@ -237,7 +237,7 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
     ----------
     problem : NamedTuple
         A structure's problem with the verbs of :mod:`skstruct.core.oracles` imported here.
-    w : Weights or LazyWeights
+    w : Weights
         The weights; lazy ones have them in ``v`` (``s = 1``, ``b = 0``), and in ``d`` the sum of
         ``tau (tau - 1) / 2`` times the change of step tau, from which the weighted average follows.
     sample_weight : ndarray of shape (n_samples,)
@@ -368,7 +368,7 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop, trial, labels):
         The regulariser.
     state : BCFWState
         The dual point; its losses and costs are written to.
-    w : Weights or LazyWeights
+    w : Weights
         Added to.
     start, stop : int
         The range of samples.

@@ -6,13 +6,13 @@ import hashlib
 
 import numpy as np
 
-from ...core.features import ConstantFeature, DenseFeatures, SparseFeatures
-from ...core.gram import GramByTable, StoredGram
+from ...core.features import DenseFeatures, SparseFeatures
+from ...core.gram import Gram
 from ...core.oracles import relaxed_oracle
-from ...core.weights import Weights, lazy_weights, plain_weights, zero_weights
+from ...core.weights import lazy_weights, plain_weights, squared_norm, zero_weights
 from ...predict import make_scratch
 from ..certificate import NOTHING_KNOWN, UNMEASURED, certify_pair
-from ..primal import compile_hinge, hinge_value, weight_norm
+from ..primal import compile_hinge, hinge_value
 from ..progress import Pieces, Progress
 from ..sampling import set_leaf, sum_tree
 from .kernels import (
@@ -30,7 +30,7 @@ from .kernels import (
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 # Of any problem: features and products of features under whatever name, and what concerns losses
 # and scratch, whose names the verbs of problems fix.
-_FEATURES = DenseFeatures, SparseFeatures, ConstantFeature, StoredGram, GramByTable
+_FEATURES = DenseFeatures, SparseFeatures, Gram
 _NOT_OF_THE_SET = "cost", "normalize", "squared_norms", "work"
 
 
@@ -242,7 +242,7 @@ class _Run:
     def dual(self):
         """Dual objective."""
         loss = float(self.state.losses @ self.sample_weight) / self.n
-        return loss - 0.5 * self.lam * weight_norm(self.w)
+        return loss - 0.5 * self.lam * squared_norm(self.w)
 
     def order(self, rng):
         """Samples of the next pass."""
@@ -317,7 +317,7 @@ class _Run:
     def weights(self):
         """The value of the weights: the last iterate or the average, whichever is better."""
         if not self.averaging:
-            return Weights(*(table.copy() for table in self.w))
+            return self.w.copy()
         k = self.state.totals[N_STEPS]
         self.w.scale[1] = -2.0 / (k * (k + 1.0)) if self.use_average else 0.0
         value = plain_weights(self.w, self.shapes)

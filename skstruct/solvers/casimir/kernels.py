@@ -66,7 +66,7 @@ def svrg_pass(how, problem, w, sample_weight, memory, options, order, buffers, l
         The loss.
     problem : NamedTuple
         A structure's problem, with labels.
-    w : LazyWeights
+    w : Weights
         The weights, folded for a snapshot; for steps ``d`` is the mean gradient at the snapshot
         minus kappa times the prox-center.
     sample_weight : ndarray of shape (n_samples,)
@@ -125,7 +125,7 @@ def sgd_pass(how, problem, w, sample_weight, lam, schedule, average, order, buff
         The loss.
     problem : NamedTuple
         A structure's problem, with labels.
-    w : LazyWeights
+    w : Weights
         The weights ``s v``; ``b`` stays 0.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.

@@ -7,11 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.weights import Weights, fold, lazy_weights, plain_weights, zero_weights
+from ...core.weights import (
+    Weights,
+    fold,
+    halves,
+    lazy_weights,
+    plain_weights,
+    squared_norm,
+    zero_weights,
+)
 from ...losses.smooth_hinge import CALLS, EXACT, TopKHinge, smoothing_of
 from ...predict import make_scratch
 from ..certificate import certify_pair
-from ..primal import Best, compile_hinge, hinge_value, weight_norm
+from ..primal import Best, compile_hinge, hinge_value
 from ..progress import Pieces, Progress, Result
 from .kernels import LOSS, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
 
@@ -223,9 +231,9 @@ def casimir(
 def _mix(*terms):
     """Linear combination of weights: alternating weights and factors."""
     pairs = list(zip(terms[::2], terms[1::2], strict=True))
-    out = Weights(*(pairs[0][1] * table for table in pairs[0][0]))
+    out = Weights(*(pairs[0][1] * table for table in pairs[0][0].tables))
     for w, factor in pairs[1:]:
-        for total, table in zip(out, w, strict=True):
+        for total, table in zip(out.tables, w.tables, strict=True):
             total += factor * table
     return out
 
@@ -268,10 +276,7 @@ class _Run:
         return plain_weights(self.w, self.shapes)
 
     def _halves(self):
-        """The tables of v and of d, without their padding."""
-        for table, shape in zip(self.w[:2], self.shapes, strict=True):
-            half = table.shape[1] // 2
-            yield table[:, : shape[1]], table[:, half : half + shape[1]]
+        return halves(self.w, self.shapes)
 
     def iteration(self, k, catalyst, rng, pieces):
         """Snapshot and steps; returns the smoothed objective, NaN if the snapshot is cut short."""
@@ -291,7 +296,7 @@ class _Run:
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`; returns the smoothed objective there."""
         self.w.scale[:] = 1.0, 0.0
-        for (v, d), table in zip(self._halves(), first, strict=True):
+        for (v, d), table in zip(self._halves(), first.tables, strict=True):
             v[:] = table
             d[:] = 0.0
         self.memory.lipschitz[:] *= 0.9
@@ -303,7 +308,7 @@ class _Run:
             # inexact smoothing mixes more.
             new = self.how.counts - before
             self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
-        return 0.5 * self.lam * weight_norm(first) + self.memory.totals[LOSS]
+        return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
 
     def raise_dual(self):
         """Raise the dual bound by the snapshot.
@@ -314,17 +319,18 @@ class _Run:
         """
         if self.lam == 0:
             return
-        for (_, d), g, change in zip(self._halves(), self._gradient, self._change, strict=True):
+        gradient, both = self._gradient.tables, self._change.tables
+        for (_, d), g, change in zip(self._halves(), gradient, both, strict=True):
             np.subtract(d, g, out=change)
         gain = float(self.memory.totals[TASK_LOSS]) - self._task_loss
-        slope = gain - sum(map(np.vdot, self._gradient, self._change)) / self.lam
-        curvature = weight_norm(self._change) / self.lam
+        slope = gain - sum(map(np.vdot, gradient, both)) / self.lam
+        curvature = squared_norm(self._change) / self.lam
         step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else 0.0
         self._task_loss += step * gain
-        for g, change in zip(self._gradient, self._change, strict=True):
+        for g, change in zip(gradient, both, strict=True):
             change *= step
             g += change
-        half_norm = weight_norm(self._gradient) / (2.0 * self.lam)
+        half_norm = squared_norm(self._gradient) / (2.0 * self.lam)
         self.dual, self.magnitude = self._task_loss - half_norm, self._task_loss + half_norm
 
     def steepness(self):
@@ -333,7 +339,8 @@ class _Run:
 
     def steps(self, kappa, center, order, pieces, measure=False):
         """SVRG steps around `center`."""
-        for (_, d), table, scaled in zip(self._halves(), center, self._change, strict=True):
+        both = center.tables, self._change.tables
+        for (_, d), table, scaled in zip(self._halves(), *both, strict=True):
             np.multiply(table, kappa, out=scaled)
             d -= scaled
         rate = self.rate

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.features import SparseFeatures
-from ...core.weights import Weights, zero_weights
+from ...core.weights import Weights, squared_norm, zero_weights
 from ...inference.ordered import max_trees
-from ..primal import weight_norm
 from ..progress import Pieces
 from .active_sets import one_entry_each
 from .kernels import gdmm_pass, greedy_pass
@@ -191,7 +190,7 @@ class FactorRun(Run):
         table = np.zeros(self.shapes[1])
         if len(self.graph.ends):
             self._fill_consistent(table.reshape(self.state.table.shape))
-        return self._node_losses(), weight_norm(Weights(self.w.node, table))
+        return self._node_losses(), squared_norm(Weights(self.w.node, table))
 
     def _fill_consistent(self, table):
         state, graph = self.state, self.graph
@@ -219,7 +218,7 @@ class FactorRun(Run):
         w, losses = zero_weights((self.shapes[0], self.state.table.shape)), np.zeros(self.n)
         for first, last in Pieces().ranges(0, self.n):
             tree_points(graph, self.state, w, losses, first, last, scratch)
-        return losses * graph.share, weight_norm(w)
+        return losses * graph.share, squared_norm(w)
 
     def _node_losses(self):
         """Task loss of the distributions of the nodes of every sample."""

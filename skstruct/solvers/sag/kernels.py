@@ -210,7 +210,7 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
     ----------
     problem : NamedTuple
         A structure's problem with the verbs of :mod:`skstruct.core.oracles` imported here.
-    w : LazyWeights
+    w : Weights
         The weights; ``d`` is the sum of stored gradients.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.

@@ -307,12 +307,12 @@ class _Run:
         """Certify the present weights, by a pass of its own."""
         # With b = 0 the pass changes only d: half a table is all there is to put back.
         fold(self.w)
-        self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w[:2]]
+        self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
         self._certify(MEASURE)
 
     def _put_back(self):
         if self._direction is not None:
-            for table, direction in zip(self.w[:2], self._direction, strict=True):
+            for table, direction in zip(self.w.tables, self._direction, strict=True):
                 table[:, table.shape[1] // 2 :] = direction
             self._direction = None
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....core.weights import Weights
-from ...primal import weight_norm
+from ....core.weights import Weights, squared_norm
 from ..active_sets import empty_sets
 from ..solver import Run
 from .kernels import consistent_pairs, label_losses, label_pass
@@ -125,7 +124,7 @@ class LabelRun(Run):
         consistent_pairs(self.graph, self.state, pair)
         losses = np.empty(self.n)
         label_losses(self.graph, self.state, losses)
-        return losses, weight_norm(Weights(self.w.node, self._as_weights(pair)))
+        return losses, squared_norm(Weights(self.w.node, self._as_weights(pair)))
 
     def set_sizes(self):
         """Mean sizes of what is active in a sample.

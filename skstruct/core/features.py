@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import generic, inner_kernel, kernel
-from .weights import combine, split
 
 
 class DenseFeatures(NamedTuple):
@@ -286,9 +285,17 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     offset : int
         Where in `theta` row `first` begins.
     """
+    half = table.shape[1] // 2
     for t in range(first, stop):
         gather(features, t, table, acc)
-        combine(w, acc, table.shape[1], width, theta, offset + (t - first) * width)
+        o = offset + (t - first) * width
+        if w.scale.shape[0] == 0:
+            for k in range(width):
+                theta[o + k] = acc[k]
+        else:
+            s, b = w.scale[0], w.scale[1]
+            for k in range(width):
+                theta[o + k] = s * acc[k] + b * acc[half + k]
 
 
 @inner_kernel
@@ -308,7 +315,8 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
     offset : int
         Where in `r` row `first` begins.
     c : tuple of two floats
-        What to add to the weights and to their direction, per unit of `r`.
+        What to add to the weights and to their direction ``d``, per unit of `r`; plain weights have
+        no direction.
     table : ndarray
         ``w.node`` or ``w.pair``.
     w : Weights
@@ -316,6 +324,13 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
     acc : ndarray of shape (>= table.shape[1],)
         Scratch.
     """
+    lazy = w.scale.shape[0] > 0
+    half = table.shape[1] // 2
+    c_v = c[0]
+    if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
+        c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
+        for k in range(table.shape[1]):
+            acc[k] = 0.0
     for t in range(first, stop):
         o = offset + (t - first) * width
         # Forbidden or certain labels leave rows of exact zeros: nothing to add.
@@ -323,5 +338,9 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
         for k in range(width):
             used = used or r[o + k] != 0.0
         if used:
-            split(w, r, o, table.shape[1], width, c, acc)
+            for k in range(width):
+                acc[k] = c_v * r[o + k]
+            if lazy:
+                for k in range(width):
+                    acc[half + k] = c[1] * r[o + k]
             scatter(features, t, table, acc)

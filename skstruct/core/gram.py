@@ -75,25 +75,6 @@ def gram_of_constant(n_samples):
 
 
 @inner_kernel
-def _stored_product(how, i, n, width, r, out, offset):
-    start = how.ptr[i]
-    for q in range(offset, offset + n * width):
-        out[q] = 0.0
-    for u in range(n):
-        row = offset + u * width
-        used = False
-        for k in range(width):
-            used |= r[row + k] != 0.0
-        if used:  # a step between two labellings changes few nodes
-            for t in range(n):
-                g = how.values[start + u * n + t]
-                if g != 0.0:
-                    o = offset + t * width
-                    for k in range(width):
-                        out[o + k] += g * r[row + k]
-
-
-@inner_kernel
 def gram_product(how, features, i, first, stop, width, r, out, offset):
     """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
 
@@ -114,17 +95,31 @@ def gram_product(how, features, i, first, stop, width, r, out, offset):
     offset : int
         Where the rows begin in them.
     """
-    if how.ptr.shape[0] > 0:
-        _stored_product(how, i, stop - first, width, r, out, offset)
+    if how.ptr.shape[0] == 0:
+        for t in range(first, stop):
+            o = offset + (t - first) * width
+            scatter(features, t, how.table, r[o : o + width])
+        for t in range(first, stop):
+            o = offset + (t - first) * width
+            gather(features, t, how.table, out[o : o + width])
+        for t in range(first, stop):
+            clear(features, t, how.table)
         return
-    for t in range(first, stop):
-        o = offset + (t - first) * width
-        scatter(features, t, how.table, r[o : o + width])
-    for t in range(first, stop):
-        o = offset + (t - first) * width
-        gather(features, t, how.table, out[o : o + width])
-    for t in range(first, stop):
-        clear(features, t, how.table)
+    start, n = how.ptr[i], stop - first
+    for q in range(offset, offset + n * width):
+        out[q] = 0.0
+    for u in range(n):
+        row = offset + u * width
+        used = False
+        for k in range(width):
+            used |= r[row + k] != 0.0
+        if used:  # a step between two labellings changes few nodes
+            for t in range(n):
+                g = how.values[start + u * n + t]
+                if g != 0.0:
+                    o = offset + t * width
+                    for k in range(width):
+                        out[o + k] += g * r[row + k]
 
 
 @generic

@@ -13,7 +13,7 @@ Conventions shared by all verbs:
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
 """
 
-from .dispatch import generic
+from .dispatch import generic, inner_kernel
 
 
 @generic
@@ -84,10 +84,10 @@ def top_k_oracle(problem, i, theta, values, labels):
 
 @generic
 def exp_oracle(problem, i, theta, temperature, mu):
-    """Write the marginals of ``p(y) ~ exp(<theta, mu(y)> / temperature)`` to `mu`.
+    """Write the marginals of ``p(y) ~ exp(<theta, mu(y)> / temperature)`` to `mu`, if it has room.
 
     Returns ``temperature * log sum_y exp(<theta, mu(y)> / temperature)``, the log-partition, which
-    is not finite when the constraints leave no labelling.
+    is not finite when the constraints leave no labelling. An empty `mu` asks for nothing else.
     """
 
 
@@ -99,9 +99,10 @@ def edge_marginals(problem, i, theta, mu, out):
     """
 
 
-@generic
+@inner_kernel
 def log_partition(problem, i, theta, temperature):
     """The value of :func:`exp_oracle` without the marginals."""
+    return exp_oracle(problem, i, theta, temperature, theta[:0])
 
 
 # What users get by a verb, for the message where a structure lacks it.

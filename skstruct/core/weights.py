@@ -235,44 +235,6 @@ def squared_norm(w):
     return total
 
 
-@inner_kernel
-def combine(w, acc, stride, width, out, offset):
-    """Write a row of scores to ``out[offset : offset + width]`` from gathered table rows `acc`.
-
-    `stride` is the length of a table row.
-    """
-    if w.scale.shape[0] == 0:
-        for k in range(width):
-            out[offset + k] = acc[k]
-    else:
-        s, b = w.scale[0], w.scale[1]
-        half = stride // 2
-        for k in range(width):
-            out[offset + k] = s * acc[k] + b * acc[half + k]
-
-
-@inner_kernel
-def split(w, r, offset, stride, width, c, acc):
-    """Write to `acc` what a unit feature adds to its table row for residual ``r[offset:]``.
-
-    `c` is a pair: what to add to the weights, and what to add to the direction ``d`` (plain weights
-    have none).
-    """
-    if w.scale.shape[0] == 0:
-        for k in range(width):
-            acc[k] = c[0] * r[offset + k]
-    else:
-        # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
-        c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
-        half = stride // 2
-        for k in range(width):
-            acc[k] = c_v * r[offset + k]
-            acc[half + k] = c[1] * r[offset + k]
-        for k in range(width, half):
-            acc[k] = 0.0
-            acc[half + k] = 0.0
-
-
 @kernel(inline=True)
 def decay_and_step(w, rho, eta):
     """``w <- rho w - eta d`` in O(1), folding when `s` has become small.
@@ -297,10 +259,22 @@ def decay_and_step(w, rho, eta):
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
     if abs(w.scale[0]) < _FOLD_BELOW:
-        fold(w)
+        fold_inside(w)
 
 
-@kernel
+@inner_kernel
+def fold_inside(w):
+    """:func:`fold`, for kernels."""
+    s, b = w.scale[0], w.scale[1]
+    for table in (w.node, w.pair):
+        width = table.shape[1] // 2
+        for j in range(table.shape[0]):
+            for k in range(width):
+                table[j, k] = s * table[j, k] + b * table[j, width + k]
+    w.scale[0] = 1.0
+    w.scale[1] = 0.0
+
+
 def fold(w):
     """``v <- s v + b d, s <- 1, b <- 0``: the value of `w` stays.
 
@@ -315,14 +289,11 @@ def fold(w):
     >>> w = lazy_weights(zero_weights(((1, 1), (0, 0))))
     >>> fold(w)
     """
-    s, b = w.scale[0], w.scale[1]
-    for table in (w.node, w.pair):
-        width = table.shape[1] // 2
-        for j in range(table.shape[0]):
-            for k in range(width):
-                table[j, k] = s * table[j, k] + b * table[j, width + k]
-    w.scale[0] = 1.0
-    w.scale[1] = 0.0
+    s, b = w.scale
+    for v, d in _blocks(w):
+        v *= s
+        v += b * d
+    w.scale[:] = 1.0, 0.0
 
 
 def squared_norms(w, inverse_n, lam):

@@ -12,12 +12,11 @@ from ...core.oracles import (
     add_indicator,
     edge_marginals,
     exp_oracle,
-    log_partition,
     max_oracle,
     score,
     top_k_oracle,
 )
-from ...inference.forward_backward import chain_log_partition, forward_backward
+from ...inference.forward_backward import forward_backward
 from ...inference.viterbi import viterbi, viterbi_top_k
 from ..pairwise.verbs import blocks, share_verbs
 
@@ -108,15 +107,10 @@ def _(problem, i, theta, values, labels):
 @kernel
 def _(problem, i, theta, temperature, mu):
     unary, pair = blocks(problem, i, theta)
-    node_mu, pair_mu = blocks(problem, i, mu)
+    node_mu, pair_mu = unary[:0], pair[:0]
+    if mu.shape[0] > 0:
+        node_mu, pair_mu = blocks(problem, i, mu)
     return forward_backward(unary, pair, temperature, node_mu, pair_mu, problem.work)
-
-
-@log_partition.register(ChainProblem)
-@kernel
-def _(problem, i, theta, temperature):
-    unary, pair = blocks(problem, i, theta)
-    return chain_log_partition(unary, pair, temperature, problem.work)
 
 
 @edge_marginals.register(ChainProblem)

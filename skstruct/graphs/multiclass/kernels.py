@@ -13,7 +13,6 @@ from ...core.oracles import (
     augment,
     exp_oracle,
     gram,
-    log_partition,
     max_oracle,
     potentials,
     score,
@@ -147,19 +146,10 @@ def _(problem, i, theta, temperature, mu):
     top = row_max(theta, 0, n_labels)
     total = 0.0
     for k in range(n_labels):
-        mu[k] = fast_exp((theta[k] - top) / temperature)
-        total += mu[k]
-    for k in range(n_labels):
+        share = fast_exp((theta[k] - top) / temperature)
+        total += share
+        if mu.shape[0] > 0:
+            mu[k] = share
+    for k in range(min(n_labels, mu.shape[0])):
         mu[k] /= total
-    return top + temperature * math.log(total)
-
-
-@log_partition.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, temperature):
-    n_labels = problem.cost.shape[0]
-    top = row_max(theta, 0, n_labels)
-    total = 0.0
-    for k in range(n_labels):
-        total += fast_exp((theta[k] - top) / temperature)
     return top + temperature * math.log(total)

@@ -18,7 +18,6 @@ from ...core.oracles import (
     augment,
     exp_oracle,
     gram,
-    log_partition,
     max_oracle,
     potentials,
     score,
@@ -268,6 +267,9 @@ def _(problem, i, theta, values, labels):
 def _(problem, i, theta, temperature, mu):
     n, m = n_labels_of(problem), problem.ends.shape[0]
     unary, pair, work = _tables(problem, theta)
+    if mu.shape[0] == 0:
+        forest = problem.order, problem.parent, problem.link, problem.flip
+        return tree_log_partition(unary, pair, temperature, *forest, work)
     node_mu = work[: 2 * n].reshape(n, 2)
     pair_mu = work[2 * n : 2 * n + 4 * m].reshape(m, 2, 2)
     log_z = tree_marginals(
@@ -293,12 +295,3 @@ def _(problem, i, theta, temperature, mu):
         else:
             mu[2 * n + e] = pair_mu[e, 1, 1]
     return log_z
-
-
-@log_partition.register(LabelForestProblem)
-@kernel
-def _(problem, i, theta, temperature):
-    unary, pair, work = _tables(problem, theta)
-    return tree_log_partition(
-        unary, pair, temperature, problem.order, problem.parent, problem.link, problem.flip, work
-    )

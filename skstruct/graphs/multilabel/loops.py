@@ -8,7 +8,6 @@ import numpy as np
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     exp_oracle,
-    log_partition,
     max_oracle,
     relaxed_oracle,
     top_k_oracle,
@@ -107,18 +106,13 @@ def _(problem, i, theta, values, labels):
     enumerate_top_k(unary, tables, values, labels, scratch, sums)
 
 
-@log_partition.register(FewLabelsProblem)
-@kernel
-def _(problem, i, theta, temperature):
-    unary, tables, scratch, sums, _ = _few(problem, theta)
-    return enumerate_log_partition(unary, tables, temperature, scratch, sums)
-
-
 @exp_oracle.register(FewLabelsProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
     n = n_labels_of(problem)
     unary, tables, scratch, sums, rest = _few(problem, theta)
+    if mu.shape[0] == 0:
+        return enumerate_log_partition(unary, tables, temperature, scratch, sums)
     pair_mu = rest[: n * n].reshape(n, n)
     log_z = enumerate_marginals(unary, tables, temperature, mu, pair_mu, scratch, sums)
     for j in range(n):

@@ -12,7 +12,6 @@ from ...core.oracles import (
     add_indicator,
     edge_marginals,
     exp_oracle,
-    log_partition,
     max_oracle,
     score,
     top_k_oracle,
@@ -126,19 +125,13 @@ def _(problem, i, theta, values, labels):
 @kernel
 def _(problem, i, theta, temperature, mu):
     unary, pair = blocks(problem, i, theta)
-    node_mu, pair_mu = blocks(problem, i, mu)
     order, parent, link, flip = _forest(problem, i)
+    if mu.shape[0] == 0:
+        return tree_log_partition(unary, pair, temperature, order, parent, link, flip, problem.work)
+    node_mu, pair_mu = blocks(problem, i, mu)
     return tree_marginals(
         unary, pair, temperature, order, parent, link, flip, node_mu, pair_mu, problem.work
     )
-
-
-@log_partition.register(TreeProblem)
-@kernel
-def _(problem, i, theta, temperature):
-    unary, pair = blocks(problem, i, theta)
-    order, parent, link, flip = _forest(problem, i)
-    return tree_log_partition(unary, pair, temperature, order, parent, link, flip, problem.work)
 
 
 @edge_marginals.register(TreeProblem)

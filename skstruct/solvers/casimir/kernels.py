@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.dispatch import kernel
 from ...core.oracles import accumulate, potentials
-from ...core.weights import decay_and_step, fold
+from ...core.weights import decay_and_step, fold_inside
 from ...losses.smooth_hinge import expected_task_loss, hinge_curvature, hinge_oracle
 
 # Entries of ``Snapshot.totals``, and tasks of a pass.
@@ -156,7 +156,7 @@ def sgd_pass(how, problem, w, sample_weight, lam, schedule, average, order, buff
         w.scale[0] *= max(1.0 - rate * lam, 1e-3)
         if w.scale[0] < 1e-6:
             average[1] /= w.scale[0]
-            fold(w)
+            fold_inside(w)
         change = -rate * sample_weight[i]
         accumulate(problem, i, r, (change, average[1] * change / w.scale[0]), w)
         average[1] += t * w.scale[0]

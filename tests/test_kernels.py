@@ -169,7 +169,7 @@ def test_lazy_weights_keep_a_starting_point():
 
 
 def test_rows_begin_at_cache_lines():
-    w = lazy_weights(zero_weights(((5, 3), (1, 9))))
+    w = lazy_weights(zero_weights(((5, 4), (1, 9))))
     for table in w.tables:
         assert table.ctypes.data % 64 == 0
         assert table.strides[0] % 64 == 0

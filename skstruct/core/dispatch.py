@@ -32,6 +32,7 @@ from .numba_private import (
     inner_options,
     instance_class,
     known_options,
+    refuse_calls,
 )
 from .sources import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 
@@ -182,6 +183,7 @@ def inner_kernel(function=None, *, inline=False):
     dispatcher = _compile(function, inline, **_INNER)
     if not JIT_IS_DISABLED:
         call_inside(dispatcher, dispatcher)
+        refuse_calls(dispatcher)
     return dispatcher
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import generic, inner_kernel, kernel
+from .dispatch import generic, kernel
 from .features import DenseFeatures, SparseFeatures, clear, gather, scatter
 
 
@@ -74,7 +74,7 @@ def gram_of_constant(n_samples):
     return Gram(np.ones(1, dtype=np.float32), ptr, np.zeros((0, 0)))
 
 
-@inner_kernel
+@kernel
 def gram_product(how, features, i, first, stop, width, r, out, offset):
     """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
 

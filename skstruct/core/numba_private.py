@@ -159,6 +159,25 @@ def call_inside(dispatcher, inner):
     dispatcher.get_overload = overload
 
 
+def refuse_calls(dispatcher):
+    """Make a call from Python a TypeError, for kernels without a wrapper for it: numba would crash.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A kernel compiled with :func:`inner_options`.
+    """
+    kind = type(dispatcher)
+
+    def refuse(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is for other kernels: it has no code for Python")
+
+    try:
+        dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": refuse})
+    except TypeError:  # pragma: no cover
+        pass
+
+
 def instance_class(numba_type):
     """Class of the NamedTuples that a numba type stands for.
 

@@ -13,7 +13,7 @@ Conventions shared by all verbs:
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
 """
 
-from .dispatch import generic, inner_kernel
+from .dispatch import generic, kernel
 
 
 @generic
@@ -99,7 +99,7 @@ def edge_marginals(problem, i, theta, mu, out):
     """
 
 
-@inner_kernel
+@kernel
 def log_partition(problem, i, theta, temperature):
     """The value of :func:`exp_oracle` without the marginals."""
     return exp_oracle(problem, i, theta, temperature, theta[:0])

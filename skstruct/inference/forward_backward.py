@@ -9,7 +9,7 @@ on logarithms.
 import math
 
 from ..core.dispatch import inner_kernel, kernel
-from .numerics import fast_exp, log_sum_exp
+from .numerics import fast_exp
 
 _SMALLEST_FACTOR = 1e-100
 _LARGEST_RANGE = 230.0  # -log(_SMALLEST_FACTOR), rounded down
@@ -96,54 +96,55 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
 
 
 @inner_kernel
+def _log_add(a, b):
+    """``log(exp(a) + exp(b))``."""
+    high, low = (a, b) if a > b else (b, a)
+    return high + math.log1p(math.exp(low - high)) if low != -math.inf else high
+
+
+@inner_kernel
 def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shares):
     """Marginals and log-partition (times `inverse`) on logarithms, for any potentials.
 
     Each node and edge is normalised by its own sum: the log-partition of a long chain is so large
-    that subtracting it would cost digits.
+    that subtracting it would cost digits. Rare, and so written for little code, not for speed.
     """
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
-    summed = pair.shape[0] == 1
+    log_z = -math.inf
     for t in range(n):
+        e = 0 if shared else t - 1
         for k in range(n_labels):
-            alpha[t, k] = unary[t, k] * inverse
-        if t > 0:
-            table = transitions[0 if shared else t - 1]
-            for k in range(n_labels):
-                for j in range(n_labels):
-                    message[j] = alpha[t - 1, j] + table[j, k] * inverse
-                alpha[t, k] += log_sum_exp(message, 0, n_labels)
-    log_z = log_sum_exp(alpha[n - 1], 0, n_labels)
+            total = -math.inf if t > 0 else 0.0
+            for j in range(n_labels if t > 0 else 0):
+                total = _log_add(total, alpha[t - 1, j] + transitions[e, j, k] * inverse)
+            alpha[t, k] = total + unary[t, k] * inverse
+            log_z = _log_add(log_z, alpha[t, k]) if t == n - 1 else log_z
     for t in range(node.shape[0] - 1, -1, -1):  # node[t] holds backward messages for a while
-        for k in range(n_labels):
-            node[t, k] = 0.0
-        if t < n - 1:
-            table = transitions[0 if shared else t]
-            for k in range(n_labels):
-                message[k] = unary[t + 1, k] * inverse + beta[k]
-            top, total = -math.inf, 0.0
-            for j in range(n_labels):
-                for k in range(n_labels):
-                    shares[j, k] = table[j, k] * inverse + message[k]
-                node[t, j] = log_sum_exp(shares[j], 0, n_labels)
-                for k in range(n_labels):
-                    shares[j, k] += alpha[t, j]
-                    top = shares[j, k] if shares[j, k] > top else top
-            for j in range(n_labels):
-                for k in range(n_labels):
-                    shares[j, k] = fast_exp(shares[j, k] - top)
-                    total += shares[j, k]
-            out = pair[0 if summed else t]
-            for j in range(n_labels):
-                for k in range(n_labels):
-                    out[j, k] += shares[j, k] / total
-        for k in range(n_labels):
-            beta[k] = node[t, k]
-            node[t, k] += alpha[t, k]
-        here = log_sum_exp(node[t], 0, n_labels)
-        for k in range(n_labels):
-            node[t, k] = fast_exp(node[t, k] - here)
+        n_next = n_labels if t < n - 1 else 0
+        e, out = 0 if shared else t, 0 if pair.shape[0] == 1 else t
+        for k in range(n_next):
+            message[k] = unary[t + 1, k] * inverse + beta[k]
+        here, top = -math.inf, -math.inf
+        for j in range(n_labels):
+            node[t, j] = -math.inf if n_next > 0 else 0.0
+            for k in range(n_next):
+                shares[j, k] = transitions[e, j, k] * inverse + message[k]
+                node[t, j] = _log_add(node[t, j], shares[j, k])
+                shares[j, k] += alpha[t, j]
+                top = shares[j, k] if shares[j, k] > top else top
+            beta[j] = node[t, j]
+            node[t, j] += alpha[t, j]
+            here = _log_add(here, node[t, j])
+        total = 0.0
+        for j in range(n_labels):
+            node[t, j] = math.exp(node[t, j] - here)
+            for k in range(n_next):
+                shares[j, k] = math.exp(shares[j, k] - top)
+                total += shares[j, k]
+        for j in range(n_labels):
+            for k in range(n_next):
+                pair[out, j, k] += shares[j, k] / total
     return log_z
 
 

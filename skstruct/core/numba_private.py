@@ -6,7 +6,7 @@ import pickle
 import re
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 
 import llvmlite
@@ -172,10 +172,8 @@ def refuse_calls(dispatcher):
     def refuse(self, *args, **kwargs):
         raise TypeError(f"{self.py_func.__name__} is for other kernels: it has no code for Python")
 
-    try:
+    with suppress(TypeError):
         dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": refuse})
-    except TypeError:  # pragma: no cover
-        pass
 
 
 def instance_class(numba_type):

@@ -13,7 +13,7 @@ from skstruct.inference.forward_backward import (
 )
 from skstruct.inference.numerics import fast_exp, log_sum_exp
 from skstruct.inference.simplex import project as project_in_place
-from skstruct.inference.tree import tree_marginals, tree_work
+from skstruct.inference.tree import Forest, tree_marginals, tree_work
 from skstruct.inference.viterbi import viterbi, viterbi_top_k
 from skstruct.testing import all_labellings, brute_force_marginals, chain_scores
 
@@ -149,9 +149,9 @@ def test_a_label_out_of_reach_cannot_spoil_the_marginals():
     assert (edges == [[1.0, 0.0], [0.0, 0.0]]).all()
     # The same chain as a tree.
     order = np.arange(80, dtype=np.int32)
-    forest = order, order - 1, np.zeros(80, dtype=np.int32), np.zeros(80, dtype=np.uint8)
+    forest = Forest(order, order - 1, np.zeros(80, dtype=np.int32), np.zeros(80, dtype=np.uint8))
     total, work = np.empty((1, 2, 2)), np.empty(tree_work(80, 2, 1))
-    assert tree_marginals(unary, transitions, 1.0, *forest, node, total, work) == 0.0
+    assert tree_marginals(unary, transitions, 1.0, forest, node, total, work) == 0.0
     assert (node == [1.0, 0.0]).all()
     np.testing.assert_allclose(total[0], [[79.0, 0.0], [0.0, 0.0]], rtol=1e-12)
 

@@ -84,9 +84,7 @@ def test_roof_dual_is_the_relaxation(n, seed, kind, forced):
     graph = _neighbours(edges, n)
     floats, ints = flow_sizes(n, len(edges))
     states = np.full(n, HALF, dtype=np.int32)
-    score = roof_dual(
-        unary, pair, *graph.values(), states, np.zeros(floats), np.zeros(ints, dtype=np.int64)
-    )
+    score = roof_dual(unary, pair, graph, states, np.zeros(floats), np.zeros(ints, dtype=np.int64))
     scale = 1e4 if kind == "huge" else 1.0
     np.testing.assert_allclose(score, _relaxation(unary, pair, edges), atol=1e-6 * scale)
 
@@ -98,7 +96,7 @@ def test_roof_dual_is_the_relaxation(n, seed, kind, forced):
     assert (best[:, fixed] == states[fixed]).all(axis=1).any(), "no best labelling has these values"
     if kind == "attractive":
         assert fixed.all()
-    complete(unary, pair, *graph.values(), states)
+    complete(unary, pair, graph, states)
     assert set(states.tolist()) <= {0, 1}
     if forced:
         _check_forced(unary, pair, edges, graph, rng)
@@ -111,9 +109,7 @@ def _check_forced(unary, pair, edges, graph, rng):
     states[j] = int(rng.integers(2))
     wanted = states[j]
     floats, ints = flow_sizes(n, len(edges))
-    score = roof_dual(
-        unary, pair, *graph.values(), states, np.zeros(floats), np.zeros(ints, dtype=np.int64)
-    )
+    score = roof_dual(unary, pair, graph, states, np.zeros(floats), np.zeros(ints, dtype=np.int64))
     assert states[j] == wanted
     scale = np.abs(unary).max() + np.abs(pair).max(initial=0.0) + 1.0
     forcing = unary.copy()

@@ -6,11 +6,30 @@ and the flow is the classical graph cut.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
 from .max_flow import max_flow
 
 OFF, ON, HALF = 0, 1, 2
+
+
+class Neighbours(NamedTuple):
+    """A graph, by nodes (CSR).
+
+    Parameters
+    ----------
+    ptr : ndarray of shape (n_nodes + 1,) of int64
+        Where the neighbours of each node begin.
+    neighbour, edge : ndarray of shape (2 * n_edges,) of int32
+        The neighbours, and the edges to them.
+    """
+
+    ptr: np.ndarray
+    neighbour: np.ndarray
+    edge: np.ndarray
 
 
 def flow_sizes(n_nodes: int, n_edges: int) -> tuple[int, int]:
@@ -36,7 +55,7 @@ def flow_sizes(n_nodes: int, n_edges: int) -> tuple[int, int]:
 
 
 @kernel
-def settle(unary, pair, ptr, neighbour, edge, states):
+def settle(unary, pair, graph, states):
     """Fix nodes whose best value no choice of their neighbours can change, until none is left.
 
     Parameters
@@ -45,8 +64,8 @@ def settle(unary, pair, ptr, neighbour, edge, states):
         Score of 1 minus score of 0 at each node.
     pair : ndarray of shape (n_edges,)
         Score of (1, 1) on each edge.
-    ptr, neighbour, edge : ndarray
-        Neighbours of each node and the edges to them, by nodes (CSR).
+    graph : Neighbours
+        The graph.
     states : ndarray of shape (n,) of int32
         HALF where a node is open; elsewhere its value, OFF or ON. Fixed nodes get theirs.
 
@@ -66,9 +85,9 @@ def settle(unary, pair, ptr, neighbour, edge, states):
             if states[j] != HALF:
                 continue
             low = high = unary[j]
-            for q in range(ptr[j], ptr[j + 1]):
-                v = pair[edge[q]]
-                state = states[neighbour[q]]
+            for q in range(graph.ptr[j], graph.ptr[j + 1]):
+                v = pair[graph.edge[q]]
+                state = states[graph.neighbour[q]]
                 if state == ON:
                     low += v
                     high += v
@@ -96,7 +115,7 @@ def _add_arc(first, head, sister, cap, a, b, capacity):
 
 
 @inner_kernel
-def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
+def _network(unary, pair, graph, states, index, floats, ints):
     """The flow network of the open nodes: j is literal x_j, c + j its negation."""
     n = unary.shape[0]
     c = 0
@@ -113,8 +132,8 @@ def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
         if states[j] != HALF:
             continue
         a = -unary[j]
-        for q in range(ptr[j], ptr[j + 1]):
-            k, v = neighbour[q], pair[edge[q]]
+        for q in range(graph.ptr[j], graph.ptr[j + 1]):
+            k, v = graph.neighbour[q], pair[graph.edge[q]]
             if states[k] == ON:
                 a -= v
             elif states[k] == HALF and v != 0.0:
@@ -135,8 +154,8 @@ def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
     for j in range(n):
         if states[j] != HALF:
             continue
-        for q in range(ptr[j], ptr[j + 1]):
-            k, v = neighbour[q], pair[edge[q]]
+        for q in range(graph.ptr[j], graph.ptr[j + 1]):
+            k, v = graph.neighbour[q], pair[graph.edge[q]]
             if j < k and states[k] == HALF and v != 0.0:
                 x, y = index[j], index[k]
                 if v > 0.0:
@@ -152,12 +171,12 @@ def _network(unary, pair, ptr, neighbour, edge, states, index, floats, ints):
 
 
 @kernel
-def roof_dual(unary, pair, ptr, neighbour, edge, states, floats, ints):
+def roof_dual(unary, pair, graph, states, floats, ints):
     """Optimum of the LP relaxation of a binary pairwise model, half-integral.
 
     Parameters
     ----------
-    unary, pair, ptr, neighbour, edge : ndarray
+    unary, pair, graph : object
         The model, as for :func:`settle`.
     states : ndarray of shape (n,) of int32
         HALF, or OFF and ON at nodes that must have this value; receives the optimum. An edge
@@ -178,11 +197,11 @@ def roof_dual(unary, pair, ptr, neighbour, edge, states, floats, ints):
     nonsubmodular functions with graph cuts.
     """
     n = unary.shape[0]
-    n_open = settle(unary, pair, ptr, neighbour, edge, states)
+    n_open = settle(unary, pair, graph, states)
     if n_open > 0:
         index = ints[:n]
         rest = ints[n:]
-        c, total = _network(unary, pair, ptr, neighbour, edge, states, index, floats, rest)
+        c, total = _network(unary, pair, graph, states, index, floats, rest)
         size = 2 * c
         first = rest[: size + 1]
         head = rest[size + 1 : size + 1 + total]
@@ -207,16 +226,16 @@ def roof_dual(unary, pair, ptr, neighbour, edge, states, floats, ints):
                     states[j] = ON
                 elif level[c + index[j]] == 1:
                     states[j] = OFF
-    return relaxed_score(unary, pair, ptr, neighbour, edge, states)
+    return relaxed_score(unary, pair, graph, states)
 
 
 @kernel
-def relaxed_score(unary, pair, ptr, neighbour, edge, states):
+def relaxed_score(unary, pair, graph, states):
     """Score of half-integral states.
 
     Parameters
     ----------
-    unary, pair, ptr, neighbour, edge, states : ndarray
+    unary, pair, graph, states : object
         As for :func:`roof_dual`.
 
     Returns
@@ -230,10 +249,10 @@ def relaxed_score(unary, pair, ptr, neighbour, edge, states):
             continue
         share = 1.0 if states[j] == ON else 0.5
         total += share * unary[j]
-        for q in range(ptr[j], ptr[j + 1]):
-            k = neighbour[q]
+        for q in range(graph.ptr[j], graph.ptr[j + 1]):
+            k = graph.neighbour[q]
             if k < j and states[k] != OFF:
-                v = pair[edge[q]]
+                v = pair[graph.edge[q]]
                 if states[j] == ON and states[k] == ON:
                     total += v
                 elif states[j] == ON or states[k] == ON:
@@ -244,12 +263,12 @@ def relaxed_score(unary, pair, ptr, neighbour, edge, states):
 
 
 @kernel
-def complete(unary, pair, ptr, neighbour, edge, states):
+def complete(unary, pair, graph, states):
     """Turn halves into a labelling, one by one, then improve single nodes while that helps.
 
     Parameters
     ----------
-    unary, pair, ptr, neighbour, edge : ndarray
+    unary, pair, graph : object
         The model; nodes of infinite `unary` keep the value that it forces.
     states : ndarray of shape (n,) of int32
         Half-integral states, replaced by a labelling.
@@ -260,10 +279,10 @@ def complete(unary, pair, ptr, neighbour, edge, states):
         for j in range(n):
             gain = unary[j]
             if abs(gain) < math.inf:
-                for q in range(ptr[j], ptr[j + 1]):
-                    state = states[neighbour[q]]
+                for q in range(graph.ptr[j], graph.ptr[j + 1]):
+                    state = states[graph.neighbour[q]]
                     if state != OFF:
-                        gain += pair[edge[q]] * (1.0 if state == ON else 0.5)
+                        gain += pair[graph.edge[q]] * (1.0 if state == ON else 0.5)
             wanted = ON if gain > 0.0 else OFF
             if sweep > 0 and states[j] != HALF and abs(gain) < 1e-12:
                 continue

@@ -1,14 +1,36 @@
 """Exact inference on rooted forests: best labelling, n best, marginals.
 
-A forest of n nodes is given by ``order`` (every parent before its children), ``parent`` (-1 for a
-root), ``link`` (the table of the edge to the parent) and ``flip`` (1 where that table has the child
-in its rows). No recursion: deep trees are as good as bushy ones.
+No recursion: deep trees are as good as bushy ones.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
 from .numerics import fast_exp, offer
+
+
+class Forest(NamedTuple):
+    """Rooted trees.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_nodes,) of int32
+        The nodes, every parent before its children.
+    parent : ndarray of shape (n_nodes,) of int32
+        The parent of each node, -1 for a root.
+    link : ndarray of shape (n_nodes,) of int32
+        The table of the edge to the parent.
+    flip : ndarray of shape (n_nodes,) of uint8
+        1 where that table has the child in its rows.
+    """
+
+    order: np.ndarray
+    parent: np.ndarray
+    link: np.ndarray
+    flip: np.ndarray
 
 
 def tree_work(n, n_labels, n_best):
@@ -38,14 +60,14 @@ def tree_work(n, n_labels, n_best):
 
 
 @inner_kernel(inline=True)
-def _table_entry(transitions, link, flip, j, k):
-    """Potential of label j at the parent and k at the child."""
-    e = 0 if transitions.shape[0] == 1 else link
-    return transitions[e, k, j] if flip == 1 else transitions[e, j, k]
+def _table_entry(transitions, forest, c, j, k):
+    """Potential of label j at the parent of node c and k at c."""
+    e = 0 if transitions.shape[0] == 1 else forest.link[c]
+    return transitions[e, k, j] if forest.flip[c] == 1 else transitions[e, j, k]
 
 
 @inner_kernel
-def _best_below(unary, transitions, order, parent, link, flip, best):
+def _best_below(unary, transitions, forest, best):
     """``best[t, k]``: largest score of the nodes below and at t, if t has label k."""
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
@@ -53,12 +75,12 @@ def _best_below(unary, transitions, order, parent, link, flip, best):
         for k in range(n_labels):
             best[t, k] = unary[t, k]
     for position in range(n - 1, -1, -1):
-        c = order[position]
-        p = parent[c]
+        c = forest.order[position]
+        p = forest.parent[c]
         if p < 0:
             continue
-        table = transitions[0 if shared else link[c]]
-        if flip[c] == 1:
+        table = transitions[0 if shared else forest.link[c]]
+        if forest.flip[c] == 1:
             for j in range(n_labels):
                 message = -math.inf
                 for k in range(n_labels):
@@ -73,30 +95,30 @@ def _best_below(unary, transitions, order, parent, link, flip, best):
 
 
 @inner_kernel
-def _value_of(transitions, order, parent, link, flip, best, labels, position, k):
+def _value_of(transitions, forest, best, labels, position, k):
     """Largest score of the nodes below and at that of `position`, if it has label k."""
-    c = order[position]
-    p = parent[c]
+    c = forest.order[position]
+    p = forest.parent[c]
     value = best[c, k]
     if p >= 0:
-        value += _table_entry(transitions, link[c], flip[c], labels[p], k)
+        value += _table_entry(transitions, forest, c, labels[p], k)
     return value
 
 
 @inner_kernel
-def _way_down(transitions, order, parent, link, flip, best, labels, start):
+def _way_down(transitions, forest, best, labels, start):
     """Best labels of the nodes from position `start` on, given those before."""
-    for position in range(start, order.shape[0]):
+    for position in range(start, forest.order.shape[0]):
         chosen, top = 0, -math.inf
         for k in range(best.shape[1]):
-            value = _value_of(transitions, order, parent, link, flip, best, labels, position, k)
+            value = _value_of(transitions, forest, best, labels, position, k)
             if value > top:
                 chosen, top = k, value
-        labels[order[position]] = chosen
+        labels[forest.order[position]] = chosen
 
 
 @kernel
-def tree_max(unary, transitions, order, parent, link, flip, labels, work):
+def tree_max(unary, transitions, forest, labels, work):
     """Best labelling of a forest, by max-product from the leaves to the roots.
 
     Parameters
@@ -105,10 +127,8 @@ def tree_max(unary, transitions, order, parent, link, flip, labels, work):
         Node potentials; -inf forbids.
     transitions : ndarray of shape (n_tables, n_labels, n_labels)
         Edge potentials, rows for the parent (for the child where `flip` is 1).
-    order, parent, link : ndarray of shape (n_nodes,) of int32
-        The forest, see the head of this file.
-    flip : ndarray of shape (n_nodes,) of uint8
-        Orientation of the tables.
+    forest : Forest
+        The forest.
     labels : ndarray of shape (>= n_nodes,) of int32
         Receives the labelling.
     work : ndarray
@@ -121,11 +141,11 @@ def tree_max(unary, transitions, order, parent, link, flip, labels, work):
     """
     n, n_labels = unary.shape
     best = work[: n * n_labels].reshape(n, n_labels)
-    _best_below(unary, transitions, order, parent, link, flip, best)
-    _way_down(transitions, order, parent, link, flip, best, labels, 0)
+    _best_below(unary, transitions, forest, best)
+    _way_down(transitions, forest, best, labels, 0)
     total = 0.0
     for t in range(n):
-        if parent[t] < 0:
+        if forest.parent[t] < 0:
             total += best[t, labels[t]]
     return total
 
@@ -144,7 +164,7 @@ def _log_sum(values, size):
 
 
 @inner_kernel
-def _upward(unary, transitions, temperature, order, parent, link, flip, work):
+def _upward(unary, transitions, temperature, forest, work):
     """Log-messages from the leaves to the roots; returns the log-partition over the temperature.
 
     Each message has a maximum of 0, so that rounding does not grow with the depth; what was taken
@@ -161,14 +181,14 @@ def _upward(unary, transitions, temperature, order, parent, link, flip, work):
             belief[t, k] = unary[t, k] / temperature
     total = 0.0
     for position in range(n - 1, -1, -1):
-        c = order[position]
-        p = parent[c]
+        c = forest.order[position]
+        p = forest.parent[c]
         if p < 0:
             total += _log_sum(belief[c], n_labels)
             continue
         for j in range(n_labels):
             for k in range(n_labels):
-                step = _table_entry(transitions, link[c], flip[c], j, k)
+                step = _table_entry(transitions, forest, c, j, k)
                 row[k] = belief[c, k] + step / temperature
             message[c, j] = _log_sum(row, n_labels)
         top = -math.inf
@@ -200,12 +220,12 @@ def _normalise(belief, mu, n_labels):
 
 
 @kernel
-def tree_log_partition(unary, transitions, temperature, order, parent, link, flip, work):
+def tree_log_partition(unary, transitions, temperature, forest, work):
     """``temperature * log sum_y exp(score(y) / temperature)`` of a forest.
 
     Parameters
     ----------
-    unary, transitions, order, parent, link, flip, work : ndarray
+    unary, transitions, forest, work : object
         As for :func:`tree_max`.
     temperature : float
         Positive.
@@ -215,19 +235,17 @@ def tree_log_partition(unary, transitions, temperature, order, parent, link, fli
     float
         The log-partition; -inf when every labelling is forbidden.
     """
-    total = _upward(unary, transitions, temperature, order, parent, link, flip, work)
+    total = _upward(unary, transitions, temperature, forest, work)
     return temperature * total
 
 
 @kernel
-def tree_marginals(
-    unary, transitions, temperature, order, parent, link, flip, node_mu, pair_mu, work
-):
+def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, work):
     """Marginals of nodes and edges of a forest, by sum-product in the log domain.
 
     Parameters
     ----------
-    unary, transitions, order, parent, link, flip, work : ndarray
+    unary, transitions, forest, work : object
         As for :func:`tree_max`.
     temperature : float
         Positive.
@@ -242,7 +260,7 @@ def tree_marginals(
         The log-partition as :func:`tree_log_partition`; when it is -inf nothing is written.
     """
     n, n_labels = unary.shape
-    total = _upward(unary, transitions, temperature, order, parent, link, flip, work)
+    total = _upward(unary, transitions, temperature, forest, work)
     if not total > -math.inf:
         return total
     size = n * n_labels
@@ -256,10 +274,10 @@ def tree_marginals(
             for k in range(n_labels):
                 pair_mu[e, j, k] = 0.0
     for position in range(n):
-        c = order[position]
-        p = parent[c]
+        c = forest.order[position]
+        p = forest.parent[c]
         if p >= 0:
-            e = 0 if pair_mu.shape[0] == 1 else link[c]
+            e = 0 if pair_mu.shape[0] == 1 else forest.link[c]
             for j in range(n_labels):
                 # Where the message is -inf no labelling is left, and the belief is -inf, too.
                 known = belief[p, j] > -math.inf
@@ -267,10 +285,10 @@ def tree_marginals(
             for k in range(n_labels):
                 inside = belief[c, k]
                 for j in range(n_labels):
-                    step = _table_entry(transitions, link[c], flip[c], j, k) / temperature
+                    step = _table_entry(transitions, forest, c, j, k) / temperature
                     row[j] = outside[j] + step
                     share = fast_exp(min(row[j] + inside - taken[c], 0.0))
-                    if flip[c] == 1:
+                    if forest.flip[c] == 1:
                         pair_mu[e, k, j] += share
                     else:
                         pair_mu[e, j, k] += share
@@ -280,7 +298,7 @@ def tree_marginals(
 
 
 @kernel
-def tree_top_k(unary, transitions, order, parent, link, flip, values, labels, work):
+def tree_top_k(unary, transitions, forest, values, labels, work):
     """The n best labellings of a forest.
 
     As for chains: every labelling found offers its deviations, which keep its labels up to some
@@ -288,7 +306,7 @@ def tree_top_k(unary, transitions, order, parent, link, flip, values, labels, wo
 
     Parameters
     ----------
-    unary, transitions, order, parent, link, flip, work : ndarray
+    unary, transitions, forest, work : object
         As for :func:`tree_max`.
     values : ndarray of shape (k,)
         Receives the scores, best first; -inf where there are fewer labellings.
@@ -310,7 +328,7 @@ def tree_top_k(unary, transitions, order, parent, link, flip, values, labels, wo
         scores[q] = -math.inf
         for t in range(n):
             labels[q, t] = 0
-    scores[0] = tree_max(unary, transitions, order, parent, link, flip, labels[0], work)
+    scores[0] = tree_max(unary, transitions, forest, labels[0], work)
     for q in range(size):
         # The list's first is the next best: `scores[q:]` are the candidates that are left.
         if not scores[q] > -math.inf:
@@ -320,20 +338,16 @@ def tree_top_k(unary, transitions, order, parent, link, flip, values, labels, wo
         if q > 0:
             source, split, label = int(codes[q, 0]), int(codes[q, 1]), int(codes[q, 2])
             for position in range(split):
-                labels[q, order[position]] = labels[source, order[position]]
-            labels[q, order[split]] = label
-            _way_down(transitions, order, parent, link, flip, best, labels[q], split + 1)
+                labels[q, forest.order[position]] = labels[source, forest.order[position]]
+            labels[q, forest.order[split]] = label
+            _way_down(transitions, forest, best, labels[q], split + 1)
         rest = scores[q + 1 :]
         if rest.shape[0] == 0:
             return
         for position in range(split + 1, n):
-            own = labels[q, order[position]]
-            without = values[q] - _value_of(
-                transitions, order, parent, link, flip, best, labels[q], position, own
-            )
+            own = labels[q, forest.order[position]]
+            without = values[q] - _value_of(transitions, forest, best, labels[q], position, own)
             for k in range(n_labels):
-                candidate = without + _value_of(
-                    transitions, order, parent, link, flip, best, labels[q], position, k
-                )
+                candidate = without + _value_of(transitions, forest, best, labels[q], position, k)
                 if candidate > rest[rest.shape[0] - 1] and k != own:
                     offer(candidate, float(q), float(position), float(k), rest, codes[q + 1 :])

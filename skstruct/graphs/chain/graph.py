@@ -15,7 +15,6 @@ from ...data.constraints import check_ends, check_steps, transition_mask
 from ...data.matrices import normal_csr
 from ...data.packing import Samples, read_sequences
 from ...inference.forward_backward import workspace_size
-from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
 from ..pairwise.fields import PairwiseGraph
 from .kernels import ChainProblem
@@ -127,14 +126,12 @@ class Chain(PairwiseGraph):
             longest * n_classes + 4 * n_best,
             2 * (n_classes**2 + 16),
         )
-        fields = self._fields(samples, features, n_classes, fit_intercept, codes)
-        cost, normalize = cost_matrix(loss, classes)
+        fields = self._fields(samples, features, classes, fit_intercept, codes, loss)
         return ChainProblem(
             **fields,
             transition_mask=mask.pairs,
             allowed=allowed,
-            cost=cost,
-            normalize=int(normalize),
+            own=(),
             work=aligned(size, np.empty),
         )
 

@@ -3,10 +3,6 @@
 The verbs that do not depend on the order of nodes are in :mod:`skstruct.graphs.pairwise.verbs`.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-
 from ...core.dispatch import kernel
 from ...core.oracles import (
     add_indicator,
@@ -18,51 +14,11 @@ from ...core.oracles import (
 )
 from ...inference.forward_backward import forward_backward
 from ...inference.viterbi import viterbi, viterbi_top_k
-from ..pairwise.verbs import blocks, share_verbs
+from ..pairwise.verbs import PairwiseProblem, blocks
 
 
-@share_verbs
-class ChainProblem(NamedTuple):
-    """Chains packed for kernels.
-
-    Parameters
-    ----------
-    nodes : DenseFeatures or SparseFeatures
-        Feature rows of all nodes.
-    edges : DenseFeatures or SparseFeatures
-        Feature rows of all edges (n_nodes_i - 1 for chain i), or the one row that they share.
-    part_ptr, label_ptr, edge_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the parts, the nodes and the edge rows of each chain begin; `edge_ptr` is all zeros
-        when edges share one row.
-    labels : ndarray of shape (n_nodes,) of int32
-        True labels; empty when unknown.
-    transition_mask : ndarray of shape (n_labels, n_labels)
-        0, or -inf for a forbidden transition.
-    allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8
-        Labels allowed at each node; no rows when all are.
-    cost : ndarray of shape (n_labels, n_labels)
-        Task loss of predicting column k at a node whose label is row j.
-    normalize : int
-        1 to divide the task loss by the number of nodes.
-    node_gram, pair_gram : Gram
-        Products of the feature rows of a chain, for line searches.
-    work : ndarray
-        Scratch of one thread.
-    """
-
-    nodes: tuple
-    edges: tuple
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    edge_ptr: np.ndarray
-    labels: np.ndarray
-    transition_mask: np.ndarray
-    allowed: np.ndarray
-    cost: np.ndarray
-    normalize: int
-    node_gram: tuple
-    pair_gram: tuple
-    work: np.ndarray
+class ChainProblem(PairwiseProblem):
+    """Chains packed for kernels: sample i has an edge from each node but the last to the next."""
 
     structure = "Chain"
 

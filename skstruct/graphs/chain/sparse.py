@@ -9,46 +9,32 @@ from ...core.dispatch import kernel
 from ...core.oracles import max_oracle, score
 from ...core.weights import aligned
 from ...inference.sparse_viterbi import sparse_viterbi
-from ..pairwise.verbs import blocks, share_verbs
+from ..pairwise.verbs import PairwiseProblem, blocks
 
 _MANY_LABELS = 64
 _FEW = 0.25
 
 
-@share_verbs
-class SparseChainProblem(NamedTuple):
-    """Chains and their transition weights; parts are those of nodes only.
+class SparseTransitions(NamedTuple):
+    """Transition weights most of which are 0.
 
     Parameters
     ----------
-    nodes, edges, part_ptr, label_ptr, edge_ptr, labels : object
-        As in :class:`skstruct.graphs.chain.kernels.ChainProblem`.
-    transition_mask, allowed, cost, normalize, node_gram, pair_gram, work : object
-        As in :class:`skstruct.graphs.chain.kernels.ChainProblem`.
     table : ndarray of shape (n_labels, n_labels)
-        The transitions.
+        All of them.
     ptr, columns, values, tops : ndarray
         Those that are not 0, see :func:`skstruct.inference.sparse_viterbi.sparse_viterbi`.
     """
 
-    nodes: tuple
-    edges: tuple
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    edge_ptr: np.ndarray
-    labels: np.ndarray
-    transition_mask: np.ndarray
-    allowed: np.ndarray
-    cost: np.ndarray
-    normalize: int
-    node_gram: tuple
-    pair_gram: tuple
-    work: np.ndarray
     table: np.ndarray
     ptr: np.ndarray
     columns: np.ndarray
     values: np.ndarray
     tops: np.ndarray
+
+
+class SparseChainProblem(PairwiseProblem):
+    """Chains and their transition weights (`own`); parts are those of nodes only."""
 
     structure = "Chain"
 
@@ -80,18 +66,20 @@ def sparse_chains(problem, pair_weights):
     tops = np.maximum(stored.max(axis=1).toarray().ravel(), 0.0)
     longest = int(np.diff(problem.label_ptr).max(initial=1))
     size = 2 * longest * n_labels + 3 * n_labels
-    fields = problem._asdict() | {
-        "part_ptr": problem.label_ptr * n_labels,
-        "work": aligned(max(size, problem.work.size), np.empty),
-    }
-    return SparseChainProblem(
-        **fields,
+    own = SparseTransitions(
         table=np.ascontiguousarray(table),
         ptr=stored.indptr.astype(np.int64),
         columns=stored.indices.astype(np.int32),
         values=stored.data,
         tops=np.append(tops, tops.max(initial=0.0)),
     )
+    fields = problem._asdict() | {
+        "part_ptr": problem.label_ptr * n_labels,
+        "n_tables": np.zeros_like(problem.n_tables),
+        "own": own,
+        "work": aligned(max(size, problem.work.size), np.empty),
+    }
+    return SparseChainProblem(**fields)
 
 
 @score.register(SparseChainProblem)
@@ -100,7 +88,7 @@ def _(problem, i, theta, labels):
     unary = blocks(problem, i, theta)[0]
     total = unary[0, labels[0]]
     for t in range(1, unary.shape[0]):
-        total += problem.table[labels[t - 1], labels[t]] + unary[t, labels[t]]
+        total += problem.own.table[labels[t - 1], labels[t]] + unary[t, labels[t]]
     return total
 
 
@@ -108,6 +96,5 @@ def _(problem, i, theta, labels):
 @kernel
 def _(problem, i, theta, labels):
     unary = blocks(problem, i, theta)[0]
-    return sparse_viterbi(
-        unary, problem.ptr, problem.columns, problem.values, problem.tops, labels, problem.work
-    )
+    own = problem.own
+    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, problem.work)

@@ -14,7 +14,7 @@ from ...core.features import constant_row
 from ...data.labels import read_indicator
 from ...data.matrices import refuse_masked, row_squares, writable
 from ...data.packing import Samples
-from ...inference.roof_dual import flow_sizes
+from ...inference.roof_dual import Neighbours, flow_sizes
 from ...inference.tree import tree_work
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
@@ -409,13 +409,14 @@ class MultiLabel(Graph):
         if self._is_forest():
             size = 4 * n + 8 * m + tree_work(n, 2, n_best)
             work = np.empty(max(size, row))
-            return LabelForestProblem(**fields, work=work, **self._rooted())
+            return LabelForestProblem(**fields, own=self._rooted(), work=work)
         few = self._is_few()
         size = n + m + sum(flow_sizes(n, m))
         if few:
             size = max(size, 4 * n + 5 * n * n + 8)
         problem = FewLabelsProblem if few else ManyLabelsProblem
-        return problem(**fields, work=np.empty(max(size, row)), **_neighbours(self.edges_, n))
+        own = _neighbours(self.edges_, n)
+        return problem(**fields, own=own, work=np.empty(max(size, row)))
 
     def relaxation(self, problem: NamedTuple) -> NamedTuple:
         """The problem over distributions of labels and edges that agree: the local polytope.
@@ -530,8 +531,8 @@ def _neighbours(edges, n):
     which = np.tile(np.arange(m, dtype=np.int32), 2)
     order = np.lexsort((other, own))
     counts = np.bincount(own, minlength=n)
-    return {
-        "ptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        "neighbour": other[order].astype(np.int32),
-        "edge": which[order],
-    }
+    return Neighbours(
+        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        neighbour=other[order].astype(np.int32),
+        edge=which[order],
+    )

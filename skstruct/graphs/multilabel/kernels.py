@@ -1,4 +1,4 @@
-"""Label sets for compiled solvers: verbs that all edges share, and those of forests.
+"""Label sets for compiled solvers: their problem, the verbs that all share, those of forests.
 
 Parts of a sample of L labels and m edges: L parts "label j is on", L parts "label j is off" (they
 have no weights, but the task loss and constraints need them), then for each edge one part "both
@@ -28,8 +28,8 @@ from ...core.oracles import (
 from ...inference.tree import tree_log_partition, tree_marginals, tree_max, tree_top_k
 
 
-class LabelForestProblem(NamedTuple):
-    """Label sets whose labels interact along a forest, or not at all.
+class LabelSetProblem(NamedTuple):
+    """Label sets packed for kernels; how labels interact says a subclass.
 
     Parameters
     ----------
@@ -53,12 +53,10 @@ class LabelForestProblem(NamedTuple):
         The labels of each edge.
     full : int
         1 where edges have full 2 x 2 tables.
-    work : ndarray
+    own : NamedTuple
+        The edges in the form in which the subclass takes them.
+    work : NamedTuple
         Scratch of one thread.
-    order, parent, link : ndarray of shape (n_labels,) of int32
-        The forest, see :mod:`skstruct.inference.tree`.
-    flip : ndarray of shape (n_labels,) of uint8
-        Orientation of the tables.
     """
 
     nodes: tuple
@@ -72,13 +70,8 @@ class LabelForestProblem(NamedTuple):
     squared_norms: np.ndarray
     ends: np.ndarray
     full: int
-    work: np.ndarray
-    order: np.ndarray
-    parent: np.ndarray
-    link: np.ndarray
-    flip: np.ndarray
-
-    structure = "MultiLabel without cycles"
+    own: tuple
+    work: tuple
 
 
 @inner_kernel(inline=True)
@@ -93,8 +86,9 @@ def pair_width(problem):
     return problem.ends.shape[0] * (4 if problem.full == 1 else 1)
 
 
+@potentials.register(LabelSetProblem)
 @kernel
-def _potentials(problem, i, w, theta):
+def _(problem, i, w, theta):
     n, width = n_labels_of(problem), pair_width(problem)
     scores(problem.nodes, i, i + 1, n, w.node, w, problem.work, theta, 0)
     for j in range(n):
@@ -109,16 +103,18 @@ def _potentials(problem, i, w, theta):
                 theta[n + j] = -math.inf
 
 
+@accumulate.register(LabelSetProblem)
 @kernel
-def _accumulate(problem, i, r, c, w):
+def _(problem, i, r, c, w):
     n, width = n_labels_of(problem), pair_width(problem)
     add_outer(problem.nodes, i, i + 1, n, r, 0, c, w.node, w, problem.work)
     if width > 0:
         add_outer(problem.edges, 0, 1, width, r, 2 * n, c, w.pair, w, problem.work)
 
 
+@gram.register(LabelSetProblem)
 @kernel
-def _gram(problem, i, r, out):
+def _(problem, i, r, out):
     n = n_labels_of(problem)
     for j in range(n):
         out[j] = problem.squared_norms[i] * r[j]
@@ -127,15 +123,17 @@ def _gram(problem, i, r, out):
         out[q] = r[q]
 
 
+@truth.register(LabelSetProblem)
 @kernel
-def _truth(problem, i, labels):
+def _(problem, i, labels):
     n = n_labels_of(problem)
     for j in range(n):
         labels[j] = problem.labels[i * n + j]
 
 
+@add_indicator.register(LabelSetProblem)
 @kernel
-def _add_indicator(problem, i, labels, c, mu):
+def _(problem, i, labels, c, mu):
     n = n_labels_of(problem)
     for j in range(n):
         mu[j if labels[j] == 1 else n + j] += c
@@ -147,8 +145,9 @@ def _add_indicator(problem, i, labels, c, mu):
             mu[2 * n + e] += c
 
 
+@score.register(LabelSetProblem)
 @kernel
-def _score(problem, i, theta, labels):
+def _(problem, i, theta, labels):
     n = n_labels_of(problem)
     total = 0.0
     for j in range(n):
@@ -167,8 +166,9 @@ def _share(problem):
     return 1.0 / n_labels_of(problem) if problem.normalize == 1 else 1.0
 
 
+@augment.register(LabelSetProblem)
 @kernel
-def _augment(problem, i, theta):
+def _(problem, i, theta):
     n = n_labels_of(problem)
     for j in range(n):
         y = problem.labels[i * n + j]
@@ -176,8 +176,9 @@ def _augment(problem, i, theta):
         theta[n + j] += _share(problem) * problem.cost[y, 0]
 
 
+@task_loss.register(LabelSetProblem)
 @kernel
-def _task_loss(problem, i, labels):
+def _(problem, i, labels):
     n = n_labels_of(problem)
     total = 0.0
     for j in range(n):
@@ -185,37 +186,10 @@ def _task_loss(problem, i, labels):
     return total * _share(problem)
 
 
-_VERBS = {
-    potentials: _potentials,
-    accumulate: _accumulate,
-    gram: _gram,
-    truth: _truth,
-    add_indicator: _add_indicator,
-    score: _score,
-    augment: _augment,
-    task_loss: _task_loss,
-}
+class LabelForestProblem(LabelSetProblem):
+    """Labels that interact along a :class:`~skstruct.inference.tree.Forest`, or not at all."""
 
-
-def share_label_verbs(cls):
-    """Register the verbs that do not depend on the kind of edges.
-
-    Parameters
-    ----------
-    cls : type
-        A NamedTuple with the fields of :class:`LabelForestProblem` up to `work`.
-
-    Returns
-    -------
-    type
-        The class itself.
-    """
-    for verb, function in _VERBS.items():
-        verb.register(cls)(function)
-    return cls
-
-
-share_label_verbs(LabelForestProblem)
+    structure = "MultiLabel without cycles"
 
 
 @inner_kernel
@@ -248,18 +222,14 @@ def _(problem, i, theta, labels):
             total += max(theta[j], theta[n + j])
         return total
     unary, pair, work = _tables(problem, theta)
-    return tree_max(
-        unary, pair, problem.order, problem.parent, problem.link, problem.flip, labels, work
-    )
+    return tree_max(unary, pair, problem.own, labels, work)
 
 
 @top_k_oracle.register(LabelForestProblem)
 @kernel
 def _(problem, i, theta, values, labels):
     unary, pair, work = _tables(problem, theta)
-    tree_top_k(
-        unary, pair, problem.order, problem.parent, problem.link, problem.flip, values, labels, work
-    )
+    tree_top_k(unary, pair, problem.own, values, labels, work)
 
 
 @exp_oracle.register(LabelForestProblem)
@@ -268,18 +238,14 @@ def _(problem, i, theta, temperature, mu):
     n, m = n_labels_of(problem), problem.ends.shape[0]
     unary, pair, work = _tables(problem, theta)
     if mu.shape[0] == 0:
-        forest = problem.order, problem.parent, problem.link, problem.flip
-        return tree_log_partition(unary, pair, temperature, *forest, work)
+        return tree_log_partition(unary, pair, temperature, problem.own, work)
     node_mu = work[: 2 * n].reshape(n, 2)
     pair_mu = work[2 * n : 2 * n + 4 * m].reshape(m, 2, 2)
     log_z = tree_marginals(
         unary,
         pair,
         temperature,
-        problem.order,
-        problem.parent,
-        problem.link,
-        problem.flip,
+        problem.own,
         node_mu,
         pair_mu,
         work[2 * n + 4 * m :],

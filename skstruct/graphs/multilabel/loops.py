@@ -1,7 +1,6 @@
 """Label sets whose edges have cycles: exact by enumeration for few labels, else relaxed."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,47 +18,19 @@ from ...inference.enumeration import (
     enumerate_top_k,
 )
 from ...inference.roof_dual import HALF, complete, roof_dual
-from .kernels import n_labels_of, share_label_verbs
+from .kernels import LabelSetProblem, n_labels_of
 
 # From this many labels on a flow is tried before the enumeration.
 _FLOW_PAYS = 8
 
 
-@share_label_verbs
-class FewLabelsProblem(NamedTuple):
-    """Label sets of at most 16 labels with any edges: exact.
-
-    Parameters
-    ----------
-    nodes, edges, part_ptr, label_ptr, labels, allowed, cost, normalize : object
-        As in :class:`skstruct.graphs.multilabel.kernels.LabelForestProblem`.
-    squared_norms, ends, full, work : object
-        As in :class:`skstruct.graphs.multilabel.kernels.LabelForestProblem`.
-    ptr, neighbour, edge : ndarray
-        Neighbours of each label and the edges to them, by labels (CSR).
-    """
-
-    nodes: tuple
-    edges: tuple
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    labels: np.ndarray
-    allowed: np.ndarray
-    cost: np.ndarray
-    normalize: int
-    squared_norms: np.ndarray
-    ends: np.ndarray
-    full: int
-    work: np.ndarray
-    ptr: np.ndarray
-    neighbour: np.ndarray
-    edge: np.ndarray
+class FewLabelsProblem(LabelSetProblem):
+    """At most 16 labels with any edges (`own`: their `Neighbours`): exact."""
 
     structure = "MultiLabel with cycles"
 
 
-@share_label_verbs
-class ManyLabelsProblem(FewLabelsProblem):
+class ManyLabelsProblem(LabelSetProblem):
     """The same for any number of labels, by the LP relaxation over the local polytope."""
 
     structure = "MultiLabel with cycles (relaxed, or more than 16 labels)"
@@ -176,9 +147,7 @@ def _relax(problem, theta, states):
     n_floats = 2 * n + 4 * m + 8
     floats = problem.work[n + m : n + m + n_floats]
     ints = problem.work[n + m + n_floats :].view(np.int64)
-    value = roof_dual(
-        unary, pair, problem.ptr, problem.neighbour, problem.edge, states, floats, ints
-    )
+    value = roof_dual(unary, pair, problem.own, states, floats, ints)
     halves = False
     for j in range(n):
         halves |= states[j] == HALF
@@ -226,5 +195,5 @@ def _(problem, i, theta, labels):
                 unary[j] = -math.inf
             elif theta[n + j] == -math.inf:
                 unary[j] = math.inf
-        complete(unary, pair, problem.ptr, problem.neighbour, problem.edge, labels)
+        complete(unary, pair, problem.own, labels)
     return value

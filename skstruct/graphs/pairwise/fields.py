@@ -11,6 +11,7 @@ from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
 from ...data.labels import read_sequence_labels
 from ...data.packing import Samples, check_n_features
 from ...data.ragged import object_array
+from ...losses.task import cost_matrix
 from ...typing import SamplesLike
 from ..base import Graph, feature_rows, no_codes
 
@@ -100,8 +101,9 @@ class PairwiseGraph(Graph):
             n_edge_features = samples.edge_features.shape[1]
             check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
 
-    def _fields(self, samples, features, n_classes, fit_intercept, codes):
+    def _fields(self, samples, features, classes, fit_intercept, codes, loss):
         """Fields of a problem that do not depend on the order of nodes."""
+        n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, np.diff(samples.offsets)
         nodes = feature_rows(features, shapes[0][0] - 1 if fit_intercept else -1)
@@ -118,13 +120,17 @@ class PairwiseGraph(Graph):
             node_gram = gram_of(nodes, offsets, shapes[0])
             constant = not self.edge_features
             pair_gram = gram_of_constant(lengths.size) if constant else gram_by_table(shapes[1])
+        cost, normalize = cost_matrix(loss, classes)
         return {
             "nodes": nodes,
             "edges": edges,
             "part_ptr": np.concatenate([[0], np.cumsum(n_parts)]),
             "label_ptr": offsets,
             "edge_ptr": edge_ptr,
+            "n_tables": n_tables,
             "labels": codes if for_training else no_codes(),
+            "cost": cost,
+            "normalize": int(normalize),
             "node_gram": node_gram,
             "pair_gram": pair_gram,
         }

@@ -1,14 +1,14 @@
-"""Verbs that all graphs of nodes and pairwise edges share, for compiled solvers.
+"""Graphs of nodes and pairwise edges for compiled solvers: their problem and the verbs they share.
 
-A problem has ``nodes``, ``edges`` (feature rows), ``part_ptr``, ``label_ptr``, ``edge_ptr``,
-``labels``, ``transition_mask``, ``allowed``, ``cost``, ``normalize``, ``node_gram``, ``pair_gram``
-and ``work``; :class:`skstruct.graphs.chain.kernels.ChainProblem` says what they are. Parts of a
-sample of T nodes and K labels: ``T * K`` node parts, then ``K * K`` transition parts (their
-indicators summed over edges, since all edges share one table), or ``K * K`` for each edge when
-edges have features of their own.
+Parts of a sample of T nodes and K labels: ``T * K`` node parts, then ``K * K`` transition parts
+(their indicators summed over edges, since all edges share one table), or ``K * K`` for each edge
+when edges have features of their own.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
 from ...core.features import add_outer, scores
@@ -16,14 +16,63 @@ from ...core.gram import gram_product
 from ...core.oracles import accumulate, augment, gram, potentials, task_loss, truth
 
 
+class PairwiseProblem(NamedTuple):
+    """Graphs of nodes and pairwise edges packed for kernels.
+
+    A structure's own problem is a subclass, so that the verbs of this file serve it, too.
+
+    Parameters
+    ----------
+    nodes : DenseFeatures or SparseFeatures
+        Feature rows of all nodes.
+    edges : ConstantFeature or DenseFeatures or SparseFeatures
+        Feature rows of all edges, or the one row that they share.
+    part_ptr, label_ptr, edge_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the parts, the nodes and the edge rows of each sample begin; `edge_ptr` is all zeros
+        when edges share one row.
+    n_tables : ndarray of shape (n_samples,) of int64
+        Number of transition tables in the parts of each sample: its edges, or 1 that they share.
+    labels : ndarray of shape (n_nodes,) of int32
+        True labels; empty when unknown.
+    transition_mask : ndarray of shape (n_labels, n_labels)
+        0, or -inf for a forbidden transition.
+    allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8
+        Labels allowed at each node; no rows when all are.
+    cost : ndarray of shape (n_labels, n_labels)
+        Task loss of predicting column k at a node whose label is row j.
+    normalize : int
+        1 to divide the task loss by the number of nodes.
+    node_gram, pair_gram : StoredGram or GramByTable
+        Products of the feature rows of a sample, for line searches.
+    own : tuple
+        What the structure itself needs, a NamedTuple of arrays or ``()``.
+    work : NamedTuple
+        Scratch of one thread.
+    """
+
+    nodes: tuple
+    edges: tuple
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    edge_ptr: np.ndarray
+    n_tables: np.ndarray
+    labels: np.ndarray
+    transition_mask: np.ndarray
+    allowed: np.ndarray
+    cost: np.ndarray
+    normalize: int
+    node_gram: tuple
+    pair_gram: tuple
+    own: tuple
+    work: tuple
+
+
 @inner_kernel(inline=True)
 def shape_of(problem, i):
     """First node, numbers of nodes and labels, first edge row, number of transition tables."""
-    n_labels = problem.cost.shape[0]
     first = problem.label_ptr[i]
     n = problem.label_ptr[i + 1] - first
-    n_parts = problem.part_ptr[i + 1] - problem.part_ptr[i]
-    return first, n, n_labels, problem.edge_ptr[i], (n_parts // n_labels - n) // n_labels
+    return first, n, problem.cost.shape[0], problem.edge_ptr[i], problem.n_tables[i]
 
 
 @inner_kernel(inline=True)
@@ -36,8 +85,9 @@ def blocks(problem, i, theta):
     return unary, pair.reshape(n_tables, n_labels, n_labels)
 
 
+@potentials.register(PairwiseProblem)
 @kernel
-def _potentials(problem, i, w, theta):
+def _(problem, i, w, theta):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
     scores(problem.nodes, first, first + n, n_labels, w.node, w, problem.work, theta, 0)
@@ -54,31 +104,35 @@ def _potentials(problem, i, w, theta):
                     theta[t * n_labels + k] = -math.inf
 
 
+@accumulate.register(PairwiseProblem)
 @kernel
-def _accumulate(problem, i, r, c, w):
+def _(problem, i, r, c, w):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
     add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, problem.work)
     add_outer(problem.edges, e0, e0 + n_tables, square, r, size, c, w.pair, w, problem.work)
 
 
+@gram.register(PairwiseProblem)
 @kernel
-def _gram(problem, i, r, out):
+def _(problem, i, r, out):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
     gram_product(problem.node_gram, problem.nodes, i, first, first + n, n_labels, r, out, 0)
     gram_product(problem.pair_gram, problem.edges, i, e0, e0 + n_tables, square, r, out, size)
 
 
+@truth.register(PairwiseProblem)
 @kernel
-def _truth(problem, i, labels):
+def _(problem, i, labels):
     first = problem.label_ptr[i]
     for t in range(problem.label_ptr[i + 1] - first):
         labels[t] = problem.labels[first + t]
 
 
+@augment.register(PairwiseProblem)
 @kernel
-def _augment(problem, i, theta):
+def _(problem, i, theta):
     unary = blocks(problem, i, theta)[0]
     n, n_labels = unary.shape
     first = problem.label_ptr[i]
@@ -89,38 +143,11 @@ def _augment(problem, i, theta):
             unary[t, k] += share * problem.cost[y, k]
 
 
+@task_loss.register(PairwiseProblem)
 @kernel
-def _task_loss(problem, i, labels):
+def _(problem, i, labels):
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     total = 0.0
     for t in range(stop - first):
         total += problem.cost[problem.labels[first + t], labels[t]]
     return total / (stop - first) if problem.normalize == 1 else total
-
-
-_VERBS = {
-    potentials: _potentials,
-    accumulate: _accumulate,
-    gram: _gram,
-    truth: _truth,
-    augment: _augment,
-    task_loss: _task_loss,
-}
-
-
-def share_verbs(cls):
-    """Register the verbs of this file for a problem class.
-
-    Parameters
-    ----------
-    cls : type
-        A NamedTuple with the fields above.
-
-    Returns
-    -------
-    type
-        The class itself.
-    """
-    for verb, function in _VERBS.items():
-        verb.register(cls)(function)
-    return cls

@@ -14,8 +14,7 @@ from ...core.weights import aligned
 from ...data.constraints import check_steps, transition_mask
 from ...data.matrices import refuse_masked
 from ...data.packing import Samples, as_list, pack_nodes, read_edge_features
-from ...inference.tree import tree_work
-from ...losses.task import cost_matrix
+from ...inference.tree import Forest, tree_work
 from ...typing import LossLike, SamplesLike
 from ..pairwise.fields import PairwiseGraph
 from .kernels import TreeProblem
@@ -158,18 +157,15 @@ class Tree(PairwiseGraph):
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
-        fields = self._fields(samples, samples.features, n_classes, fit_intercept, codes)
-        cost, normalize = cost_matrix(loss, classes)
+        fields = self._fields(samples, samples.features, classes, fit_intercept, codes, loss)
         longest = int(np.diff(samples.offsets).max(initial=1))
         size = max(tree_work(longest, n_classes, n_best), 2 * (n_classes**2 + 16))
         return TreeProblem(
             **fields,
             transition_mask=mask.pairs,
             allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
-            cost=cost,
-            normalize=int(normalize),
+            own=rooted(samples),
             work=aligned(size, np.empty),
-            **rooted(samples),
         )
 
     def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
@@ -242,8 +238,8 @@ def rooted(samples):
 
     Returns
     -------
-    dict
-        The fields ``order``, ``parent``, ``link`` and ``flip`` of :class:`TreeProblem`.
+    Forest
+        That of all nodes, counted within each sample.
     """
     offsets, n = samples.offsets, int(samples.offsets[-1])
     first, second = _global_ends(samples.edges, samples.edge_ptr, offsets)
@@ -268,9 +264,9 @@ def rooted(samples):
     within = np.arange(first.size) - np.repeat(samples.edge_ptr[:-1], samples.n_edges)
     edge[child] = within
     flip[child] = child == first
-    return {
-        "order": (found - start).astype(np.int32),
-        "parent": np.where(is_root, -1, before - start).astype(np.int32),
-        "link": edge,
-        "flip": flip,
-    }
+    return Forest(
+        order=(found - start).astype(np.int32),
+        parent=np.where(is_root, -1, before - start).astype(np.int32),
+        link=edge,
+        flip=flip,
+    )

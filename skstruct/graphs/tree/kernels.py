@@ -3,10 +3,6 @@
 The verbs that do not depend on the edges are in :mod:`skstruct.graphs.pairwise.verbs`.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     add_indicator,
@@ -16,57 +12,26 @@ from ...core.oracles import (
     score,
     top_k_oracle,
 )
-from ...inference.tree import tree_log_partition, tree_marginals, tree_max, tree_top_k
-from ..pairwise.verbs import blocks, share_verbs
+from ...inference.tree import Forest, tree_log_partition, tree_marginals, tree_max, tree_top_k
+from ..pairwise.verbs import PairwiseProblem, blocks
 
 
-@share_verbs
-class TreeProblem(NamedTuple):
-    """Forests packed for kernels.
+class TreeProblem(PairwiseProblem):
+    """Rooted forests packed for kernels.
 
-    Parameters
-    ----------
-    nodes, edges, part_ptr, label_ptr, edge_ptr, labels : object
-        As in :class:`skstruct.graphs.chain.kernels.ChainProblem`.
-    transition_mask, allowed, cost, normalize, node_gram, pair_gram, work : object
-        As in :class:`skstruct.graphs.chain.kernels.ChainProblem`.
-    order, parent, link : ndarray of shape (n_nodes,) of int32
-        Of each sample: its nodes, parents before children; the parent of each node or -1; the edge
-        to the parent. All counted within the sample.
-    flip : ndarray of shape (n_nodes,) of uint8
-        1 where the edge to the parent has the child as its first end.
+    `own` is the :class:`~skstruct.inference.tree.Forest` of all nodes, counted within each sample.
     """
-
-    nodes: tuple
-    edges: tuple
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    edge_ptr: np.ndarray
-    labels: np.ndarray
-    transition_mask: np.ndarray
-    allowed: np.ndarray
-    cost: np.ndarray
-    normalize: int
-    node_gram: tuple
-    pair_gram: tuple
-    work: np.ndarray
-    order: np.ndarray
-    parent: np.ndarray
-    link: np.ndarray
-    flip: np.ndarray
 
     structure = "Tree"
 
 
 @inner_kernel(inline=True)
 def _forest(problem, i):
-    """Order, parents, edges and orientations of sample i."""
+    """The forest of sample i."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    return (
-        problem.order[first:stop],
-        problem.parent[first:stop],
-        problem.link[first:stop],
-        problem.flip[first:stop],
+    own = problem.own
+    return Forest(
+        own.order[first:stop], own.parent[first:stop], own.link[first:stop], own.flip[first:stop]
     )
 
 
@@ -74,14 +39,14 @@ def _forest(problem, i):
 @kernel
 def _(problem, i, labels, c, mu):
     unary, pair = blocks(problem, i, mu)
-    _, parent, link, flip = _forest(problem, i)
+    forest = _forest(problem, i)
     shared = pair.shape[0] == 1
     for t in range(unary.shape[0]):
         unary[t, labels[t]] += c
-        p = parent[t]
+        p = forest.parent[t]
         if p >= 0:
-            e = 0 if shared else link[t]
-            if flip[t] == 1:
+            e = 0 if shared else forest.link[t]
+            if forest.flip[t] == 1:
                 pair[e, labels[t], labels[p]] += c
             else:
                 pair[e, labels[p], labels[t]] += c
@@ -91,16 +56,18 @@ def _(problem, i, labels, c, mu):
 @kernel
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)
-    _, parent, link, flip = _forest(problem, i)
+    forest = _forest(problem, i)
     shared = pair.shape[0] == 1
     total = 0.0
     for t in range(unary.shape[0]):
         total += unary[t, labels[t]]
-        p = parent[t]
+        p = forest.parent[t]
         if p >= 0:
-            e = 0 if shared else link[t]
+            e = 0 if shared else forest.link[t]
             total += (
-                pair[e, labels[t], labels[p]] if flip[t] == 1 else pair[e, labels[p], labels[t]]
+                pair[e, labels[t], labels[p]]
+                if forest.flip[t] == 1
+                else pair[e, labels[p], labels[t]]
             )
     return total
 
@@ -109,28 +76,25 @@ def _(problem, i, theta, labels):
 @kernel
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)
-    order, parent, link, flip = _forest(problem, i)
-    return tree_max(unary, pair, order, parent, link, flip, labels, problem.work)
+    return tree_max(unary, pair, _forest(problem, i), labels, problem.work)
 
 
 @top_k_oracle.register(TreeProblem)
 @kernel
 def _(problem, i, theta, values, labels):
     unary, pair = blocks(problem, i, theta)
-    order, parent, link, flip = _forest(problem, i)
-    tree_top_k(unary, pair, order, parent, link, flip, values, labels, problem.work)
+    tree_top_k(unary, pair, _forest(problem, i), values, labels, problem.work)
 
 
 @exp_oracle.register(TreeProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
     unary, pair = blocks(problem, i, theta)
-    order, parent, link, flip = _forest(problem, i)
     if mu.shape[0] == 0:
-        return tree_log_partition(unary, pair, temperature, order, parent, link, flip, problem.work)
+        return tree_log_partition(unary, pair, temperature, _forest(problem, i), problem.work)
     node_mu, pair_mu = blocks(problem, i, mu)
     return tree_marginals(
-        unary, pair, temperature, order, parent, link, flip, node_mu, pair_mu, problem.work
+        unary, pair, temperature, _forest(problem, i), node_mu, pair_mu, problem.work
     )
 
 
@@ -139,12 +103,10 @@ def _(problem, i, theta, temperature, mu):
 def _(problem, i, theta, mu, out):
     unary, pair = blocks(problem, i, theta)
     n_labels = unary.shape[1]
+    forest = _forest(problem, i)
     n_edges = 0
     for t in range(unary.shape[0]):
-        n_edges += 1 if problem.parent[problem.label_ptr[i] + t] >= 0 else 0
+        n_edges += 1 if forest.parent[t] >= 0 else 0
     tables = out[: n_edges * n_labels * n_labels].reshape(n_edges, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
-    order, parent, link, flip = _forest(problem, i)
-    return tree_marginals(
-        unary, pair, 1.0, order, parent, link, flip, node_mu, tables, problem.work
-    )
+    return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, problem.work)

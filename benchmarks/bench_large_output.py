@@ -27,7 +27,7 @@ from tasks import treebank
 
 from skstruct import BCFWSSVM, GDMMSSVM, MultiLabel, RaggedArray, SubgradientSSVM
 from skstruct.datasets import load_glyph_chains, load_multilabel, make_label_sets
-from skstruct.inference.viterbi import viterbi
+from skstruct.inference.viterbi import viterbi, viterbi_scratch
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 _AUTHORS = {1: 6570, 2: 3758, 5: 2270, 10: 1289, 20: 1008, 25.3: 899}
@@ -170,7 +170,7 @@ def _first_bcfw_pass(model, X, y, X_test, y_test):
     n_labels, n_features = model.classes_.size, X.flat.shape[1]
     W, T = np.zeros((n_features + 1, n_labels)), np.zeros((n_labels, n_labels))
     longest = int(X.lengths.max())
-    labels, work = np.empty(longest, dtype=np.int32), np.empty(longest * n_labels)
+    labels, work = np.empty(longest, dtype=np.int32), viterbi_scratch(longest, n_labels)
     start = time.perf_counter()
     for i in rng.permutation(len(X)):
         rows = slice(X.offsets[i], X.offsets[i + 1])
@@ -210,7 +210,7 @@ def _viterbi_pass(X, n_labels):
     table = rng.normal(size=(1, n_labels, n_labels))
     lengths = X.lengths
     unary = rng.normal(size=(int(lengths.max()), n_labels))
-    labels, work = np.empty(len(unary), dtype=np.int32), np.empty(unary.size)
+    labels, work = np.empty(len(unary), dtype=np.int32), viterbi_scratch(*unary.shape)
     viterbi(unary[:2], table, labels, work)
     start = time.perf_counter()
     for n in lengths[:12]:

@@ -30,7 +30,7 @@ from tasks import conll2000, treebank
 
 from skstruct import BCFWSSVM, CasimirSSVM, RaggedArray, SubgradientSSVM, Tree
 from skstruct.datasets import load_conll, load_ocr_letters
-from skstruct.inference.viterbi import viterbi, viterbi_top_k
+from skstruct.inference.viterbi import viterbi, viterbi_scratch, viterbi_top_k
 from skstruct.metrics import chunk_f1_score
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
@@ -270,7 +270,7 @@ def oracles():
     n, K, k = 24, 22, 5
     unary, table = rng.normal(size=(n, K)), rng.normal(size=(1, K, K))
     labels, many = np.empty(n, dtype=np.int32), np.empty((k, n), dtype=np.int32)
-    values, work = np.empty(k), np.empty(n * K + 4 * k)
+    values, work = np.empty(k), viterbi_scratch(n, K, k)
     seconds = {}
     for name, call in (
         ("viterbi", lambda: viterbi(unary, table, labels, work)),

@@ -66,7 +66,7 @@ def make_scratch(problem):
 
 
 def private_copy(problem):
-    """The same problem with a ``work`` buffer of its own, for one thread.
+    """The same problem with ``work`` of its own, for one thread.
 
     Parameters
     ----------
@@ -78,7 +78,18 @@ def private_copy(problem):
     NamedTuple
         The copy; all other arrays are shared.
     """
-    return problem._replace(work=aligned(problem.work.size, np.empty))
+    return problem._replace(work=_copy(problem.work))
+
+
+def _copy(scratch):
+    """A copy of arrays, however deeply their NamedTuples are nested."""
+    if isinstance(scratch, tuple):
+        return scratch._make(map(_copy, scratch))
+    if scratch.dtype != np.float64:
+        return scratch.copy()
+    copy = aligned(scratch.size, np.empty).reshape(scratch.shape)
+    copy[...] = scratch
+    return copy
 
 
 def split_samples(problem, n_pieces):

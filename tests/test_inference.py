@@ -13,8 +13,8 @@ from skstruct.inference.forward_backward import (
 )
 from skstruct.inference.numerics import fast_exp, log_sum_exp
 from skstruct.inference.simplex import project as project_in_place
-from skstruct.inference.tree import Forest, tree_marginals, tree_work
-from skstruct.inference.viterbi import viterbi, viterbi_top_k
+from skstruct.inference.tree import Forest, tree_marginals, tree_scratch
+from skstruct.inference.viterbi import viterbi, viterbi_scratch, viterbi_top_k
 from skstruct.testing import all_labellings, brute_force_marginals, chain_scores
 
 
@@ -46,7 +46,7 @@ def test_viterbi_finds_a_labelling_of_largest_score(chain):
     unary, transitions = chain
     _labellings, scores = _enumerate(unary, transitions)
     labels = np.zeros(len(unary), dtype=np.int32)
-    value = viterbi(unary, transitions, labels, np.empty(unary.size))
+    value = viterbi(unary, transitions, labels, viterbi_scratch(*unary.shape))
     np.testing.assert_allclose(value, scores.max(), rtol=1e-12)
     if np.isfinite(value):
         attained = chain_scores(unary, transitions, labels[None])[0]
@@ -55,7 +55,7 @@ def test_viterbi_finds_a_labelling_of_largest_score(chain):
 
 def test_viterbi_breaks_ties_by_the_lowest_label():
     labels = np.full(4, 9, dtype=np.int32)
-    viterbi(np.zeros((4, 3)), np.zeros((1, 3, 3)), labels, np.empty(12))
+    viterbi(np.zeros((4, 3)), np.zeros((1, 3, 3)), labels, viterbi_scratch(4, 3))
     assert labels.tolist() == [0, 0, 0, 0]
 
 
@@ -65,7 +65,7 @@ def test_top_k_gives_the_k_best_distinct_labellings(chain, k):
     _labellings, scores = _enumerate(unary, transitions)
     values = np.empty(k)
     labels = np.zeros((k, len(unary)), dtype=np.int32)
-    viterbi_top_k(unary, transitions, values, labels, np.empty(2 * k * (unary.size + 1)))
+    viterbi_top_k(unary, transitions, values, labels, viterbi_scratch(*unary.shape, k))
     expected = np.sort(scores[np.isfinite(scores)])[::-1][:k]
     np.testing.assert_allclose(values[: expected.size], expected, rtol=1e-12)
     assert (values[expected.size :] == -math.inf).all()
@@ -150,8 +150,8 @@ def test_a_label_out_of_reach_cannot_spoil_the_marginals():
     # The same chain as a tree.
     order = np.arange(80, dtype=np.int32)
     forest = Forest(order, order - 1, np.zeros(80, dtype=np.int32), np.zeros(80, dtype=np.uint8))
-    total, work = np.empty((1, 2, 2)), np.empty(tree_work(80, 2, 1))
-    assert tree_marginals(unary, transitions, 1.0, forest, node, total, work) == 0.0
+    total, scratch = np.empty((1, 2, 2)), tree_scratch(80, 2)
+    assert tree_marginals(unary, transitions, 1.0, forest, node, total, scratch) == 0.0
     assert (node == [1.0, 0.0]).all()
     np.testing.assert_allclose(total[0], [[79.0, 0.0], [0.0, 0.0]], rtol=1e-12)
 

@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 from scipy.sparse.csgraph import maximum_flow
 
 from skstruct.graphs.multilabel.graph import _neighbours
-from skstruct.inference.max_flow import max_flow
-from skstruct.inference.roof_dual import HALF, complete, flow_sizes, roof_dual
+from skstruct.inference.max_flow import Network, flow_scratch, max_flow
+from skstruct.inference.roof_dual import HALF, complete, roof_dual, roof_scratch
 from skstruct.testing import all_labellings
 
 
@@ -41,11 +41,10 @@ def _network(rng, n):
 @given(n=st.integers(1, 9), seed=st.integers(0, 10**6))
 def test_max_flow_equals_scipy_and_a_cut(n, seed):
     first, head, sister, cap, excess, whole = _network(np.random.default_rng(seed), n)
-    level = np.zeros(n + 1, dtype=np.int64)
-    scratch = [np.zeros(n + 1, dtype=np.int64) for _ in range(3)]
-    flow = max_flow(n, first, head, sister, cap, excess, level, *scratch)
+    scratch = flow_scratch(n)
+    flow = max_flow(n, Network(first, head, sister, cap, excess), scratch)
     assert flow == maximum_flow(sparse.csr_matrix(whole), n, n + 1).flow_value
-    side = np.append(level[:n] == 1, [True, False])
+    side = np.append(scratch.level[:n] == 1, [True, False])
     assert whole[side][:, ~side].sum() == flow
 
 
@@ -82,9 +81,8 @@ def test_roof_dual_is_the_relaxation(n, seed, kind, forced):
     elif kind == "huge":
         unary, pair = 1e4 * unary, 1e4 * pair
     graph = _neighbours(edges, n)
-    floats, ints = flow_sizes(n, len(edges))
     states = np.full(n, HALF, dtype=np.int32)
-    score = roof_dual(unary, pair, graph, states, np.zeros(floats), np.zeros(ints, dtype=np.int64))
+    score = roof_dual(unary, pair, graph, states, roof_scratch(n, len(edges)))
     scale = 1e4 if kind == "huge" else 1.0
     np.testing.assert_allclose(score, _relaxation(unary, pair, edges), atol=1e-6 * scale)
 
@@ -108,8 +106,7 @@ def _check_forced(unary, pair, edges, graph, rng):
     states = np.full(n, HALF, dtype=np.int32)
     states[j] = int(rng.integers(2))
     wanted = states[j]
-    floats, ints = flow_sizes(n, len(edges))
-    score = roof_dual(unary, pair, graph, states, np.zeros(floats), np.zeros(ints, dtype=np.int64))
+    score = roof_dual(unary, pair, graph, states, roof_scratch(n, len(edges)))
     assert states[j] == wanted
     scale = np.abs(unary).max() + np.abs(pair).max(initial=0.0) + 1.0
     forcing = unary.copy()

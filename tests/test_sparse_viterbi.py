@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skstruct.inference.sparse_viterbi import sparse_viterbi
-from skstruct.inference.viterbi import viterbi
+from skstruct.inference.sparse_viterbi import sparse_viterbi, sparse_viterbi_scratch
+from skstruct.inference.viterbi import viterbi, viterbi_scratch
 
 
 @given(
@@ -35,9 +35,9 @@ def test_equal_to_the_dense_pass(n, n_labels, seed, density, ties, scale):
         stored.data,
         np.append(tops, tops.max()),
         labels,
-        np.empty(2 * n * n_labels + 3 * n_labels),
+        sparse_viterbi_scratch(n, n_labels),
     )
-    reference = viterbi(unary, table[None], expected, np.empty(n * n_labels))
+    reference = viterbi(unary, table[None], expected, viterbi_scratch(n, n_labels))
     assert value == reference or abs(value - reference) < 1e-9 * scale
     if np.isfinite(reference) and ties and scale == 1.0:
         np.testing.assert_array_equal(labels, expected)

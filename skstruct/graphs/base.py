@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..core.features import DenseFeatures, SparseFeatures
+from ..core.weights import aligned
 from ..data import labels as label_codes
 from ..data.matrices import check_sparse, normal_csr, numeric, writable
 from ..data.packing import Samples
@@ -292,3 +293,19 @@ def no_codes() -> np.ndarray:
         Nothing.
     """
     return np.empty(0, dtype=np.int32)
+
+
+def row_scratch(shapes) -> np.ndarray:
+    """Scratch for a row of the weight tables, lazy ones too: ``work.row`` of a problem.
+
+    Parameters
+    ----------
+    shapes : tuple of two tuples of int
+        Shapes of the node and the pair table.
+
+    Returns
+    -------
+    ndarray
+        Long enough for the wider table.
+    """
+    return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)

@@ -5,9 +5,49 @@ terms on average, no rounding piles up, and -inf forbids.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
 from .numerics import fast_exp
+
+
+class EnumerationScratch(NamedTuple):
+    """The labelling that an enumeration is at.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,) of int32
+        The labelling.
+    sums : ndarray of shape (n + 1,)
+        Scores of its beginnings.
+    """
+
+    labels: np.ndarray
+    sums: np.ndarray
+
+
+def enumeration_scratch(n):
+    """Scratch for models of at most `n` nodes.
+
+    Parameters
+    ----------
+    n : int
+        Nodes of the largest model.
+
+    Returns
+    -------
+    EnumerationScratch
+        The scratch.
+
+    Examples
+    --------
+    >>> from skstruct.inference.enumeration import enumeration_scratch
+    >>> enumeration_scratch(4).sums.shape
+    (5,)
+    """
+    return EnumerationScratch(np.empty(n, dtype=np.int32), np.empty(n + 1))
 
 
 @inner_kernel
@@ -21,7 +61,8 @@ def _term(unary, tables, labels, j):
 
 
 @inner_kernel
-def _start(unary, tables, labels, sums):
+def _start(unary, tables, scratch):
+    labels, sums = scratch
     sums[0] = 0.0
     for j in range(unary.shape[0]):
         labels[j] = 0
@@ -29,8 +70,9 @@ def _start(unary, tables, labels, sums):
 
 
 @inner_kernel
-def _next(unary, tables, labels, sums):
+def _next(unary, tables, scratch):
     """The next labelling; False after the last."""
+    labels, sums = scratch
     n = unary.shape[0]
     j = n - 1
     while j >= 0 and labels[j] == 1:
@@ -45,7 +87,7 @@ def _next(unary, tables, labels, sums):
 
 
 @kernel
-def enumerate_max(unary, tables, best, labels, sums):
+def enumerate_max(unary, tables, best, scratch):
     """The best labelling.
 
     Parameters
@@ -56,10 +98,8 @@ def enumerate_max(unary, tables, best, labels, sums):
         ``tables[j, k]`` for j < k: pair potentials, 0 where there is no edge.
     best : ndarray of shape (>= n,) of int32
         Receives the labelling; of equals the first in lexicographic order.
-    labels : ndarray of shape (>= n,) of int32
-        Scratch.
-    sums : ndarray of shape (>= n + 1,)
-        Scratch.
+    scratch : EnumerationScratch
+        For models at least as large.
 
     Returns
     -------
@@ -67,11 +107,12 @@ def enumerate_max(unary, tables, best, labels, sums):
         Its score.
     """
     n = unary.shape[0]
-    _start(unary, tables, labels, sums)
+    labels, sums = scratch
+    _start(unary, tables, scratch)
     top = sums[n]
     for j in range(n):
         best[j] = 0
-    while _next(unary, tables, labels, sums):
+    while _next(unary, tables, scratch):
         if sums[n] > top:
             top = sums[n]
             for j in range(n):
@@ -80,12 +121,12 @@ def enumerate_max(unary, tables, best, labels, sums):
 
 
 @kernel
-def enumerate_top_k(unary, tables, values, found, labels, sums):
+def enumerate_top_k(unary, tables, values, found, scratch):
     """The best labellings, best first.
 
     Parameters
     ----------
-    unary, tables, labels, sums : ndarray
+    unary, tables, scratch : object
         As for :func:`enumerate_max`.
     values : ndarray of shape (k,)
         Receives the scores, -inf where there are fewer.
@@ -93,11 +134,12 @@ def enumerate_top_k(unary, tables, values, found, labels, sums):
         Receives the labellings.
     """
     n, k = unary.shape[0], values.shape[0]
+    labels, sums = scratch
     for q in range(k):
         values[q] = -math.inf
         for j in range(n):
             found[q, j] = 0
-    _start(unary, tables, labels, sums)
+    _start(unary, tables, scratch)
     more = True
     while more:
         if sums[n] > values[k - 1]:
@@ -110,16 +152,16 @@ def enumerate_top_k(unary, tables, values, found, labels, sums):
             values[place] = sums[n]
             for j in range(n):
                 found[place, j] = labels[j]
-        more = _next(unary, tables, labels, sums)
+        more = _next(unary, tables, scratch)
 
 
 @kernel
-def enumerate_log_partition(unary, tables, temperature, labels, sums):
+def enumerate_log_partition(unary, tables, temperature, scratch):
     """``temperature * log sum_y exp(score(y) / temperature)``.
 
     Parameters
     ----------
-    unary, tables, labels, sums : ndarray
+    unary, tables, scratch : object
         As for :func:`enumerate_max`.
     temperature : float
         Positive.
@@ -130,8 +172,9 @@ def enumerate_log_partition(unary, tables, temperature, labels, sums):
         The log-partition; -inf when every labelling is forbidden.
     """
     n = unary.shape[0]
+    sums = scratch.sums
     top, total = -math.inf, 0.0
-    _start(unary, tables, labels, sums)
+    _start(unary, tables, scratch)
     more = True
     while more:
         value = sums[n] / temperature
@@ -140,17 +183,17 @@ def enumerate_log_partition(unary, tables, temperature, labels, sums):
             top = value
         elif value > -math.inf:
             total += fast_exp(value - top)
-        more = _next(unary, tables, labels, sums)
+        more = _next(unary, tables, scratch)
     return temperature * (top + math.log(total)) if top > -math.inf else top
 
 
 @kernel
-def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, labels, sums):
+def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, scratch):
     """Marginals of nodes and pairs.
 
     Parameters
     ----------
-    unary, tables, labels, sums : ndarray
+    unary, tables, scratch : object
         As for :func:`enumerate_max`.
     temperature : float
         Positive.
@@ -165,14 +208,15 @@ def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, labels, su
         The log-partition; when it is -inf nothing else is written.
     """
     n = unary.shape[0]
-    log_z = enumerate_log_partition(unary, tables, temperature, labels, sums)
+    labels, sums = scratch
+    log_z = enumerate_log_partition(unary, tables, temperature, scratch)
     if not log_z > -math.inf:
         return log_z
     for j in range(n):
         node_mu[j] = 0.0
         for k in range(n):
             pair_mu[j, k] = 0.0
-    _start(unary, tables, labels, sums)
+    _start(unary, tables, scratch)
     more = True
     while more:
         share = fast_exp(min((sums[n] - log_z) / temperature, 0.0))
@@ -182,5 +226,5 @@ def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, labels, su
                     node_mu[j] += share
                     for k in range(j + 1, n):
                         pair_mu[j, k] += share * labels[k]
-        more = _next(unary, tables, labels, sums)
+        more = _next(unary, tables, scratch)
     return log_z

@@ -1,13 +1,101 @@
 """Maximum flow by Dinic's algorithm, on graphs whose terminal arcs are folded into the nodes."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 from ..core.dispatch import inner_kernel, kernel
 
 _ROUNDING = 1e-12
 
 
+class Network(NamedTuple):
+    """A graph with capacities; the arrays may be longer than it needs.
+
+    Parameters
+    ----------
+    first : ndarray of shape (n_nodes + 1,) of int64
+        Where the arcs of each node begin.
+    head, sister : ndarray of shape (n_arcs,) of int64
+        The node each arc goes to, and the arc back.
+    cap : ndarray of shape (n_arcs,)
+        Capacities.
+    excess : ndarray of shape (n_nodes,)
+        Positive: capacity of the arc from the source; negative: minus that of the arc to the sink.
+    """
+
+    first: np.ndarray
+    head: np.ndarray
+    sister: np.ndarray
+    cap: np.ndarray
+    excess: np.ndarray
+
+
+class FlowScratch(NamedTuple):
+    """Scratch of :func:`max_flow`.
+
+    Parameters
+    ----------
+    level, current, queue, path : ndarray of shape (n_nodes + 1,) of int64
+        Distances to the sink, the next arc to try, nodes to visit, arcs on the way.
+    """
+
+    level: np.ndarray
+    current: np.ndarray
+    queue: np.ndarray
+    path: np.ndarray
+
+
+def empty_network(n_nodes, n_arcs):
+    """Room for a network.
+
+    Parameters
+    ----------
+    n_nodes, n_arcs : int
+        Its size.
+
+    Returns
+    -------
+    Network
+        The arrays, not initialised.
+
+    Examples
+    --------
+    >>> from skstruct.inference.max_flow import empty_network
+    >>> empty_network(2, 4).head.shape
+    (4,)
+    """
+    first, ends = np.empty(n_nodes + 1, dtype=np.int64), np.empty((2, n_arcs), dtype=np.int64)
+    return Network(first, *ends, np.empty(n_arcs), np.empty(n_nodes))
+
+
+def flow_scratch(n_nodes):
+    """Scratch for networks of at most `n_nodes` nodes.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Size of the largest network.
+
+    Returns
+    -------
+    FlowScratch
+        The scratch.
+
+    Examples
+    --------
+    >>> from skstruct.inference.max_flow import flow_scratch
+    >>> flow_scratch(2).level.shape
+    (3,)
+    """
+    return FlowScratch(*np.empty((4, n_nodes + 1), dtype=np.int64))
+
+
 @inner_kernel
-def _levels(n, first, head, sister, cap, excess, level, queue):
+def _levels(n, network, scratch):
     """``level[v]``: arcs from v to the sink plus one, -1 where there is no way."""
+    first, head, sister, cap, excess = network
+    level, queue = scratch.level, scratch.queue
     count = 0
     for v in range(n):
         level[v] = -1
@@ -32,8 +120,10 @@ def _levels(n, first, head, sister, cap, excess, level, queue):
 
 
 @inner_kernel
-def _augment_from(source, first, head, sister, cap, excess, level, current, path):
+def _augment_from(source, network, scratch):
     """Send what a node has along arcs that lead down in level; returns how much went."""
+    first, head, sister, cap, excess = network
+    level, current, path = scratch.level, scratch.current, scratch.path
     sent = 0.0
     depth = 0
     v = source
@@ -84,24 +174,18 @@ def _augment_from(source, first, head, sister, cap, excess, level, current, path
 
 
 @kernel
-def max_flow(n, first, head, sister, cap, excess, level, current, queue, path):
+def max_flow(n, network, scratch):
     """Maximum flow from the nodes with a surplus to those with a deficit.
 
     Parameters
     ----------
     n : int
         Number of nodes.
-    first : ndarray of shape (>= n + 1,) of int64
-        Where the arcs of each node begin.
-    head, sister : ndarray of int64
-        The node each arc goes to, and the arc back.
-    cap : ndarray
-        Capacities; on return the residual ones.
-    excess : ndarray of shape (>= n,)
-        Positive: capacity of the arc from the source; negative: minus that of the arc to the sink.
-        On return what is left.
-    level, current, queue, path : ndarray of shape (>= n + 1,) of int64
-        Scratch. On return ``level[v]`` is 1 on the smallest source side of a minimum cut, else 0.
+    network : Network
+        The network. On return ``cap`` are the residual capacities, and ``excess`` is what is left.
+    scratch : FlowScratch
+        For networks at least as large. On return ``level[v]`` is 1 on the smallest source side of a
+        minimum cut, else 0.
 
     Returns
     -------
@@ -116,12 +200,14 @@ def max_flow(n, first, head, sister, cap, excess, level, current, queue, path):
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.inference.max_flow import max_flow
-    >>> ints = [np.zeros(3, dtype=np.int64) for _ in range(4)]
-    >>> max_flow(2, np.array([0, 1, 2]), np.array([1, 0]), np.array([1, 0]), np.array([2.0, 0.0]),
-    ...          np.array([3.0, -5.0]), *ints)
+    >>> from skstruct.inference.max_flow import Network, flow_scratch, max_flow
+    >>> network = Network(np.array([0, 1, 2]), np.array([1, 0]), np.array([1, 0]),
+    ...                   np.array([2.0, 0.0]), np.array([3.0, -5.0]))
+    >>> max_flow(2, network, flow_scratch(2))
     2.0
     """
+    first, head, cap, excess = network.first, network.head, network.cap, network.excess
+    level, current, queue = scratch.level, scratch.current, scratch.queue
     # Sums of the capacities leave residues of rounding, which must not count as ways.
     scale = 0.0
     for v in range(n):
@@ -130,13 +216,13 @@ def max_flow(n, first, head, sister, cap, excess, level, current, queue, path):
         scale = max(scale, cap[a])
     least = _ROUNDING * scale
     total = 0.0
-    while _levels(n, first, head, sister, cap, excess, level, queue):
+    while _levels(n, network, scratch):
         for v in range(n):
             current[v] = first[v]
         moved = 0.0
         for v in range(n):
             if excess[v] > 0.0 and level[v] > 0:
-                moved += _augment_from(v, first, head, sister, cap, excess, level, current, path)
+                moved += _augment_from(v, network, scratch)
         total += moved
         if not moved > 0.0:
             break

@@ -1,7 +1,9 @@
 """Scalar and row primitives that every inference kernel shares."""
 
 import math
+from typing import NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 
@@ -139,6 +141,43 @@ def log_sum_exp(values, start, stop):
     return best + math.log(total)
 
 
+class Offers(NamedTuple):
+    """Scratch of a search for the n best: a descending list of labellings not written out yet.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (k,)
+        Their scores.
+    codes : ndarray of shape (k, 3) of int64
+        What describes each, see :func:`offer`.
+    """
+
+    scores: np.ndarray
+    codes: np.ndarray
+
+
+def offer_scratch(n_best):
+    """Room for a list of offers.
+
+    Parameters
+    ----------
+    n_best : int
+        Largest number of labellings asked for at once.
+
+    Returns
+    -------
+    Offers
+        The list, not initialised.
+
+    Examples
+    --------
+    >>> from skstruct.inference.numerics import offer_scratch
+    >>> offer_scratch(5).codes.shape
+    (5, 3)
+    """
+    return Offers(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))
+
+
 @inner_kernel
 def offer(candidate, parent, t, label, scores, codes):
     """Insert into a descending list of candidates; equal scores keep their order.
@@ -147,11 +186,11 @@ def offer(candidate, parent, t, label, scores, codes):
     ----------
     candidate : float
         Score of a labelling that was not written out yet.
-    parent, t, label : float
+    parent, t, label : int
         It is labelling `parent` up to a node `t` that gets `label`, as the caller defines it.
     scores : ndarray of shape (k,)
         The scores of the list.
-    codes : ndarray of shape (k, 3)
+    codes : ndarray of shape (k, 3) of int64
         What describes its labellings.
     """
     position = scores.shape[0] - 1

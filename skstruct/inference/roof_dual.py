@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
-from .max_flow import max_flow
+from .max_flow import FlowScratch, Network, empty_network, flow_scratch, max_flow
 
 OFF, ON, HALF = 0, 1, 2
 
@@ -32,8 +32,26 @@ class Neighbours(NamedTuple):
     edge: np.ndarray
 
 
-def flow_sizes(n_nodes: int, n_edges: int) -> tuple[int, int]:
-    """Scratch that :func:`roof_dual` needs.
+class RoofScratch(NamedTuple):
+    """Scratch of :func:`roof_dual`.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n_nodes,) of int64
+        Numbers of the open nodes.
+    network : Network
+        Two nodes and four arcs for each node and edge.
+    flow : FlowScratch
+        For that network.
+    """
+
+    index: np.ndarray
+    network: Network
+    flow: FlowScratch
+
+
+def roof_scratch(n_nodes, n_edges):
+    """Scratch for graphs of at most this size.
 
     Parameters
     ----------
@@ -42,16 +60,17 @@ def flow_sizes(n_nodes: int, n_edges: int) -> tuple[int, int]:
 
     Returns
     -------
-    floats, ints : int
-        Lengths of the two arrays.
+    RoofScratch
+        The scratch.
 
     Examples
     --------
-    >>> from skstruct.inference.roof_dual import flow_sizes
-    >>> all(size > 0 for size in flow_sizes(2, 1))
-    True
+    >>> from skstruct.inference.roof_dual import roof_scratch
+    >>> roof_scratch(2, 1).network.cap.shape
+    (4,)
     """
-    return 2 * n_nodes + 4 * n_edges + 8, 11 * n_nodes + 8 * n_edges + 32
+    index = np.empty(n_nodes, dtype=np.int64)
+    return RoofScratch(index, empty_network(2 * n_nodes, 4 * n_edges), flow_scratch(2 * n_nodes))
 
 
 @kernel
@@ -104,8 +123,9 @@ def settle(unary, pair, graph, states):
 
 
 @inner_kernel
-def _add_arc(first, head, sister, cap, a, b, capacity):
+def _add_arc(network, a, b, capacity):
     """Arc a -> b and its way back; `first` holds the next free places."""
+    first, head, sister, cap, _ = network
     p, q = first[a], first[b]
     head[p], head[q] = b, a
     sister[p], sister[q] = q, p
@@ -115,8 +135,10 @@ def _add_arc(first, head, sister, cap, a, b, capacity):
 
 
 @inner_kernel
-def _network(unary, pair, graph, states, index, floats, ints):
-    """The flow network of the open nodes: j is literal x_j, c + j its negation."""
+def _build(unary, pair, graph, states, scratch):
+    """The flow network of the c open nodes: j is literal x_j, c + j its negation; returns c."""
+    index, network = scratch.index, scratch.network
+    first, excess = network.first, network.excess
     n = unary.shape[0]
     c = 0
     for j in range(n):
@@ -124,7 +146,6 @@ def _network(unary, pair, graph, states, index, floats, ints):
             index[j] = c
             c += 1
     size = 2 * c
-    excess, first = floats[:size], ints[: size + 1]
     for v in range(size + 1):
         first[v] = 0
     # First the degrees, then the places, then the arcs.
@@ -148,9 +169,6 @@ def _network(unary, pair, graph, states, index, floats, ints):
         degree = first[v] if v < size else 0
         first[v] = total
         total += degree
-    head = ints[size + 1 : size + 1 + total]
-    sister = ints[size + 1 + total : size + 1 + 2 * total]
-    cap = floats[size : size + total]
     for j in range(n):
         if states[j] != HALF:
             continue
@@ -159,19 +177,19 @@ def _network(unary, pair, graph, states, index, floats, ints):
             if j < k and states[k] == HALF and v != 0.0:
                 x, y = index[j], index[k]
                 if v > 0.0:
-                    _add_arc(first, head, sister, cap, x, y, 0.5 * v)
-                    _add_arc(first, head, sister, cap, c + y, c + x, 0.5 * v)
+                    _add_arc(network, x, y, 0.5 * v)
+                    _add_arc(network, c + y, c + x, 0.5 * v)
                 else:
-                    _add_arc(first, head, sister, cap, x, c + y, -0.5 * v)
-                    _add_arc(first, head, sister, cap, y, c + x, -0.5 * v)
+                    _add_arc(network, x, c + y, -0.5 * v)
+                    _add_arc(network, y, c + x, -0.5 * v)
     for v in range(size, 0, -1):
         first[v] = first[v - 1]
     first[0] = 0
-    return c, total
+    return c
 
 
 @kernel
-def roof_dual(unary, pair, graph, states, floats, ints):
+def roof_dual(unary, pair, graph, states, scratch):
     """Optimum of the LP relaxation of a binary pairwise model, half-integral.
 
     Parameters
@@ -182,8 +200,8 @@ def roof_dual(unary, pair, graph, states, floats, ints):
         HALF, or OFF and ON at nodes that must have this value; receives the optimum. An edge
         between two halves has (1, 1) with weight 1/2 where its score is positive, with weight 0
         elsewhere.
-    floats, ints : ndarray
-        Scratch, see :func:`flow_sizes`.
+    scratch : RoofScratch
+        For graphs at least as large.
 
     Returns
     -------
@@ -199,27 +217,9 @@ def roof_dual(unary, pair, graph, states, floats, ints):
     n = unary.shape[0]
     n_open = settle(unary, pair, graph, states)
     if n_open > 0:
-        index = ints[:n]
-        rest = ints[n:]
-        c, total = _network(unary, pair, graph, states, index, floats, rest)
-        size = 2 * c
-        first = rest[: size + 1]
-        head = rest[size + 1 : size + 1 + total]
-        sister = rest[size + 1 + total : size + 1 + 2 * total]
-        free = rest[size + 1 + 2 * total :]
-        level = free[: size + 1]
-        max_flow(
-            size,
-            first,
-            head,
-            sister,
-            floats[size : size + total],
-            floats[:size],
-            level,
-            free[size + 1 : 2 * size + 2],
-            free[2 * size + 2 : 3 * size + 3],
-            free[3 * size + 3 : 4 * size + 4],
-        )
+        index, level = scratch.index, scratch.flow.level
+        c = _build(unary, pair, graph, states, scratch)
+        max_flow(2 * c, scratch.network, scratch.flow)
         for j in range(n):
             if states[j] == HALF:
                 if level[index[j]] == 1:

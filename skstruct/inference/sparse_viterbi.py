@@ -1,8 +1,55 @@
 """Viterbi decoding of chains with many labels, most of whose transitions score 0."""
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
+
+
+class SparseViterbiScratch(NamedTuple):
+    """Scratch of :func:`sparse_viterbi`.
+
+    Parameters
+    ----------
+    best : ndarray of shape (n_nodes, n_labels)
+        Best scores up to each node and label.
+    back : ndarray of shape (n_nodes, n_labels) of int64
+        The label before.
+    heap, open_columns, stamp : ndarray of shape (n_labels,) of int64
+        Labels by score; labels without a default yet; who has a transition to a label.
+    """
+
+    best: np.ndarray
+    back: np.ndarray
+    heap: np.ndarray
+    open_columns: np.ndarray
+    stamp: np.ndarray
+
+
+def sparse_viterbi_scratch(n_nodes, n_labels):
+    """Scratch for chains of at most `n_nodes` nodes.
+
+    Parameters
+    ----------
+    n_nodes, n_labels : int
+        Size of the longest chain.
+
+    Returns
+    -------
+    SparseViterbiScratch
+        The scratch.
+
+    Examples
+    --------
+    >>> from skstruct.inference.sparse_viterbi import sparse_viterbi_scratch
+    >>> sparse_viterbi_scratch(10, 3).heap.shape
+    (3,)
+    """
+    shape = n_nodes, n_labels
+    labels = (np.empty(n_labels, dtype=np.int64) for _ in range(3))
+    return SparseViterbiScratch(np.empty(shape), np.empty(shape, dtype=np.int64), *labels)
 
 
 @inner_kernel(inline=True)
@@ -18,9 +65,9 @@ def _sift_down(heap, score, place, size):
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size and _before(score, int(heap[child + 1]), int(heap[child])):
+        if child + 1 < size and _before(score, heap[child + 1], heap[child]):
             child += 1
-        if not _before(score, int(heap[child]), int(moving)):
+        if not _before(score, heap[child], moving):
             break
         heap[place] = heap[child]
         place = child
@@ -34,7 +81,7 @@ def _pop(heap, score, size):
     heap[0] = heap[size - 1]
     heap[size - 1] = top
     _sift_down(heap, score, 0, size - 1)
-    return int(top)
+    return top
 
 
 @inner_kernel
@@ -49,7 +96,7 @@ def _push_row(j, base, ptr, columns, values, best, back):
 
 
 @inner_kernel
-def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, stamp):
+def _advance(score, ptr, columns, values, tops, best, back, scratch):
     """``best[k] = max_j score[j] + T[j, k]`` and its j.
 
     Labels j come in the order of their scores. The first whose transition to k is not stored gives
@@ -57,9 +104,10 @@ def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, 
     label's score plus the largest transition can still exceed the smallest value found.
     """
     n_labels = score.shape[0]
+    heap, open_columns, stamp = scratch.heap, scratch.open_columns, scratch.stamp
     for k in range(n_labels):
         heap[k] = k
-        stamp[k] = -1.0
+        stamp[k] = -1
     for place in range(n_labels // 2 - 1, -1, -1):
         _sift_down(heap, score, place, n_labels)
     j = _pop(heap, score, n_labels)
@@ -80,7 +128,7 @@ def _advance(score, ptr, columns, values, tops, best, back, heap, open_columns, 
             stamp[columns[p]] = j
         kept = 0
         for q in range(n_open):
-            k = int(open_columns[q])
+            k = open_columns[q]
             if stamp[k] == j:
                 open_columns[kept] = k
                 kept += 1
@@ -99,7 +147,7 @@ def _rest(score, ptr, columns, values, tops, best, back, heap, size):
     for k in range(n_labels):
         least = min(least, best[k])
     for left in range(size, 0, -1):
-        j = int(heap[0])
+        j = heap[0]
         if score[j] + tops[n_labels] < least:
             return
         _pop(heap, score, left)
@@ -108,7 +156,7 @@ def _rest(score, ptr, columns, values, tops, best, back, heap, size):
 
 
 @kernel
-def sparse_viterbi(unary, ptr, columns, values, tops, labels, work):
+def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
     """Best labelling of a chain whose transitions are 0 unless stored.
 
     Exact, in O(n (K log K + nnz)) and usually far less: see Siddiqi and Moore 2005, Fast inference
@@ -124,8 +172,8 @@ def sparse_viterbi(unary, ptr, columns, values, tops, labels, work):
         Largest transition out of each label, at least 0; at the end the largest of all.
     labels : ndarray of shape (>= n_nodes,) of int32
         Receives the labelling; ties go to the lowest label.
-    work : ndarray of shape (>= 2 * n_nodes * n_labels + 3 * n_labels,)
-        Scratch.
+    scratch : SparseViterbiScratch
+        For chains at least as long.
 
     Returns
     -------
@@ -135,27 +183,21 @@ def sparse_viterbi(unary, ptr, columns, values, tops, labels, work):
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.inference.sparse_viterbi import sparse_viterbi
+    >>> from skstruct.inference.sparse_viterbi import sparse_viterbi, sparse_viterbi_scratch
     >>> labels = np.empty(2, dtype=np.int32)
     >>> sparse_viterbi(np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0, 0, 1]), np.array([0]),
-    ...                np.array([3.0]), np.array([0.0, 3.0, 3.0]), labels, np.empty(14))
+    ...                np.array([3.0]), np.array([0.0, 3.0, 3.0]), labels,
+    ...                sparse_viterbi_scratch(2, 2))
     4.0
     >>> labels
     array([1, 0], dtype=int32)
     """
     n, n_labels = unary.shape
-    size = n * n_labels
-    best = work[:size].reshape(n, n_labels)
-    back = work[size : 2 * size].reshape(n, n_labels)
-    heap = work[2 * size : 2 * size + n_labels]
-    open_columns = work[2 * size + n_labels : 2 * size + 2 * n_labels]
-    stamp = work[2 * size + 2 * n_labels : 2 * size + 3 * n_labels]
+    best, back = scratch.best, scratch.back
     for k in range(n_labels):
         best[0, k] = unary[0, k]
     for t in range(1, n):
-        _advance(
-            best[t - 1], ptr, columns, values, tops, best[t], back[t], heap, open_columns, stamp
-        )
+        _advance(best[t - 1], ptr, columns, values, tops, best[t], back[t], scratch)
         for k in range(n_labels):
             best[t, k] += unary[t, k]
     last = 0
@@ -166,5 +208,5 @@ def sparse_viterbi(unary, ptr, columns, values, tops, labels, work):
     for t in range(n - 1, -1, -1):
         labels[t] = last
         if t > 0:
-            last = int(back[t, last])
+            last = back[t, last]
     return value

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
-from .numerics import fast_exp, offer
+from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch
 
 
 class Forest(NamedTuple):
@@ -33,30 +33,52 @@ class Forest(NamedTuple):
     flip: np.ndarray
 
 
-def tree_work(n, n_labels, n_best):
-    """Scratch that the kernels of this file need.
+class TreeScratch(NamedTuple):
+    """Scratch of the kernels of this file.
 
     Parameters
     ----------
-    n : int
-        Nodes of the largest forest.
-    n_labels : int
-        Labels.
+    belief, message : ndarray of shape (n_nodes, n_labels)
+        What is known at each node, and what it tells its parent.
+    taken : ndarray of shape (n_nodes,)
+        What was taken off each message.
+    rows : ndarray of shape (2, n_labels)
+        Sums over labels.
+    offers : Offers
+        Candidates for the n best.
+    """
+
+    belief: np.ndarray
+    message: np.ndarray
+    taken: np.ndarray
+    rows: np.ndarray
+    offers: Offers
+
+
+def tree_scratch(n_nodes, n_labels, n_best=1):
+    """Scratch for forests of at most `n_nodes` nodes.
+
+    Parameters
+    ----------
+    n_nodes, n_labels : int
+        Size of the largest forest.
     n_best : int
         Largest number of labellings asked for at once.
 
     Returns
     -------
-    int
-        Number of floats.
+    TreeScratch
+        The scratch.
 
     Examples
     --------
-    >>> from skstruct.inference.tree import tree_work
-    >>> tree_work(10, 3, 1) > 0
-    True
+    >>> from skstruct.inference.tree import tree_scratch
+    >>> tree_scratch(10, 3).belief.shape
+    (10, 3)
     """
-    return max(3 * n * n_labels + 4 * n_labels, n * n_labels + 4 * n_best)
+    belief, message = np.empty((2, n_nodes, n_labels))
+    rows = np.empty((2, n_labels))
+    return TreeScratch(belief, message, np.empty(n_nodes), rows, offer_scratch(n_best))
 
 
 @inner_kernel(inline=True)
@@ -118,7 +140,7 @@ def _way_down(transitions, forest, best, labels, start):
 
 
 @kernel
-def tree_max(unary, transitions, forest, labels, work):
+def tree_max(unary, transitions, forest, labels, scratch):
     """Best labelling of a forest, by max-product from the leaves to the roots.
 
     Parameters
@@ -131,16 +153,16 @@ def tree_max(unary, transitions, forest, labels, work):
         The forest.
     labels : ndarray of shape (>= n_nodes,) of int32
         Receives the labelling.
-    work : ndarray
-        Scratch, see :func:`tree_work`.
+    scratch : TreeScratch
+        For forests at least as large.
 
     Returns
     -------
     float
         Its score; -inf when every labelling is forbidden.
     """
-    n, n_labels = unary.shape
-    best = work[: n * n_labels].reshape(n, n_labels)
+    n = unary.shape[0]
+    best = scratch.belief
     _best_below(unary, transitions, forest, best)
     _way_down(transitions, forest, best, labels, 0)
     total = 0.0
@@ -151,31 +173,14 @@ def tree_max(unary, transitions, forest, labels, work):
 
 
 @inner_kernel
-def _log_sum(values, size):
-    top = -math.inf
-    for k in range(size):
-        top = max(top, values[k])
-    if not top > -math.inf:
-        return top
-    total = 0.0
-    for k in range(size):
-        total += fast_exp(values[k] - top)
-    return top + math.log(total)
-
-
-@inner_kernel
-def _upward(unary, transitions, temperature, forest, work):
+def _upward(unary, transitions, temperature, forest, scratch):
     """Log-messages from the leaves to the roots; returns the log-partition over the temperature.
 
     Each message has a maximum of 0, so that rounding does not grow with the depth; what was taken
     off is kept beside them.
     """
     n, n_labels = unary.shape
-    size = n * n_labels
-    belief = work[:size].reshape(n, n_labels)
-    message = work[size : 2 * size].reshape(n, n_labels)
-    taken = work[2 * size : 2 * size + n]
-    row = work[3 * size : 3 * size + n_labels]
+    belief, message, taken, row = scratch.belief, scratch.message, scratch.taken, scratch.rows[0]
     for t in range(n):
         for k in range(n_labels):
             belief[t, k] = unary[t, k] / temperature
@@ -184,13 +189,13 @@ def _upward(unary, transitions, temperature, forest, work):
         c = forest.order[position]
         p = forest.parent[c]
         if p < 0:
-            total += _log_sum(belief[c], n_labels)
+            total += log_sum_exp(belief[c], 0, n_labels)
             continue
         for j in range(n_labels):
             for k in range(n_labels):
                 step = _table_entry(transitions, forest, c, j, k)
                 row[k] = belief[c, k] + step / temperature
-            message[c, j] = _log_sum(row, n_labels)
+            message[c, j] = log_sum_exp(row, 0, n_labels)
         top = -math.inf
         for j in range(n_labels):
             top = max(top, message[c, j])
@@ -220,12 +225,12 @@ def _normalise(belief, mu, n_labels):
 
 
 @kernel
-def tree_log_partition(unary, transitions, temperature, forest, work):
+def tree_log_partition(unary, transitions, temperature, forest, scratch):
     """``temperature * log sum_y exp(score(y) / temperature)`` of a forest.
 
     Parameters
     ----------
-    unary, transitions, forest, work : object
+    unary, transitions, forest, scratch : object
         As for :func:`tree_max`.
     temperature : float
         Positive.
@@ -235,17 +240,17 @@ def tree_log_partition(unary, transitions, temperature, forest, work):
     float
         The log-partition; -inf when every labelling is forbidden.
     """
-    total = _upward(unary, transitions, temperature, forest, work)
+    total = _upward(unary, transitions, temperature, forest, scratch)
     return temperature * total
 
 
 @kernel
-def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, work):
+def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, scratch):
     """Marginals of nodes and edges of a forest, by sum-product in the log domain.
 
     Parameters
     ----------
-    unary, transitions, forest, work : object
+    unary, transitions, forest, scratch : object
         As for :func:`tree_max`.
     temperature : float
         Positive.
@@ -260,15 +265,11 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, wo
         The log-partition as :func:`tree_log_partition`; when it is -inf nothing is written.
     """
     n, n_labels = unary.shape
-    total = _upward(unary, transitions, temperature, forest, work)
+    total = _upward(unary, transitions, temperature, forest, scratch)
     if not total > -math.inf:
         return total
-    size = n * n_labels
-    belief = work[:size].reshape(n, n_labels)
-    message = work[size : 2 * size].reshape(n, n_labels)
-    taken = work[2 * size : 2 * size + n]
-    outside = work[3 * size : 3 * size + n_labels]
-    row = work[3 * size + n_labels : 3 * size + 2 * n_labels]
+    belief, message, taken = scratch.belief, scratch.message, scratch.taken
+    outside, row = scratch.rows[0], scratch.rows[1]
     for e in range(pair_mu.shape[0]):
         for j in range(n_labels):
             for k in range(n_labels):
@@ -292,13 +293,13 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, wo
                         pair_mu[e, k, j] += share
                     else:
                         pair_mu[e, j, k] += share
-                belief[c, k] = inside + _log_sum(row, n_labels)
+                belief[c, k] = inside + log_sum_exp(row, 0, n_labels)
         _normalise(belief[c], node_mu[c], n_labels)
     return temperature * total
 
 
 @kernel
-def tree_top_k(unary, transitions, forest, values, labels, work):
+def tree_top_k(unary, transitions, forest, values, labels, scratch):
     """The n best labellings of a forest.
 
     As for chains: every labelling found offers its deviations, which keep its labels up to some
@@ -306,7 +307,7 @@ def tree_top_k(unary, transitions, forest, values, labels, work):
 
     Parameters
     ----------
-    unary, transitions, forest, work : object
+    unary, transitions, forest, scratch : object
         As for :func:`tree_max`.
     values : ndarray of shape (k,)
         Receives the scores, best first; -inf where there are fewer labellings.
@@ -319,16 +320,14 @@ def tree_top_k(unary, transitions, forest, values, labels, work):
     """
     n, n_labels = unary.shape
     size = values.shape[0]
-    cells = n * n_labels
-    best = work[:cells].reshape(n, n_labels)
-    scores = work[cells : cells + size]
-    codes = work[cells + size : cells + 4 * size].reshape(size, 3)
+    best = scratch.belief
+    scores, codes = scratch.offers.scores[:size], scratch.offers.codes[:size]
     for q in range(size):
         values[q] = -math.inf
         scores[q] = -math.inf
         for t in range(n):
             labels[q, t] = 0
-    scores[0] = tree_max(unary, transitions, forest, labels[0], work)
+    scores[0] = tree_max(unary, transitions, forest, labels[0], scratch)
     for q in range(size):
         # The list's first is the next best: `scores[q:]` are the candidates that are left.
         if not scores[q] > -math.inf:
@@ -336,7 +335,7 @@ def tree_top_k(unary, transitions, forest, values, labels, work):
         values[q] = scores[q]
         split = -1
         if q > 0:
-            source, split, label = int(codes[q, 0]), int(codes[q, 1]), int(codes[q, 2])
+            source, split, label = codes[q, 0], codes[q, 1], codes[q, 2]
             for position in range(split):
                 labels[q, forest.order[position]] = labels[source, forest.order[position]]
             labels[q, forest.order[split]] = label
@@ -350,4 +349,4 @@ def tree_top_k(unary, transitions, forest, values, labels, work):
             for k in range(n_labels):
                 candidate = without + _value_of(transitions, forest, best, labels[q], position, k)
                 if candidate > rest[rest.shape[0] - 1] and k != own:
-                    offer(candidate, float(q), float(position), float(k), rest, codes[q + 1 :])
+                    offer(candidate, q, position, k, rest, codes[q + 1 :])

@@ -1,9 +1,51 @@
 """Viterbi decoding of one chain, best labelling and n best."""
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
-from .numerics import offer
+from .numerics import Offers, offer, offer_scratch
+
+
+class ViterbiScratch(NamedTuple):
+    """Scratch of the kernels of this file.
+
+    Parameters
+    ----------
+    best : ndarray of shape (n_nodes, n_labels)
+        Best scores up to each node and label.
+    offers : Offers
+        Candidates for the n best.
+    """
+
+    best: np.ndarray
+    offers: Offers
+
+
+def viterbi_scratch(n_nodes, n_labels, n_best=1):
+    """Scratch for chains of at most `n_nodes` nodes.
+
+    Parameters
+    ----------
+    n_nodes, n_labels : int
+        Size of the longest chain.
+    n_best : int
+        Largest number of labellings asked for at once.
+
+    Returns
+    -------
+    ViterbiScratch
+        The scratch.
+
+    Examples
+    --------
+    >>> from skstruct.inference.viterbi import viterbi_scratch
+    >>> viterbi_scratch(10, 3).best.shape
+    (10, 3)
+    """
+    return ViterbiScratch(np.empty((n_nodes, n_labels)), offer_scratch(n_best))
 
 
 @inner_kernel(inline=True)
@@ -56,7 +98,7 @@ def _way_back(transitions, best, t, last, labels):
 
 
 @kernel(inline=True)
-def viterbi(unary, transitions, labels, work):
+def viterbi(unary, transitions, labels, scratch):
     """Best labelling of a chain.
 
     The forward pass keeps best scores only; the way back finds each predecessor again, which costs
@@ -70,8 +112,8 @@ def viterbi(unary, transitions, labels, work):
         Potentials of (label, next label), shared by all edges or one table each.
     labels : ndarray of shape (>= n_nodes,) of int32
         Receives the labelling.
-    work : ndarray of shape (>= n_nodes * n_labels,)
-        Scratch.
+    scratch : ViterbiScratch
+        For chains at least as long.
 
     Returns
     -------
@@ -81,16 +123,16 @@ def viterbi(unary, transitions, labels, work):
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.inference.viterbi import viterbi
+    >>> from skstruct.inference.viterbi import viterbi, viterbi_scratch
     >>> labels = np.empty(2, dtype=np.int32)
     >>> viterbi(np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[[0.0, 0.0], [3.0, 0.0]]]),
-    ...         labels, np.empty(4))
+    ...         labels, viterbi_scratch(2, 2))
     4.0
     >>> labels
     array([1, 0], dtype=int32)
     """
     n, n_labels = unary.shape
-    best = work[: n * n_labels].reshape(n, n_labels)
+    best = scratch.best
     _forward(unary, transitions, best)
     last = 0
     for k in range(1, n_labels):
@@ -103,7 +145,7 @@ def viterbi(unary, transitions, labels, work):
 
 
 @kernel
-def viterbi_top_k(unary, transitions, values, labels, work):
+def viterbi_top_k(unary, transitions, values, labels, scratch):
     """The n best labellings of a chain.
 
     One Viterbi pass; then every labelling found offers its deviations, which keep its labels after
@@ -120,16 +162,16 @@ def viterbi_top_k(unary, transitions, values, labels, work):
         Receives the scores, best first; -inf where there are fewer labellings.
     labels : ndarray of shape (k, >= n_nodes) of int32
         Receives the labellings.
-    work : ndarray of shape (>= n_nodes * n_labels + 4 * k,)
-        Scratch.
+    scratch : ViterbiScratch
+        For chains at least as long and at least k labellings.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.inference.viterbi import viterbi_top_k
+    >>> from skstruct.inference.viterbi import viterbi_scratch, viterbi_top_k
     >>> values, labels = np.empty(2), np.empty((2, 1), dtype=np.int32)
-    >>> work = np.empty(16)
-    >>> viterbi_top_k(np.array([[1.0, 3.0, 2.0]]), np.zeros((1, 3, 3)), values, labels, work)
+    >>> viterbi_top_k(np.array([[1.0, 3.0, 2.0]]), np.zeros((1, 3, 3)), values, labels,
+    ...               viterbi_scratch(1, 3, n_best=2))
     >>> values, labels.ravel()
     (array([3., 2.]), array([1, 2], dtype=int32))
 
@@ -140,10 +182,8 @@ def viterbi_top_k(unary, transitions, values, labels, work):
     n, n_labels = unary.shape
     size = values.shape[0]
     shared = transitions.shape[0] == 1
-    cells = n * n_labels
-    best = work[:cells].reshape(n, n_labels)
-    scores = work[cells : cells + size]
-    codes = work[cells + size : cells + 4 * size].reshape(size, 3)
+    best = scratch.best
+    scores, codes = scratch.offers.scores[:size], scratch.offers.codes[:size]
     _forward(unary, transitions, best)
     for q in range(size):
         values[q] = -math.inf
@@ -152,13 +192,13 @@ def viterbi_top_k(unary, transitions, values, labels, work):
             labels[q, t] = 0
     for k in range(n_labels):
         if best[n - 1, k] > scores[size - 1]:
-            offer(best[n - 1, k], -1.0, float(n - 1), float(k), scores, codes)
+            offer(best[n - 1, k], -1, n - 1, k, scores, codes)
     for q in range(size):
         # The list's first is the next best: `scores[q:]` are the candidates that are left.
         if not scores[q] > -math.inf:
             return
         values[q] = scores[q]
-        parent, split, label = int(codes[q, 0]), int(codes[q, 1]), int(codes[q, 2])
+        parent, split, label = codes[q, 0], codes[q, 1], codes[q, 2]
         for t in range(split + 1, n):
             labels[q, t] = labels[parent, t]
         labels[q, split] = label
@@ -176,5 +216,5 @@ def viterbi_top_k(unary, transitions, values, labels, work):
                 for j in range(n_labels):
                     candidate = best[t - 1, j] + table[j, here] + suffix
                     if candidate > rest[rest.shape[0] - 1] and j != before:
-                        offer(candidate, float(q), float(t - 1), float(j), rest, codes[q + 1 :])
+                        offer(candidate, q, t - 1, j, rest, codes[q + 1 :])
             suffix += table[before, here]

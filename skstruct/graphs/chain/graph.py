@@ -15,9 +15,11 @@ from ...data.constraints import check_ends, check_steps, transition_mask
 from ...data.matrices import normal_csr
 from ...data.packing import Samples, read_sequences
 from ...inference.forward_backward import workspace_size
+from ...inference.viterbi import viterbi_scratch
 from ...typing import LossLike, SamplesLike
+from ..base import row_scratch
 from ..pairwise.fields import PairwiseGraph
-from .kernels import ChainProblem
+from .kernels import ChainProblem, ChainScratch
 from .sparse import sparse_chains
 
 __all__ = ["Chain", "ChainProblem"]
@@ -121,10 +123,10 @@ class Chain(PairwiseGraph):
         n_classes = len(classes)
         allowed = _allowed(allowed, mask, samples.offsets, n_classes)
         longest = int(np.diff(samples.offsets).max(initial=1))
-        size = max(
-            workspace_size(longest, n_classes),
-            longest * n_classes + 4 * n_best,
-            2 * (n_classes**2 + 16),
+        work = ChainScratch(
+            row=row_scratch(self.weight_shapes(samples, n_classes, fit_intercept)),
+            best=viterbi_scratch(longest, n_classes, n_best),
+            sums=aligned(workspace_size(longest, n_classes), np.empty),
         )
         fields = self._fields(samples, features, classes, fit_intercept, codes, loss)
         return ChainProblem(
@@ -132,7 +134,7 @@ class Chain(PairwiseGraph):
             transition_mask=mask.pairs,
             allowed=allowed,
             own=(),
-            work=aligned(size, np.empty),
+            work=work,
         )
 
     def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:

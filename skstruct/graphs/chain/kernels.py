@@ -3,6 +3,10 @@
 The verbs that do not depend on the order of nodes are in :mod:`skstruct.graphs.pairwise.verbs`.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from ...core.dispatch import kernel
 from ...core.oracles import (
     add_indicator,
@@ -13,8 +17,26 @@ from ...core.oracles import (
     top_k_oracle,
 )
 from ...inference.forward_backward import forward_backward
-from ...inference.viterbi import viterbi, viterbi_top_k
+from ...inference.viterbi import ViterbiScratch, viterbi, viterbi_top_k
 from ..pairwise.verbs import PairwiseProblem, blocks
+
+
+class ChainScratch(NamedTuple):
+    """Scratch of chains.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of a weight table.
+    best : ViterbiScratch
+        For best labellings.
+    sums : ndarray
+        For :func:`~skstruct.inference.forward_backward.forward_backward`.
+    """
+
+    row: np.ndarray
+    best: ViterbiScratch
+    sums: np.ndarray
 
 
 class ChainProblem(PairwiseProblem):
@@ -49,14 +71,14 @@ def _(problem, i, theta, labels):
 @kernel
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)
-    return viterbi(unary, pair, labels, problem.work)
+    return viterbi(unary, pair, labels, problem.work.best)
 
 
 @top_k_oracle.register(ChainProblem)
 @kernel
 def _(problem, i, theta, values, labels):
     unary, pair = blocks(problem, i, theta)
-    viterbi_top_k(unary, pair, values, labels, problem.work)
+    viterbi_top_k(unary, pair, values, labels, problem.work.best)
 
 
 @exp_oracle.register(ChainProblem)
@@ -66,7 +88,7 @@ def _(problem, i, theta, temperature, mu):
     node_mu, pair_mu = unary[:0], pair[:0]
     if mu.shape[0] > 0:
         node_mu, pair_mu = blocks(problem, i, mu)
-    return forward_backward(unary, pair, temperature, node_mu, pair_mu, problem.work)
+    return forward_backward(unary, pair, temperature, node_mu, pair_mu, problem.work.sums)
 
 
 @edge_marginals.register(ChainProblem)
@@ -76,4 +98,4 @@ def _(problem, i, theta, mu, out):
     n, n_labels = unary.shape
     tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
-    return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work)
+    return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work.sums)

@@ -7,8 +7,7 @@ from scipy import sparse
 
 from ...core.dispatch import kernel
 from ...core.oracles import max_oracle, score
-from ...core.weights import aligned
-from ...inference.sparse_viterbi import sparse_viterbi
+from ...inference.sparse_viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
 from ..pairwise.verbs import PairwiseProblem, blocks
 
 _MANY_LABELS = 64
@@ -31,6 +30,21 @@ class SparseTransitions(NamedTuple):
     columns: np.ndarray
     values: np.ndarray
     tops: np.ndarray
+
+
+class SparseChainScratch(NamedTuple):
+    """Scratch of chains with sparse transitions.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of a weight table.
+    best : SparseViterbiScratch
+        For best labellings.
+    """
+
+    row: np.ndarray
+    best: SparseViterbiScratch
 
 
 class SparseChainProblem(PairwiseProblem):
@@ -65,7 +79,6 @@ def sparse_chains(problem, pair_weights):
         return problem
     tops = np.maximum(stored.max(axis=1).toarray().ravel(), 0.0)
     longest = int(np.diff(problem.label_ptr).max(initial=1))
-    size = 2 * longest * n_labels + 3 * n_labels
     own = SparseTransitions(
         table=np.ascontiguousarray(table),
         ptr=stored.indptr.astype(np.int64),
@@ -77,7 +90,7 @@ def sparse_chains(problem, pair_weights):
         "part_ptr": problem.label_ptr * n_labels,
         "n_tables": np.zeros_like(problem.n_tables),
         "own": own,
-        "work": aligned(max(size, problem.work.size), np.empty),
+        "work": SparseChainScratch(problem.work.row, sparse_viterbi_scratch(longest, n_labels)),
     }
     return SparseChainProblem(**fields)
 
@@ -97,4 +110,5 @@ def _(problem, i, theta, labels):
 def _(problem, i, theta, labels):
     unary = blocks(problem, i, theta)[0]
     own = problem.own
-    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, problem.work)
+    best = problem.work.best
+    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, best)

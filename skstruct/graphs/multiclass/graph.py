@@ -13,8 +13,8 @@ from ...data.matrices import row_squares
 from ...data.packing import Samples
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..base import Graph, feature_rows, no_codes, read_table
-from .kernels import MultiClassProblem
+from ..base import Graph, feature_rows, no_codes, read_table, row_scratch
+from .kernels import MultiClassProblem, RowScratch
 
 __all__ = ["MultiClass", "MultiClassProblem"]
 
@@ -129,7 +129,8 @@ class MultiClass(Graph):
             The problem.
         """
         n_classes = len(classes)
-        n_rows = self.weight_shapes(samples, n_classes, fit_intercept)[0][0]
+        shapes = self.weight_shapes(samples, n_classes, fit_intercept)
+        n_rows = shapes[0][0]
         squares = np.zeros(0)
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
@@ -141,7 +142,7 @@ class MultiClass(Graph):
             allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
             cost=cost_matrix(loss, classes)[0],
             squared_norms=squares,
-            work=np.empty(2 * n_classes + 32),
+            work=RowScratch(row_scratch(shapes)),
         )
 
     def allowed_shape(self, n_samples: int, n_classes: int) -> tuple[int, ...]:

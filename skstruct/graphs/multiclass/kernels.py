@@ -23,6 +23,18 @@ from ...core.oracles import (
 from ...inference.numerics import fast_exp, row_max
 
 
+class RowScratch(NamedTuple):
+    """Scratch of single nodes.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of the weight table.
+    """
+
+    row: np.ndarray
+
+
 class MultiClassProblem(NamedTuple):
     """Single nodes packed for kernels.
 
@@ -40,7 +52,7 @@ class MultiClassProblem(NamedTuple):
         Task loss of predicting column k where the label is row j.
     squared_norms : ndarray of shape (n_samples,)
         Squared norms of the feature rows, the constant feature included.
-    work : ndarray
+    work : RowScratch
         Scratch of one thread.
     """
 
@@ -51,7 +63,7 @@ class MultiClassProblem(NamedTuple):
     allowed: np.ndarray
     cost: np.ndarray
     squared_norms: np.ndarray
-    work: np.ndarray
+    work: RowScratch
 
     structure = "MultiClass"
 
@@ -60,7 +72,7 @@ class MultiClassProblem(NamedTuple):
 @kernel
 def _(problem, i, w, theta):
     n_labels = problem.cost.shape[0]
-    scores(problem.nodes, i, i + 1, n_labels, w.node, w, problem.work, theta, 0)
+    scores(problem.nodes, i, i + 1, n_labels, w.node, w, problem.work.row, theta, 0)
     if problem.allowed.shape[0] > 0:
         for k in range(n_labels):
             if problem.allowed[i, k] == 0:
@@ -71,7 +83,7 @@ def _(problem, i, w, theta):
 @kernel
 def _(problem, i, r, c, w):
     n_labels = problem.cost.shape[0]
-    add_outer(problem.nodes, i, i + 1, n_labels, r, 0, c, w.node, w, problem.work)
+    add_outer(problem.nodes, i, i + 1, n_labels, r, 0, c, w.node, w, problem.work.row)
 
 
 @gram.register(MultiClassProblem)

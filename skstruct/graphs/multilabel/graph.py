@@ -14,14 +14,13 @@ from ...core.features import constant_row
 from ...data.labels import read_indicator
 from ...data.matrices import refuse_masked, row_squares, writable
 from ...data.packing import Samples
-from ...inference.roof_dual import Neighbours, flow_sizes
-from ...inference.tree import tree_work
+from ...inference.roof_dual import Neighbours
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..base import Graph, feature_rows, no_codes, read_table
+from ..base import Graph, feature_rows, no_codes, read_table, row_scratch
 from ..tree.graph import rooted
-from .kernels import LabelForestProblem
-from .loops import FewLabelsProblem, ManyLabelsProblem
+from .kernels import LabelForestProblem, label_forest_scratch
+from .loops import FewLabelsProblem, ManyLabelsProblem, loop_scratch
 
 __all__ = ["MultiLabel"]
 
@@ -405,18 +404,14 @@ class MultiLabel(Graph):
             "ends": writable(np.asarray(self.edges_), np.int32),
             "full": int(bool(self.tables)),
         }
-        row = 2 * (max(n, width) + 16)
+        row = row_scratch(shapes)
         if self._is_forest():
-            size = 4 * n + 8 * m + tree_work(n, 2, n_best)
-            work = np.empty(max(size, row))
+            work = label_forest_scratch(row, n, m, n_best)
             return LabelForestProblem(**fields, own=self._rooted(), work=work)
         few = self._is_few()
-        size = n + m + sum(flow_sizes(n, m))
-        if few:
-            size = max(size, 4 * n + 5 * n * n + 8)
         problem = FewLabelsProblem if few else ManyLabelsProblem
         own = _neighbours(self.edges_, n)
-        return problem(**fields, own=own, work=np.empty(max(size, row)))
+        return problem(**fields, own=own, work=loop_scratch(row, n, m, few))
 
     def relaxation(self, problem: NamedTuple) -> NamedTuple:
         """The problem over distributions of labels and edges that agree: the local polytope.

@@ -25,7 +25,14 @@ from ...core.oracles import (
     top_k_oracle,
     truth,
 )
-from ...inference.tree import tree_log_partition, tree_marginals, tree_max, tree_top_k
+from ...inference.tree import (
+    TreeScratch,
+    tree_log_partition,
+    tree_marginals,
+    tree_max,
+    tree_scratch,
+    tree_top_k,
+)
 
 
 class LabelSetProblem(NamedTuple):
@@ -90,11 +97,11 @@ def pair_width(problem):
 @kernel
 def _(problem, i, w, theta):
     n, width = n_labels_of(problem), pair_width(problem)
-    scores(problem.nodes, i, i + 1, n, w.node, w, problem.work, theta, 0)
+    scores(problem.nodes, i, i + 1, n, w.node, w, problem.work.row, theta, 0)
     for j in range(n):
         theta[n + j] = 0.0
     if width > 0:
-        scores(problem.edges, 0, 1, width, w.pair, w, problem.work, theta, 2 * n)
+        scores(problem.edges, 0, 1, width, w.pair, w, problem.work.row, theta, 2 * n)
     if problem.allowed.shape[0] > 0:
         for j in range(n):
             if problem.allowed[i * n + j, 1] == 0:
@@ -107,9 +114,9 @@ def _(problem, i, w, theta):
 @kernel
 def _(problem, i, r, c, w):
     n, width = n_labels_of(problem), pair_width(problem)
-    add_outer(problem.nodes, i, i + 1, n, r, 0, c, w.node, w, problem.work)
+    add_outer(problem.nodes, i, i + 1, n, r, 0, c, w.node, w, problem.work.row)
     if width > 0:
-        add_outer(problem.edges, 0, 1, width, r, 2 * n, c, w.pair, w, problem.work)
+        add_outer(problem.edges, 0, 1, width, r, 2 * n, c, w.pair, w, problem.work.row)
 
 
 @gram.register(LabelSetProblem)
@@ -186,6 +193,35 @@ def _(problem, i, labels):
     return total * _share(problem)
 
 
+class LabelForestScratch(NamedTuple):
+    """Scratch of label sets on a forest, whose potentials take the form of trees.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of a weight table.
+    unary, node_mu : ndarray of shape (n_labels, 2)
+        Potentials and marginals of labels.
+    pair, pair_mu : ndarray of shape (n_edges, 2, 2)
+        Those of edges.
+    tree : TreeScratch
+        For the oracles.
+    """
+
+    row: np.ndarray
+    unary: np.ndarray
+    node_mu: np.ndarray
+    pair: np.ndarray
+    pair_mu: np.ndarray
+    tree: TreeScratch
+
+
+def label_forest_scratch(row, n_labels, n_edges, n_best):
+    """Scratch of a :class:`LabelForestProblem`; `row` is that of its weights."""
+    nodes, edges = np.empty((2, n_labels, 2)), np.empty((2, n_edges, 2, 2))
+    return LabelForestScratch(row, *nodes, *edges, tree_scratch(n_labels, 2, n_best))
+
+
 class LabelForestProblem(LabelSetProblem):
     """Labels that interact along a :class:`~skstruct.inference.tree.Forest`, or not at all."""
 
@@ -194,10 +230,9 @@ class LabelForestProblem(LabelSetProblem):
 
 @inner_kernel
 def _tables(problem, theta):
-    """Potentials in the form of trees: (n, 2) and (m, 2, 2), in the scratch; the rest of it."""
+    """Potentials in the form of trees, in the scratch: (n, 2) and (m, 2, 2)."""
     n, m = n_labels_of(problem), problem.ends.shape[0]
-    unary = problem.work[: 2 * n].reshape(n, 2)
-    pair = problem.work[2 * n : 2 * n + 4 * m].reshape(m, 2, 2)
+    unary, pair = problem.work.unary, problem.work.pair
     for j in range(n):
         unary[j, 0] = theta[n + j]
         unary[j, 1] = theta[j]
@@ -208,7 +243,7 @@ def _tables(problem, theta):
                     pair[e, a, b] = theta[2 * n + 4 * e + 2 * a + b]
                 else:
                     pair[e, a, b] = theta[2 * n + e] if a + b == 2 else 0.0
-    return unary, pair, problem.work[2 * n + 4 * m :]
+    return unary, pair
 
 
 @max_oracle.register(LabelForestProblem)
@@ -221,26 +256,25 @@ def _(problem, i, theta, labels):
             labels[j] = 1 if theta[j] > theta[n + j] else 0
             total += max(theta[j], theta[n + j])
         return total
-    unary, pair, work = _tables(problem, theta)
-    return tree_max(unary, pair, problem.own, labels, work)
+    unary, pair = _tables(problem, theta)
+    return tree_max(unary, pair, problem.own, labels, problem.work.tree)
 
 
 @top_k_oracle.register(LabelForestProblem)
 @kernel
 def _(problem, i, theta, values, labels):
-    unary, pair, work = _tables(problem, theta)
-    tree_top_k(unary, pair, problem.own, values, labels, work)
+    unary, pair = _tables(problem, theta)
+    tree_top_k(unary, pair, problem.own, values, labels, problem.work.tree)
 
 
 @exp_oracle.register(LabelForestProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
     n, m = n_labels_of(problem), problem.ends.shape[0]
-    unary, pair, work = _tables(problem, theta)
+    unary, pair = _tables(problem, theta)
     if mu.shape[0] == 0:
-        return tree_log_partition(unary, pair, temperature, problem.own, work)
-    node_mu = work[: 2 * n].reshape(n, 2)
-    pair_mu = work[2 * n : 2 * n + 4 * m].reshape(m, 2, 2)
+        return tree_log_partition(unary, pair, temperature, problem.own, problem.work.tree)
+    node_mu, pair_mu = problem.work.node_mu, problem.work.pair_mu
     log_z = tree_marginals(
         unary,
         pair,
@@ -248,7 +282,7 @@ def _(problem, i, theta, temperature, mu):
         problem.own,
         node_mu,
         pair_mu,
-        work[2 * n + 4 * m :],
+        problem.work.tree,
     )
     for j in range(n):
         mu[j] = node_mu[j, 1]

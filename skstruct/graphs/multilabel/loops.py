@@ -1,6 +1,7 @@
 """Label sets whose edges have cycles: exact by enumeration for few labels, else relaxed."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,16 +13,64 @@ from ...core.oracles import (
     top_k_oracle,
 )
 from ...inference.enumeration import (
+    EnumerationScratch,
     enumerate_log_partition,
     enumerate_marginals,
     enumerate_max,
     enumerate_top_k,
+    enumeration_scratch,
 )
-from ...inference.roof_dual import HALF, complete, roof_dual
+from ...inference.roof_dual import HALF, RoofScratch, complete, roof_dual, roof_scratch
 from .kernels import LabelSetProblem, n_labels_of
 
 # From this many labels on a flow is tried before the enumeration.
 _FLOW_PAYS = 8
+
+
+class LoopScratch(NamedTuple):
+    """Scratch of label sets with cycles: potentials in the form of roof duals, and of tables.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of a weight table.
+    unary : ndarray of shape (n_labels,)
+        Score of 1 minus score of 0 at each label.
+    pair : ndarray of shape (n_edges,)
+        Score of (1, 1) on each edge.
+    roof : RoofScratch
+        For the relaxation.
+    states : ndarray of shape (n_labels, 2)
+        Potentials of labels; of no labels, as what follows, where nothing is enumerated.
+    tables, both : ndarray of shape (n_labels, n_labels, 2, 2) and (n_labels, n_labels)
+        Potentials of all pairs of labels, and marginals of (1, 1).
+    at : EnumerationScratch
+        For enumerations.
+    """
+
+    row: np.ndarray
+    unary: np.ndarray
+    pair: np.ndarray
+    roof: RoofScratch
+    states: np.ndarray
+    tables: np.ndarray
+    both: np.ndarray
+    at: EnumerationScratch
+
+
+def loop_scratch(row, n_labels, n_edges, enumerated):
+    """Scratch of a problem of this file; `row` is that of its weights."""
+    few = n_labels if enumerated else 0
+    return LoopScratch(
+        row=row,
+        unary=np.empty(n_labels),
+        pair=np.empty(n_edges),
+        roof=roof_scratch(n_labels, n_edges),
+        states=np.empty((few, 2)),
+        tables=np.empty((few, few, 2, 2)),
+        both=np.empty((few, few)),
+        at=enumeration_scratch(few),
+    )
 
 
 class FewLabelsProblem(LabelSetProblem):
@@ -39,14 +88,9 @@ class ManyLabelsProblem(LabelSetProblem):
 
 @inner_kernel
 def _few(problem, theta):
-    """Potentials as (n, 2) and (n, n, 2, 2), and scratch: labels, sums, the rest."""
+    """Potentials as (n, 2) and (n, n, 2, 2), in the scratch."""
     n = n_labels_of(problem)
-    work = problem.work
-    unary = work[: 2 * n].reshape(n, 2)
-    tables = work[2 * n : 2 * n + 4 * n * n].reshape(n, n, 2, 2)
-    at = 2 * n + 4 * n * n
-    labels = work[at : at + n].view(np.int32)
-    sums = work[at + n : at + 2 * n + 1]
+    unary, tables = problem.work.states, problem.work.tables
     for j in range(n):
         unary[j, 0] = theta[n + j]
         unary[j, 1] = theta[j]
@@ -67,31 +111,30 @@ def _few(problem, theta):
                     tables[low, high, a, b] = value
                 else:
                     tables[low, high, b, a] = value
-    return unary, tables, labels, sums, work[at + 2 * n + 1 :]
+    return unary, tables
 
 
 @top_k_oracle.register(FewLabelsProblem)
 @kernel
 def _(problem, i, theta, values, labels):
-    unary, tables, scratch, sums, _ = _few(problem, theta)
-    enumerate_top_k(unary, tables, values, labels, scratch, sums)
+    unary, tables = _few(problem, theta)
+    enumerate_top_k(unary, tables, values, labels, problem.work.at)
 
 
 @exp_oracle.register(FewLabelsProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
     n = n_labels_of(problem)
-    unary, tables, scratch, sums, rest = _few(problem, theta)
+    unary, tables = _few(problem, theta)
     if mu.shape[0] == 0:
-        return enumerate_log_partition(unary, tables, temperature, scratch, sums)
-    pair_mu = rest[: n * n].reshape(n, n)
-    log_z = enumerate_marginals(unary, tables, temperature, mu, pair_mu, scratch, sums)
+        return enumerate_log_partition(unary, tables, temperature, problem.work.at)
+    both = problem.work.both
+    log_z = enumerate_marginals(unary, tables, temperature, mu, both, problem.work.at)
     for j in range(n):
         mu[n + j] = 1.0 - mu[j]
     for e in range(problem.ends.shape[0]):
         j, k = problem.ends[e, 0], problem.ends[e, 1]
-        both = pair_mu[min(j, k), max(j, k)]
-        _write_pair(problem, mu, e, mu[j], mu[k], both)
+        _write_pair(problem, mu, e, mu[j], mu[k], both[min(j, k), max(j, k)])
     return log_z
 
 
@@ -137,17 +180,14 @@ def _reduce(problem, theta, unary, pair, states):
 @inner_kernel
 def _relax(problem, theta, states):
     """Half-integral optimum of the relaxation, to `states`; its score, whether it has halves."""
-    n, m = n_labels_of(problem), problem.ends.shape[0]
-    unary, pair = problem.work[:n], problem.work[n : n + m]
+    n = n_labels_of(problem)
+    unary, pair = problem.work.unary, problem.work.pair
     constant = _reduce(problem, theta, unary, pair, states)
     if not constant > -math.inf:
         for j in range(n):
             states[j] = 0
         return constant, False
-    n_floats = 2 * n + 4 * m + 8
-    floats = problem.work[n + m : n + m + n_floats]
-    ints = problem.work[n + m + n_floats :].view(np.int64)
-    value = roof_dual(unary, pair, problem.own, states, floats, ints)
+    value = roof_dual(unary, pair, problem.own, states, problem.work.roof)
     halves = False
     for j in range(n):
         halves |= states[j] == HALF
@@ -161,8 +201,8 @@ def _(problem, i, theta, labels):
         value, halves = _relax(problem, theta, labels)
         if not halves:
             return value
-    unary, tables, scratch, sums, _ = _few(problem, theta)
-    return enumerate_max(unary, tables, labels, scratch, sums)
+    unary, tables = _few(problem, theta)
+    return enumerate_max(unary, tables, labels, problem.work.at)
 
 
 @relaxed_oracle.register(ManyLabelsProblem)
@@ -170,7 +210,7 @@ def _(problem, i, theta, labels):
 def _(problem, i, theta, labels, mu):
     n = n_labels_of(problem)
     value, _ = _relax(problem, theta, labels)
-    pair = problem.work[n : n + problem.ends.shape[0]]
+    pair = problem.work.pair
     for j in range(n):
         mu[j] = 0.5 if labels[j] == HALF else float(labels[j])
         mu[n + j] = 1.0 - mu[j]
@@ -186,14 +226,14 @@ def _(problem, i, theta, labels, mu):
 @kernel
 def _(problem, i, theta, labels):
     # The value is that of the relaxation: an upper bound on the score of the labels.
-    n, m = n_labels_of(problem), problem.ends.shape[0]
+    n = n_labels_of(problem)
     value, halves = _relax(problem, theta, labels)
     if halves:
-        unary, pair = problem.work[:n], problem.work[n : n + m]
+        unary = problem.work.unary
         for j in range(n):
             if theta[j] == -math.inf:
                 unary[j] = -math.inf
             elif theta[n + j] == -math.inf:
                 unary[j] = math.inf
-        complete(unary, pair, problem.own, labels)
+        complete(unary, problem.work.pair, problem.own, labels)
     return value

@@ -47,7 +47,7 @@ class PairwiseProblem(NamedTuple):
     own : tuple
         What the structure itself needs, a NamedTuple of arrays or ``()``.
     work : NamedTuple
-        Scratch of one thread.
+        Scratch of one thread: ``row`` for rows of weights, and what the structure's oracles need.
     """
 
     nodes: tuple
@@ -90,8 +90,8 @@ def blocks(problem, i, theta):
 def _(problem, i, w, theta):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
-    scores(problem.nodes, first, first + n, n_labels, w.node, w, problem.work, theta, 0)
-    scores(problem.edges, e0, e0 + n_tables, square, w.pair, w, problem.work, theta, size)
+    scores(problem.nodes, first, first + n, n_labels, w.node, w, problem.work.row, theta, 0)
+    scores(problem.edges, e0, e0 + n_tables, square, w.pair, w, problem.work.row, theta, size)
     for e in range(n_tables):
         for j in range(n_labels):
             o = size + e * square + j * n_labels
@@ -109,8 +109,8 @@ def _(problem, i, w, theta):
 def _(problem, i, r, c, w):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
-    add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, problem.work)
-    add_outer(problem.edges, e0, e0 + n_tables, square, r, size, c, w.pair, w, problem.work)
+    add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, problem.work.row)
+    add_outer(problem.edges, e0, e0 + n_tables, square, r, size, c, w.pair, w, problem.work.row)
 
 
 @gram.register(PairwiseProblem)

@@ -10,14 +10,14 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
-from ...core.weights import aligned
 from ...data.constraints import check_steps, transition_mask
 from ...data.matrices import refuse_masked
 from ...data.packing import Samples, as_list, pack_nodes, read_edge_features
-from ...inference.tree import Forest, tree_work
+from ...inference.tree import Forest, tree_scratch
 from ...typing import LossLike, SamplesLike
+from ..base import row_scratch
 from ..pairwise.fields import PairwiseGraph
-from .kernels import TreeProblem
+from .kernels import ForestScratch, TreeProblem
 
 __all__ = ["Tree", "TreeProblem"]
 
@@ -159,13 +159,16 @@ class Tree(PairwiseGraph):
         n_classes = len(classes)
         fields = self._fields(samples, samples.features, classes, fit_intercept, codes, loss)
         longest = int(np.diff(samples.offsets).max(initial=1))
-        size = max(tree_work(longest, n_classes, n_best), 2 * (n_classes**2 + 16))
+        work = ForestScratch(
+            row=row_scratch(self.weight_shapes(samples, n_classes, fit_intercept)),
+            tree=tree_scratch(longest, n_classes, n_best),
+        )
         return TreeProblem(
             **fields,
             transition_mask=mask.pairs,
             allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
             own=rooted(samples),
-            work=aligned(size, np.empty),
+            work=work,
         )
 
     def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:

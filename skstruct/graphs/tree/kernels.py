@@ -3,6 +3,10 @@
 The verbs that do not depend on the edges are in :mod:`skstruct.graphs.pairwise.verbs`.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     add_indicator,
@@ -12,8 +16,30 @@ from ...core.oracles import (
     score,
     top_k_oracle,
 )
-from ...inference.tree import Forest, tree_log_partition, tree_marginals, tree_max, tree_top_k
+from ...inference.tree import (
+    Forest,
+    TreeScratch,
+    tree_log_partition,
+    tree_marginals,
+    tree_max,
+    tree_top_k,
+)
 from ..pairwise.verbs import PairwiseProblem, blocks
+
+
+class ForestScratch(NamedTuple):
+    """Scratch of forests.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of a weight table.
+    tree : TreeScratch
+        For the oracles.
+    """
+
+    row: np.ndarray
+    tree: TreeScratch
 
 
 class TreeProblem(PairwiseProblem):
@@ -76,14 +102,14 @@ def _(problem, i, theta, labels):
 @kernel
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)
-    return tree_max(unary, pair, _forest(problem, i), labels, problem.work)
+    return tree_max(unary, pair, _forest(problem, i), labels, problem.work.tree)
 
 
 @top_k_oracle.register(TreeProblem)
 @kernel
 def _(problem, i, theta, values, labels):
     unary, pair = blocks(problem, i, theta)
-    tree_top_k(unary, pair, _forest(problem, i), values, labels, problem.work)
+    tree_top_k(unary, pair, _forest(problem, i), values, labels, problem.work.tree)
 
 
 @exp_oracle.register(TreeProblem)
@@ -91,10 +117,10 @@ def _(problem, i, theta, values, labels):
 def _(problem, i, theta, temperature, mu):
     unary, pair = blocks(problem, i, theta)
     if mu.shape[0] == 0:
-        return tree_log_partition(unary, pair, temperature, _forest(problem, i), problem.work)
+        return tree_log_partition(unary, pair, temperature, _forest(problem, i), problem.work.tree)
     node_mu, pair_mu = blocks(problem, i, mu)
     return tree_marginals(
-        unary, pair, temperature, _forest(problem, i), node_mu, pair_mu, problem.work
+        unary, pair, temperature, _forest(problem, i), node_mu, pair_mu, problem.work.tree
     )
 
 
@@ -109,4 +135,4 @@ def _(problem, i, theta, mu, out):
         n_edges += 1 if forest.parent[t] >= 0 else 0
     tables = out[: n_edges * n_labels * n_labels].reshape(n_edges, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
-    return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, problem.work)
+    return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, problem.work.tree)

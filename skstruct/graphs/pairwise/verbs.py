@@ -25,7 +25,7 @@ class PairwiseProblem(NamedTuple):
     ----------
     nodes : DenseFeatures or SparseFeatures
         Feature rows of all nodes.
-    edges : ConstantFeature or DenseFeatures or SparseFeatures
+    edges : DenseFeatures or SparseFeatures
         Feature rows of all edges, or the one row that they share.
     part_ptr, label_ptr, edge_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the parts, the nodes and the edge rows of each sample begin; `edge_ptr` is all zeros
@@ -42,7 +42,7 @@ class PairwiseProblem(NamedTuple):
         Task loss of predicting column k at a node whose label is row j.
     normalize : int
         1 to divide the task loss by the number of nodes.
-    node_gram, pair_gram : StoredGram or GramByTable
+    node_gram, pair_gram : Gram
         Products of the feature rows of a sample, for line searches.
     own : tuple
         What the structure itself needs, a NamedTuple of arrays or ``()``.

@@ -73,6 +73,24 @@ def roof_scratch(n_nodes, n_edges):
     return RoofScratch(index, empty_network(2 * n_nodes, 4 * n_edges), flow_scratch(2 * n_nodes))
 
 
+@inner_kernel(inline=True)
+def widen(low, high, interaction, state):
+    """Bounds on what a node gains by being 1, with one more neighbour that is in `state`."""
+    if state == ON:
+        return low + interaction, high + interaction
+    if state == HALF:
+        return low + min(interaction, 0.0), high + max(interaction, 0.0)
+    return low, high
+
+
+@inner_kernel(inline=True)
+def forced(low, high):
+    """The value that these bounds leave a node, HALF for either."""
+    if high <= 0.0:
+        return OFF
+    return ON if low > 0.0 else HALF
+
+
 @kernel
 def settle(unary, pair, graph, states):
     """Fix nodes whose best value no choice of their neighbours can change, until none is left.
@@ -105,20 +123,10 @@ def settle(unary, pair, graph, states):
                 continue
             low = high = unary[j]
             for q in range(graph.ptr[j], graph.ptr[j + 1]):
-                v = pair[graph.edge[q]]
                 state = states[graph.neighbour[q]]
-                if state == ON:
-                    low += v
-                    high += v
-                elif state == HALF:
-                    low += min(v, 0.0)
-                    high += max(v, 0.0)
-            if high <= 0.0:
-                states[j] = OFF
-                n_open -= 1
-            elif low > 0.0:
-                states[j] = ON
-                n_open -= 1
+                low, high = widen(low, high, pair[graph.edge[q]], state)
+            states[j] = forced(low, high)
+            n_open -= 0 if states[j] == HALF else 1
     return n_open
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
-from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch
+from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch, row_max
 
 
 class Forest(NamedTuple):
@@ -196,9 +196,7 @@ def _upward(unary, transitions, temperature, forest, scratch):
                 step = _table_entry(transitions, forest, c, j, k)
                 row[k] = belief[c, k] + step / temperature
             message[c, j] = log_sum_exp(row, 0, n_labels)
-        top = -math.inf
-        for j in range(n_labels):
-            top = max(top, message[c, j])
+        top = row_max(message[c], 0, n_labels)
         total += top
         taken[c] = top
         for j in range(n_labels):
@@ -211,9 +209,7 @@ def _upward(unary, transitions, temperature, forest, scratch):
 @inner_kernel
 def _normalise(belief, mu, n_labels):
     """Make logarithms those of probabilities, which go to `mu`."""
-    top = -math.inf
-    for k in range(n_labels):
-        top = max(top, belief[k])
+    top = row_max(belief, 0, n_labels)
     total = 0.0
     for k in range(n_labels):
         mu[k] = fast_exp(belief[k] - top)

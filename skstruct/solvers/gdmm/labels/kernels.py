@@ -13,6 +13,7 @@ edges stay at rest: with products everywhere a step on one label is still exact.
 from ....core.dispatch import inner_kernel, kernel
 from ....core.features import add_to_column, gather_columns
 from ....inference.cycles import cycles
+from ....inference.roof_dual import HALF, OFF, forced, widen
 from ....inference.simplex import project
 from ..active_sets import append, drop_empty, fits
 from ..kernels import away_step
@@ -140,16 +141,16 @@ def _wake_fractional(graph, state, i, j, n_near):
 
 @inner_kernel
 def _open_labels(graph, state, i, n_near):
-    """Settle labels by bounds on their neighbours, as far as that goes; the rest is open (2)."""
+    """Settle labels by bounds on their neighbours, as far as that goes; the rest is open (HALF)."""
     states, near = state.states, state.near
     for q in range(n_near):
-        states[near[q]] = 2
+        states[near[q]] = HALF
     n_open, before = n_near, n_near + 1
     while 0 < n_open < before:
         before = n_open
         for q in range(n_near):
             j = near[q]
-            if states[j] != 2:
+            if states[j] != HALF:
                 continue
             y = graph.labels[i, j]
             low = state.scores[j] + state.base[j] + graph.cost[y, 1] - graph.cost[y, 0]
@@ -157,17 +158,10 @@ def _open_labels(graph, state, i, n_near):
             for r in range(n_near):
                 k = near[r]
                 e = graph.edge_of[j, k]
-                if e < 0 or states[k] == 0:
-                    continue
-                v = _interaction(state, e)
-                low += v if states[k] == 1 else min(v, 0.0)
-                high += v if states[k] == 1 else max(v, 0.0)
-            if high <= 0.0:
-                states[j] = 0
-                n_open -= 1
-            elif low > 0.0:
-                states[j] = 1
-                n_open -= 1
+                if e >= 0 and states[k] != OFF:
+                    low, high = widen(low, high, _interaction(state, e), states[k])
+            states[j] = forced(low, high)
+            n_open -= 0 if states[j] == HALF else 1
     return n_open
 
 
@@ -182,12 +176,12 @@ def _joint_search(graph, options, state, i, n_near):
         woken = 0
         for q in range(n_near):
             j = state.near[q]
-            if state.states[j] != 2:
+            if state.states[j] != HALF:
                 continue
             for r in range(q):
                 k = state.near[r]
                 e = graph.edge_of[j, k]
-                if state.states[k] != 2 or e < 0 or state.spot[j, k] > 0:
+                if state.states[k] != HALF or e < 0 or state.spot[j, k] > 0:
                     continue
                 v = abs(_interaction(state, e))
                 if options.search == EXACT and v > 0.0:
@@ -305,8 +299,8 @@ def _put_to_rest(graph, state, i, n_near):
         e = awake.key[q]
         j, k = graph.ends[e, 0], graph.ends[e, 1]
         a, b = state.on[i, j], state.on[i, k]
-        settled = (state.states[j] != 2 and (a == 0.0 or a == 1.0)) or (
-            state.states[k] != 2 and (b == 0.0 or b == 1.0)
+        settled = (state.states[j] != HALF and (a == 0.0 or a == 1.0)) or (
+            state.states[k] != HALF and (b == 0.0 or b == 1.0)
         )
         both, only_second, only_first = awake.share[q], awake.more[q, 0], awake.more[q, 1]
         off = abs(both - a * b) + abs(only_second + both - b) + abs(only_first + both - a)
@@ -327,7 +321,7 @@ def _put_to_rest(graph, state, i, n_near):
             awake.share[q] = awake.price[q] = 0.0
     drop_empty(awake, i, 0)
     for q in range(n_near):
-        state.states[state.near[q]] = 0
+        state.states[state.near[q]] = OFF
 
 
 @inner_kernel

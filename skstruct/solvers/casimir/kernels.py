@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.dispatch import kernel
 from ...core.oracles import accumulate, potentials
-from ...core.weights import decay_and_step, fold_inside
+from ...core.weights import decay_and_step
 from ...losses.smooth_hinge import expected_task_loss, hinge_curvature, hinge_oracle
 
 # Entries of ``Snapshot.totals``, and tasks of a pass.
@@ -153,10 +153,11 @@ def sgd_pass(how, problem, w, sample_weight, lam, schedule, average, order, buff
             rate = schedule[0] / (1.0 + np.floor(t / schedule[1]))
         potentials(problem, i, w, theta)
         hinge_oracle(how, problem, i, theta, labels, r)
-        w.scale[0] *= max(1.0 - rate * lam, 1e-3)
-        if w.scale[0] < 1e-6:
-            average[1] /= w.scale[0]
-            fold_inside(w)
+        rho = max(1.0 - rate * lam, 1e-3)
+        scale = rho * w.scale[0]
+        decay_and_step(w, rho, 0.0)
+        if w.scale[0] != scale:  # folded
+            average[1] /= scale
         change = -rate * sample_weight[i]
         accumulate(problem, i, r, (change, average[1] * change / w.scale[0]), w)
         average[1] += t * w.scale[0]

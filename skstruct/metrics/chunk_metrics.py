@@ -8,7 +8,20 @@ from sklearn.metrics import classification_report, precision_recall_fscore_suppo
 
 from ..typing import SamplesLike
 from .chunking import chunks_of_read, read_chunk_labels, warn_of_tags
+from .scores import check_average, documented, one_score
 from .validation import read_pair
+
+_PARAMETERS = {
+    "labels": "labels : list of str, default=None\n"
+    '    Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.',
+    "average": 'average : {"micro", "macro", "weighted", None}, default="micro"\n'
+    "    Over all chunks together, over kinds, over kinds weighted by their number, or not at all.",
+    "scheme": "scheme : str, default=None\n"
+    "    See :func:`chunks`; None gives the numbers of the conlleval script.",
+    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
+    "    Weight of each sample's chunks.",
+}
+_SCORE = "float or ndarray of shape (n_kinds,)\n    The score."
 
 # The class of "no chunk of this place and kind".
 _NONE = -1
@@ -106,40 +119,35 @@ def chunk_precision_recall_fscore_support(
     >>> chunk_precision_recall_fscore_support(y_true, y_pred, average="micro")
     (0.5, 0.5, 0.5, None)
     """
-    return _chunk_scores(
-        y_true,
-        y_pred,
-        ("precision", "recall", "f-score"),
-        beta=beta,
-        labels=labels,
-        average=average,
-        scheme=scheme,
-        sample_weight=sample_weight,
-        zero_division=zero_division,
+    true, predicted, options = _classification(
+        y_true, y_pred, labels, average, scheme, sample_weight
     )
-
-
-def _chunk_scores(
-    y_true, y_pred, warn_for, *, beta, labels, average, scheme, sample_weight, zero_division
-):
-    if average not in ("micro", "macro", "weighted", None):
-        raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
-    kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
-    # Without any kind an average is that of one kind that does not occur.
-    shown = len(kinds) if average is None else max(len(kinds), 1)
     scores = precision_recall_fscore_support(
-        true,
-        predicted,
-        labels=list(range(shown)),
-        beta=beta,
-        average=average,
-        sample_weight=weights,
-        zero_division=zero_division,
-        warn_for=warn_for,
+        true, predicted, beta=beta, zero_division=zero_division, **options
     )
     return scores if average is None else (*(float(score) for score in scores[:3]), None)
 
 
+def _classification(y_true, y_pred, labels, average, scheme, sample_weight):
+    """Chunks as scikit-learn's measures take them, with their options."""
+    check_average(average)
+    kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
+    # Without any kind an average is that of one kind that does not occur.
+    shown = len(kinds) if average is None else max(len(kinds), 1)
+    options = {"labels": list(range(shown)), "average": average, "sample_weight": weights}
+    return true, predicted, options
+
+
+def _score(
+    measure, y_true, y_pred, labels, average, scheme, sample_weight, zero_division, beta=1.0
+):
+    true, predicted, options = _classification(
+        y_true, y_pred, labels, average, scheme, sample_weight
+    )
+    return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
+
+
+@documented(_PARAMETERS, _SCORE, "The score where nothing was predicted")
 def chunk_precision_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -152,45 +160,18 @@ def chunk_precision_score(
 ) -> float | np.ndarray:
     """Share of the predicted chunks that are right.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list of str, default=None
-        Kinds to include.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        See :func:`chunk_precision_recall_fscore_support`.
-    scheme : str, default=None
-        See :func:`chunks`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing was predicted; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_kinds,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import chunk_precision_score
     >>> chunk_precision_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
     1.0
     """
-    return _chunk_scores(
-        y_true,
-        y_pred,
-        ("precision",),
-        beta=1.0,
-        labels=labels,
-        average=average,
-        scheme=scheme,
-        sample_weight=sample_weight,
-        zero_division=zero_division,
-    )[0]
+    return _score(
+        "precision", y_true, y_pred, labels, average, scheme, sample_weight, zero_division
+    )
 
 
+@documented(_PARAMETERS, _SCORE, "The score where nothing is true")
 def chunk_recall_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -203,45 +184,16 @@ def chunk_recall_score(
 ) -> float | np.ndarray:
     """Share of the true chunks that were found.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list of str, default=None
-        Kinds to include.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        See :func:`chunk_precision_recall_fscore_support`.
-    scheme : str, default=None
-        See :func:`chunks`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing is true; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_kinds,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import chunk_recall_score
     >>> chunk_recall_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
     0.5
     """
-    return _chunk_scores(
-        y_true,
-        y_pred,
-        ("recall",),
-        beta=1.0,
-        labels=labels,
-        average=average,
-        scheme=scheme,
-        sample_weight=sample_weight,
-        zero_division=zero_division,
-    )[1]
+    return _score("recall", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
 
 
+@documented(_PARAMETERS, _SCORE, "The score where nothing is true or predicted")
 def chunk_fbeta_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -255,47 +207,18 @@ def chunk_fbeta_score(
 ) -> float | np.ndarray:
     """F-beta over chunks: the weighted harmonic mean of precision and recall.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    beta : float
-        Weight of recall against precision.
-    labels : list of str, default=None
-        Kinds to include.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        See :func:`chunk_precision_recall_fscore_support`.
-    scheme : str, default=None
-        See :func:`chunks`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing is true or predicted; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_kinds,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import chunk_fbeta_score
     >>> round(chunk_fbeta_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]], beta=0.5), 3)
     0.833
     """
-    return _chunk_scores(
-        y_true,
-        y_pred,
-        ("f-score",),
-        beta=beta,
-        labels=labels,
-        average=average,
-        scheme=scheme,
-        sample_weight=sample_weight,
-        zero_division=zero_division,
-    )[2]
+    return _score(
+        "f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division, beta
+    )
 
 
+@documented(_PARAMETERS, _SCORE, "The score where nothing is true or predicted")
 def chunk_f1_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -308,44 +231,21 @@ def chunk_f1_score(
 ) -> float | np.ndarray:
     """F1 over chunks, the measure of the CoNLL tasks.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list of str, default=None
-        Kinds to include.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        See :func:`chunk_precision_recall_fscore_support`.
-    scheme : str, default=None
-        See :func:`chunks`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing is true or predicted; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_kinds,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import chunk_f1_score
     >>> chunk_f1_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
     0.6666666666666666
     """
-    return chunk_fbeta_score(
-        y_true,
-        y_pred,
-        beta=1.0,
-        labels=labels,
-        average=average,
-        scheme=scheme,
-        sample_weight=sample_weight,
-        zero_division=zero_division,
-    )
+    return _score("f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
 
 
+@documented(
+    _PARAMETERS,
+    "str or dict\n"
+    "    In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,\n"
+    '    then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.',
+)
 def chunk_classification_report(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -358,29 +258,6 @@ def chunk_classification_report(
     zero_division: float | str = "warn",
 ) -> str | dict:
     """Precision, recall, F1 and number of chunks of each kind, and their averages.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list of str, default=None
-        Kinds to show, in order; default all, sorted.
-    scheme : str, default=None
-        See :func:`chunks`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    digits : int, default=2
-        Decimals in the text.
-    output_dict : bool, default=False
-        Whether to return a dict of dicts rather than a text.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What an undefined score is; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    str or dict
-        In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,
-        then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.
 
     Raises
     ------

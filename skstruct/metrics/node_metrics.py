@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import classification_report, precision_recall_fscore_support
+from sklearn.metrics import classification_report
 
 from ..typing import SamplesLike
+from .scores import check_average, documented, one_score
 from .validation import flat_pair, read_pair
 
+_PARAMETERS = {
+    "labels": "labels : list, default=None\n    Labels to include.",
+    "average": 'average : {"micro", "macro", "weighted", None}, default="weighted"\n'
+    "    How to average over labels (two labels are averaged like any other number).",
+    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
+    "    Weight of each sample's nodes.",
+}
+_SCORE = "float or ndarray of shape (n_labels,)\n    The score."
 
+
+@documented(_PARAMETERS, "float\n    The share.")
 def node_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
     """Share of nodes that are labelled right.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-
-    Returns
-    -------
-    float
-        The share.
 
     Raises
     ------
@@ -75,18 +74,14 @@ def sequence_accuracy_score(
     return float(np.average(right, weights=weights))
 
 
-def _node_scores(y_true, y_pred, sample_weight, metric, **options):
+def _score(measure, y_true, y_pred, labels, average, sample_weight, zero_division, beta=1.0):
+    check_average(average)
     true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
-    average = options["average"]
-    if average not in ("micro", "macro", "weighted", None):
-        raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
-    scores = precision_recall_fscore_support(
-        true, predicted, sample_weight=weights, warn_for=(metric,), **options
-    )
-    score = scores[("precision", "recall", "f-score").index(metric)]
-    return score if average is None else float(score)
+    options = {"labels": labels, "average": average, "sample_weight": weights}
+    return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
 
 
+@documented(_PARAMETERS, _SCORE, "The score of a label that was never predicted")
 def node_precision_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -98,41 +93,16 @@ def node_precision_score(
 ) -> float | np.ndarray:
     """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that was never predicted; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import node_precision_score
     >>> node_precision_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], labels=["a"])
     0.6666666666666666
     """
-    return _node_scores(
-        y_true,
-        y_pred,
-        sample_weight,
-        "precision",
-        labels=labels,
-        average=average,
-        zero_division=zero_division,
-    )
+    return _score("precision", y_true, y_pred, labels, average, sample_weight, zero_division)
 
 
+@documented(_PARAMETERS, _SCORE, "The score of a label that is not in `y_true`")
 def node_recall_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -144,41 +114,16 @@ def node_recall_score(
 ) -> float | np.ndarray:
     """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is not in `y_true`; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import node_recall_score
     >>> node_recall_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], average="macro")
     0.5
     """
-    return _node_scores(
-        y_true,
-        y_pred,
-        sample_weight,
-        "recall",
-        labels=labels,
-        average=average,
-        zero_division=zero_division,
-    )
+    return _score("recall", y_true, y_pred, labels, average, sample_weight, zero_division)
 
 
+@documented(_PARAMETERS, _SCORE, "The score of a label that is neither true nor predicted anywhere")
 def node_fbeta_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -191,45 +136,16 @@ def node_fbeta_score(
 ) -> float | np.ndarray:
     """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    beta : float
-        Weight of recall against precision.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
-        warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import node_fbeta_score
     >>> node_fbeta_score([["a", "b"]], [["a", "b"]], beta=0.5)
     1.0
     """
-    return _node_scores(
-        y_true,
-        y_pred,
-        sample_weight,
-        "f-score",
-        beta=beta,
-        labels=labels,
-        average=average,
-        zero_division=zero_division,
-    )
+    return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division, beta)
 
 
+@documented(_PARAMETERS, _SCORE, "The score of a label that is neither true nor predicted anywhere")
 def node_f1_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -241,42 +157,19 @@ def node_f1_score(
 ) -> float | np.ndarray:
     """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
 
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
-        warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
     Examples
     --------
     >>> from skstruct.metrics import node_f1_score
     >>> round(node_f1_score([["a", "b"], ["a"]], [["a", "a"], ["a"]]), 3)
     0.533
     """
-    return node_fbeta_score(
-        y_true,
-        y_pred,
-        beta=1.0,
-        labels=labels,
-        average=average,
-        sample_weight=sample_weight,
-        zero_division=zero_division,
-    )
+    return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division)
 
 
+@documented(
+    _PARAMETERS | {"labels": "labels : list, default=None\n    Labels to show, in order."},
+    "str or dict\n    The report.",
+)
 def node_classification_report(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -290,26 +183,6 @@ def node_classification_report(
     """Precision, recall, F1 and number of nodes of each label, and their averages.
 
     scikit-learn's ``classification_report`` on the concatenated labels.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions.
-    labels : list, default=None
-        Labels to show, in order.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    digits : int, default=2
-        Decimals in the text.
-    output_dict : bool, default=False
-        Whether to return a dict of dicts rather than a text.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What an undefined score is; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    str or dict
-        The report.
 
     Examples
     --------

@@ -321,17 +321,18 @@ class DiskCache:
         numba.core.compiler.CompileResult or None
             What numba compiled in another process.
         """
-        target_context.refresh()
-        name, key = self._entry(sig, target_context.codegen())
-        content = self._store.read(name) if name else None
-        if content is None:
-            return None
+        name = None
         try:
-            kept, data = pickle.loads(content)
-            if kept == key:
-                return CompileResult._rebuild(target_context, *data)
+            target_context.refresh()
+            name, key = self._entry(sig, target_context.codegen())
+            content = self._store.read(name) if name else None
+            if content is not None:
+                kept, data = pickle.loads(content)
+                if kept == key:
+                    return CompileResult._rebuild(target_context, *data)
         except Exception as error:
-            self._store.discard(name, repr(error))
+            if name:
+                self._store.discard(name, repr(error))
         return None
 
     def save_overload(self, sig, result):

@@ -1,0 +1,160 @@
+"""What this package uses of numba's insides, so that a numba without it is named here.
+
+A row says where something is and what it is for. Without it nothing breaks, but something gets
+slower (see :mod:`skstruct.core.numba_private`), which no other test would tell.
+"""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+from typing import NamedTuple
+
+import numba
+import pytest
+
+import skstruct
+
+PACKAGE = Path(skstruct.__file__).parent
+PRIVATE = PACKAGE / "core" / "numba_private.py"
+
+# Modules of numba that are documented for extensions.
+PUBLIC = {"numba", "numba.extending", "numba.types"}
+
+
+class Mixed(NamedTuple):
+    number: int
+    share: float
+
+
+Even = namedtuple("Even", ["first", "second"])
+
+_dispatcher = numba.njit(lambda x: x + 1)
+
+#: Objects whose attributes rows name.
+OBJECTS = {
+    "a dispatcher": _dispatcher,
+    "a target": _dispatcher.targetctx,
+    "a code generator": _dispatcher.targetctx.codegen(),
+    "the type of a NamedTuple": numba.typeof(Mixed(1, 0.5)),
+    "the type of a NamedTuple of one type": numba.typeof(Even(1, 2)),
+}
+
+#: Module or object, attribute, what it is for.
+INTERNALS = [
+    ("numba.core.compiler", "CompileResult", "kernels kept on disk"),
+    ("numba.core.compiler", "CompileResult._reduce", "kernels kept on disk"),
+    ("numba.core.compiler", "CompileResult._rebuild", "kernels kept on disk"),
+    ("numba.core.serialize", "dumps", "kernels kept on disk"),
+    ("a dispatcher", "_cache", "kernels kept on disk"),
+    ("a target", "refresh", "kernels kept on disk"),
+    ("a code generator", "magic_tuple", "kernels kept on disk: which processor they are for"),
+    ("numba", "config.BOUNDSCHECK", "kernels kept on disk: settings that they depend on"),
+    ("numba", "config.OPT", "kernels kept on disk: settings that they depend on"),
+    ("numba", "config.LOOP_VECTORIZE", "kernels kept on disk: settings that they depend on"),
+    ("numba", "config.SLP_VECTORIZE", "kernels kept on disk: settings that they depend on"),
+    ("numba", "config.DEBUGINFO_DEFAULT", "kernels kept on disk: settings that they depend on"),
+    ("numba", "config.CACHE_DIR", "kernels kept on disk: where"),
+    ("numba", "config.DISABLE_JIT", "kernels as plain Python"),
+    ("numba.core.cpu", "CPUTargetOptions", "compile time"),
+    ("numba.core.cpu", "CPUTargetOptions._nrt", "compile time: no reference counts"),
+    ("numba.core.cpu", "CPUTargetOptions.no_cfunc_wrapper", "compile time"),
+    ("numba.core.cpu", "CPUTargetOptions.no_cpython_wrapper", "compile time: inner kernels"),
+    ("a dispatcher", "compile", "Ctrl-C is held while a kernel compiles"),
+    ("a dispatcher", "targetoptions", "flags that a verb would drop are refused"),
+    ("numba.types", "BaseNamedTuple", "dispatch on the class of a problem"),
+    ("numba.types", "BaseTuple", "kernels kept on disk: problems in problems"),
+    ("numba.types", "Callable", "kernels kept on disk: none that takes functions"),
+    ("the type of a NamedTuple", "instance_class", "dispatch on the class of a problem"),
+    ("the type of a NamedTuple of one type", "instance_class", "dispatch on a problem's class"),
+]
+
+
+@pytest.mark.parametrize(("place", "attribute", "use"), INTERNALS)
+def test_this_numba_has(place, attribute, use):
+    item = OBJECTS[place] if place in OBJECTS else importlib.import_module(place)
+    for name in attribute.split("."):
+        assert hasattr(item, name), (
+            f"numba {numba.__version__} has no {attribute} in {place} any more; lost: {use}"
+        )
+        item = getattr(item, name)
+
+
+def _imports(path):
+    """Pairs of a module of numba and what a file imports from it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            if node.module.split(".")[0] == "numba":
+                yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((a.name, "") for a in node.names if a.name.split(".")[0] == "numba")
+
+
+def test_every_import_of_an_internal_has_a_row():
+    rows = {(place, attribute) for place, attribute, _ in INTERNALS}
+    missing = {pair for pair in _imports(PRIVATE) if pair[0] not in PUBLIC} - rows
+    assert not missing
+
+
+def test_internals_are_imported_in_one_file_only():
+    elsewhere = {
+        (path.relative_to(PACKAGE).as_posix(), module)
+        for path in PACKAGE.rglob("*.py")
+        if path != PRIVATE
+        for module, _ in _imports(path)
+        if module not in PUBLIC
+    }
+    assert not elsewhere
+
+
+_WITHOUT = """
+import builtins, sys
+import numba
+plain, (module, name) = builtins.__import__, sys.argv[1:3]
+def without(asked, namespace=None, local=None, names=(), level=0):
+    who = (namespace or {}).get("__name__")
+    if who == "skstruct.core.numba_private" and asked == module and name in (names or ()):
+        refused.append(name)
+        raise ImportError(f"cannot import name {name!r} from {module!r}")
+    return plain(asked, namespace, local, names, level)
+refused, builtins.__import__ = [], without
+import numpy as np
+from skstruct.inference.numerics import log_sum_exp
+print(round(log_sum_exp(np.zeros(4), 0, 4), 6), *set(refused))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pair", sorted({pair for pair in _imports(PRIVATE) if pair[0] not in PUBLIC}), ids=".".join
+)
+def test_kernels_work_without(pair, tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, *pair],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.stdout.split() == ["1.386294", pair[1]], done.stderr
+
+
+def test_a_code_generator_without_a_key_compiles_all_the_same(monkeypatch):
+    from skstruct.core.cache import open_store
+    from skstruct.core.numba_private import DiskCache
+
+    class Changed:
+        """A target of a numba whose code generators have no ``magic_tuple``."""
+
+        def refresh(self):
+            pass
+
+        def codegen(self):
+            return object()
+
+    cache = DiskCache(_imports, open_store(None, Path()))
+    assert cache.load_overload((), Changed()) is None

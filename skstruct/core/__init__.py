@@ -1,1 +1,22 @@
-"""The compiled calculus: verbs, dispatch, weights, features."""
+"""The compiled calculus: what authors of structures, losses and solvers build on.
+
+:func:`kernel` compiles, the verbs in :mod:`~skstruct.core.oracles` say what a structure can do, and
+weights are tables that rows of features are multiplied with.
+"""
+
+from . import oracles
+from .dispatch import generic, inner_kernel, kernel
+from .features import DenseFeatures, SparseFeatures, add_outer, scores
+from .weights import Weights
+
+__all__ = [
+    "DenseFeatures",
+    "SparseFeatures",
+    "Weights",
+    "add_outer",
+    "generic",
+    "inner_kernel",
+    "kernel",
+    "oracles",
+    "scores",
+]

@@ -395,7 +395,7 @@ def test_a_warm_start_from_weights_that_are_no_numbers_is_refused(sequences):
 
 
 def test_an_overflow_names_the_sample_as_the_user_counts(sequences, monkeypatch):
-    def overflowing(part, w, memory, start, stop, scratch, out):
+    def overflowing(how, part, w, memory, start, stop, scratch, out):
         out[0, 2:3] = np.nan
 
     X, y = sequences

@@ -154,7 +154,7 @@ def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):
 
 
 def test_a_failed_fit_leaves_the_dual_point_whole(chains, monkeypatch):
-    def overflowing(part, w, memory, start, stop, scratch, out):
+    def overflowing(how, part, w, memory, start, stop, scratch, out):
         out[0] = np.nan
 
     X, y = chains

@@ -4,13 +4,37 @@ Conventions shared by all verbs:
 
 * `problem` is a NamedTuple of arrays and scalars. Besides what its own kernels need it has
   ``part_ptr`` (int64, parts of sample i are ``part_ptr[i]:part_ptr[i+1]``), ``label_ptr`` (int64,
-  where the labelling of sample i lies in a flat array of labels), and ``work`` (float64 scratch:
-  every thread brings its own, see :func:`skstruct.graphs.base.private_copy`).
+  where the labelling of sample i lies in a flat array of labels), ``labels`` (int32, the true ones
+  in that layout; empty when unknown) and ``work`` (scratch: every thread brings its own, see
+  :func:`skstruct.predict.private_copy`).
 * `theta`, `mu`, `r` are flat float64 arrays over the parts of one sample, from index 0: the node
   block first, then the pairwise block. They may be longer than the sample needs.
 * A *labelling* is an int32 array, one entry per node; ``mu(y)`` is its 0/1 indicator over parts.
 * ``A_i`` is the feature map of sample i: ``theta = A_i w``.
+* A verb writes to the arguments that its contract names and to ``problem.work``, to nothing else:
+  not to other fields of the problem, and not to `theta` unless the contract says so.
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
+
+A structure registers what it can do; asking for more is a ``TypeError`` before any compile.
+
+=========================================================  =========================================
+Verbs                                                      Needed by
+=========================================================  =========================================
+`potentials`                                               everything
+`max_oracle`                                               ``predict``, every SSVM
+`truth`, `score`, `add_indicator`, `accumulate`            all training
+`gram`                                                     SAG and SAGA, BCFW, Casimir
+`task_loss`, `augment` (or an own `loss_augmented_max`)    every SSVM
+`exp_oracle`, `log_partition`                              CRFs, entropy smoothing, marginals
+`top_k_oracle`                                             n-best decoding, L2 smoothing
+`relaxed_oracle`                                           SSVMs of structures with an LP relaxation
+`edge_marginals`                                           ``predict_marginals`` of edges
+=========================================================  =========================================
+
+The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs asks for
+(Tsochantaridis et al. 2005, Large margin methods for structured and interdependent output
+variables); losses that do not add up over parts are those of Blaschko and Lampert 2008, Learning to
+localize objects with structured output regression.
 """
 
 from .dispatch import generic, kernel
@@ -47,30 +71,61 @@ def score(problem, i, theta, labels):
 
 
 @generic
-def augment(problem, i, theta):
-    """``theta += l_i``, the task loss against ``y_i``, which is linear in parts."""
-
-
-@generic
 def task_loss(problem, i, labels):
-    """``Delta(y_i, labels)``, a float."""
+    """``Delta(y_i, labels)``, a float, at least 0 and 0 for the truth.
 
-
-@generic
-def max_oracle(problem, i, theta, labels):
-    """Write a labelling of largest score to `labels` and return that score.
-
-    -inf when the constraints leave no labelling.
+    Solvers keep it as a number beside each labelling that they meet.
     """
 
 
 @generic
-def relaxed_oracle(problem, i, theta, labels, mu):
-    """Write an optimum of the LP relaxation to `mu`, fractional where it is not tight.
+def augment(problem, i, theta):
+    """``theta += l_i``, where ``<l_i, mu(y)> = Delta(y_i, y)`` for every labelling y.
 
-    Returns its score, an upper bound on that of every labelling; `labels` is scratch. A structure
-    that has this verb is trained on the relaxed hinge, and its :func:`max_oracle` returns the same
-    bound with a labelling decoded from the optimum.
+    Only for a task loss that is linear in parts: a structure with another one registers
+    :func:`loss_augmented_max` instead. What needs linearity, since it asks for the loss of mixtures
+    or of labellings that nobody has seen: the default of :func:`loss_augmented_max`, relaxations,
+    smoothed hinges (top-K and entropy), dual decomposition (GDMM). See :func:`loss_is_linear`.
+    """
+
+
+@generic
+def max_oracle(problem, i, theta, labels):
+    """Write a labelling of largest score to `labels` and return its score.
+
+    -inf when the constraints leave no labelling. A structure with :func:`relaxed_oracle` may write
+    a labelling that is not the best one; the value is the score of what it wrote, never the bound.
+    """
+
+
+@generic
+def loss_augmented_max(problem, i, theta, labels, augmented):
+    """Write a labelling that maximises ``<theta, mu(y)> + Delta(y_i, y)`` and return that value.
+
+    `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
+    of `theta` and calls :func:`max_oracle`. A structure whose loss is not linear in parts registers
+    its own. Needed by SSVMs.
+    """
+
+
+@loss_augmented_max.register(object)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+    return max_oracle(problem, i, augmented, labels)
+
+
+@generic
+def relaxed_oracle(problem, i, theta, labels, mu):
+    """Write a point of the LP relaxation to `mu`, fractional where it is not tight.
+
+    Returns two numbers, ``(bound, value)``: an upper bound on the score of every labelling, and
+    ``<theta, mu>``, which lies below the bound where the LP was not solved to its end. `labels` is
+    scratch. A structure that has this verb is trained on the relaxed hinge (Finley and Joachims
+    2008, Training structural SVMs when exact inference is intractable); whoever certifies takes
+    the bound, whoever steps toward `mu` its value.
     """
 
 
@@ -103,6 +158,56 @@ def edge_marginals(problem, i, theta, mu, out):
 def log_partition(problem, i, theta, temperature):
     """The value of :func:`exp_oracle` without the marginals."""
     return exp_oracle(problem, i, theta, temperature, theta[:0])
+
+
+def loss_is_linear(problem) -> bool:
+    """Whether the task loss of a problem is ``<l_i, mu(y)>``, as :func:`augment` says it.
+
+    An `augment` that is inherited does not speak for a class with a `loss_augmented_max` of its
+    own: the class must then register both.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+
+    Returns
+    -------
+    bool
+        Whether solvers may use :func:`augment`.
+
+    Examples
+    --------
+    >>> from skstruct.core.oracles import loss_is_linear
+    >>> loss_is_linear(())
+    False
+    """
+    for cls in type(problem).__mro__:
+        if cls in augment.registry:
+            return True
+        if cls in loss_augmented_max.registry:
+            return False
+    return False
+
+
+def require_linear_loss(problem, advice) -> None:
+    """Raise in Python, before any compile, unless the task loss is linear in parts.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    advice : str
+        What to use instead, for the error message.
+
+    Raises
+    ------
+    TypeError
+        If it is not, see :func:`loss_is_linear`.
+    """
+    if not loss_is_linear(problem):
+        structure = getattr(type(problem), "structure", type(problem).__name__)
+        raise TypeError(f"the task loss of {structure} does not add up over parts; {advice}")
 
 
 # What users get by a verb, for the message where a structure lacks it.

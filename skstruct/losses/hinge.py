@@ -1,13 +1,15 @@
 """The structural hinge over samples, and its gap to a dual point."""
 
-from ..core.dispatch import inner_kernel, kernel
-from ..core.oracles import (
-    augment,
-    max_oracle,
-    potentials,
-    score,
-    truth,
-)
+from ..core.dispatch import generic, inner_kernel, kernel
+from ..core.oracles import potentials, score, truth
+
+
+@generic
+def augmented_bound(how, problem, i, theta, labels, augmented):
+    """``max_y <theta, mu(y)> + Delta(y_i, y)``, or a bound on it: what meets the truth.
+
+    `theta` stays as it is, `augmented` is scratch of its size, `labels` receives a labelling.
+    """
 
 
 @inner_kernel(inline=True)
@@ -33,11 +35,13 @@ def dot(theta, mu, size):
 
 
 @kernel
-def hinge_losses(problem, w, memory, start, stop, scratch, out):
+def hinge_losses(how, problem, w, memory, start, stop, scratch, out):
     """Losses of samples `start` to `stop`, and how far `memory` is from the oracle's answer.
 
     Parameters
     ----------
+    how : MaxHinge or RelaxedHinge
+        The loss.
     problem : NamedTuple
         A structure's problem, with labels.
     w : Weights
@@ -49,17 +53,16 @@ def hinge_losses(problem, w, memory, start, stop, scratch, out):
     scratch : Scratch
         Buffers.
     out : ndarray of shape (3, n_samples)
-        Receives the losses ``max_y <theta + l, mu(y)> - <theta, mu(y_i)>``, the gaps
-        ``max_y <theta + l, mu(y)> - <theta + l, m_i>``, and the size of the two scores of which the
-        loss is the difference.
+        Receives the losses ``max_y <theta, mu(y)> + Delta(y_i, y) - <theta, mu(y_i)>``, the same
+        minus ``<theta, m_i - mu(y_i)>`` (the gaps but for the task losses of ``m_i``, which solvers
+        know as numbers), and the size of the two scores of which the loss is the difference.
     """
     theta, labels = scratch.theta, scratch.labels
     for i in range(start, stop):
         potentials(problem, i, w, theta)
         truth(problem, i, labels)
         right = score(problem, i, theta, labels)
-        augment(problem, i, theta)
-        best = max_oracle(problem, i, theta, labels)
+        best = augmented_bound(how, problem, i, theta, labels, scratch.mu)
         out[0, i] = best - right
         out[2, i] = abs(best) + abs(right)
         if memory.shape[0] > 0:

@@ -15,13 +15,13 @@ from ..core.oracles import (
     exp_oracle,
     gram,
     log_partition,
-    max_oracle,
+    loss_augmented_max,
     relaxed_oracle,
     score,
     top_k_oracle,
     truth,
 )
-from .hinge import dot
+from .hinge import augmented_bound, dot
 
 # Entries of ``TopKHinge.counts`` and ``EntropyHinge.counts``.
 CALLS, EXACT = 0, 1
@@ -95,7 +95,7 @@ class EntropyHinge(NamedTuple):
 
 @generic
 def hinge_oracle(how, problem, i, theta, labels, r):
-    """Value of the loss at potentials `theta`, which become loss-augmented.
+    """Value of the loss at potentials `theta`, which may become loss-augmented.
 
     `r` takes the residual ``m - mu(y_i)``: the loss has the gradient ``A_i' r``.
     """
@@ -121,27 +121,47 @@ def _begin(problem, i, theta, labels, r):
     return right
 
 
+@augmented_bound.register(MaxHinge)
+@kernel
+def _(how, problem, i, theta, labels, augmented):
+    return loss_augmented_max(problem, i, theta, labels, augmented)
+
+
+@augmented_bound.register(RelaxedHinge)
+@kernel
+def _(how, problem, i, theta, labels, augmented):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+    bound, _ = relaxed_oracle(problem, i, augmented, labels, how.mu)
+    return bound
+
+
 @hinge_oracle.register(MaxHinge)
 @kernel
 def _(how, problem, i, theta, labels, r):
-    right = _begin(problem, i, theta, labels, r)
-    value = max_oracle(problem, i, theta, labels)
+    value = augmented_bound(how, problem, i, theta, labels, r)
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        r[q] = 0.0
     add_indicator(problem, i, labels, 1.0, r)
+    truth(problem, i, labels)
+    add_indicator(problem, i, labels, -1.0, r)
     how.counts[CALLS] += 1.0
     how.counts[EXACT] += 1.0
-    return value - right
+    return value - score(problem, i, theta, labels)
 
 
 @hinge_oracle.register(RelaxedHinge)
 @kernel
 def _(how, problem, i, theta, labels, r):
-    right = _begin(problem, i, theta, labels, r)
-    value = relaxed_oracle(problem, i, theta, labels, how.mu)
+    value = augmented_bound(how, problem, i, theta, labels, r)
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        r[q] += how.mu[q]
+        r[q] = how.mu[q]
+    truth(problem, i, labels)
+    add_indicator(problem, i, labels, -1.0, r)
     how.counts[CALLS] += 1.0
     how.counts[EXACT] += 1.0
-    return value - right
+    return value - score(problem, i, theta, labels)
 
 
 @kernel

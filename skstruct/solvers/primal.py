@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.weights import Weights, squared_norm
 from ..losses.hinge import hinge_losses
+from ..losses.smooth_hinge import smoothing_of
 from ..predict import make_scratch, over_samples
 from .progress import SampleOverflow
 
@@ -22,7 +23,8 @@ class HingeValue(NamedTuple):
     objective : float
         ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)``.
     gaps : ndarray of shape (n_samples,)
-        Distance of each sample's dual point from the oracle's answer; the losses without one.
+        Distance of each sample's dual point from the oracle's answer, but for the task loss of that
+        point; the losses without one.
     magnitude : float
         Mean size of the scores that the losses are differences of, see
         :func:`skstruct.solvers.progress.relative_gap`.
@@ -41,8 +43,8 @@ def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
     problem, w, memory : object
         As for :func:`hinge_value`.
     """
-    hinge_losses(problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
-    squared_norm(w)
+    how = smoothing_of("none", 0.0, 1, problem)
+    hinge_losses(how, problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
 
 
 def hinge_value(
@@ -89,7 +91,8 @@ def hinge_value(
     out = np.zeros((3, n))
 
     def piece(part, start, stop):
-        hinge_losses(part, w, memory, start, stop, make_scratch(part), out)
+        how = smoothing_of("none", 0.0, 1, part)
+        hinge_losses(how, part, w, memory, start, stop, make_scratch(part), out)
 
     over_samples(piece, problem, n_jobs)
     bad = np.flatnonzero(~np.isfinite(out[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 from ..core.dispatch import require
-from ..core.oracles import exp_oracle, top_k_oracle
+from ..core.oracles import exp_oracle, require_linear_loss, top_k_oracle
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.casimir.solver import CasimirOptions, casimir
@@ -192,6 +192,7 @@ class CasimirSSVM(StructuralSVM):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
+        require_linear_loss(problem, "use BCFWSSVM")
         if self.smoothing == "entropy":
             require(exp_oracle, problem, 'use smoothing="l2"')
         else:

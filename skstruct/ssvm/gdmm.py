@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.oracles import require_linear_loss
 from ..graphs.base import Graph
 from ..graphs.multilabel.graph import MultiLabel
 from ..sklearn_private import Interval, StrOptions
@@ -187,6 +188,7 @@ class GDMMSSVM(StructuralSVM):
 
     def _make_problem(self, data):
         problem = super()._make_problem(data)
+        require_linear_loss(problem, "use BCFWSSVM")
         graph = self.graph_
         if getattr(graph, "edge_features", False):
             raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")

@@ -10,6 +10,7 @@ from ...core.oracles import (
     exp_oracle,
     max_oracle,
     relaxed_oracle,
+    score,
     top_k_oracle,
 )
 from ...inference.enumeration import (
@@ -219,15 +220,15 @@ def _(problem, i, theta, labels, mu):
         first, second = mu[j], mu[k]
         both = max(0.0, first + second - 1.0) if pair[e] <= 0.0 else min(first, second)
         _write_pair(problem, mu, e, first, second, both)
-    return value
+    # The LP is solved to its end: its optimum attains the bound.
+    return value, value
 
 
 @max_oracle.register(ManyLabelsProblem)
 @kernel
 def _(problem, i, theta, labels):
-    # The value is that of the relaxation: an upper bound on the score of the labels.
     n = n_labels_of(problem)
-    value, halves = _relax(problem, theta, labels)
+    _, halves = _relax(problem, theta, labels)
     if halves:
         unary = problem.work.unary
         for j in range(n):
@@ -236,4 +237,4 @@ def _(problem, i, theta, labels):
             elif theta[n + j] == -math.inf:
                 unary[j] = math.inf
         complete(unary, problem.work.pair, problem.own, labels)
-    return value
+    return score(problem, i, theta, labels)

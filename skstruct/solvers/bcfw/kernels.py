@@ -16,12 +16,11 @@ from ...core.oracles import (
     add_indicator,
     augment,
     gram,
-    max_oracle,
+    loss_augmented_max,
     potentials,
     relaxed_oracle,
     score,
     task_loss,
-    truth,
 )
 from ...losses.hinge import dot
 from ...losses.smooth_hinge import expected_task_loss
@@ -92,16 +91,31 @@ class BCFWOptions(NamedTuple):
 
 
 @inner_kernel
-def _best_cached(problem, i, theta, state, values, labels):
-    """Scores of the cached labellings to `values`; the best slot, or -1."""
-    first = problem.label_ptr[i]
-    n = problem.label_ptr[i + 1] - first
+def _enter(problem, i, w, theta, residual, state):
+    """Potentials to `theta`; returns ``<theta, m_i>`` with the task loss of ``m_i``."""
+    potentials(problem, i, w, theta)
+    true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+    base = dot(theta, residual, residual.shape[0]) + score(problem, i, theta, true)
+    return base + state.losses[i]
+
+
+@inner_kernel
+def _note_gap(state, options, i, gap):
+    """Remember what the oracle said of sample i."""
+    state.totals[N_ORACLE] += 1.0
+    state.gaps[i] = max(gap, 0.0)
+    if options.by_gap == 1:
+        set_leaf(state.tree, i, state.gaps[i])
+
+
+@inner_kernel
+def _best_cached(problem, i, theta, state, values):
+    """Scores of the cached labellings, task losses included, to `values`; the best slot, or -1."""
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     best = -1
     for c in range(values.shape[0]):
         if state.shares[i, c] >= 0.0:
-            for t in range(n):
-                labels[t] = state.labels[c, first + t]
-            values[c] = score(problem, i, theta, labels)
+            values[c] = score(problem, i, theta, state.labels[c, first:stop]) + state.costs[i, c]
             if best < 0 or values[c] > values[best]:
                 best = c
     return best
@@ -133,8 +147,13 @@ def _slot_of(problem, i, state, labels):
 
 
 @inner_kernel
-def _line_search(problem, i, theta, direction, slope, scale, most, answer, size):
-    """Exact step along `direction` for ``slope = <theta, direction>``; moves `theta`."""
+def _line_search(problem, i, theta, residual, slope, scale, most, buffers):
+    """Exact step along the direction in `buffers`; moves `theta`, `residual` and its change.
+
+    `slope` is ``<theta, direction>`` plus what the task loss gains.
+    """
+    size = residual.shape[0]
+    change, direction, answer = buffers[1], buffers[2], buffers[3]
     gram(problem, i, direction, answer)
     curvature = scale * dot(direction, answer, size)
     step = 0.0
@@ -144,71 +163,53 @@ def _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
         step = most
     for q in range(size):
         theta[q] -= step * scale * answer[q]
+        residual[q] += step * direction[q]
+        change[q] += step * direction[q]
     return step
 
 
 @inner_kernel
-def _toward(problem, i, theta, state, slot, labels, residual, scale, buffers):
-    """A Frank-Wolfe step toward the labelling in `slot`; adds to the change of the residual."""
-    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
-    first = problem.label_ptr[i]
-    change, direction, answer = buffers[1], buffers[2], buffers[3]
-    n = problem.label_ptr[i + 1] - first
-    for q in range(size):
-        direction[q] = -residual[q]
-    for t in range(n):
-        labels[t] = state.labels[slot, first + t]
-    add_indicator(problem, i, labels, 1.0, direction)
-    for t in range(n):
-        labels[t] = problem.labels[first + t]
-    add_indicator(problem, i, labels, -1.0, direction)
-    slope = dot(theta, direction, size)
-    step = _line_search(problem, i, theta, direction, slope, scale, 1.0, answer, size)
-    for q in range(size):
-        residual[q] += step * direction[q]
-        change[q] += step * direction[q]
-    state.losses[i] += step * (state.costs[i, slot] - state.losses[i])
-    for c in range(state.shares.shape[1]):
-        if state.shares[i, c] > 0.0:
-            state.shares[i, c] *= 1.0 - step
-    state.shares[i, slot] += step
-    return step
+def _toward(problem, i, theta, state, slot, away, slope, residual, scale, buffers):
+    """Share moves to the labelling in `slot`: from that in `away`, or with -1 from all of ``m_i``.
 
-
-@inner_kernel
-def _swap(problem, i, theta, state, slot, away, slope, labels, residual, scale, buffers):
-    """A pairwise step: share moves from the labelling in `away` to that in `slot`."""
-    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
-    first = problem.label_ptr[i]
-    change, direction, answer = buffers[1], buffers[2], buffers[3]
-    n = problem.label_ptr[i + 1] - first
-    for q in range(size):
-        direction[q] = 0.0
-    for t in range(n):
-        labels[t] = state.labels[slot, first + t]
-    add_indicator(problem, i, labels, 1.0, direction)
-    for t in range(n):
-        labels[t] = state.labels[away, first + t]
-    add_indicator(problem, i, labels, -1.0, direction)
-    most = state.shares[i, away]
-    step = _line_search(problem, i, theta, direction, slope, scale, most, answer, size)
-    for q in range(size):
-        residual[q] += step * direction[q]
-        change[q] += step * direction[q]
-    state.losses[i] += step * (state.costs[i, slot] - state.costs[i, away])
-    state.shares[i, away] -= step
+    `slope` is that of a pairwise step; the one of a Frank-Wolfe step is found here.
+    """
+    size, direction = residual.shape[0], buffers[2]
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    if away < 0:
+        for q in range(size):
+            direction[q] = -residual[q]
+        left, most = problem.labels[first:stop], 1.0
+        gain = state.costs[i, slot] - state.losses[i]
+    else:
+        for q in range(size):
+            direction[q] = 0.0
+        left, most = state.labels[away, first:stop], state.shares[i, away]
+        gain = state.costs[i, slot] - state.costs[i, away]
+    add_indicator(problem, i, state.labels[slot, first:stop], 1.0, direction)
+    add_indicator(problem, i, left, -1.0, direction)
+    if away < 0:
+        slope = dot(theta, direction, size) + gain
+    step = _line_search(problem, i, theta, residual, slope, scale, most, buffers)
+    state.losses[i] += step * gain
+    if away < 0:
+        for c in range(state.shares.shape[1]):
+            if state.shares[i, c] > 0.0:
+                state.shares[i, c] *= 1.0 - step
+    else:
+        state.shares[i, away] -= step
     state.shares[i, slot] += step
 
 
 @inner_kernel
-def _block(problem, i, theta, state, residual, n_steps, base, scale, values, labels, buffers):
+def _block(problem, i, theta, state, residual, n_steps, base, scale, values, buffers):
     """Up to `n_steps` steps on the labellings in the cache; `theta` follows without the weights.
 
-    `base` is ``<theta, m_i>`` at the start.
+    `base` is the score of ``m_i`` at the start, task loss included.
     """
     goal = 0.0
     for step in range(n_steps):
-        best = _best_cached(problem, i, theta, state, values, labels)
+        best = _best_cached(problem, i, theta, state, values)
         away, kept, outside = -1, 0.0, base
         for c in range(values.shape[0]):
             if state.shares[i, c] > 0.0:
@@ -218,15 +219,16 @@ def _block(problem, i, theta, state, residual, n_steps, base, scale, values, lab
                     away = c
         # The part of m_i that no cached labelling explains only shrinks by a Frank-Wolfe step.
         rest = 1.0 - kept
-        if away < 0 or (step == 0 and rest > 1e-9 and outside < values[away] * rest):
-            _toward(problem, i, theta, state, best, labels, residual, scale, buffers)
-            continue
-        slope = values[best] - values[away]
-        if step == 0:
-            goal = 0.1 * slope
-        elif slope <= goal:
-            break
-        _swap(problem, i, theta, state, best, away, slope, labels, residual, scale, buffers)
+        if step == 0 and rest > 1e-9 and away >= 0 and outside < values[away] * rest:
+            away = -1
+        slope = 0.0
+        if away >= 0:
+            slope = values[best] - values[away]
+            if step == 0:
+                goal = 0.1 * slope
+            elif slope <= goal:
+                break
+        _toward(problem, i, theta, state, best, away, slope, residual, scale, buffers)
 
 
 @kernel
@@ -268,24 +270,16 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
         scale = sample_weight[i] / (options.lam * n_samples)
         share = sample_weight[i] / n_samples
 
-        potentials(problem, i, w, theta)
-        augment(problem, i, theta)
-        first = problem.label_ptr[i]
-        for t in range(problem.label_ptr[i + 1] - first):
-            labels[t] = problem.labels[first + t]
-        base = dot(theta, residual, size) + score(problem, i, theta, labels)
+        base = _enter(problem, i, w, theta, residual, state)
         slot, gap = -1, 0.0
         if options.fresh < np.inf:
-            slot = _best_cached(problem, i, theta, state, values, labels)
+            slot = _best_cached(problem, i, theta, state, values)
             gap = share * (values[slot] - base)
         totals[N_STEPS] += 1.0
         if slot < 0 or gap < options.fresh * state.gaps[i] or gap < options.enough:
-            gap = share * (max_oracle(problem, i, theta, labels) - base)
+            gap = share * (loss_augmented_max(problem, i, theta, labels, buffers[3]) - base)
             slot = _slot_of(problem, i, state, labels)
-            totals[N_ORACLE] += 1.0
-            state.gaps[i] = max(gap, 0.0)
-            if options.by_gap == 1:
-                set_leaf(state.tree, i, state.gaps[i])
+            _note_gap(state, options, i, gap)
         else:
             totals[N_CACHED] += 1.0
         totals[GAP] += gap
@@ -295,11 +289,9 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
             change[q] = 0.0
         if options.pairwise > 0:
             n_steps = options.pairwise
-            _block(
-                problem, i, theta, state, residual, n_steps, base, scale, values, labels, buffers
-            )
+            _block(problem, i, theta, state, residual, n_steps, base, scale, values, buffers)
         else:
-            _toward(problem, i, theta, state, slot, labels, residual, scale, buffers)
+            _toward(problem, i, theta, state, slot, -1, 0.0, residual, scale, buffers)
         tau = totals[N_STEPS]
         accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
 
@@ -313,7 +305,7 @@ def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, bu
     problem, w, sample_weight, options, state, order, uniforms, buffers, labels : object
         As for :func:`bcfw_epoch`; no labellings are cached.
     """
-    theta, mu, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
+    theta, change, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
     totals, n_samples = state.totals, sample_weight.shape[0]
     for visit in range(uniforms.shape[0]):
         i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
@@ -321,42 +313,36 @@ def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, bu
         size = problem.part_ptr[i + 1] - part
         residual = state.residuals[part : part + size]
         scale = sample_weight[i] / (options.lam * n_samples)
-        share = sample_weight[i] / n_samples
-        potentials(problem, i, w, theta)
-        augment(problem, i, theta)
+        base = _enter(problem, i, w, theta, residual, state)
         totals[N_STEPS] += 1.0
-        totals[N_ORACLE] += 1.0
-        relaxed_oracle(problem, i, theta, labels, mu)
         for q in range(size):
-            answer[q] = 0.0
-            direction[q] = mu[q] - residual[q]
+            answer[q] = theta[q]
+            change[q] = 0.0
         augment(problem, i, answer)
-        loss = dot(answer, mu, size)
-        truth(problem, i, labels)
-        add_indicator(problem, i, labels, -1.0, direction)
-        slope = dot(theta, direction, size)
-        gap = share * max(slope, 0.0)
-        state.gaps[i] = gap
+        bound, value = relaxed_oracle(problem, i, answer, labels, direction)
+        gap = sample_weight[i] / n_samples * max(bound - base, 0.0)
+        _note_gap(state, options, i, gap)
         totals[GAP] += gap
-        if options.by_gap == 1:
-            set_leaf(state.tree, i, gap)
-        if not gap > 0.0:
+        if not value - base > 0.0:
             continue
-        step = _line_search(problem, i, theta, direction, slope, scale, 1.0, answer, size)
+        gain = expected_task_loss(problem, i, direction, answer) - state.losses[i]
+        true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+        add_indicator(problem, i, true, -1.0, direction)
         for q in range(size):
-            direction[q] *= step
-            residual[q] += direction[q]
-        state.losses[i] += step * (loss - state.losses[i])
+            direction[q] -= residual[q]
+        step = _line_search(problem, i, theta, residual, value - base, scale, 1.0, buffers)
+        state.losses[i] += step * gain
         tau = totals[N_STEPS]
-        accumulate(problem, i, direction, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+        accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
 
 
 @kernel
-def rebuild(problem, sample_weight, lam, state, w, start, stop, trial, labels):
+def rebuild(problem, sample_weight, lam, state, w, start, stop):
     """What a dual point implies for the present problem, from samples `start` to `stop`.
 
-    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses of the dual point and
-    of the cached labellings.
+    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses of the cached
+    labellings. Of the dual point's own loss it counts what these explain: no more than it is, so
+    that the dual objective stays a lower bound; see :func:`expected_losses`.
 
     Parameters
     ----------
@@ -372,19 +358,34 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop, trial, labels):
         Added to.
     start, stop : int
         The range of samples.
-    trial : ndarray of shape (max_parts,)
-        Scratch.
-    labels : ndarray of int32
-        Scratch for one labelling.
     """
     for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
         scale = sample_weight[i] / (lam * sample_weight.shape[0])
         accumulate(problem, i, residual, (-scale, 0.0), w)
-        state.losses[i] = expected_task_loss(problem, i, residual, trial)
-        first = problem.label_ptr[i]
+        first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
+        state.losses[i] = 0.0
         for c in range(state.shares.shape[1]):
             if state.shares[i, c] >= 0.0:
-                for t in range(problem.label_ptr[i + 1] - first):
-                    labels[t] = state.labels[c, first + t]
-                state.costs[i, c] = task_loss(problem, i, labels)
+                state.costs[i, c] = task_loss(problem, i, state.labels[c, first:last])
+                state.losses[i] += state.shares[i, c] * state.costs[i, c]
+
+
+@kernel
+def expected_losses(problem, state, start, stop, trial):
+    """Task losses of a dual point where the loss is linear in parts: evicted labellings count, too.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    state : BCFWState
+        The dual point; its losses are written to.
+    start, stop : int
+        The range of samples.
+    trial : ndarray of shape (max_parts,)
+        Scratch.
+    """
+    for i in range(start, stop):
+        residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        state.losses[i] = expected_task_loss(problem, i, residual, trial)

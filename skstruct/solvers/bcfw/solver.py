@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.features import DenseFeatures, SparseFeatures
 from ...core.gram import Gram
-from ...core.oracles import relaxed_oracle
+from ...core.oracles import loss_is_linear, relaxed_oracle
 from ...core.weights import lazy_weights, plain_weights, squared_norm, zero_weights
 from ...predict import make_scratch
 from ..certificate import NOTHING_KNOWN, UNMEASURED, certify_pair
@@ -23,6 +23,7 @@ from .kernels import (
     BCFWOptions,
     BCFWState,
     bcfw_epoch,
+    expected_losses,
     rebuild,
     relaxed_epoch,
 )
@@ -258,9 +259,10 @@ class _Run:
         compile_hinge(self.problem, self.w, self.state.residuals)
 
     def _rebuild(self, first, last):
-        buffers, _, labels = self._scratch
-        problem, weight, state = self.problem, self.sample_weight, self.state
-        rebuild(problem, weight, self.lam, state, self.w, first, last, buffers[0], labels)
+        problem, state = self.problem, self.state
+        rebuild(problem, self.sample_weight, self.lam, state, self.w, first, last)
+        if loss_is_linear(problem):
+            expected_losses(problem, state, first, last, self._scratch[0][0])
 
     def rebuild(self):
         """Weights and task losses of the dual point to start from."""
@@ -298,7 +300,7 @@ class _Run:
         """Primal and dual objective, by one oracle call a sample."""
         dual = self.dual()
         value = self._value(self.state.residuals)
-        gaps = np.maximum(value.gaps, 0.0) * self.sample_weight / self.n
+        gaps = np.maximum(value.gaps - self.state.losses, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps
         if self.sampling == "gap":
             for i, gap in enumerate(gaps):

@@ -212,18 +212,25 @@ def check_structure(
     >>> check_structure(Chain(), *random_sequences(np.random.default_rng(0), n_samples=3))
     """
     rng = np.random.default_rng(random_state)
-    holder = _FeatureCounts()
-    samples, labels = graph.read_training(holder, X, y)
+    problem, samples, shapes = _training_problem(graph, X, y, fit_intercept, loss)
+    _check_registered(problem)
+    weights = Weights(*(rng.normal(size=shape) for shape in shapes))
+    ends = np.stack(graph.edge_ends(samples), axis=1)
+    for i, first in enumerate(samples.offsets[:-1]):
+        theta = _check_linear_map(problem, i, shapes, weights, rng)
+        edges = ends[(ends[:, 0] >= first) & (ends[:, 0] < samples.offsets[i + 1])] - first
+        _check_oracles(problem, i, theta, len(problem.cost), edges)
+
+
+def _training_problem(graph, X, y, fit_intercept=True, loss="hamming"):
+    """The problem that ``fit`` makes of X and y, the packed samples, the shapes of the weights."""
+    samples, labels = graph.read_training(_FeatureCounts(), X, y)
     classes = graph.find_classes(labels, samples)
     codes = graph.encode(labels, classes, samples.offsets)
     problem = graph.make_problem(
         samples, classes, fit_intercept, codes=codes, loss=loss, n_best=4000
     )
-    shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
-    weights = Weights(*(rng.normal(size=shape) for shape in shapes))
-    for i in range(samples.offsets.size - 1):
-        theta = _check_linear_map(problem, i, shapes, weights, rng)
-        _check_oracles(problem, i, theta, len(problem.cost))
+    return problem, samples, graph.weight_shapes(samples, len(classes), fit_intercept)
 
 
 class _FeatureCounts:
@@ -269,7 +276,41 @@ def _check_linear_map(problem, i, shapes, weights, rng):
     return theta
 
 
-def _check_oracles(problem, i, theta, n_classes):
+_NEEDED = [
+    oracles.potentials,
+    oracles.accumulate,
+    oracles.gram,
+    oracles.truth,
+    oracles.add_indicator,
+    oracles.score,
+    oracles.task_loss,
+    oracles.max_oracle,
+]
+
+
+def _check_registered(problem):
+    """The verbs are there that no structure can do without."""
+    kind = type(problem)
+    missing = [verb.__name__ for verb in _NEEDED if not verb.supports(kind)]
+    own_max = oracles.loss_augmented_max.registry.keys() & set(kind.__mro__[:-1])
+    if not oracles.augment.supports(kind) and not own_max:
+        missing.append("augment, or loss_augmented_max if the loss is not linear in parts")
+    assert not missing, f"{kind.__name__} does not register {'; '.join(missing)}"
+
+
+def _call(verb, problem, i, theta, *rest):
+    """The value of a verb, which leaves `theta` as it is."""
+    given = theta.copy()
+    value = verb(problem, i, given, *rest)
+    np.testing.assert_array_equal(given, theta, err_msg=f"{verb.__name__} writes to theta")
+    return value
+
+
+def _close(got, expected, what):
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9, err_msg=what)
+
+
+def _check_oracles(problem, i, theta, n_classes, edges):
     n_nodes = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
     labellings = all_labellings(n_nodes, n_classes)
     indicators = np.zeros((len(labellings), theta.size))
@@ -281,46 +322,53 @@ def _check_oracles(problem, i, theta, n_classes):
         losses[q] = oracles.task_loss(problem, i, labels)
     by_parts = indicators @ finite_theta
     by_parts[by_parts < -1e200] = -np.inf
-    np.testing.assert_allclose(scores, by_parts, rtol=1e-9, atol=1e-9, err_msg="score")
-
-    augmented = np.where(np.isfinite(theta), 0.0, theta)
-    oracles.augment(problem, i, augmented)
-    finite = np.isfinite(augmented)
-    np.testing.assert_allclose(
-        (indicators * np.where(finite, augmented, 0.0)).sum(axis=1)[np.isfinite(scores)],
-        losses[np.isfinite(scores)],
-        atol=1e-9,
-        err_msg="augment and task_loss disagree",
-    )
+    _close(scores, by_parts, "score")
     true = np.zeros(n_nodes, dtype=np.int32)
     oracles.truth(problem, i, true)
     assert oracles.task_loss(problem, i, true) == 0.0, "task_loss of the truth is not 0"
+    assert (losses >= 0.0).all(), "task_loss: negative"
+    if oracles.loss_is_linear(problem):
+        _check_augment(problem, i, theta, indicators, scores, losses)
 
     best = np.zeros(n_nodes, dtype=np.int32)
-    value = oracles.max_oracle(problem, i, theta.copy(), best)
-    attained = oracles.score(problem, i, theta, best)
+    value = _call(oracles.max_oracle, problem, i, theta, best)
+    _close(oracles.score(problem, i, theta, best), value, "max_oracle: labels")
+    scratch = np.empty(theta.size)
+    worst = _call(oracles.loss_augmented_max, problem, i, theta, best, scratch)
+    attained = oracles.score(problem, i, theta, best) + oracles.task_loss(problem, i, best)
+    _close(attained, worst, "loss_augmented_max: labels")
     if oracles.relaxed_oracle.supports(type(problem)):
-        assert attained <= scores.max() + 1e-9 <= value + 2e-9, "max_oracle: not an upper bound"
-        _check_relaxed(problem, i, theta, value, indicators)
+        assert value <= scores.max() + 1e-9, "max_oracle: more than the best score"
+        assert worst <= (scores + losses).max() + 1e-9, "loss_augmented_max: more than the best"
+        _check_relaxed(problem, i, theta, scores, indicators)
         return
-    np.testing.assert_allclose(
-        value, scores.max(), rtol=1e-9, atol=1e-9, err_msg="max_oracle: value"
-    )
-    np.testing.assert_allclose(attained, value, rtol=1e-9, atol=1e-9, err_msg="max_oracle: labels")
+    _close(value, scores.max(), "max_oracle: value")
+    _close(worst, (scores + losses).max(), "loss_augmented_max: value")
     _check_top_k(problem, i, theta, scores, n_nodes)
     _check_exp(problem, i, theta, scores, indicators)
+    _check_max_marginals(problem, i, theta, scores, labellings, n_classes)
+    _check_edge_marginals(problem, i, theta, scores, labellings, n_classes, edges)
 
 
-def _check_relaxed(problem, i, theta, value, indicators):
-    """The relaxed point attains its value, and no part of it leaves the range of labellings."""
+def _check_augment(problem, i, theta, indicators, scores, losses):
+    """The loss of every labelling that is allowed is that of its parts."""
+    augmented = np.where(np.isfinite(theta), 0.0, theta)
+    oracles.augment(problem, i, augmented)
+    by_parts = indicators @ np.where(np.isfinite(augmented), augmented, 0.0)
+    allowed = np.isfinite(scores)
+    _close(by_parts[allowed], losses[allowed], "augment and task_loss disagree")
+
+
+def _check_relaxed(problem, i, theta, scores, indicators):
+    """The bound holds, the value is that of mu, no part of which leaves the range of labellings."""
     mu = np.empty(theta.size)
     scratch = np.zeros(int(problem.label_ptr[i + 1] - problem.label_ptr[i]), dtype=np.int32)
-    again = oracles.relaxed_oracle(problem, i, theta.copy(), scratch, mu)
+    bound, value = _call(oracles.relaxed_oracle, problem, i, theta, scratch, mu)
+    assert scores.max() <= bound + 1e-9, "relaxed_oracle: not an upper bound"
+    assert value <= bound + 1e-9, "relaxed_oracle: the value exceeds the bound"
     finite = np.isfinite(theta)
-    np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-9, err_msg="relaxed_oracle: value")
     assert not mu[~finite].any(), "relaxed_oracle uses a forbidden part"
-    attained = mu[finite] @ theta[finite]
-    np.testing.assert_allclose(attained, value, rtol=1e-9, atol=1e-9, err_msg="relaxed_oracle: mu")
+    _close(mu[finite] @ theta[finite], value, "relaxed_oracle: mu")
     low, high = indicators.min(axis=0), indicators.max(axis=0)
     assert (mu >= low - 1e-12).all(), "relaxed_oracle: a part under its range"
     assert (mu <= high + 1e-12).all(), "relaxed_oracle: a part over its range"
@@ -332,20 +380,16 @@ def _check_top_k(problem, i, theta, scores, n_nodes):
     for k in (1, 3, len(scores) + 2):
         values = np.empty(k)
         found = np.zeros((k, n_nodes), dtype=np.int32)
-        oracles.top_k_oracle(problem, i, theta.copy(), values, found)
+        _call(oracles.top_k_oracle, problem, i, theta, values, found)
         expected = np.full(k, -np.inf)
         feasible = np.sort(scores[np.isfinite(scores)])[::-1][:k]
         expected[: feasible.size] = feasible
-        np.testing.assert_allclose(
-            values, expected, rtol=1e-9, atol=1e-9, err_msg="top_k_oracle: values"
-        )
+        _close(values, expected, "top_k_oracle: values")
         distinct = {tuple(labels) for labels in found[: feasible.size]}
         assert len(distinct) == feasible.size, "top_k_oracle: a labelling occurs twice"
         for value, labels in zip(values[: feasible.size], found, strict=False):
             attained = oracles.score(problem, i, theta, labels)
-            np.testing.assert_allclose(
-                attained, value, rtol=1e-9, atol=1e-9, err_msg="top_k_oracle: labels"
-            )
+            _close(attained, value, "top_k_oracle: labels")
 
 
 def _check_exp(problem, i, theta, scores, indicators):
@@ -353,12 +397,34 @@ def _check_exp(problem, i, theta, scores, indicators):
         return
     for temperature in (1.0, 0.3):
         mu = np.empty(theta.size)
-        value = oracles.exp_oracle(problem, i, theta.copy(), temperature, mu)
+        value = _call(oracles.exp_oracle, problem, i, theta, temperature, mu)
         log_z, expected = brute_force_marginals(scores / temperature, indicators)
         np.testing.assert_allclose(value, temperature * log_z, rtol=1e-9, err_msg="exp_oracle")
         np.testing.assert_allclose(mu, expected, atol=1e-9, err_msg="exp_oracle: marginals")
-        forward = oracles.log_partition(problem, i, theta.copy(), temperature)
+        forward = _call(oracles.log_partition, problem, i, theta, temperature)
         np.testing.assert_allclose(forward, value, rtol=1e-9, err_msg="log_partition")
+
+
+def _check_max_marginals(problem, i, theta, scores, labellings, n_classes):
+    if not oracles.max_marginals.supports(type(problem)):
+        return
+    got = np.empty(labellings.shape[1] * n_classes)
+    _call(oracles.max_marginals, problem, i, theta, got)
+    forced = labellings[:, :, None] == np.arange(n_classes)
+    expected = np.where(forced, scores[:, None, None], -np.inf).max(axis=0)
+    _close(got.reshape(expected.shape), expected, "max_marginals")
+
+
+def _check_edge_marginals(problem, i, theta, scores, labellings, n_classes, edges):
+    if not oracles.edge_marginals.supports(type(problem)):
+        return
+    pairs = labellings[:, edges[:, 0]] * n_classes + labellings[:, edges[:, 1]]
+    indicators = pairs[:, :, None] == np.arange(n_classes**2)
+    log_z, expected = brute_force_marginals(scores, indicators.reshape(len(scores), -1) + 0.0)
+    mu, got = np.empty(theta.size), np.empty(expected.size)
+    value = _call(oracles.edge_marginals, problem, i, theta, mu, got)
+    np.testing.assert_allclose(value, log_z, rtol=1e-9, err_msg="edge_marginals: log-partition")
+    np.testing.assert_allclose(got, expected, atol=1e-9, err_msg="edge_marginals")
 
 
 def check_structured_estimator(

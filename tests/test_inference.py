@@ -13,8 +13,19 @@ from skstruct.inference.forward_backward import (
 )
 from skstruct.inference.numerics import fast_exp, log_sum_exp
 from skstruct.inference.simplex import project as project_in_place
-from skstruct.inference.tree import Forest, tree_marginals, tree_scratch
-from skstruct.inference.viterbi import viterbi, viterbi_scratch, viterbi_top_k
+from skstruct.inference.tree import (
+    Forest,
+    tree_marginals,
+    tree_max,
+    tree_max_marginals,
+    tree_scratch,
+)
+from skstruct.inference.viterbi import (
+    chain_max_marginals,
+    viterbi,
+    viterbi_scratch,
+    viterbi_top_k,
+)
 from skstruct.testing import all_labellings, brute_force_marginals, chain_scores
 
 
@@ -57,6 +68,42 @@ def test_viterbi_breaks_ties_by_the_lowest_label():
     labels = np.full(4, 9, dtype=np.int32)
     viterbi(np.zeros((4, 3)), np.zeros((1, 3, 3)), labels, viterbi_scratch(4, 3))
     assert labels.tolist() == [0, 0, 0, 0]
+
+
+def _forced(unary, t, k):
+    """The same potentials where no other label is left at node t."""
+    only = np.where(np.arange(unary.shape[1]) == k, unary[t], -math.inf)
+    return np.vstack([unary[:t], only[None], unary[t + 1 :]])
+
+
+@given(chains())
+def test_max_marginals_of_a_chain_are_best_scores_with_one_label_forced(chain):
+    unary, transitions = chain
+    scratch, labels = viterbi_scratch(*unary.shape), np.zeros(len(unary), dtype=np.int32)
+    got = np.full(unary.shape, np.nan)
+    chain_max_marginals(unary, transitions, got, scratch)
+    for t, k in np.ndindex(unary.shape):
+        expected = viterbi(_forced(unary, t, k), transitions, labels, scratch)
+        np.testing.assert_allclose(got[t, k], expected, rtol=1e-12, atol=1e-9)
+
+
+@given(chains(), st.integers(0, 10**6))
+def test_max_marginals_of_a_forest_are_best_scores_with_one_label_forced(chain, seed):
+    unary, transitions = chain
+    n, rng = len(unary), np.random.default_rng(seed)
+    order, parent = rng.permutation(n).astype(np.int32), np.full(n, -1, dtype=np.int32)
+    for q in range(1, n):
+        if rng.random() < 0.8:
+            parent[order[q]] = order[rng.integers(q)]
+    # One table an edge needs as many tables as nodes have parents.
+    link = np.maximum(np.cumsum(parent >= 0) - 1, 0).astype(np.int32)
+    forest = Forest(order, parent, link, rng.integers(2, size=n).astype(np.uint8))
+    scratch, labels = tree_scratch(*unary.shape), np.zeros(n, dtype=np.int32)
+    got = np.full(unary.shape, np.nan)
+    tree_max_marginals(unary, transitions, forest, got, scratch)
+    for t, k in np.ndindex(unary.shape):
+        expected = tree_max(_forced(unary, t, k), transitions, forest, labels, scratch)
+        np.testing.assert_allclose(got[t, k], expected, rtol=1e-12, atol=1e-9)
 
 
 @given(chains(), st.sampled_from([1, 2, 5, 40]))

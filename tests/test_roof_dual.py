@@ -7,10 +7,12 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import maximum_flow
 
+from skstruct import MultiLabel
+from skstruct.core import oracles
 from skstruct.graphs.multilabel.graph import _neighbours
 from skstruct.inference.max_flow import Network, flow_scratch, max_flow
 from skstruct.inference.roof_dual import HALF, complete, roof_dual, roof_scratch
-from skstruct.testing import all_labellings
+from skstruct.testing import _training_problem, all_labellings
 
 
 def _network(rng, n):
@@ -113,3 +115,59 @@ def _check_forced(unary, pair, edges, graph, rng):
     forcing[j] = 1e3 * scale * n * (1 if wanted else -1)
     shift = (forcing[j] - unary[j]) * wanted
     np.testing.assert_allclose(score + shift, _relaxation(forcing, pair, edges), rtol=1e-9)
+
+
+def _relaxed_parts(theta, ends, n, full):
+    """The optimum over the local polytope in part space."""
+    m = len(ends)
+    cost, unit = np.zeros(2 * n + 4 * m), np.eye(2 * n + 4 * m)
+    cost[: 2 * n] = theta[: 2 * n]
+    if full:
+        cost[2 * n :] = theta[2 * n :]
+    else:
+        cost[2 * n + 3 :: 4] = theta[2 * n :]
+    rows, right = [unit[j] + unit[n + j] for j in range(n)], [1.0] * n
+    for e, (j, k) in enumerate(ends):
+        pair = unit[2 * n + 4 * e : 2 * n + 4 * e + 4]
+        # Rows (0, 0), (0, 1), (1, 0), (1, 1): both ends have their marginals.
+        rows += [pair[2] + pair[3] - unit[j], pair[1] + pair[3] - unit[k], pair.sum(axis=0)]
+        right += [0.0, 0.0, 1.0]
+    shut = [(0.0, 0.0 if value == -np.inf else 1.0) for value in cost]
+    finite = np.where(np.isfinite(cost), cost, 0.0)
+    return -linprog(-finite, A_eq=np.array(rows), b_eq=right, bounds=shut).fun
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    full=st.booleans(),
+    size=st.sampled_from([0.3, 1.0, 30.0]),
+    forced=st.booleans(),
+)
+def test_relaxed_oracle_gives_bound_and_value_and_max_oracle_a_score(seed, full, size, forced):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 5))
+    edges = [(j, k) for j in range(n) for k in range(j + 1, n) if rng.random() < 0.8] or [(1, 0)]
+    Y = np.vstack([np.zeros(n, int), np.ones(n, int)])
+    graph = MultiLabel(edges, inference="relaxed", tables=full)
+    problem = _training_problem(graph, np.ones((2, 1)), Y)[0]
+    ends = graph.edges_
+    assert oracles.relaxed_oracle.supports(type(problem))
+    theta = rng.normal(size=int(problem.part_ptr[1]))
+    theta[2 * n :] *= size
+    if forced:
+        theta[rng.integers(2 * n)] = -np.inf
+    labels, mu = np.zeros(n, dtype=np.int32), np.full(theta.size, np.nan)
+    bound, value = oracles.relaxed_oracle(problem, 0, theta.copy(), labels, mu)
+    optimum = _relaxed_parts(theta, ends, n, full)
+    np.testing.assert_allclose(bound, optimum, atol=1e-6 * size)
+    assert value <= bound
+    used = mu != 0.0
+    np.testing.assert_allclose(mu[used] @ theta[used], value, atol=1e-9 * size)
+
+    best = oracles.max_oracle(problem, 0, theta.copy(), labels)
+    assert set(labels.tolist()) <= {0, 1}
+    assert best == oracles.score(problem, 0, theta, labels)
+    scores = [oracles.score(problem, 0, theta, y) for y in all_labellings(n, 2)]
+    assert best <= max(scores) <= bound + 1e-9 * size
+    if (mu == np.round(mu)).all():
+        np.testing.assert_allclose(best, max(scores), atol=1e-9 * size)

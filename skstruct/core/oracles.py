@@ -28,7 +28,8 @@ Verbs                                                      Needed by
 `exp_oracle`, `log_partition`                              CRFs, entropy smoothing, marginals
 `top_k_oracle`                                             n-best decoding, L2 smoothing
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
-`edge_marginals`                                           ``predict_marginals`` of edges
+`edge_marginals`                                           ``predict_marginals(pairwise=True)``
+`max_marginals`                                            searches that force labels one by one
 =========================================================  =========================================
 
 The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs asks for
@@ -160,6 +161,16 @@ def log_partition(problem, i, theta, temperature):
     return exp_oracle(problem, i, theta, temperature, theta[:0])
 
 
+@generic
+def max_marginals(problem, i, theta, out):
+    """``out[t * n_labels + k]``: the largest score of a labelling with label k at node t.
+
+    -inf where no labelling has it. Each node's largest is the value of :func:`max_oracle`; what a
+    label lacks of it is the price of forcing that label (Yanover and Weiss 2003, Finding the M most
+    probable configurations using loopy belief propagation).
+    """
+
+
 def loss_is_linear(problem) -> bool:
     """Whether the task loss of a problem is ``<l_i, mu(y)>``, as :func:`augment` says it.
 
@@ -215,3 +226,4 @@ max_oracle.gives = "exact best labellings"
 top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"
 edge_marginals.gives = "marginals of edges"
+max_marginals.gives = "best scores of forced labels"

@@ -172,6 +172,47 @@ def tree_max(unary, transitions, forest, labels, scratch):
     return total
 
 
+@kernel
+def tree_max_marginals(unary, transitions, forest, out, scratch):
+    """Best score of a forest through each label of each node, by one pass up and one down.
+
+    Parameters
+    ----------
+    unary, transitions, forest, scratch : object
+        As for :func:`tree_max`.
+    out : ndarray of shape (n_nodes, n_labels)
+        Receives the largest score of a labelling with label k at node t; -inf if there is none.
+    """
+    n, n_labels = unary.shape
+    best, outside = scratch.belief, scratch.rows[0]
+    _best_below(unary, transitions, forest, best)
+    total = 0.0
+    for t in range(n):
+        if forest.parent[t] < 0:
+            total += row_max(best[t], 0, n_labels)
+    for position in range(n):
+        c = forest.order[position]
+        p = forest.parent[c]
+        if p < 0:
+            # A tree without a labelling leaves none to the others.
+            rest = total - row_max(best[c], 0, n_labels) if total > -math.inf else total
+            for k in range(n_labels):
+                out[c, k] = best[c, k] + rest
+            continue
+        for j in range(n_labels):
+            message = -math.inf
+            for k in range(n_labels):
+                step = _table_entry(transitions, forest, c, j, k)
+                message = max(message, best[c, k] + step)
+            # Where the message is -inf no labelling is left, and the score is -inf, too.
+            outside[j] = out[p, j] - message if out[p, j] > -math.inf else -math.inf
+        for k in range(n_labels):
+            above = -math.inf
+            for j in range(n_labels):
+                above = max(above, outside[j] + _table_entry(transitions, forest, c, j, k))
+            out[c, k] = best[c, k] + above
+
+
 @inner_kernel
 def _upward(unary, transitions, temperature, forest, scratch):
     """Log-messages from the leaves to the roots; returns the log-partition over the temperature.

@@ -145,6 +145,51 @@ def viterbi(unary, transitions, labels, scratch):
 
 
 @kernel
+def chain_max_marginals(unary, transitions, out, scratch):
+    """Best score of a chain through each label of each node, by one pass forth and one back.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_nodes, n_labels)
+        Node potentials; -inf forbids.
+    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
+        Potentials of (label, next label).
+    out : ndarray of shape (n_nodes, n_labels)
+        Receives the largest score of a labelling with label k at node t; -inf if there is none.
+    scratch : ViterbiScratch
+        Scratch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.viterbi import chain_max_marginals, viterbi_scratch
+    >>> out = np.empty((2, 2))
+    >>> transitions = np.array([[[0.0, 0.0], [3.0, 0.0]]])
+    >>> unary, scratch = np.array([[0.0, 1.0], [0.0, 0.0]]), viterbi_scratch(2, 2)
+    >>> chain_max_marginals(unary, transitions, out, scratch)
+    >>> out
+    array([[0., 4.],
+           [4., 1.]])
+    """
+    n, n_labels = unary.shape
+    shared = transitions.shape[0] == 1
+    best = scratch.best
+    _forward(unary, transitions, best)
+    for k in range(n_labels):
+        out[n - 1, k] = 0.0
+    for t in range(n - 2, -1, -1):
+        table = transitions[0 if shared else t]
+        for j in range(n_labels):
+            after = -math.inf
+            for k in range(n_labels):
+                after = max(after, table[j, k] + (unary[t + 1, k] + out[t + 1, k]))
+            out[t, j] = after
+    for t in range(n):
+        for k in range(n_labels):
+            out[t, k] += best[t, k]
+
+
+@kernel
 def viterbi_top_k(unary, transitions, values, labels, scratch):
     """The n best labellings of a chain.
 

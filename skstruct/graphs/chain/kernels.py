@@ -12,12 +12,13 @@ from ...core.oracles import (
     add_indicator,
     edge_marginals,
     exp_oracle,
+    max_marginals,
     max_oracle,
     score,
     top_k_oracle,
 )
 from ...inference.forward_backward import forward_backward
-from ...inference.viterbi import ViterbiScratch, viterbi, viterbi_top_k
+from ...inference.viterbi import ViterbiScratch, chain_max_marginals, viterbi, viterbi_top_k
 from ..pairwise.verbs import PairwiseProblem, blocks
 
 
@@ -99,3 +100,11 @@ def _(problem, i, theta, mu, out):
     tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
     return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work.sums)
+
+
+@max_marginals.register(ChainProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pair = blocks(problem, i, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    chain_max_marginals(unary, pair, best, problem.work.best)

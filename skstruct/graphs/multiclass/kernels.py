@@ -13,6 +13,7 @@ from ...core.oracles import (
     augment,
     exp_oracle,
     gram,
+    max_marginals,
     max_oracle,
     potentials,
     score,
@@ -165,3 +166,10 @@ def _(problem, i, theta, temperature, mu):
     for k in range(min(n_labels, mu.shape[0])):
         mu[k] /= total
     return top + temperature * math.log(total)
+
+
+@max_marginals.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, out):
+    for k in range(problem.cost.shape[0]):
+        out[k] = theta[k]

@@ -18,6 +18,7 @@ from ...core.oracles import (
     augment,
     exp_oracle,
     gram,
+    max_marginals,
     max_oracle,
     potentials,
     score,
@@ -30,6 +31,7 @@ from ...inference.tree import (
     tree_log_partition,
     tree_marginals,
     tree_max,
+    tree_max_marginals,
     tree_scratch,
     tree_top_k,
 )
@@ -295,3 +297,11 @@ def _(problem, i, theta, temperature, mu):
         else:
             mu[2 * n + e] = pair_mu[e, 1, 1]
     return log_z
+
+
+@max_marginals.register(LabelForestProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pair = _tables(problem, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    tree_max_marginals(unary, pair, problem.own, best, problem.work.tree)

@@ -12,6 +12,7 @@ from ...core.oracles import (
     add_indicator,
     edge_marginals,
     exp_oracle,
+    max_marginals,
     max_oracle,
     score,
     top_k_oracle,
@@ -22,6 +23,7 @@ from ...inference.tree import (
     tree_log_partition,
     tree_marginals,
     tree_max,
+    tree_max_marginals,
     tree_top_k,
 )
 from ..pairwise.verbs import PairwiseProblem, blocks
@@ -136,3 +138,11 @@ def _(problem, i, theta, mu, out):
     tables = out[: n_edges * n_labels * n_labels].reshape(n_edges, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
     return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, problem.work.tree)
+
+
+@max_marginals.register(TreeProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pair = blocks(problem, i, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    tree_max_marginals(unary, pair, _forest(problem, i), best, problem.work.tree)

@@ -1,0 +1,194 @@
+"""A task loss that is not linear in parts: what trains with it, what says that it cannot."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from skstruct import BCFWSSVM, GDMMSSVM, CasimirSSVM, Chain, SubgradientSSVM
+from skstruct.core import oracles
+from skstruct.core.dispatch import kernel
+from skstruct.core.oracles import loss_augmented_max, loss_is_linear, score, task_loss
+from skstruct.core.weights import zero_weights
+from skstruct.graphs.chain.kernels import ChainProblem
+from skstruct.testing import _training_problem, all_labellings, check_structure, random_sequences
+
+LOSS = 1.5
+
+
+class WholeChainProblem(ChainProblem):
+    """Chains with a loss of 1.5 for any labelling but the true one."""
+
+    structure = "WholeChain"
+
+
+@task_loss.register(WholeChainProblem)
+@kernel
+def _(problem, i, labels):
+    first = problem.label_ptr[i]
+    for t in range(problem.label_ptr[i + 1] - first):
+        if labels[t] != problem.labels[first + t]:
+            return LOSS
+    return 0.0
+
+
+@loss_augmented_max.register(WholeChainProblem)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    n, n_labels = problem.label_ptr[i + 1] - problem.label_ptr[i], problem.cost.shape[0]
+    best, best_value = 0, -np.inf
+    # One labelling more than there are: the best is written out again at the end.
+    for q in range(n_labels**n + 1):
+        code = q if q < n_labels**n else best
+        for t in range(n):
+            labels[t] = code % n_labels
+            code //= n_labels
+        value = score(problem, i, theta, labels) + task_loss(problem, i, labels)
+        if value > best_value:
+            best, best_value = q, value
+    return best_value
+
+
+class WholeChain(Chain):
+    """A chain that is right or wrong."""
+
+    def make_problem(self, *args, **kwargs):
+        """As a chain's, with another loss."""
+        return WholeChainProblem(*super().make_problem(*args, **kwargs))
+
+
+OPTIONS = {"C": 0.5, "random_state": 0, "tol": 1e-6, "max_iter": 5000}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    return random_sequences(rng, n_samples=6, n_features=2, n_labels=2, max_length=3)
+
+
+@pytest.fixture(scope="module")
+def hinges(data):
+    """Of each sample, feature differences (labelling minus truth) and losses of all labellings."""
+    problem, _, shapes = _training_problem(WholeChain(), *data)
+    found = []
+    for i in range(len(data[0])):
+        n_parts = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
+        true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+        rows, losses = [], []
+        for labels in all_labellings(true.size, 2):
+            mu, direction = np.zeros(n_parts), zero_weights(shapes)
+            oracles.add_indicator(problem, i, labels, 1.0, mu)
+            oracles.add_indicator(problem, i, true, -1.0, mu)
+            oracles.accumulate(problem, i, mu, (1.0, 0.0), direction)
+            rows.append(np.concatenate([direction.node.ravel(), direction.pair.ravel()]))
+            losses.append(0.0 if (labels == true).all() else LOSS)
+        found.append((np.array(rows), np.array(losses)))
+    return found
+
+
+def objective(w, hinges, C):
+    """The lambda form by enumeration."""
+    losses = [np.max(rows @ w + losses) for rows, losses in hinges]
+    return 0.5 * (w @ w) / (C * len(hinges)) + np.mean(losses)
+
+
+def optimum(hinges, C):
+    """The quadratic program with a slack a sample and a constraint a labelling."""
+    n, d = len(hinges), hinges[0][0].shape[1]
+    constraints = [
+        {"type": "ineq", "fun": lambda x, i=i, rows=rows, loss=loss: x[d + i] - rows @ x[:d] - loss}
+        for i, (rows, loss) in enumerate(hinges)
+    ]
+    answer = minimize(
+        lambda x: 0.5 * (x[:d] @ x[:d]) / (C * n) + x[d:].mean(),
+        np.concatenate([np.zeros(d), np.full(n, LOSS)]),
+        jac=lambda x: np.concatenate([x[:d] / (C * n), np.full(n, 1.0 / n)]),
+        constraints=constraints,
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-14},
+    )
+    return objective(answer.x[:d], hinges, C)
+
+
+def weights_of(svm):
+    """All weights, flat."""
+    return np.concatenate([svm.node_weights_.ravel(), svm.pair_weights_.ravel()])
+
+
+def test_verbs(data):
+    problem = _training_problem(WholeChain(), *data)[0]
+    assert type(problem) is WholeChainProblem
+    assert not loss_is_linear(problem)
+    assert loss_is_linear(_training_problem(Chain(), *data)[0])
+    check_structure(WholeChain(), *data)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"sampling": "gap", "oracle_cache": True, "n_cached": 3},
+        {"steps": "frank-wolfe", "n_cached": 1, "averaging": True, "tol": 1e-3},
+    ],
+    ids=str,
+)
+def test_bcfw_reaches_the_certified_optimum(data, hinges, options):
+    svm = BCFWSSVM(WholeChain(), **OPTIONS | options).fit(*data)
+    best = optimum(hinges, 0.5)
+    assert_allclose(svm.objective_, objective(weights_of(svm), hinges, 0.5), rtol=1e-9)
+    assert 0 <= svm.dual_gap_ <= svm.tol * svm.objective_
+    assert svm.dual_objective_ <= best * (1 + 1e-9)
+    assert svm.objective_ >= best * (1 - 1e-6)
+    assert_allclose(svm.objective_, best, rtol=2 * svm.tol)
+    # With the loss of single nodes the optimum is another.
+    by_nodes = BCFWSSVM(Chain(), **OPTIONS).fit(*data)
+    assert abs(by_nodes.objective_ - best) > 0.01 * best
+
+
+def test_a_warm_start_counts_no_loss_that_it_does_not_know(data, hinges):
+    options = OPTIONS | {"n_cached": 2, "tol": 1e-4}
+    svm = BCFWSSVM(WholeChain(), warm_start=True, **options).fit(*data)
+    svm.set_params(C=2.0).fit(*data)
+    best = optimum(hinges, 2.0)
+    assert_allclose(svm.objective_, best, rtol=2e-4)
+    assert np.nanmax(svm.history_["dual_objective"]) <= best * (1 + 1e-9)
+
+
+def test_subgradients_need_no_parts_either(data, hinges):
+    svm = SubgradientSSVM(WholeChain(), C=0.5, max_iter=300, tol=1e-4, random_state=0).fit(*data)
+    assert_allclose(svm.objective_, objective(weights_of(svm), hinges, 0.5), rtol=1e-9)
+    best = optimum(hinges, 0.5)
+    assert best * (1 - 1e-9) <= svm.objective_ <= 1.05 * best
+
+
+@pytest.mark.parametrize("estimator", [CasimirSSVM, GDMMSSVM])
+def test_who_needs_a_loss_of_parts_says_so(estimator, data):
+    message = "the task loss of WholeChain does not add up over parts; use BCFWSSVM"
+    with pytest.raises(TypeError, match=message):
+        estimator(WholeChain()).fit(*data)
+
+
+@pytest.mark.parametrize("verb", ["loss_augmented_max", "max_oracle", "max_marginals", "score"])
+def test_check_structure_finds_a_wrong_verb(verb, data, monkeypatch):
+    right = getattr(oracles, verb)
+
+    def wrong(problem, i, theta, *rest):
+        value = right(problem, i, theta, *rest)
+        if verb == "max_marginals":
+            rest[0][1] -= 0.1
+            return None
+        return value - 0.1
+
+    wrong.supports, wrong.registry, wrong.__name__ = right.supports, right.registry, verb
+    monkeypatch.setattr(oracles, verb, wrong)
+    with pytest.raises(AssertionError, match=verb):
+        check_structure(WholeChain(), *data)
+
+
+def test_check_structure_names_what_is_missing(data):
+    class Other(Chain):
+        def make_problem(self, *args, **kwargs):
+            return tuple(super().make_problem(*args, **kwargs))
+
+    with pytest.raises(AssertionError, match=r"tuple does not register potentials; .*augment, or"):
+        check_structure(Other(), *data)

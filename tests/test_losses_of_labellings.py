@@ -146,11 +146,11 @@ def test_bcfw_reaches_the_certified_optimum(data, hinges, options):
 
 
 def test_a_warm_start_counts_no_loss_that_it_does_not_know(data, hinges):
-    options = OPTIONS | {"n_cached": 2, "tol": 1e-4}
+    options = OPTIONS | {"n_cached": 2, "tol": 2e-3}
     svm = BCFWSSVM(WholeChain(), warm_start=True, **options).fit(*data)
     svm.set_params(C=2.0).fit(*data)
     best = optimum(hinges, 2.0)
-    assert_allclose(svm.objective_, best, rtol=2e-4)
+    assert_allclose(svm.objective_, best, rtol=2e-3)
     assert np.nanmax(svm.history_["dual_objective"]) <= best * (1 + 1e-9)
 
 

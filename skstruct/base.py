@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
 
-from .data.labels import is_indicator
-from .data.packing import Samples, is_structured, read_sample_weight
+from .core import oracles
+from .core.dispatch import require
+from .data.packing import read_sample_weight
 from .epochs import Epochs
 from .graphs.base import Graph
-from .graphs.chain.graph import Chain
-from .graphs.multiclass.graph import MultiClass
-from .graphs.multilabel.graph import MultiLabel
+from .graphs.registry import choose_graph, known_kind
 from .prediction import Predictor
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
 from .storage import TABLES, CompactPickles
 from .typing import SamplesLike
-
-_GRAPHS = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 
 
 class TrainingData(NamedTuple):
@@ -33,8 +30,8 @@ class TrainingData(NamedTuple):
 
     Parameters
     ----------
-    samples : Samples
-        The samples of nonzero weight.
+    samples : NamedTuple
+        The samples of nonzero weight, as the structure packs them.
     codes : ndarray of int32
         Labels of all nodes, as positions in ``classes_``.
     sample_weight : ndarray of shape (n_samples,)
@@ -45,12 +42,25 @@ class TrainingData(NamedTuple):
         Positions of the samples in what the user gave.
     """
 
-    samples: Samples
+    samples: Any
     codes: np.ndarray
     sample_weight: np.ndarray
     lam: float
     given: np.ndarray
 
+
+# The verbs that every structure registers, see the notes of Graph.
+_NEEDED = (
+    oracles.potentials,
+    oracles.accumulate,
+    oracles.gram,
+    oracles.truth,
+    oracles.add_indicator,
+    oracles.score,
+    oracles.augment,
+    oracles.task_loss,
+    oracles.max_oracle,
+)
 
 # Private names that belong to a fit, beside all that end with an underscore.
 _STATE = ("_has_intercept", "_stored_as", "_dual")
@@ -74,18 +84,9 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     that calls a solver.
     """
 
-    def _choose_graph(self, X, y):
-        if isinstance(self.graph, Graph):
-            return clone(self.graph)
-        if self.graph != "auto":
-            return _GRAPHS[self.graph]()
-        if is_structured(X):
-            return Chain()
-        return MultiLabel() if is_indicator(y) else MultiClass()
-
     def _prepare(self, X, y, sample_weight) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
-        graph = self._choose_graph(X, y)
+        graph = choose_graph(self.graph, X, y)
         self._refuse_other_kind(graph, X)
         samples, labels = graph.read_training(self, X, y)
         n = samples.offsets.size - 1
@@ -93,17 +94,13 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
         keep = sample_weight > 0
         if not keep.all():
-            labels = labels[np.repeat(keep, np.diff(samples.offsets))]
+            labels = labels[np.repeat(keep, samples.lengths)]
             samples, sample_weight = samples.take(keep), sample_weight[keep]
         try:
             classes = graph.find_classes(labels, samples)
         except ValueError as error:
-            hint = ""
-            if graph.is_table and self.graph == "auto":
-                hint = (
-                    "; if this is a fold of cross-validation, graph='multiclass' makes an integer "
-                    "cv stratify (graph='auto' is no classifier before it has seen data)"
-                )
+            inferred = not isinstance(self.graph, Graph) and self.graph == "auto"
+            hint = graph.when_inferred if inferred else ""
             raise ValueError(f"{type(self).__name__} {error}{hint}") from None
         codes = graph.encode(labels, classes, samples.offsets)
         self.graph_, self.classes_ = graph, classes
@@ -216,7 +213,9 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         return problem
 
     def _check_problem(self, problem):
-        """Refuse a structure that lacks an oracle."""
+        """Refuse a structure that lacks a verb, before any compile."""
+        for verb in _NEEDED:
+            require(verb, problem, "every structure needs it: see skstruct.graphs.Graph")
 
     def _publish(self, result):
         """Set the fitted attributes that come out of the solver."""
@@ -254,11 +253,9 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # "auto" knows what it is when it has seen data.
-        graph = getattr(self, "graph_", self.graph)
-        table = graph in ("multiclass", "multilabel") or getattr(graph, "is_table", False)
-        sets = graph in ("auto", "multilabel") or isinstance(graph, MultiLabel)
-        tags.estimator_type = "classifier" if table else None
-        tags.classifier_tags = ClassifierTags(multi_label=sets)
+        kind = known_kind(getattr(self, "graph_", self.graph))
+        tags.estimator_type = "classifier" if getattr(kind, "is_table", False) else None
+        tags.classifier_tags = ClassifierTags(multi_label=getattr(kind, "has_label_sets", True))
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True

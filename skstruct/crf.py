@@ -12,6 +12,7 @@ from .core.dispatch import require
 from .core.oracles import edge_marginals, exp_oracle
 from .data.ragged import object_array
 from .graphs.base import Graph
+from .graphs.registry import NAMES
 from .predict import (
     log_likelihoods,
     make_scratch,
@@ -139,7 +140,7 @@ class SAGCRF(StructuredEstimator):
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012
-        "graph": [StrOptions({"auto", "chain", "multiclass", "multilabel"}), Graph],
+        "graph": [StrOptions(NAMES), Graph],
         "C": [Interval(Real, 0, np.inf, closed="neither")],
         "sampling": [StrOptions({"nus", "uniform"})],
         "line_search": [StrOptions({"skip", "always"})],
@@ -186,6 +187,7 @@ class SAGCRF(StructuredEstimator):
         self.random_state = random_state
 
     def _check_problem(self, problem):
+        super()._check_problem(problem)
         require(exp_oracle, problem, "train a structural SVM (BCFWSSVM, GDMMSSVM) instead")
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
@@ -258,6 +260,7 @@ class SAGCRF(StructuredEstimator):
             If `pairwise` is asked of a structure without edges.
         """
         samples, keep, problem = self._read_for_prediction(X)
+        require(exp_oracle, problem, "call predict")
         if pairwise:
             require(edge_marginals, problem, "call with pairwise=False")
         n_classes = self.graph_.n_marginals(self.classes_)
@@ -329,6 +332,7 @@ class SAGCRF(StructuredEstimator):
             If X or y is not as in fit, or the weights are not finite.
         """
         samples, keep, problem = self._read_for_prediction(X)
+        require(exp_oracle, problem, "call predict_top_k for scores")
         codes = self.graph_.encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .core.dispatch import require
 from .core.oracles import top_k_oracle
 from .core.weights import Weights
-from .data.allowed import read_allowed
-from .data.packing import is_empty_list, is_structured, no_samples, read_sample_weight
+from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.ragged import object_array
 from .predict import decode, decode_top_k, make_scratch, over_samples
 from .storage import TABLES, check_shapes
@@ -76,8 +75,7 @@ class Predictor:
         """Scores of labels at the first and at the last node, of shape (2, n_classes): a view."""
         check_is_fitted(self)
         d = self.n_features_in_
-        n_rows = 2 if getattr(self.graph_, "boundary", False) else 0
-        return self.node_weights_[d : d + n_rows]
+        return self.node_weights_[d : d + self.graph_.n_end_rows]
 
     # Reading, and what can be wrong with a model
 
@@ -98,14 +96,14 @@ class Predictor:
         check_is_fitted(self)
         self._refuse_other_kind(self.graph_, X)
         if not self.graph_.is_table and is_empty_list(X):
-            samples = no_samples(self.n_features_in_, getattr(self, "n_edge_features_in_", None))
+            samples = self.graph_.no_samples(self)
         else:
             samples = self.graph_.read_X(self, X, reset=False)
         if allowed is not None:
-            allowed = read_allowed(allowed, self.graph_, samples, len(self.classes_))
+            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
         shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
-        keep = np.diff(samples.offsets) > 0
+        keep = samples.lengths > 0
         problem = self.graph_.make_problem(
             samples.without_empty(),
             self.classes_,
@@ -213,7 +211,7 @@ class Predictor:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
         require(top_k_oracle, problem, "use predict")
-        n_nodes = np.diff(samples.offsets)
+        n_nodes = samples.lengths
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
         w = self._weights()
@@ -306,7 +304,7 @@ class Predictor:
                 UserWarning,
                 stacklevel=3,
             )
-        lengths = np.diff(samples.offsets)
+        lengths = samples.lengths
         if not lengths.any():
             raise ValueError("X has no nodes: there is no score")
         weight = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import SimpleNamespace
 from typing import Self
 
 import numpy as np
@@ -11,10 +12,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .data.matrices import csr_from_parts, is_sound_csr
-from .data.packing import Samples
 
 TABLES = ("node_weights_", "pair_weights_")
-_EDGE_FEATURES = "n_edge_features_in_"
 
 
 def pack_table(table: np.ndarray, dtype):
@@ -96,8 +95,7 @@ def unpack_table(stored, shape=None) -> np.ndarray:
 def _table_shapes(state):
     """Shapes of the weight tables that the rest of a fitted state asks for."""
     try:
-        rows = [np.empty((0, state.get(name, 0))) for name in ("n_features_in_", _EDGE_FEATURES)]
-        samples = Samples(rows[0], np.zeros(1, dtype=np.int64), rows[1])
+        samples = state["graph_"].no_samples(SimpleNamespace(**state))
         n_classes = len(state["classes_"])
         return state["graph_"].weight_shapes(samples, n_classes, state["_has_intercept"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:

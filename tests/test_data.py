@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, RaggedArray
-from skstruct.data.packing import Samples
 from skstruct.datasets import load_conll, load_digit_strings, load_ocr_letters
+from skstruct.graphs.chain.graph import Sequences
 
 
 @pytest.fixture
@@ -305,6 +305,6 @@ def test_what_is_no_ragged_array():
 
 def test_predictions_can_be_changed():
     flat = np.arange(5)
-    labels = Chain().wrap(flat, Samples(np.empty((5, 0)), np.array([0, 2, 5])))
+    labels = Chain().wrap(flat, Sequences(np.empty((5, 0)), np.array([0, 2, 5])))
     labels[1][0] = 9
     assert [part.tolist() for part in labels] == [[0, 1], [9, 3, 4]]

@@ -13,7 +13,7 @@ from skstruct.core.dispatch import kernel
 from skstruct.core.weights import Weights
 from skstruct.graphs.chain.sparse import SparseChainProblem
 from skstruct.solvers.gdmm.active_sets import one_entry_each, packed
-from skstruct.solvers.gdmm.factors import _new_state, factor_graph
+from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph
 from skstruct.solvers.gdmm.search import search_pair
 from skstruct.solvers.gdmm.state import EXACT, SUBLINEAR, GDMMOptions
 from skstruct.testing import _FeatureCounts, all_labellings, random_sequences
@@ -243,7 +243,7 @@ def test_ordered_search_finds_what_a_scan_finds(seed, ties):
     packed_X = graph.read_X(_FeatureCounts(), samples, reset=True)
     codes = rng.integers(n_labels, size=2).astype(np.int32)
     problem = graph.make_problem(packed_X, np.arange(n_labels), True, codes=codes)
-    factors = factor_graph(problem, np.array([[0, 1]]), np.array([0, 1]))
+    factors = gdmm_graph(graph.factors(problem, packed_X))
     table = rng.integers(-2, 3, (n_labels,) * 2) if ties else rng.normal(size=(n_labels,) * 2)
     table = np.where(rng.random(table.shape) < 0.1, -np.inf, table.astype(float))
     state = _new_state(factors, np.ones(1), table, SUBLINEAR)

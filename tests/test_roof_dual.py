@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from skstruct import MultiLabel
 from skstruct.core import oracles
-from skstruct.graphs.multilabel.graph import _neighbours
+from skstruct.graphs.multilabel.edges import neighbours
 from skstruct.inference.max_flow import Network, flow_scratch, max_flow
 from skstruct.inference.roof_dual import HALF, complete, roof_dual, roof_scratch
 from skstruct.testing import _training_problem, all_labellings
@@ -82,7 +82,7 @@ def test_roof_dual_is_the_relaxation(n, seed, kind, forced):
         pair = rng.integers(-2, 3, size=len(edges)).astype(float)
     elif kind == "huge":
         unary, pair = 1e4 * unary, 1e4 * pair
-    graph = _neighbours(edges, n)
+    graph = neighbours(edges, n)
     states = np.full(n, HALF, dtype=np.int32)
     score = roof_dual(unary, pair, graph, states, roof_scratch(n, len(edges)))
     scale = 1e4 if kind == "huge" else 1.0

@@ -8,17 +8,47 @@ from .packing import as_list
 from .ragged import RaggedArray
 
 
-def read_allowed(allowed, graph, samples, n_classes: int) -> np.ndarray:
-    """The labels allowed at each node.
+def read_table_mask(allowed, shape: tuple[int, ...]) -> np.ndarray:
+    """The labels allowed in each row of a table.
 
     Parameters
     ----------
-    allowed : list of array-like of shape (n_nodes, n_classes), or one array for a table
+    allowed : array-like
         True (or 1) where a label is allowed.
-    graph : Graph
-        The fitted structure.
-    samples : Samples
-        What the masks belong to.
+    shape : tuple of int
+        The shape that it must have; a row at the end for each node.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, shape[-1]) of uint8
+        The masks of all nodes.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, or is neither boolean nor of zeros and ones.
+
+    Examples
+    --------
+    >>> from skstruct.data.allowed import read_table_mask
+    >>> read_table_mask([[True, False]], (1, 2))
+    array([[1, 0]], dtype=uint8)
+    """
+    mask = _boolean(allowed, "allowed")
+    if mask.shape != shape:
+        raise ValueError(f"allowed must be of shape {shape}, got {mask.shape}")
+    return np.ascontiguousarray(mask.reshape(-1, shape[-1])).view(np.uint8)
+
+
+def read_sample_masks(allowed, offsets: np.ndarray, n_classes: int) -> np.ndarray:
+    """The labels allowed at each node, one mask a sample.
+
+    Parameters
+    ----------
+    allowed : list of array-like of shape (n_nodes, n_classes)
+        True (or 1) where a label is allowed.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where each sample begins.
     n_classes : int
         Number of classes.
 
@@ -32,13 +62,7 @@ def read_allowed(allowed, graph, samples, n_classes: int) -> np.ndarray:
     ValueError
         If a mask has the wrong shape, or is neither boolean nor of zeros and ones.
     """
-    n = samples.offsets.size - 1
-    if graph.is_table:
-        expected = graph.allowed_shape(n, n_classes)
-        mask = _boolean(allowed, "allowed")
-        if mask.shape != expected:
-            raise ValueError(f"allowed must be of shape {expected}, got {mask.shape}")
-        return np.ascontiguousarray(mask.reshape(-1, expected[-1])).view(np.uint8)
+    n = offsets.size - 1
     packed = isinstance(allowed, RaggedArray)
     masks = list(allowed) if packed or n == 0 else as_list(allowed, "allowed")
     if len(masks) != n:
@@ -46,7 +70,7 @@ def read_allowed(allowed, graph, samples, n_classes: int) -> np.ndarray:
     read = []
     for i, mask in enumerate(masks):
         read.append(_boolean(mask, f"allowed: sample {i}"))
-        expected = (int(samples.offsets[i + 1] - samples.offsets[i]), n_classes)
+        expected = (int(offsets[i + 1] - offsets[i]), n_classes)
         if read[i].shape != expected:
             raise ValueError(
                 f"allowed: sample {i} must be of shape (n_nodes, n_classes) = {expected}, got "

@@ -1,112 +1,57 @@
-"""Read users' X and y into packed, checked arrays; every message names the sample."""
+"""Read users' X into packed, checked arrays, whatever the structure; messages name the sample."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ..sklearn_private import check_sample_weight
 from .matrices import VECTORISE, as_array, normal_csr, numeric, refuse_masked, stack_csr, writable
-from .ragged import RaggedArray, rows_of
+from .ragged import RaggedArray
 
 
-class Samples(NamedTuple):
-    """Packed samples.
-
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_nodes, n_features)
-        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where each sample begins.
-    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
-        The same for edges.
-    edges : ndarray of shape (n_edges, 2) of int32, or None
-        Nodes of each edge, counted within the sample, of structures other than chains.
-    edge_ptr : ndarray of shape (n_samples + 1,) of int64, or None
-        Where the edges of each sample begin.
-    one_row : bool
-        Whether `features` has one row a sample, which all its nodes share.
-    """
-
-    features: np.ndarray | sparse.csr_matrix
-    offsets: np.ndarray
-    edge_features: np.ndarray | sparse.csr_matrix | None = None
-    edges: np.ndarray | None = None
-    edge_ptr: np.ndarray | None = None
-    one_row: bool = False
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample; without `edges` they are those of chains."""
-        if self.edge_ptr is not None:
-            return np.diff(self.edge_ptr)
-        return np.maximum(np.diff(self.offsets) - 1, 0)
-
-    def take(self, keep: np.ndarray) -> Samples:
-        """The samples where the mask `keep` is True.
-
-        Parameters
-        ----------
-        keep : ndarray of shape (n_samples,) of bool
-            The mask.
-
-        Returns
-        -------
-        Samples
-            Packed again.
-        """
-        counts = 1 if self.one_row else np.diff(self.offsets)
-        nodes = np.flatnonzero(np.repeat(keep, counts))
-        edges = np.flatnonzero(np.repeat(keep, self.n_edges))
-        return Samples(
-            _normal(self.features[nodes]),
-            _ends(np.diff(self.offsets)[keep]),
-            None if self.edge_features is None else _normal(self.edge_features[edges]),
-            None if self.edges is None else self.edges[edges],
-            None if self.edge_ptr is None else _ends(self.n_edges[keep]),
-            self.one_row,
-        )
-
-    def without_empty(self) -> Samples:
-        """The samples that have nodes; nothing is copied."""
-        keep = np.concatenate([[True], np.diff(self.offsets) > 0])
-        edge_ptr = None if self.edge_ptr is None else self.edge_ptr[keep]
-        return self._replace(offsets=self.offsets[keep], edge_ptr=edge_ptr)
-
-
-def no_samples(n_features: int, n_edge_features: int | None) -> Samples:
-    """An empty list of samples, packed.
+def ends_of(lengths: np.ndarray) -> np.ndarray:
+    """Where items of these lengths begin and end when they are packed.
 
     Parameters
     ----------
-    n_features : int
-        Features of a node.
-    n_edge_features : int or None
-        Features of an edge, if edges have any.
+    lengths : ndarray of shape (n,)
+        The lengths.
 
     Returns
     -------
-    Samples
-        Without samples.
+    ndarray of shape (n + 1,) of int64
+        Their sums up to each item.
+
+    Examples
+    --------
+    >>> from skstruct.data.packing import ends_of
+    >>> ends_of([2, 1]).tolist()
+    [0, 2, 3]
     """
-    return Samples(
-        np.empty((0, n_features)),
-        np.zeros(1, dtype=np.int64),
-        None if n_edge_features is None else np.empty((0, n_edge_features)),
-        np.empty((0, 2), dtype=np.int32),
-        np.zeros(1, dtype=np.int64),
-    )
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _ends(lengths):
-    return np.concatenate([[0], np.cumsum(lengths)])
+def take_rows(table, keep: np.ndarray, counts=1):
+    """The packed rows of the samples that are kept, in the form that kernels take.
 
+    Parameters
+    ----------
+    table : ndarray or CSR matrix of shape (n_rows, n_features)
+        The rows of all samples.
+    keep : ndarray of shape (n_samples,) of bool
+        The samples to keep.
+    counts : ndarray of shape (n_samples,) or int
+        How many rows each sample has.
 
-def _normal(table):
+    Returns
+    -------
+    ndarray or CSR matrix
+        A copy of their rows.
+    """
+    table = table[np.flatnonzero(np.repeat(keep, counts))]
     return normal_csr(table) if sparse.issparse(table) else writable(table)
 
 
@@ -200,7 +145,8 @@ def sample_of(row: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
-def _check_finite(features, offsets, name, row_name="node"):
+def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
+    """Refuse packed rows with NaN or infinity; the message names the sample and the row in it."""
     values = features.data if sparse.issparse(features) else features
     # A finite sum proves that all entries are finite; the search is for the error only.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -236,7 +182,7 @@ def _concatenate(items, name):
             raise ValueError(
                 f"{name}: sample {i} has {item.shape[1]} features, sample 0 has {width}"
             )
-    offsets = _ends(np.array([item.shape[0] for item in items], dtype=np.int64))
+    offsets = ends_of(np.array([item.shape[0] for item in items], dtype=np.int64))
     if any(sparse.issparse(item) for item in items):
         return stack_csr(items, name), offsets
     flat = np.empty((offsets[-1], width))
@@ -244,8 +190,8 @@ def _concatenate(items, name):
     return flat, offsets
 
 
-def _read_flat(flat, name):
-    """The packed rows of many samples."""
+def read_flat(flat, name: str):
+    """The rows of many samples, packed by the user, in the form that kernels take."""
     if sparse.issparse(flat):
         return normal_csr(flat, name)
     if flat.ndim != 2:
@@ -334,62 +280,8 @@ def pack_nodes(items, name: str):
         If a sample has the wrong shape, is not numeric, or is not finite.
     """
     features, offsets = _concatenate(items, name)
-    _check_finite(features, offsets, name)
+    check_finite(features, offsets, name)
     return features, offsets.astype(np.int64)
-
-
-def read_sequences(X, name: str = "X", edge_features: bool = False) -> Samples:
-    """Pack sequences.
-
-    Parameters
-    ----------
-    X : list, tuple, Series, object array, 3-D array or RaggedArray
-        Samples of shape (n_nodes, n_features), dense or sparse; pairs (features, edge features of
-        shape (n_nodes - 1, n_edge_features)) if `edge_features`.
-    name : str
-        The argument, for messages.
-    edge_features : bool
-        Whether samples are pairs.
-
-    Returns
-    -------
-    Samples
-        The packed samples.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a sample has the wrong shape, is not numeric, or is not finite.
-    """
-    edges = None
-    if isinstance(X, RaggedArray) and not edge_features:
-        if len(X) == 0:
-            raise ValueError(f"{name} is empty: at least one sample is needed")
-        features, offsets = _read_flat(rows_of(X), f"{name}.flat"), X.offsets
-    elif edge_features:
-        pairs = as_list(X, name)
-        for i, pair in enumerate(pairs):
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ValueError(f"{name}: sample {i} must be a pair (features, edge_features)")
-        features, offsets = _concatenate([pair[0] for pair in pairs], name)
-        lengths = np.diff(offsets)
-        n_edges = np.maximum(lengths - 1, 0)
-        edges = read_edge_features([pair[1] for pair in pairs], lengths, n_edges, name)
-    elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
-        refuse_masked(X, name)
-        n, length, width = X.shape
-        features = _read_flat(X.reshape(n * length, width), name)
-        offsets = np.arange(n + 1, dtype=np.int64) * length
-    else:
-        samples = as_list(X, name)
-        if any(isinstance(sample, tuple) for sample in samples):
-            raise ValueError(
-                f"{name} has tuples: use Chain(edge_features=True) or Tree() as the graph"
-            )
-        features, offsets = _concatenate(samples, name)
-    _check_finite(features, offsets, name)
-    # Those of a RaggedArray are read-only: to numba another type, and another compile.
-    return Samples(features, writable(offsets, np.int64), edges)
 
 
 def read_edge_features(items, lengths, n_edges, name):
@@ -422,7 +314,7 @@ def read_edge_features(items, lengths, n_edges, name):
             f"{name}: sample {i} has {lengths[i]} nodes, hence {n_edges[i]} edges, but "
             f"{offsets[i + 1] - offsets[i]} rows of edge features"
         )
-    _check_finite(edges, offsets, f"{name} (edge features)", "edge")
+    check_finite(edges, offsets, f"{name} (edge features)", "edge")
     return edges
 
 

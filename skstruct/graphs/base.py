@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..core.features import DenseFeatures, SparseFeatures
 from ..core.weights import aligned
 from ..data import labels as label_codes
-from ..data.matrices import check_sparse, normal_csr, numeric, writable
-from ..data.packing import Samples
+from ..data.allowed import read_sample_masks
 from ..typing import LossLike, SamplesLike
 
 
@@ -23,33 +21,149 @@ class Graph(ABC, BaseEstimator):
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
     kernels work on, and lays out the weights. It never trains and never decodes by itself: solvers
-    do that through the verbs of :mod:`skstruct.core.oracles`.
+    do that through the verbs of :mod:`skstruct.core.oracles`. Its parameters are estimator-style
+    (``__init__`` stores them as they are), so that ``graph__name`` can be searched over.
+
+    Attributes
+    ----------
+    is_table : bool
+        Whether X is a table with a row a sample; predictions are then plain arrays, and the
+        estimators classifiers.
+    has_label_sets : bool
+        Whether y is a table, too, with a column a label that is on or off.
+    n_end_rows : int
+        Rows of the node table between those of the features and the intercept, the estimators'
+        ``boundary_coef_``.
+    inference_, training_inference_ : {"exact", "relaxed"}
+        What predictions are decoded by, and which set the training objective ranges over: all
+        labellings, or the LP relaxation. Of a structure inside a fitted estimator.
+    when_inferred : str
+        What more to say where ``graph="auto"`` has led here and y has too few classes.
+
+    Notes
+    -----
+    A structure **must** define :meth:`read_X`, :meth:`read_y`, :meth:`no_samples`,
+    :meth:`weight_shapes`, :meth:`make_problem` and :meth:`wrap`, and register for the class of its
+    problem the verbs ``potentials``, ``accumulate``, ``gram``, ``truth``, ``add_indicator``,
+    ``score``, ``augment``, ``task_loss`` and ``max_oracle``. That class should have an attribute
+    ``structure``, the name that messages give it.
+
+    It **may** define all the rest, and register ``exp_oracle`` and ``log_partition`` (without them
+    there are no CRFs and no marginals), ``top_k_oracle`` (n-best decoding, CasimirSSVM with
+    ``smoothing="l2"``), ``edge_marginals`` (``predict_marginals(pairwise=True)``) and
+    ``relaxed_oracle`` (its maxima are those of a relaxation). What it lacks raises a TypeError
+    before anything is compiled.
+
+    *Packed samples*, which :meth:`read_X` returns and which go back into the other methods, are a
+    NamedTuple of the structure's own with
+
+    * ``offsets`` of shape (n_samples + 1,), int64: the nodes of sample i are
+      ``offsets[i]:offsets[i + 1]``; ``lengths`` and ``n_edges`` of shape (n_samples,), the numbers
+      of nodes and of edges of each sample;
+    * ``features``, an ndarray or CSR matrix as :func:`skstruct.data.packing.pack_nodes` makes them,
+      with a row a node (of a table: a row a sample), and perhaps ``edge_features`` with a row an
+      edge, or None;
+    * ``take(keep)``, the samples where a mask is True, packed again, and ``without_empty()``, those
+      that have nodes.
+
+    :func:`skstruct.testing.check_structure` checks all of this on small samples.
     """
 
-    #: Whether X is a table with a node a row (predictions are then plain arrays).
     is_table = False
-    #: What predictions are decoded by, and which set a training objective ranges over: "exact" (all
-    #: labellings) or "relaxed" (the LP relaxation). Of a structure inside a fitted estimator.
+    has_label_sets = False
+    n_end_rows = 0
     inference_ = training_inference_ = "exact"
+    when_inferred = ""
+
+    # What a structure must define
 
     @abstractmethod
-    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
-        """Pack X; set or compare the number of features of `estimator`."""
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> NamedTuple:
+        """Pack X; set or compare the number of features of `estimator`.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Takes or has ``n_features_in_``, and whatever else :meth:`no_samples` asks for (names
+            that end with an underscore).
+        X : list, object array, 3-D array, RaggedArray, or table
+            What the user gave.
+        reset : bool
+            True in fit.
+
+        Returns
+        -------
+        NamedTuple
+            The packed samples, see above.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X is not what the structure takes; the message names the sample.
+        """
 
     @abstractmethod
-    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
-        """Flat labels of all nodes of `samples`."""
+    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of all nodes.
+
+        Parameters
+        ----------
+        y : list, object array, RaggedArray or 1-D array
+            What the user gave.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            The labels.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are more or fewer, or something is no label; the message names the sample.
+        """
+
+    @abstractmethod
+    def no_samples(self, estimator: BaseEstimator) -> NamedTuple:
+        """Packed samples without a sample, but of the right widths.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Has what :meth:`read_X` has set in fit.
+
+        Returns
+        -------
+        NamedTuple
+            What :meth:`read_X` would return.
+        """
 
     @abstractmethod
     def weight_shapes(
-        self, samples: Samples, n_classes: int, fit_intercept: bool
+        self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of the node and the pair table."""
+        """Shapes of the node and the pair table.
+
+        Parameters
+        ----------
+        samples : NamedTuple
+            Packed samples, for the numbers of features.
+        n_classes : int
+            Number of classes.
+        fit_intercept : bool
+            Whether there is a constant feature: it is the last row of the node table.
+
+        Returns
+        -------
+        tuple of two tuples of two ints
+            Rows (the node features first) x columns; (0, 0) where there are no pairs.
+        """
 
     @abstractmethod
     def make_problem(
         self,
-        samples: Samples,
+        samples: Any,
         classes: Any,
         fit_intercept: bool,
         *,
@@ -58,11 +172,59 @@ class Graph(ABC, BaseEstimator):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem for kernels."""
+        """Build the problem for kernels; no sample is empty.
+
+        Parameters
+        ----------
+        samples : NamedTuple
+            Packed samples.
+        classes : ndarray of shape (n_classes,), or list
+            What :meth:`find_classes` returned.
+        fit_intercept : bool
+            Whether there is a constant feature.
+        codes : ndarray of shape (n_nodes,) of int32, optional
+            True labels, for training: refused where the structure forbids them.
+        loss : object
+            Task loss, see :func:`skstruct.losses.task.cost_matrix`.
+        allowed : ndarray of shape (n_nodes, n_states) of uint8, optional
+            What :meth:`read_allowed` returned.
+        n_best : int
+            Largest number of labellings that will be asked for at once.
+
+        Returns
+        -------
+        NamedTuple
+            What the verbs of :mod:`skstruct.core.oracles` dispatch on; its class is the
+            structure's own.
+
+        Raises
+        ------
+        ValueError
+            If the true labels break the structure's constraints, or its parameters are wrong.
+        """
+
+    @abstractmethod
+    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
+        """Per-node results in the shape in which the user gave X.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_nodes, ...)
+            Results of all nodes.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray
+            An object array of one array a sample, or for a table one row a sample.
+        """
+
+    # What it may define: reading, labels
 
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
-    ) -> tuple[Samples, np.ndarray]:
+    ) -> tuple[NamedTuple, np.ndarray]:
         """Pack X and y for fit.
 
         Parameters
@@ -74,7 +236,7 @@ class Graph(ABC, BaseEstimator):
 
         Returns
         -------
-        samples : Samples
+        samples : NamedTuple
             The packed samples.
         labels : ndarray of shape (n_nodes,)
             Their labels.
@@ -82,20 +244,20 @@ class Graph(ABC, BaseEstimator):
         samples = self.read_X(estimator, X, reset=True)
         return samples, self.read_y(y, samples)
 
-    def find_classes(self, labels: np.ndarray, samples: Samples) -> Any:
-        """The labels that occur.
+    def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
+        """The labels that occur; a structure that learns more from them does so here.
 
         Parameters
         ----------
         labels : ndarray of shape (n_nodes,)
             All labels of the samples that count.
-        samples : Samples
-            The samples.
+        samples : NamedTuple
+            The packed samples.
 
         Returns
         -------
         ndarray of shape (n_classes,)
-            Sorted.
+            Sorted; the estimator's ``classes_``.
 
         Raises
         ------
@@ -149,8 +311,23 @@ class Graph(ABC, BaseEstimator):
         """
         return classes[codes]
 
+    def n_states(self, classes: Any) -> int:
+        """Number of labels that one node can have.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        int
+            All classes.
+        """
+        return len(classes)
+
     def n_marginals(self, classes: Any) -> int:
-        """Numbers that make up the marginals of a node.
+        """Numbers that make up the marginals of a node: the first of its parts.
 
         Parameters
         ----------
@@ -164,6 +341,32 @@ class Graph(ABC, BaseEstimator):
         """
         return len(classes)
 
+    def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
+        """Masks for constrained decoding.
+
+        Parameters
+        ----------
+        allowed : list of array-like of bool
+            What the user gave: here one mask of shape (n_nodes, n_classes) a sample.
+        samples : NamedTuple
+            The packed samples that they belong to.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_states) of uint8
+            The masks of all nodes.
+
+        Raises
+        ------
+        ValueError
+            If a mask has the wrong shape, or is neither boolean nor of zeros and ones.
+        """
+        return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
+
+    # What it may define: weights, answers
+
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """The pair weights as users know them: a view.
 
@@ -176,12 +379,48 @@ class Graph(ABC, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_classes, n_classes) or (n_edge_features, n_classes, n_classes)
-            Weights of (label, next label), one table for each edge feature.
+        ndarray of shape (n_classes, n_classes) or (n_rows, n_classes, n_classes)
+            Weights of (label, next label), where the table has one row, or one table a row.
         """
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
-        shared = len(tables) == 1 and not getattr(self, "edge_features", False)
-        return tables[0] if shared else tables
+        return tables[0] if len(tables) == 1 else tables
+
+    def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
+        """What ``decision_function`` returns for a table.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_classes)
+            Node scores: features times node weights, with the intercept.
+        estimator : StructuredEstimator
+            Fitted.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            What the user gave.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            The scores.
+        """
+        return scores
+
+    def edge_ends(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Flat nodes at the first and at the second end of every edge, samples in order.
+
+        Parameters
+        ----------
+        samples : NamedTuple
+            Packed samples.
+
+        Returns
+        -------
+        first, second : ndarray of shape (n_edges,) of int
+            The nodes; no edges unless a subclass has some.
+        """
+        none = np.empty(0, dtype=np.int64)
+        return none, none
+
+    # What it may define: other forms of the problem
 
     def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
         """The problem in the form in which these weights are decoded fastest.
@@ -215,83 +454,34 @@ class Graph(ABC, BaseEstimator):
         """
         return problem
 
-    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-        """Flat nodes at the first and at the second end of every edge, samples in order.
+    def factors(self, problem: NamedTuple, samples: Any) -> NamedTuple | None:
+        """The nodes and edges of the problem, for solvers that never look at a whole sample.
 
         Parameters
         ----------
-        samples : Samples
-            Packed samples.
+        problem : NamedTuple
+            What :meth:`make_problem` returned, with labels.
+        samples : NamedTuple
+            The packed samples.
 
         Returns
         -------
-        first, second : ndarray of shape (n_edges,) of int
-            The nodes; no edges unless a subclass has some.
+        PairwiseFactors or BinaryFactors or None
+            One of the descriptions in :mod:`skstruct.core.factors`; None if there is none that
+            fits, and then GDMMSSVM cannot be trained.
         """
-        none = np.empty(0, dtype=np.int64)
-        return none, none
-
-    @abstractmethod
-    def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
-        """Per-node results in the shape in which the user gave X."""
-
-
-def read_table(estimator, X, reset):
-    """Check a table of features, a row a sample.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Takes or has ``n_features_in_``.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        The table.
-    reset : bool
-        True in fit.
-
-    Returns
-    -------
-    ndarray or CSR matrix of shape (n_samples, n_features)
-        In the form that kernels take.
-    """
-    if sparse.issparse(X):
-        check_sparse(X)
-    elif hasattr(X, "columns"):
-        numeric(np.asarray(X), "X")  # X itself goes on: it has the names of features
-    else:
-        is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
-        X = numeric(list(X) if is_row else X, "X")
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
-    return normal_csr(X) if sparse.issparse(X) else writable(X)
+        return None
 
 
 def feature_rows(matrix, intercept: int):
-    """The kernels' form of a feature matrix.
-
-    Parameters
-    ----------
-    matrix : ndarray or CSR matrix
-        As packed in :class:`skstruct.data.packing.Samples`.
-    intercept : int
-        Table row of the constant feature, or -1.
-
-    Returns
-    -------
-    DenseFeatures or SparseFeatures
-        The rows.
-    """
+    """The kernels' form of a feature matrix; `intercept` is the constant's table row, or -1."""
     if sparse.issparse(matrix):
         return SparseFeatures(matrix.data, matrix.indices, matrix.indptr, intercept)
     return DenseFeatures(matrix, intercept)
 
 
 def no_codes() -> np.ndarray:
-    """Labels of a problem that has none.
-
-    Returns
-    -------
-    ndarray of shape (0,) of int32
-        Nothing.
-    """
+    """Labels of a problem that has none."""
     return np.empty(0, dtype=np.int32)
 
 

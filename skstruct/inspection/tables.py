@@ -270,7 +270,7 @@ def explain(
         y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
         codes = encode(model.graph_.read_y(y, samples), model.classes_, samples.offsets)
     edge_names = ["<transition>"]
-    if samples.edge_features is not None:
+    if _edge_features(samples) is not None:
         edge_names = [
             f"<transition> {name}" for name in _edge_names(model, before, edge_feature_names)
         ]
@@ -302,6 +302,10 @@ def _as_input(model, before, x):
     if not model.graph_.is_table:
         return object_array([x])
     return x if sparse.issparse(x) else np.atleast_2d(x)
+
+
+def _edge_features(samples):
+    return getattr(samples, "edge_features", None)
 
 
 def _entries(matrix):
@@ -337,10 +341,10 @@ def _edge_terms(model, samples, codes, names):
         return
     n_classes = model.classes_.size
     pairs = codes[first] * n_classes + codes[second]
-    if samples.edge_features is None:
+    if _edge_features(samples) is None:
         values = ((e, 0, 1.0) for e in range(first.size))
     else:
-        values = _entries(samples.edge_features)
+        values = _entries(_edge_features(samples))
     for e, row, value in values:
         previous = model.classes_[codes[first[e]]]
         yield second[e], previous, names[row], value, model.pair_weights_[row, pairs[e]]

@@ -20,8 +20,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.packing import as_list, is_empty_list, read_sequences
+from ..data.packing import as_list, is_empty_list
 from ..data.ragged import RaggedArray, object_array
+from ..data.sequences import read_sequences
 from ..sklearn_private import BaseComposition, union_block
 from ..typing import SamplesLike
 from .names import output_names
@@ -446,8 +447,7 @@ def _read(name, output, learned=None):
     if not isinstance(output, (RaggedArray, np.ndarray)):
         output = as_list(output, f"output of {name!r}")
     pairs = not isinstance(output, RaggedArray) and any(isinstance(row, tuple) for row in output)
-    samples = read_sequences(output, f"output of {name!r}", edge_features=pairs)
-    block = _Block(name, samples.features, samples.offsets, samples.edge_features)
+    block = _Block(name, *read_sequences(output, f"output of {name!r}", edge_features=pairs))
     if learned is not None:
         for kind in ("features", "edge_features"):
             now, before = (getattr(own, kind) for own in (block, learned))

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..base import StructuredEstimator
-from ..core.dispatch import require
-from ..core.oracles import max_oracle
 from ..graphs.base import Graph
+from ..graphs.registry import NAMES
 from ..sklearn_private import Interval, StrOptions
 
 CONSTRAINTS = {
-    "graph": [StrOptions({"auto", "chain", "multiclass", "multilabel"}), Graph],
+    "graph": [StrOptions(NAMES), Graph],
     "C": [Interval(Real, 0, None, closed="neither")],
     "loss": [StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
     "fit_intercept": ["boolean"],
@@ -27,6 +26,3 @@ CONSTRAINTS = {
 
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
-
-    def _check_problem(self, problem):
-        require(max_oracle, problem, "it has no exact decoding")

@@ -193,10 +193,10 @@ class CasimirSSVM(StructuralSVM):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         require_linear_loss(problem, "use BCFWSSVM")
-        if self.smoothing == "entropy":
-            require(exp_oracle, problem, 'use smoothing="l2"')
-        else:
-            require(top_k_oracle, problem, "use BCFWSSVM")
+        by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
+        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
+        advice = f'use smoothing="{others[0]}" or BCFWSSVM' if others else "use BCFWSSVM"
+        require(by_smoothing[self.smoothing], problem, advice)
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         options = CasimirOptions(

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral, Real
-from typing import NamedTuple
-
-import numpy as np
 
 from ..core.oracles import require_linear_loss
 from ..graphs.base import Graph
-from ..graphs.multilabel.graph import MultiLabel
 from ..sklearn_private import Interval, StrOptions
-from ..solvers.gdmm.factors import FactorRun, factor_graph
-from ..solvers.gdmm.labels.setup import LabelRun, label_graph
 from ..solvers.gdmm.solver import gdmm
+from ..solvers.gdmm.start import RUNS, start_run
 from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
-
-
-class _Task(NamedTuple):
-    """The problem, for certificates, and the run of its structure, up to the solver's choices."""
-
-    problem: tuple
-    run: object
-    n_labels: int
 
 
 class GDMMSSVM(StructuralSVM):
@@ -190,30 +176,31 @@ class GDMMSSVM(StructuralSVM):
         problem = super()._make_problem(data)
         require_linear_loss(problem, "use BCFWSSVM")
         graph = self.graph_
-        if getattr(graph, "edge_features", False):
+        factors = graph.factors(problem, data.samples)
+        if type(factors) not in RUNS:
+            raise TypeError(
+                f"GDMMSSVM is not available for {type(graph).__name__}: it does not describe its "
+                "nodes and edges; use BCFWSSVM"
+            )
+        if getattr(factors, "edge_features", False):
             raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
-        if isinstance(graph, MultiLabel):
-            relaxed = graph.relaxation(problem)
-            if relaxed is not problem:
-                graph.training_inference_ = "relaxed"
-            return _Task(relaxed, partial(LabelRun, label_graph(problem)), graph.n_labels_)
-        ends = np.stack(graph.edge_ends(data.samples), axis=1)
-        n_edges = data.samples.n_edges if len(ends) else np.zeros(data.sample_weight.size, int)
-        factors = factor_graph(problem, ends, np.concatenate([[0], np.cumsum(n_edges)]))
-        mask = getattr(problem, "transition_mask", None)
-        run = partial(FactorRun, factors, mask if len(ends) else None)
-        return _Task(problem, run, len(self.classes_))
+        relaxed = graph.relaxation(problem)
+        if relaxed is not problem:
+            graph.training_inference_ = "relaxed"
+        return relaxed, factors
 
     def _solve(self, task, shapes, sample_weight, lam, start, **common):
-        def start_run(options):
+        problem, factors = task
+
+        def start_factors(options):
             decoding = self.graph_.decoding
-            return task.run(
-                task.problem, decoding, shapes, sample_weight, lam, options, self.n_jobs
+            return start_run(
+                factors, problem, decoding, shapes, sample_weight, lam, options, self.n_jobs
             )
 
         return gdmm(
-            start_run,
-            task.n_labels,
+            start_factors,
+            factors.n_labels,
             sample_weight,
             variant=self.variant,
             search=self.search,

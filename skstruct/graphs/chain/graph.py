@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 from ...core.weights import aligned
 from ...data.constraints import check_ends, check_steps, transition_mask
 from ...data.matrices import normal_csr
-from ...data.packing import Samples, read_sequences
+from ...data.packing import ends_of, take_rows
+from ...data.sequences import read_sequences
 from ...inference.forward_backward import workspace_size
 from ...inference.viterbi import viterbi_scratch
 from ...typing import LossLike, SamplesLike
@@ -22,7 +23,48 @@ from ..pairwise.fields import PairwiseGraph
 from .kernels import ChainProblem, ChainScratch
 from .sparse import sparse_chains
 
-__all__ = ["Chain", "ChainProblem"]
+__all__ = ["Chain", "ChainProblem", "Sequences"]
+
+
+class Sequences(NamedTuple):
+    """Packed sequences.
+
+    Parameters
+    ----------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where each sequence begins.
+    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
+        The same for edges, of which a sequence has one less than nodes.
+    """
+
+    features: np.ndarray | sparse.csr_matrix
+    offsets: np.ndarray
+    edge_features: np.ndarray | sparse.csr_matrix | None = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each sequence."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sequence."""
+        return np.maximum(self.lengths - 1, 0)
+
+    def take(self, keep: np.ndarray) -> Sequences:
+        """The sequences where the mask `keep` is True."""
+        edges = self.edge_features
+        return Sequences(
+            take_rows(self.features, keep, self.lengths),
+            ends_of(self.lengths[keep]),
+            None if edges is None else take_rows(edges, keep, self.n_edges),
+        )
+
+    def without_empty(self) -> Sequences:
+        """The sequences that have nodes; nothing is copied."""
+        return self._replace(offsets=self.offsets[np.append(True, self.lengths > 0)])
 
 
 class Chain(PairwiseGraph):
@@ -58,30 +100,24 @@ class Chain(PairwiseGraph):
         self.edge_features = edge_features
         self.forbidden = forbidden
 
-    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
-        """Pack X; set or compare the number of features of `estimator`.
+    @property
+    def n_end_rows(self) -> int:
+        """Two with `boundary`: the scores of labels at the first and at the last node."""
+        return 2 * bool(self.boundary)
 
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Takes or has ``n_features_in_``.
-        X : list, object array, 3-D array or RaggedArray
-            The sequences.
-        reset : bool
-            True in fit.
+    def no_samples(self, estimator: BaseEstimator) -> Sequences:
+        """No sequences."""
+        return Sequences(*self._no_features(estimator))
 
-        Returns
-        -------
-        Samples
-            The packed sequences.
-        """
-        samples = read_sequences(X, edge_features=self.edge_features)
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Sequences:
+        """Pack the sequences."""
+        samples = Sequences(*read_sequences(X, edge_features=self.edge_features))
         self._check_counts(estimator, samples, reset)
         return samples
 
     def make_problem(
         self,
-        samples: Samples,
+        samples: Sequences,
         classes: Any,
         fit_intercept: bool,
         *,
@@ -90,30 +126,7 @@ class Chain(PairwiseGraph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem for kernels; samples must not be empty.
-
-        Parameters
-        ----------
-        samples : Samples
-            Packed sequences.
-        classes : ndarray of shape (n_classes,)
-            The labels.
-        fit_intercept : bool
-            Whether there is a constant feature.
-        codes : ndarray of shape (n_nodes,) of int32, optional
-            True labels, for training: checked against `forbidden`.
-        loss : object
-            Task loss, see :func:`skstruct.losses.task.cost_matrix`.
-        allowed : ndarray of shape (n_nodes, n_classes) of uint8, optional
-            Labels allowed at each node.
-        n_best : int
-            Largest number of labellings that will be asked for at once.
-
-        Returns
-        -------
-        ChainProblem
-            The problem.
-        """
+        """Build the problem; true labels are checked against `forbidden`."""
         mask = transition_mask(self.forbidden, classes)
         if codes is not None and self.forbidden is not None:
             steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)
@@ -138,35 +151,11 @@ class Chain(PairwiseGraph):
         )
 
     def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
-        """The problem with sparse transitions, if there are many labels and few such weights.
-
-        Parameters
-        ----------
-        problem : ChainProblem
-            What :meth:`make_problem` returned.
-        weights : Weights
-            The weights.
-
-        Returns
-        -------
-        ChainProblem or SparseChainProblem
-            The problem to decode.
-        """
+        """With sparse transitions, if there are many labels and few such weights."""
         return problem if self.edge_features else sparse_chains(problem, weights.pair)
 
-    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-        """Flat nodes at the first and at the second end of every edge, samples in order.
-
-        Parameters
-        ----------
-        samples : Samples
-            Packed sequences.
-
-        Returns
-        -------
-        first, second : ndarray of shape (n_edges,) of int
-            Every node but the last of a sequence, and the next one.
-        """
+    def edge_ends(self, samples: Sequences) -> tuple[np.ndarray, np.ndarray]:
+        """Every node but the last of a sequence, and the next one."""
         is_last = np.zeros(samples.offsets[-1] + 1, dtype=bool)
         is_last[samples.offsets[1:] - 1] = True
         first = np.flatnonzero(~is_last[:-1])
@@ -186,7 +175,7 @@ def _allowed(allowed, mask, offsets, n_classes):
     return allowed
 
 
-def _with_boundary(samples: Samples):
+def _with_boundary(samples: Sequences):
     """Features with two more columns, 1 at the first and at the last node of each sample."""
     n_nodes = samples.features.shape[0]
     first, last = samples.offsets[:-1], samples.offsets[1:] - 1

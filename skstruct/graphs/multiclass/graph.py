@@ -8,12 +8,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
+from ...core.factors import PairwiseFactors
+from ...data.allowed import read_table_mask
 from ...data.labels import read_table_labels
 from ...data.matrices import row_squares
-from ...data.packing import Samples
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..base import Graph, feature_rows, no_codes, read_table, row_scratch
+from ..base import Graph, feature_rows, no_codes, row_scratch
+from ..rows import Rows, no_rows, read_rows
 from .kernels import MultiClassProblem, RowScratch
 
 __all__ = ["MultiClass", "MultiClassProblem"]
@@ -32,70 +34,34 @@ class MultiClass(Graph):
     """
 
     is_table = True
+    when_inferred = (
+        "; if this is a fold of cross-validation, graph='multiclass' makes an integer cv stratify "
+        "(graph='auto' is no classifier before it has seen data)"
+    )
 
-    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
-        """Check the table; set or compare the number of features of `estimator`.
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Rows:
+        """Check the table."""
+        return read_rows(estimator, X, 1, reset)
 
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Takes or has ``n_features_in_``.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The table.
-        reset : bool
-            True in fit.
+    def no_samples(self, estimator: BaseEstimator) -> Rows:
+        """No rows."""
+        return no_rows(estimator)
 
-        Returns
-        -------
-        Samples
-            One node a sample.
-        """
-        features = read_table(estimator, X, reset)
-        return Samples(features, np.arange(features.shape[0] + 1, dtype=np.int64))
-
-    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
-        """Check the labels.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_samples,)
-            The labels.
-        samples : Samples
-            What they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The labels.
-        """
+    def read_y(self, y: SamplesLike, samples: Rows) -> np.ndarray:
+        """Check the labels, one a row."""
         labels = read_table_labels(y, samples.offsets.size - 1)
         check_classification_targets(labels)
         return labels
 
     def weight_shapes(
-        self, samples: Samples, n_classes: int, fit_intercept: bool
+        self, samples: Rows, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of the node and the (empty) pair table.
-
-        Parameters
-        ----------
-        samples : Samples
-            For the number of features.
-        n_classes : int
-            Number of labels.
-        fit_intercept : bool
-            Whether there is a constant feature.
-
-        Returns
-        -------
-        tuple of two tuples of int
-            (features, then the intercept) x labels, and nothing.
-        """
+        """Shapes of the node and the (empty) pair table."""
         return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
 
     def make_problem(
         self,
-        samples: Samples,
+        samples: Rows,
         classes: Any,
         fit_intercept: bool,
         *,
@@ -104,30 +70,7 @@ class MultiClass(Graph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem for kernels.
-
-        Parameters
-        ----------
-        samples : Samples
-            The table.
-        classes : ndarray of shape (n_classes,)
-            The labels.
-        fit_intercept : bool
-            Whether there is a constant feature.
-        codes : ndarray of shape (n_samples,) of int32, optional
-            True labels, for training.
-        loss : object
-            Task loss, see :func:`skstruct.losses.task.cost_matrix`.
-        allowed : ndarray of shape (n_samples, n_classes) of uint8, optional
-            Labels allowed for each sample.
-        n_best : int
-            Not used here.
-
-        Returns
-        -------
-        MultiClassProblem
-            The problem.
-        """
+        """Build the problem."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         n_rows = shapes[0][0]
@@ -145,53 +88,29 @@ class MultiClass(Graph):
             work=RowScratch(row_scratch(shapes)),
         )
 
-    def allowed_shape(self, n_samples: int, n_classes: int) -> tuple[int, ...]:
-        """Shape of the mask of allowed labels.
+    def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:
+        """The mask of shape (n_samples, n_classes)."""
+        return read_table_mask(allowed, (samples.offsets.size - 1, len(classes)))
 
-        Parameters
-        ----------
-        n_samples, n_classes : int
-            The sizes.
-
-        Returns
-        -------
-        tuple of int
-            (n_samples, n_classes).
-        """
-        return n_samples, n_classes
+    def factors(self, problem: NamedTuple, samples: Rows) -> PairwiseFactors:
+        """Nodes without edges."""
+        n = samples.offsets.size - 1
+        return PairwiseFactors(
+            nodes=problem.nodes,
+            node_ptr=problem.label_ptr,
+            edge_ptr=np.zeros(n + 1, dtype=np.int64),
+            ends=np.empty((0, 2), dtype=np.int64),
+            labels=problem.labels,
+            allowed=problem.allowed,
+            cost=problem.cost,
+            share=np.ones(n),
+            mask=None,
+        )
 
     def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
-        """What ``decision_function`` returns.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, n_classes)
-            Scores of the classes.
-        estimator : StructuredEstimator
-            Not used here.
-        X : object
-            Not used here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes the score of the second minus that of the first.
-        """
+        """Scores of the classes; for two that of the second minus that of the first."""
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
-        """Results stay as they are: one row a sample.
-
-        Parameters
-        ----------
-        flat : ndarray of shape (n_samples, ...)
-            Results.
-        samples : Samples
-            What they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, ...)
-            The same array.
-        """
+    def wrap(self, flat: np.ndarray, samples: Rows) -> np.ndarray:
+        """Results stay as they are: one row a sample."""
         return flat

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.factors import PairwiseFactors
 from ...core.features import constant_row
 from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
 from ...data.labels import read_sequence_labels
-from ...data.packing import Samples, check_n_features
+from ...data.packing import check_n_features, ends_of
 from ...data.ragged import object_array
 from ...losses.task import cost_matrix
 from ...typing import SamplesLike
@@ -19,70 +21,56 @@ from ..base import Graph, feature_rows, no_codes
 class PairwiseGraph(Graph):
     """A structure with labelled nodes and edges that score pairs of labels.
 
-    Subclasses have a parameter ``edge_features``.
+    Subclasses have a parameter ``edge_features``, and packed samples with such a field.
     """
 
-    #: Whether two more weight rows score the labels at the ends.
-    boundary = False
-
-    def read_y(self, y: SamplesLike, samples: Samples) -> np.ndarray:
-        """Flat labels of all nodes of `samples`.
-
-        Parameters
-        ----------
-        y : list, object array or RaggedArray
-            The label sequences.
-        samples : Samples
-            What they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            The labels.
-        """
+    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of all nodes."""
         return read_sequence_labels(y, samples.offsets)
 
     def weight_shapes(
-        self, samples: Samples, n_classes: int, fit_intercept: bool
+        self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the pair table.
 
-        Parameters
-        ----------
-        samples : Samples
-            For the numbers of features.
-        n_classes : int
-            Number of labels.
-        fit_intercept : bool
-            Whether there is a constant feature.
-
-        Returns
-        -------
-        tuple of two tuples of int
-            (features, then start and stop if `boundary`, then the intercept) x labels, and
-            (edge features or 1) x label pairs.
+        (Features, then :attr:`n_end_rows`, then the intercept) x labels, and (edge features or 1) x
+        label pairs.
         """
-        n_rows = samples.features.shape[1] + 2 * bool(self.boundary) + bool(fit_intercept)
+        n_rows = samples.features.shape[1] + self.n_end_rows + bool(fit_intercept)
         n_pair_rows = samples.edge_features.shape[1] if self.edge_features else 1
         return (n_rows, n_classes), (n_pair_rows, n_classes * n_classes)
 
-    def wrap(self, flat: np.ndarray, samples: Samples) -> np.ndarray:
-        """Split per-node results into one array a sequence.
-
-        Parameters
-        ----------
-        flat : ndarray of shape (n_nodes, ...)
-            Results of all nodes.
-        samples : Samples
-            What they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of object
-            One array a sequence.
-        """
+    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
+        """Per-node results, split into one array a sample."""
         ends = samples.offsets.tolist()
         return object_array([flat[start:stop] for start, stop in pairwise(ends)])
+
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
+        """Weights of (label, next label), one table for each edge feature."""
+        tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
+        return tables if self.edge_features else tables[0]
+
+    def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
+        """The nodes and edges of the problem."""
+        ends = np.stack(self.edge_ends(samples), axis=1)
+        lengths = samples.lengths
+        return PairwiseFactors(
+            nodes=problem.nodes,
+            node_ptr=problem.label_ptr,
+            edge_ptr=ends_of(samples.n_edges),
+            ends=np.ascontiguousarray(ends, dtype=np.int64),
+            labels=problem.labels,
+            allowed=problem.allowed,
+            cost=problem.cost,
+            share=1.0 / lengths if problem.normalize == 1 else np.ones(lengths.size),
+            mask=problem.transition_mask if len(ends) else None,
+            edge_features=bool(self.edge_features),
+        )
+
+    def _no_features(self, estimator):
+        """Features, offsets and edge features of no samples."""
+        edges = np.empty((0, estimator.n_edge_features_in_)) if self.edge_features else None
+        return np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64), edges
 
     def _check_counts(self, estimator, samples, reset):
         """Set or compare the numbers of features of `estimator`; refuse empty training samples."""

@@ -12,14 +12,64 @@ from sklearn.base import BaseEstimator
 
 from ...data.constraints import check_steps, transition_mask
 from ...data.matrices import refuse_masked
-from ...data.packing import Samples, as_list, pack_nodes, read_edge_features
+from ...data.packing import as_list, ends_of, pack_nodes, read_edge_features, take_rows
 from ...inference.tree import Forest, tree_scratch
 from ...typing import LossLike, SamplesLike
 from ..base import row_scratch
 from ..pairwise.fields import PairwiseGraph
 from .kernels import ForestScratch, TreeProblem
 
-__all__ = ["Tree", "TreeProblem"]
+__all__ = ["Forests", "Tree", "TreeProblem"]
+
+
+class Forests(NamedTuple):
+    """Packed nodes and the edges between them.
+
+    Parameters
+    ----------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where the nodes of each sample begin.
+    edges : ndarray of shape (n_edges, 2) of int32
+        Nodes of each edge, counted within the sample.
+    edge_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the edges of each sample begin.
+    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
+        As `features`, of edges.
+    """
+
+    features: np.ndarray | sparse.csr_matrix
+    offsets: np.ndarray
+    edges: np.ndarray
+    edge_ptr: np.ndarray
+    edge_features: np.ndarray | sparse.csr_matrix | None = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sample."""
+        return np.diff(self.edge_ptr)
+
+    def take(self, keep: np.ndarray) -> Forests:
+        """The samples where the mask `keep` is True."""
+        edges = self.edge_features
+        return Forests(
+            take_rows(self.features, keep, self.lengths),
+            ends_of(self.lengths[keep]),
+            self.edges[np.repeat(keep, self.n_edges)],
+            ends_of(self.n_edges[keep]),
+            None if edges is None else take_rows(edges, keep, self.n_edges),
+        )
+
+    def without_empty(self) -> Forests:
+        """The samples that have nodes; nothing is copied."""
+        keep = np.append(True, self.lengths > 0)
+        return self._replace(offsets=self.offsets[keep], edge_ptr=self.edge_ptr[keep])
 
 
 class Tree(PairwiseGraph):
@@ -58,23 +108,13 @@ class Tree(PairwiseGraph):
         self.edge_features = edge_features
         self.forbidden = forbidden
 
-    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Samples:
-        """Pack X; set or compare the number of features of `estimator`.
+    def no_samples(self, estimator: BaseEstimator) -> Forests:
+        """No samples."""
+        nodes, offsets, edges = self._no_features(estimator)
+        return Forests(nodes, offsets, np.empty((0, 2), dtype=np.int32), offsets, edges)
 
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Takes or has ``n_features_in_``.
-        X : list of tuples
-            The samples.
-        reset : bool
-            True in fit.
-
-        Returns
-        -------
-        Samples
-            The packed samples.
-        """
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Forests:
+        """Pack the samples; their edges must be trees."""
         items = as_list(X, "X")
         wanted = "(features, structure, edge_features)" if self.edge_features else None
         wanted = wanted or "(features, parents or edges)"
@@ -85,13 +125,13 @@ class Tree(PairwiseGraph):
         lengths = np.diff(offsets)
         edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
         n_edges = np.array([len(rows) for rows in edges])
-        edge_ptr = np.concatenate([[0], np.cumsum(n_edges)])
+        edge_ptr = ends_of(n_edges)
         flat = np.concatenate(edges).astype(np.int32)
         self._check_cycles(flat, edge_ptr, offsets)
         edge_features = None
         if self.edge_features:
             edge_features = read_edge_features([item[2] for item in items], lengths, n_edges, "X")
-        samples = Samples(features, offsets, edge_features, flat, edge_ptr)
+        samples = Forests(features, offsets, flat, edge_ptr, edge_features)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -116,7 +156,7 @@ class Tree(PairwiseGraph):
 
     def make_problem(
         self,
-        samples: Samples,
+        samples: Forests,
         classes: Any,
         fit_intercept: bool,
         *,
@@ -125,30 +165,7 @@ class Tree(PairwiseGraph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem for kernels; samples must not be empty.
-
-        Parameters
-        ----------
-        samples : Samples
-            Packed trees.
-        classes : ndarray of shape (n_classes,)
-            The labels.
-        fit_intercept : bool
-            Whether there is a constant feature.
-        codes : ndarray of shape (n_nodes,) of int32, optional
-            True labels, for training: checked against `forbidden`.
-        loss : object
-            Task loss, see :func:`skstruct.losses.task.cost_matrix`.
-        allowed : ndarray of shape (n_nodes, n_classes) of uint8, optional
-            Labels allowed at each node.
-        n_best : int
-            Largest number of labellings that will be asked for at once.
-
-        Returns
-        -------
-        TreeProblem
-            The problem.
-        """
+        """Build the problem; true labels are checked against `forbidden`."""
         if isinstance(self.forbidden, str):
             raise ValueError(f"forbidden={self.forbidden!r}: tagging schemes are for chains")
         mask = transition_mask(self.forbidden, classes)
@@ -171,19 +188,8 @@ class Tree(PairwiseGraph):
             work=work,
         )
 
-    def edge_ends(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-        """Flat nodes at the first and at the second end of every edge, samples in order.
-
-        Parameters
-        ----------
-        samples : Samples
-            Packed trees.
-
-        Returns
-        -------
-        first, second : ndarray of shape (n_edges,) of int
-            The nodes.
-        """
+    def edge_ends(self, samples: Forests) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of every edge as they were given."""
         return _global_ends(samples.edges, samples.edge_ptr, samples.offsets)
 
 
@@ -236,8 +242,8 @@ def rooted(samples):
 
     Parameters
     ----------
-    samples : Samples
-        Forests.
+    samples : Forests
+        The samples.
 
     Returns
     -------

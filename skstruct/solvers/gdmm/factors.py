@@ -12,7 +12,7 @@ from .active_sets import one_entry_each
 from .kernels import gdmm_pass, greedy_pass
 from .multipliers import consistent_table, multiplier_step
 from .solver import Run
-from .state import BGCD, EXACT, INFEASIBILITY, SUBLINEAR, FactorGraph, GDMMState, Pad
+from .state import BGCD, EXACT, INFEASIBILITY, SUBLINEAR, GDMMGraph, GDMMState, Pad
 from .trees import TreeScratch, tree_points
 
 _FEW_LABELS = 64
@@ -27,42 +27,34 @@ def _squared_rows(features):
     return np.einsum("ij,ij->i", features.values, features.values) + constant
 
 
-def factor_graph(problem, ends, edge_ptr) -> FactorGraph:
-    """The nodes and edges of a problem for GDMM.
+def gdmm_graph(factors) -> GDMMGraph:
+    """The nodes and edges of all samples, with what the passes look up.
 
     Parameters
     ----------
-    problem : NamedTuple
-        A structure's problem, with labels and node features.
-    ends : ndarray of shape (n_edges, 2)
-        The nodes at the ends of each edge, counted over all samples.
-    edge_ptr : ndarray of shape (n_samples + 1,)
-        Where the edges of each sample begin.
+    factors : PairwiseFactors
+        How the structure describes itself.
 
     Returns
     -------
-    FactorGraph
-        The factors.
+    GDMMGraph
+        The factors and their ports.
     """
-    n_nodes, n_edges = problem.labels.size, len(ends)
-    flat = np.ascontiguousarray(ends, dtype=np.int64).reshape(n_edges, 2)
-    ports = np.argsort(flat.ravel(), kind="stable")
-    counts = np.bincount(flat.ravel(), minlength=n_nodes)
-    lengths = np.diff(problem.label_ptr)
-    normalize = getattr(problem, "normalize", 0) == 1
-    return FactorGraph(
-        nodes=problem.nodes,
-        node_ptr=problem.label_ptr,
-        edge_ptr=np.asarray(edge_ptr, dtype=np.int64),
-        ends=flat,
+    flat = factors.ends.ravel()
+    counts = np.bincount(flat, minlength=factors.labels.size)
+    return GDMMGraph(
+        nodes=factors.nodes,
+        node_ptr=factors.node_ptr,
+        edge_ptr=factors.edge_ptr,
+        ends=factors.ends,
         port_ptr=np.concatenate([[0], np.cumsum(counts)]),
-        ports=ports,
-        every_port=np.arange(2 * n_edges),
-        labels=problem.labels,
-        allowed=problem.allowed,
-        cost=problem.cost,
-        share=1.0 / lengths if normalize else np.ones(lengths.size),
-        squares=_squared_rows(problem.nodes),
+        ports=np.argsort(flat, kind="stable"),
+        every_port=np.arange(flat.size),
+        labels=factors.labels,
+        allowed=factors.allowed,
+        cost=factors.cost,
+        share=factors.share,
+        squares=_squared_rows(factors.nodes),
     )
 
 
@@ -101,24 +93,23 @@ class FactorRun(Run):
 
     Parameters
     ----------
-    graph : FactorGraph
-        The factors.
-    forbidden : ndarray of shape (n_labels, n_labels) or None
-        0, or -inf for pairs that may not occur.
-    *args : object
+    factors : PairwiseFactors
+        How the structure describes itself.
+    *args, **kwargs : object
         As for :class:`skstruct.solvers.gdmm.solver.Run`.
     """
 
     arenas = ("nodes", "edges", "ports")
 
-    def __init__(self, graph, forbidden, *args):
-        super().__init__(*args)
+    def __init__(self, factors, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.graph = graph = gdmm_graph(factors)
         if self.options.search == SUBLINEAR and graph.cost.shape[0] <= _FEW_LABELS:
             # Looking at all pairs is then faster than asking trees.
             self.options = self.options._replace(search=EXACT)
-        self.graph = graph
-        self.constrained = forbidden is not None and not np.isfinite(forbidden).all()
-        self.state = _new_state(graph, self.reach, forbidden, self.options.search)
+        mask = factors.mask
+        self.constrained = mask is not None and not np.isfinite(mask).all()
+        self.state = _new_state(graph, self.reach, mask, self.options.search)
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
 

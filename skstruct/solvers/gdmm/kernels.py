@@ -350,7 +350,7 @@ def gdmm_pass(graph, options, state, w, order, uniforms):
 
     Parameters
     ----------
-    graph : FactorGraph
+    graph : GDMMGraph
         The samples.
     options : GDMMOptions
         The choices; for BGCD see :func:`greedy_pass`.

@@ -11,7 +11,7 @@ def multiplier_step(graph, options, state):
 
     Parameters
     ----------
-    graph : FactorGraph
+    graph : GDMMGraph
         The samples.
     options : GDMMOptions
         The choices; with ``eta = 0`` the infeasibility is only measured.

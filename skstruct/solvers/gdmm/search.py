@@ -75,7 +75,7 @@ def edge_messages(graph, state, f):
 
     Parameters
     ----------
-    graph : FactorGraph
+    graph : GDMMGraph
         The samples.
     state : GDMMState
         The dual point.
@@ -128,7 +128,7 @@ def search_label(graph, options, state, w, i, j, uniform):
 
     Parameters
     ----------
-    graph : FactorGraph
+    graph : GDMMGraph
         The samples.
     options : GDMMOptions
         The choices.

@@ -13,7 +13,7 @@ SUBLINEAR, EXACT, SAMPLED = 0, 1, 2
 SEARCH, ALL, INFEASIBILITY, CHANGE = range(4)
 
 
-class FactorGraph(NamedTuple):
+class GDMMGraph(NamedTuple):
     """Nodes and edges of all samples.
 
     Parameters

@@ -147,7 +147,7 @@ def tree_points(graph, state, w, losses, start, stop, scratch):
 
     Parameters
     ----------
-    graph : FactorGraph
+    graph : GDMMGraph
         The samples, whose edges have no cycles.
     state : GDMMState
         The present point.

@@ -13,32 +13,23 @@ from .state import LabelGraph, LabelState
 _PASSES_AT_REST = 5
 
 
-def label_graph(problem) -> LabelGraph:
-    """The samples of a label-set problem for GDMM.
+def label_graph(factors) -> LabelGraph:
+    """The samples of label sets, with what the passes look up.
 
     Parameters
     ----------
-    problem : LabelForestProblem, FewLabelsProblem or ManyLabelsProblem
-        With labels.
+    factors : BinaryFactors
+        How the structure describes itself.
 
     Returns
     -------
     LabelGraph
         The samples.
     """
-    n_labels = int(problem.label_ptr[1])
-    edge_of = np.full((n_labels, n_labels), -1, dtype=np.int32)
-    first, second = problem.ends.T
-    edge_of[first, second] = edge_of[second, first] = np.arange(len(problem.ends))
-    return LabelGraph(
-        nodes=problem.nodes,
-        labels=problem.labels.reshape(-1, n_labels),
-        cost=problem.cost / n_labels if problem.normalize == 1 else problem.cost,
-        squares=problem.squared_norms,
-        ends=problem.ends,
-        edge_of=edge_of,
-        full=problem.full,
-    )
+    edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
+    first, second = factors.ends.T
+    edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
+    return LabelGraph(**factors._asdict(), edge_of=edge_of)
 
 
 class LabelRun(Run):
@@ -46,17 +37,18 @@ class LabelRun(Run):
 
     Parameters
     ----------
-    graph : LabelGraph
-        The samples.
-    *args : object
+    factors : BinaryFactors
+        How the structure describes itself.
+    *args, **kwargs : object
         As for :class:`skstruct.solvers.gdmm.solver.Run`.
     """
 
     arenas = ("awake",)
 
-    def __init__(self, graph, *args):
-        super().__init__(*args)
-        self.graph, self._n_passes = graph, 0
+    def __init__(self, factors, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.graph = graph = label_graph(factors)
+        self._n_passes = 0
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(
             on=graph.labels.astype(np.float64),

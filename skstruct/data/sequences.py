@@ -1,0 +1,76 @@
+"""Read sequences, in any of the forms that users have them in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .matrices import refuse_masked, writable
+from .packing import as_list, check_finite, pack_nodes, read_edge_features, read_flat
+from .ragged import RaggedArray, rows_of
+
+
+def read_sequences(X, name: str = "X", edge_features: bool = False):
+    """Pack sequences.
+
+    Parameters
+    ----------
+    X : list, tuple, Series, object array, 3-D array or RaggedArray
+        Samples of shape (n_nodes, n_features), dense or sparse; pairs (features, edge features of
+        shape (n_nodes - 1, n_edge_features)) if `edge_features`.
+    name : str
+        The argument, for messages.
+    edge_features : bool
+        Whether samples are pairs.
+
+    Returns
+    -------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where each sequence begins.
+    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
+        The same for edges.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a sample has the wrong shape, is not numeric, or is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.sequences import read_sequences
+    >>> features, offsets, _ = read_sequences([np.zeros((2, 3)), np.zeros((1, 3))])
+    >>> features.shape, offsets.tolist()
+    ((3, 3), [0, 2, 3])
+    """
+    edges = None
+    if edge_features:
+        pairs = as_list(X, name)
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(f"{name}: sample {i} must be a pair (features, edge_features)")
+        features, offsets = pack_nodes([pair[0] for pair in pairs], name)
+        lengths = np.diff(offsets)
+        n_edges = np.maximum(lengths - 1, 0)
+        edges = read_edge_features([pair[1] for pair in pairs], lengths, n_edges, name)
+    elif isinstance(X, RaggedArray):
+        if len(X) == 0:
+            raise ValueError(f"{name} is empty: at least one sample is needed")
+        # Offsets of a RaggedArray are read-only: to numba another type, and another compile.
+        features, offsets = read_flat(rows_of(X), f"{name}.flat"), writable(X.offsets, np.int64)
+        check_finite(features, offsets, name)
+    elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
+        refuse_masked(X, name)
+        n, length, width = X.shape
+        features = read_flat(X.reshape(n * length, width), name)
+        offsets = np.arange(n + 1, dtype=np.int64) * length
+        check_finite(features, offsets, name)
+    else:
+        samples = as_list(X, name)
+        if any(isinstance(sample, tuple) for sample in samples):
+            raise ValueError(
+                f"{name} has tuples: use Chain(edge_features=True) or Tree() as the graph"
+            )
+        features, offsets = pack_nodes(samples, name)
+    return features, offsets, edges

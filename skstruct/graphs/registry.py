@@ -1,0 +1,84 @@
+"""The structures that have names, and which one data are taken for when none is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from ..data.labels import is_indicator
+from ..data.packing import is_structured
+from ..typing import SamplesLike
+from .base import Graph
+from .chain.graph import Chain
+from .multiclass.graph import MultiClass
+from .multilabel.graph import MultiLabel
+
+_NAMED = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
+
+#: What the parameter ``graph`` of an estimator may be, beside an object.
+NAMES = frozenset({"auto", *_NAMED})
+
+
+def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
+    """The structure that X and y look like.
+
+    Parameters
+    ----------
+    X, y : object
+        What the user gave.
+
+    Returns
+    -------
+    Graph
+        With default options: chains for samples of several nodes; for a table label sets if y is a
+        table, too, else single nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.graphs.registry import recognise
+    >>> recognise(np.zeros((2, 3)), ["a", "b"])
+    MultiClass()
+    """
+    if is_structured(X):
+        return Chain()
+    return MultiLabel() if is_indicator(y) else MultiClass()
+
+
+def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
+    """A new object of the structure that the user asks for.
+
+    Parameters
+    ----------
+    graph : Graph or str
+        An object, or one of `NAMES`.
+    X, y : object
+        What the user gave.
+
+    Returns
+    -------
+    Graph
+        Without what a fit has set.
+    """
+    if isinstance(graph, Graph):
+        return clone(graph)
+    return recognise(X, y) if graph == "auto" else _NAMED[graph]()
+
+
+def known_kind(graph: Any) -> Any:
+    """What has the attributes of the structure that `graph` stands for, before there are data.
+
+    Parameters
+    ----------
+    graph : object
+        As for :func:`choose_graph`, not yet checked.
+
+    Returns
+    -------
+    Graph, type or None
+        None if data will decide, or if it is no structure at all.
+    """
+    if isinstance(graph, Graph):
+        return graph
+    return _NAMED.get(graph) if isinstance(graph, str) else None

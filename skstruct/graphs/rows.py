@@ -1,0 +1,81 @@
+"""Tables: what structures whose samples are rows read and pack."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from ..data.matrices import check_sparse, normal_csr, numeric, writable
+from ..data.packing import ends_of, take_rows
+
+
+class Rows(NamedTuple):
+    """Rows of a table, each the one feature row that all nodes of its sample share.
+
+    Parameters
+    ----------
+    features : ndarray or CSR matrix of shape (n_samples, n_features)
+        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
+    offsets : ndarray of shape (n_samples + 1,) of int64
+        Where the nodes of each sample begin.
+    """
+
+    features: np.ndarray | sparse.csr_matrix
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges that each sample brings: none."""
+        return np.zeros(self.offsets.size - 1, dtype=np.int64)
+
+    def take(self, keep: np.ndarray) -> Rows:
+        """The samples where the mask `keep` is True."""
+        return Rows(take_rows(self.features, keep), ends_of(self.lengths[keep]))
+
+    def without_empty(self) -> Rows:
+        """The samples that have nodes: all of them."""
+        return self
+
+
+def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
+    """Check a table of features, a row a sample.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Takes or has ``n_features_in_``.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The table.
+    n_nodes : int
+        How many nodes a sample has.
+    reset : bool
+        True in fit.
+
+    Returns
+    -------
+    Rows
+        In the form that kernels take.
+    """
+    if sparse.issparse(X):
+        check_sparse(X)
+    elif hasattr(X, "columns"):
+        numeric(np.asarray(X), "X")  # X itself goes on: it has the names of features
+    else:
+        is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
+        X = numeric(list(X) if is_row else X, "X")
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
+    features = normal_csr(X) if sparse.issparse(X) else writable(X)
+    return Rows(features, np.arange(features.shape[0] + 1, dtype=np.int64) * n_nodes)
+
+
+def no_rows(estimator) -> Rows:
+    """No rows, of the width that `estimator` has seen in fit."""
+    return Rows(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))

@@ -212,25 +212,28 @@ def check_structure(
     >>> check_structure(Chain(), *random_sequences(np.random.default_rng(0), n_samples=3))
     """
     rng = np.random.default_rng(random_state)
-    problem, samples, shapes = _training_problem(graph, X, y, fit_intercept, loss)
+    problem, samples, shapes, n_states = _training_problem(graph, X, y, fit_intercept, loss)
     _check_registered(problem)
     weights = Weights(*(rng.normal(size=shape) for shape in shapes))
     ends = np.stack(graph.edge_ends(samples), axis=1)
     for i, first in enumerate(samples.offsets[:-1]):
         theta = _check_linear_map(problem, i, shapes, weights, rng)
         edges = ends[(ends[:, 0] >= first) & (ends[:, 0] < samples.offsets[i + 1])] - first
-        _check_oracles(problem, i, theta, len(problem.cost), edges)
+        _check_oracles(problem, i, theta, n_states, edges)
 
 
 def _training_problem(graph, X, y, fit_intercept=True, loss="hamming"):
     """The problem that ``fit`` makes of X and y, the packed samples, the shapes of the weights."""
-    samples, labels = graph.read_training(_FeatureCounts(), X, y)
+    holder = _FeatureCounts()
+    samples, labels = graph.read_training(holder, X, y)
     classes = graph.find_classes(labels, samples)
     codes = graph.encode(labels, classes, samples.offsets)
+    _check_inputs(graph, holder, samples, codes, classes)
     problem = graph.make_problem(
         samples, classes, fit_intercept, codes=codes, loss=loss, n_best=4000
     )
-    return problem, samples, graph.weight_shapes(samples, len(classes), fit_intercept)
+    shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
+    return problem, samples, shapes, graph.n_states(classes)
 
 
 class _FeatureCounts:
@@ -242,6 +245,38 @@ class _FeatureCounts:
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(None, TargetTags(required=True), input_tags=InputTags(sparse=True))
+
+
+def _check_inputs(graph, holder, samples, codes, classes):
+    """Packed samples keep the contract of :class:`skstruct.graphs.base.Graph`."""
+    n, offsets = samples.offsets.size - 1, samples.offsets
+    assert offsets.dtype == np.int64, "offsets of packed samples must be int64"
+    np.testing.assert_array_equal(samples.lengths, np.diff(offsets), "lengths and offsets")
+    assert samples.n_edges.shape == (n,), "n_edges must have one number a sample"
+    first, second = graph.edge_ends(samples)
+    owner = np.repeat(np.arange(n), samples.n_edges)
+    assert first.size == second.size == owner.size, "edge_ends and n_edges disagree"
+    for end in (first, second):
+        assert ((end >= offsets[owner]) & (end < offsets[owner + 1])).all(), "edge_ends: its sample"
+    keep = np.arange(n) % 2 == 0
+    kept = samples.take(keep)
+    for name in ("lengths", "n_edges"):
+        expected = getattr(samples, name)[keep]
+        np.testing.assert_array_equal(getattr(kept, name), expected, f"take: {name}")
+        whole = getattr(samples.without_empty(), name)
+        np.testing.assert_array_equal(whole, getattr(samples, name), f"without_empty: {name}")
+    codes_kept = codes[np.repeat(keep, samples.lengths)]
+    for one, other in zip(
+        graph.wrap(codes, samples)[keep], graph.wrap(codes_kept, kept), strict=True
+    ):
+        np.testing.assert_array_equal(one, other, "wrap and take disagree")
+    nothing = graph.no_samples(holder)
+    assert nothing.offsets.tolist() == [0], "no_samples has samples"
+    assert len(graph.wrap(codes[:0], nothing)) == 0, "wrap makes samples of nothing"
+    shapes = [graph.weight_shapes(some, len(classes), True) for some in (nothing, samples)]
+    assert shapes[0] == shapes[1], "no_samples: other weights than those of samples"
+    again = graph.encode(graph.decode(codes, classes), classes, offsets)
+    np.testing.assert_array_equal(again, codes, "decode is not the inverse of encode")
 
 
 def _check_linear_map(problem, i, shapes, weights, rng):
@@ -310,9 +345,9 @@ def _close(got, expected, what):
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9, err_msg=what)
 
 
-def _check_oracles(problem, i, theta, n_classes, edges):
+def _check_oracles(problem, i, theta, n_states, edges):
     n_nodes = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
-    labellings = all_labellings(n_nodes, n_classes)
+    labellings = all_labellings(n_nodes, n_states)
     indicators = np.zeros((len(labellings), theta.size))
     scores, losses = np.empty(len(labellings)), np.empty(len(labellings))
     finite_theta = np.where(np.isfinite(theta), theta, -1e300)
@@ -346,8 +381,8 @@ def _check_oracles(problem, i, theta, n_classes, edges):
     _close(worst, (scores + losses).max(), "loss_augmented_max: value")
     _check_top_k(problem, i, theta, scores, n_nodes)
     _check_exp(problem, i, theta, scores, indicators)
-    _check_max_marginals(problem, i, theta, scores, labellings, n_classes)
-    _check_edge_marginals(problem, i, theta, scores, labellings, n_classes, edges)
+    _check_max_marginals(problem, i, theta, scores, labellings, n_states)
+    _check_edge_marginals(problem, i, theta, scores, labellings, n_states, edges)
 
 
 def _check_augment(problem, i, theta, indicators, scores, losses):

@@ -69,7 +69,7 @@ def data():
 @pytest.fixture(scope="module")
 def hinges(data):
     """Of each sample, feature differences (labelling minus truth) and losses of all labellings."""
-    problem, _, shapes = _training_problem(WholeChain(), *data)
+    problem, _, shapes, _ = _training_problem(WholeChain(), *data)
     found = []
     for i in range(len(data[0])):
         n_parts = int(problem.part_ptr[i + 1] - problem.part_ptr[i])

@@ -73,6 +73,8 @@ class BinaryFactors(NamedTuple):
     ends: np.ndarray
     full: int
 
+    edge_features = False
+
     @property
     def n_labels(self) -> int:
         """Labels of a sample that are searched."""

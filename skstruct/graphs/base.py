@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..core.features import DenseFeatures, SparseFeatures
 from ..core.weights import aligned
 from ..data import labels as label_codes
 from ..data.allowed import read_sample_masks
+from ..data.ragged import object_array
 from ..typing import LossLike, SamplesLike
 
 
@@ -42,11 +44,10 @@ class Graph(ABC, BaseEstimator):
 
     Notes
     -----
-    A structure **must** define :meth:`read_X`, :meth:`read_y`, :meth:`no_samples`,
-    :meth:`weight_shapes`, :meth:`make_problem` and :meth:`wrap`, and register for the class of its
-    problem the verbs ``potentials``, ``accumulate``, ``gram``, ``truth``, ``add_indicator``,
-    ``score``, ``augment``, ``task_loss`` and ``max_oracle``. That class should have an attribute
-    ``structure``, the name that messages give it.
+    A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
+    :meth:`make_problem`, and register for the class of its problem the verbs ``potentials``,
+    ``accumulate``, ``gram``, ``truth``, ``add_indicator``, ``score``, ``augment``, ``task_loss``
+    and ``max_oracle``. That class should have an attribute ``structure``, the name in messages.
 
     It **may** define all the rest, and register ``exp_oracle`` and ``log_partition`` (without them
     there are no CRFs and no marginals), ``top_k_oracle`` (n-best decoding, CasimirSSVM with
@@ -100,28 +101,6 @@ class Graph(ABC, BaseEstimator):
         ------
         ValueError, TypeError
             If X is not what the structure takes; the message names the sample.
-        """
-
-    @abstractmethod
-    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Flat labels of all nodes.
-
-        Parameters
-        ----------
-        y : list, object array, RaggedArray or 1-D array
-            What the user gave.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            The labels.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If there are more or fewer, or something is no label; the message names the sample.
         """
 
     @abstractmethod
@@ -203,7 +182,30 @@ class Graph(ABC, BaseEstimator):
             If the true labels break the structure's constraints, or its parameters are wrong.
         """
 
-    @abstractmethod
+    # What it may define: reading, labels
+
+    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of all nodes.
+
+        Parameters
+        ----------
+        y : object
+            What the user gave: here a list, object array or RaggedArray of label sequences.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            The labels.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are more or fewer, or something is no label; the message names the sample.
+        """
+        return label_codes.read_sequence_labels(y, samples.offsets)
+
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
         """Per-node results in the shape in which the user gave X.
 
@@ -217,10 +219,10 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         ndarray
-            An object array of one array a sample, or for a table one row a sample.
+            Here an object array of one array a sample; for a table one row a sample.
         """
-
-    # What it may define: reading, labels
+        ends = samples.offsets.tolist()
+        return object_array([flat[start:stop] for start, stop in pairwise(ends)])
 
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
@@ -415,7 +417,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         first, second : ndarray of shape (n_edges,) of int
-            The nodes; no edges unless a subclass has some.
+            The nodes; as many edges as ``samples.n_edges`` says, here none.
         """
         none = np.empty(0, dtype=np.int64)
         return none, none
@@ -454,7 +456,7 @@ class Graph(ABC, BaseEstimator):
         """
         return problem
 
-    def factors(self, problem: NamedTuple, samples: Any) -> NamedTuple | None:
+    def factors(self, problem: NamedTuple, samples: Any) -> Any:
         """The nodes and edges of the problem, for solvers that never look at a whole sample.
 
         Parameters

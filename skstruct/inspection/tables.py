@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.labels import encode
 from ..data.ragged import object_array
-from ..graphs.multilabel.graph import MultiLabel
 from ..preprocessing.names import output_names
 
 
@@ -189,7 +188,7 @@ def transition_frame(
     table = model.pairwise_coef_
     if table.size == 0:
         raise ValueError(f"a model on {model.graph_} has no transitions")
-    if isinstance(model.graph_, MultiLabel):
+    if model.graph_.has_label_sets:
         return _interactions(model)
     if table.ndim == 3:
         names = _edge_names(model, before, edge_feature_names)
@@ -262,7 +261,7 @@ def explain(
     True
     """
     model, before, names = _parts(model, feature_names)
-    if isinstance(model.graph_, MultiLabel):
+    if model.graph_.has_label_sets:
         raise ValueError("explain is for single labels: for label sets see coef_frame")
     X = _as_input(model, before, x)
     samples, codes = model._decode(X)

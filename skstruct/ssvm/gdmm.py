@@ -182,7 +182,7 @@ class GDMMSSVM(StructuralSVM):
                 f"GDMMSSVM is not available for {type(graph).__name__}: it does not describe its "
                 "nodes and edges; use BCFWSSVM"
             )
-        if getattr(factors, "edge_features", False):
+        if factors.edge_features:
             raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
         relaxed = graph.relaxation(problem)
         if relaxed is not problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,8 @@ import numpy as np
 from ...core.factors import PairwiseFactors
 from ...core.features import constant_row
 from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
-from ...data.labels import read_sequence_labels
 from ...data.packing import check_n_features, ends_of
-from ...data.ragged import object_array
 from ...losses.task import cost_matrix
-from ...typing import SamplesLike
 from ..base import Graph, feature_rows, no_codes
 
 
@@ -23,10 +19,6 @@ class PairwiseGraph(Graph):
 
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
     """
-
-    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Flat labels of all nodes."""
-        return read_sequence_labels(y, samples.offsets)
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
@@ -39,11 +31,6 @@ class PairwiseGraph(Graph):
         n_rows = samples.features.shape[1] + self.n_end_rows + bool(fit_intercept)
         n_pair_rows = samples.edge_features.shape[1] if self.edge_features else 1
         return (n_rows, n_classes), (n_pair_rows, n_classes * n_classes)
-
-    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """Per-node results, split into one array a sample."""
-        ends = samples.offsets.tolist()
-        return object_array([flat[start:stop] for start, stop in pairwise(ends)])
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """Weights of (label, next label), one table for each edge feature."""

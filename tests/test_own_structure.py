@@ -1,0 +1,227 @@
+"""A structure from outside the package works everywhere, by what Graph documents alone."""
+
+import pickle
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    MultiClass,
+    MultiLabel,
+    SubgradientSSVM,
+    Tree,
+)
+from skstruct.core import oracles
+from skstruct.core.factors import PairwiseFactors
+from skstruct.data.packing import ends_of, pack_nodes
+from skstruct.graphs import Graph
+from skstruct.graphs.chain.graph import Sequences
+from skstruct.testing import check_structure, random_sequences
+
+
+class Words(NamedTuple):
+    """Packed words, with another field than any structure of the package has."""
+
+    features: np.ndarray
+    offsets: np.ndarray
+    names: np.ndarray
+
+    @property
+    def lengths(self):
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self):
+        return np.maximum(self.lengths - 1, 0)
+
+    def take(self, keep):
+        nodes = np.repeat(keep, self.lengths)
+        return Words(self.features[nodes], ends_of(self.lengths[keep]), self.names[keep])
+
+    def without_empty(self):
+        keep = self.lengths > 0
+        return self._replace(offsets=self.offsets[np.append(True, keep)], names=self.names[keep])
+
+
+class Named(Graph):
+    """Chains that come as dicts of a name and an array of letters."""
+
+    def read_X(self, estimator, X, reset):
+        features, offsets = pack_nodes([word["letters"] for word in X], "X")
+        if reset:
+            estimator.n_features_in_ = features.shape[1]
+        return Words(features, offsets, np.array([word["name"] for word in X]))
+
+    def no_samples(self, estimator):
+        nothing = np.empty((0, estimator.n_features_in_))
+        return Words(nothing, np.zeros(1, dtype=np.int64), np.empty(0, dtype=str))
+
+    def weight_shapes(self, samples, n_classes, fit_intercept):
+        return (samples.features.shape[1] + bool(fit_intercept), n_classes), (1, n_classes**2)
+
+    def make_problem(self, samples, classes, fit_intercept, **options):
+        sequences = Sequences(samples.features, samples.offsets)
+        return Chain().make_problem(sequences, classes, fit_intercept, **options)
+
+    def edge_ends(self, samples):
+        first = np.setdiff1d(np.arange(samples.offsets[-1]), samples.offsets[1:] - 1)
+        return first, first + 1
+
+
+class Described(Named):
+    """The same, which says what its nodes and edges are."""
+
+    def factors(self, problem, samples):
+        return PairwiseFactors(
+            nodes=problem.nodes,
+            node_ptr=samples.offsets,
+            edge_ptr=ends_of(samples.n_edges),
+            ends=np.stack(self.edge_ends(samples), axis=1),
+            labels=problem.labels,
+            allowed=problem.allowed,
+            cost=problem.cost,
+            share=np.ones(len(samples.names)),
+            mask=problem.transition_mask,
+        )
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    return random_sequences(np.random.default_rng(0), n_samples=12)
+
+
+def _words(X):
+    return [{"name": f"word {i}", "letters": x} for i, x in enumerate(X)]
+
+
+ESTIMATORS = [
+    SAGCRF(tol=1e-2, random_state=0),
+    BCFWSSVM(tol=1e-2, random_state=0),
+    CasimirSSVM(tol=0.1, random_state=0),
+    SubgradientSSVM(max_iter=3, random_state=0),
+    GDMMSSVM(tol=0.1, random_state=0),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+def test_every_estimator_trains_a_structure_of_ones_own(estimator, sequences):
+    X, y = sequences
+    weight = np.arange(len(X)) % 3
+    expected = estimator.set_params(graph="chain").fit(X, y, weight)
+    tables, answers = (expected.node_weights_, expected.pair_weights_), expected.predict(X)
+    own = estimator.set_params(graph=Described()).fit(_words(X), y, weight)
+    for table, other in zip(tables, (own.node_weights_, own.pair_weights_), strict=True):
+        assert_array_equal(table, other)
+    for labels, other in zip(answers, own.predict(_words(X)), strict=True):
+        assert_array_equal(labels, other)
+    assert own.predict([]).shape == (0,)
+    allowed = [np.eye(len(own.classes_), dtype=bool)[[0] * len(x)] for x in X]
+    assert {*np.concatenate(list(own.predict(_words(X), allowed)))} == {own.classes_[0]}
+    loaded = pickle.loads(pickle.dumps(own.sparsify(1e-3)))
+    assert_array_equal(loaded.node_weights_, own.node_weights_)
+    assert loaded.score(_words(X), y) == own.score(_words(X), y)
+    assert own.__sklearn_tags__().estimator_type is None
+
+
+def test_the_contract_holds_for_all_structures(sequences):
+    X, y = sequences
+    X, y = X[:4], y[:4]
+    trees = [(x, np.arange(len(x)) - 1) for x in X]
+    check_structure(Named(), _words(X), y)
+    check_structure(Chain(boundary=True), X, y)
+    check_structure(Tree(), trees, y)
+    check_structure(MultiClass(), np.vstack(X), np.concatenate(y))
+    check_structure(MultiLabel("tree"), np.vstack(X), (np.vstack(X) > 0).astype(int))
+
+
+@pytest.mark.parametrize(
+    ("method", "broken", "message"),
+    [
+        ("take", lambda words, keep: words, "take: lengths"),
+        ("n_edges", property(lambda words: words.lengths), "edge_ends and n_edges"),
+        ("lengths", property(lambda words: np.diff(words.offsets) + 1), "lengths and offsets"),
+    ],
+)
+def test_a_broken_contract_is_named(method, broken, message, sequences, monkeypatch):
+    X, y = sequences
+    monkeypatch.setattr(Words, method, broken)
+    with pytest.raises(AssertionError, match=message):
+        check_structure(Named(), _words(X), y)
+
+
+def test_what_a_structure_lacks_is_said_before_any_compile(sequences):
+    X, y = sequences
+    with pytest.raises(TypeError, match=r"GDMMSSVM is not available for Named: .*use BCFWSSVM"):
+        GDMMSSVM(Named()).fit(_words(X), y)
+
+
+class Bare(NamedTuple):
+    """A problem without verbs."""
+
+    labels: np.ndarray
+
+    structure = "Bare words"
+
+
+class WithoutVerbs(Named):
+    def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
+        return Bare(codes)
+
+
+class Decoder(Bare):
+    """A problem that can be decoded, and no more."""
+
+
+@pytest.fixture
+def decoder(monkeypatch):
+    for name in (
+        "potentials accumulate gram truth add_indicator score augment task_loss max_oracle"
+    ).split():
+        monkeypatch.setitem(getattr(oracles, name).registry, Decoder, lambda *arguments: None)
+    return Decoder
+
+
+class OnlyDecodes(Named):
+    def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
+        return Decoder(codes)
+
+
+def test_verbs_that_all_structures_need_are_asked_for(sequences):
+    X, y = sequences
+    for estimator in ESTIMATORS:
+        with pytest.raises(TypeError, match=r"potentials is not available for Bare words.*Graph"):
+            estimator.set_params(graph=WithoutVerbs()).fit(_words(X), y)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (SAGCRF(), "exp_oracle is not available for Bare words: .*train a structural SVM"),
+        (CasimirSSVM(), "top_k_oracle is not available for Bare words: .*; use BCFWSSVM"),
+        (CasimirSSVM(smoothing="entropy"), "exp_oracle .* for Bare words: .*; use BCFWSSVM"),
+    ],
+    ids=["crf", "l2", "entropy"],
+)
+def test_verbs_that_an_estimator_needs_are_asked_for(estimator, message, sequences, decoder):
+    X, y = sequences
+    with pytest.raises(TypeError, match=message):
+        estimator.set_params(graph=OnlyDecodes()).fit(_words(X), y)
+
+
+@pytest.mark.parametrize(
+    ("verb", "smoothing", "other"),
+    [("exp_oracle", "l2", "entropy"), ("top_k_oracle", "entropy", "l2")],
+)
+def test_smoothing_that_works_is_named(verb, smoothing, other, sequences, decoder, monkeypatch):
+    X, y = sequences
+    monkeypatch.setitem(getattr(oracles, verb).registry, Decoder, lambda *arguments: None)
+    with pytest.raises(TypeError, match=f'use smoothing="{other}" or BCFWSSVM'):
+        CasimirSSVM(OnlyDecodes(), smoothing=smoothing).fit(_words(X), y)

@@ -63,7 +63,7 @@ class PairwiseGraph(Graph):
         """Set or compare the numbers of features of `estimator`; refuse empty training samples."""
         name = type(estimator).__name__
         if reset:
-            empty = np.flatnonzero(np.diff(samples.offsets) == 0)
+            empty = np.flatnonzero(samples.lengths == 0)
             if empty.size:
                 raise ValueError(
                     f"X: sample {empty[0]} is empty, a sequence needs at least one node"

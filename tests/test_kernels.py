@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from skstruct.core import weights
 from skstruct.core.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.oracles import edge_marginals, max_oracle
 from skstruct.core.weights import (
-    decay_and_step,
     fold,
     lazy_weights,
     plain_weights,
@@ -136,6 +136,11 @@ def test_kernels_are_counted():
 
 
 # Weights
+
+
+@kernel
+def decay_and_step(w, rho, eta):
+    weights.decay_and_step(w, rho, eta)
 
 
 def _random_lazy(rng):

@@ -17,7 +17,7 @@ compiled solver is found again on disk in the next process.
 
 import inspect
 import sys
-from functools import partial
+from functools import partial, wraps
 
 import numba
 from numba.extending import overload
@@ -35,6 +35,11 @@ from .numba_private import (
     refuse_calls,
 )
 from .sources import PACKAGE, digest, kernel_sources, note_kernel, note_problem
+
+try:
+    from .references import by_reference
+except ImportError:  # pragma: no cover
+    by_reference = None
 
 # NaN and inf keep their meaning: "nnan" and "ninf" are left out.
 JIT = {
@@ -105,24 +110,31 @@ def cache_folder():
     return _STORE.writable
 
 
-def _compile(function, inline, **options):
+def _compile(function, inline=False, **options):
     """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
     note_kernel(function)
     how = "always" if inline else "never"
     return numba.njit(inline=how, **options, **_FLAGS)(function)
 
 
-def kernel(function=None, *, inline=False):
+def _entry(function, inner):
+    """What Python calls: `inner`, on references to its NamedTuples."""
+    if by_reference is None:  # pragma: no cover
+        return function
+    arguments = list(inspect.signature(function).parameters)
+    passed = ", ".join(f"by_reference({name})" for name in arguments)
+    namespace = {"inner": inner, "by_reference": by_reference}
+    exec(f"def entry({', '.join(arguments)}):\n    return inner({passed})\n", namespace)
+    return wraps(function)(namespace["entry"])
+
+
+def kernel(function):
     """Compile `function` lazily with the house's flags and cache it on disk.
 
     Parameters
     ----------
     function : callable
         A function of arrays, scalars and NamedTuples of these. It must not allocate.
-    inline : bool
-        Paste the body into the kernels that call it. For thin layers over heavy ones: LLVM
-        optimises a heavy kernel again in every layer above it, which costs a second of compile
-        time each.
 
     Returns
     -------
@@ -137,6 +149,8 @@ def kernel(function=None, *, inline=False):
     too. Compiled in every process are kernels whose source is in no file (notebooks), that take or
     close over functions, or that read anything but numbers, strings, arrays and tuples of these.
 
+    Kernels hand NamedTuples to each other by reference (:mod:`skstruct.core.references`).
+
     Examples
     --------
     >>> from skstruct.core.dispatch import kernel
@@ -144,14 +158,14 @@ def kernel(function=None, *, inline=False):
     >>> type(viterbi).__name__
     'CPUDispatcher'
     """
-    if function is None:
-        return partial(kernel, inline=inline)
-    dispatcher = _compile(function, inline)
-    if not JIT_IS_DISABLED:
-        cache_on_disk(dispatcher, _STORE)
-        hold_interrupts(dispatcher)
-        call_inside(dispatcher, _compile(function, inline, **_INNER))
-        _kernels.append(dispatcher)
+    if JIT_IS_DISABLED:
+        return _compile(function)
+    inner = _compile(function, **_INNER)
+    dispatcher = _compile(_entry(function, inner))
+    cache_on_disk(dispatcher, function, _STORE)
+    hold_interrupts(dispatcher)
+    call_inside(dispatcher, inner)
+    _kernels.append(dispatcher)
     return dispatcher
 
 
@@ -166,7 +180,7 @@ def inner_kernel(function=None, *, inline=False):
     function : callable
         As for :func:`kernel`.
     inline : bool
-        As for :func:`kernel`.
+        Paste the body into the kernels that call it, for bodies that are called in one place.
 
     Returns
     -------
@@ -205,7 +219,8 @@ def compiled_kernels():
 
 
 def _python(dispatcher):
-    return getattr(dispatcher, "py_func", dispatcher)
+    function = getattr(dispatcher, "py_func", dispatcher)
+    return getattr(function, "__wrapped__", function)
 
 
 def _refuse_other_flags(name, dispatcher):

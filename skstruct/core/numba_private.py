@@ -189,8 +189,7 @@ def instance_class(numba_type):
     type or None
         The class; None for other types.
     """
-    is_named = isinstance(numba_type, types.BaseNamedTuple)
-    return getattr(numba_type, "instance_class", None) if is_named else None
+    return getattr(numba_type, "instance_class", None)
 
 
 def intrinsic(plain):
@@ -386,13 +385,15 @@ class DiskCache:
         return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
 
 
-def cache_on_disk(dispatcher, store):
+def cache_on_disk(dispatcher, function, store):
     """Let a dispatcher keep what it compiles; without numba's parts it compiles in every process.
 
     Parameters
     ----------
     dispatcher : numba.core.registry.CPUDispatcher
         A compiled function.
+    function : callable
+        The Python function that it stands for.
     store : skstruct.core.cache.Store
         Where entries are kept.
 
@@ -404,5 +405,5 @@ def cache_on_disk(dispatcher, store):
     parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
     if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
         return False
-    dispatcher._cache = DiskCache(dispatcher.py_func, store)
+    dispatcher._cache = DiskCache(function, store)
     return True

@@ -225,17 +225,13 @@ def squared_norm(w):
     >>> squared_norm(lazy_weights(zero_weights(((1, 1), (0, 0)))))
     0.0
     """
-    if not w.scale.size:
-        return float(sum(np.vdot(table, table) for table in w.tables))
-    s, b = w.scale
-    total = 0.0
-    for v, d in _blocks(w):
-        value = s * v + b * d
-        total += float(np.vdot(value, value))
-    return total
+    if w.scale.size:
+        return squared_norms(w, 0.0, 0.0)[0]
+    # Not by BLAS: its threads wait for each other longer than this takes.
+    return float(sum(np.einsum("ij,ij->", table, table) for table in w.tables))
 
 
-@kernel(inline=True)
+@inner_kernel(inline=True)
 def decay_and_step(w, rho, eta):
     """``w <- rho w - eta d`` in O(1), folding when `s` has become small.
 
@@ -247,14 +243,6 @@ def decay_and_step(w, rho, eta):
         Decay factor.
     eta : float
         Step along ``-d``.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import decay_and_step, lazy_weights, zero_weights
-    >>> w = lazy_weights(zero_weights(((1, 1), (0, 0))))
-    >>> decay_and_step(w, 0.5, 0.25)
-    >>> [float(a) for a in w.scale]
-    [0.5, -0.25]
     """
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
@@ -296,6 +284,7 @@ def fold(w):
     w.scale[:] = 1.0, 0.0
 
 
+@kernel
 def squared_norms(w, inverse_n, lam):
     """Squared norms of `w`, of ``g = d * inverse_n`` and of ``g + lam * w``, in one sweep.
 
@@ -319,15 +308,16 @@ def squared_norms(w, inverse_n, lam):
     >>> squared_norms(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
     (0.0, 0.0, 0.0)
     """
-    s, b = w.scale
+    s, b = w.scale[0], w.scale[1]
     value, direction, both = 0.0, 0.0, 0.0
-    for v, d in _blocks(w):
-        entry = s * v + b * d
-        g = inverse_n * d
-        value += float(np.vdot(entry, entry))
-        direction += float(np.vdot(g, g))
-        # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
-        entry *= lam
-        entry += g
-        both += float(np.vdot(entry, entry))
+    for table in (w.node, w.pair):
+        half = table.shape[1] // 2
+        for j in range(table.shape[0]):
+            for k in range(half):
+                g = inverse_n * table[j, half + k]
+                entry = s * table[j, k] + b * table[j, half + k]
+                value += entry * entry
+                direction += g * g
+                # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
+                both += (g + lam * entry) * (g + lam * entry)
     return value, direction, both

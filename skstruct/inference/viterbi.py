@@ -97,7 +97,7 @@ def _way_back(transitions, best, t, last, labels):
         labels[u - 1] = last
 
 
-@kernel(inline=True)
+@kernel
 def viterbi(unary, transitions, labels, scratch):
     """Best labelling of a chain.
 

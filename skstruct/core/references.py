@@ -1,0 +1,93 @@
+"""NamedTuples by reference: what kernels are called with goes from kernel to kernel as a pointer.
+
+Numba passes a NamedTuple of arrays as its hundred scalars, from each kernel to the next. That is
+half of what it compiles. This is numba's interface for extensions, and not needed: without it
+kernels pass values.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, models, register_model
+
+
+class Reference(types.Type):
+    """A NamedTuple that somebody else keeps, and nobody changes.
+
+    Parameters
+    ----------
+    target : numba.types.BaseNamedTuple
+        Its type.
+    """
+
+    def __init__(self, target):
+        self.target = target
+        super().__init__(name=f"Reference({target})")
+
+    @property
+    def key(self):
+        """What makes it another type: the class and the types of the fields."""
+        return self.target
+
+    @property
+    def instance_class(self):
+        """The class."""
+        return self.target.instance_class
+
+    def field(self, name):
+        """Position and type of a field; of a NamedTuple again a reference."""
+        at = self.target.fields.index(name)
+        kind = tuple(self.target)[at]
+        return at, Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+
+
+@register_model(Reference)
+class _ReferenceModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, manager.lookup(kind.target).get_value_type().as_pointer())
+
+
+@infer_getattr
+class _ReferenceFields(AttributeTemplate):
+    key = Reference
+
+    def generic_resolve(self, reference, name):
+        return reference.field(name)[1] if name in reference.target.fields else None
+
+
+def _load(builder, pointer):
+    """What lies at `pointer`, each scalar as something that does not change while kernels run."""
+    kind = pointer.type.pointee
+    if isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
+        value = ir.Constant(kind, ir.Undefined)
+        for k in range(len(kind)):
+            part = _load(builder, cgutils.gep_inbounds(builder, pointer, 0, k))
+            value = builder.insert_value(value, part, k)
+        return value
+    value = builder.load(pointer)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+@lower_getattr_generic(Reference)
+def _lower_field(context, builder, reference, pointer, name):
+    at, kind = reference.field(name)
+    place = cgutils.gep_inbounds(builder, pointer, 0, at)
+    return place if isinstance(kind, Reference) else _load(builder, place)
+
+
+@intrinsic
+def by_reference(typingctx, value):
+    """A reference to a NamedTuple, for as long as the caller runs; anything else as it is."""
+    if not isinstance(value, types.BaseNamedTuple):
+        return value(value), lambda context, builder, signature, args: args[0]
+
+    def codegen(context, builder, signature, args):
+        pointer = cgutils.alloca_once_value(builder, args[0])
+        # Hidden from LLVM: it must not move loads of what never changes before the stores.
+        kind = ir.FunctionType(pointer.type, [pointer.type])
+        return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)
+
+    return Reference(value)(value), codegen

@@ -1,5 +1,6 @@
 """Warm starts of BCFWSSVM: a dual point serves where it is one of the new problem, only there."""
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -141,6 +142,33 @@ def test_a_problem_says_itself_what_does_not_count():
 
     a, b = Free(*_grid()), Free(*_grid(edges=np.array([[1, 0]])))
     assert dual_set(a) == dual_set(b) != dual_set(_grid())
+
+
+def test_the_fingerprint_of_a_nested_problem():
+    """A forest inside a problem counts; features, losses and nested scratch do not."""
+    rng = np.random.default_rng(0)
+    y = [list("abca"), list("bac")]
+    X = [(rng.normal(size=(len(labels), 3)), np.arange(len(labels)) - 1) for labels in y]
+
+    def problem(X, **options):
+        graph, holder = Tree(), SimpleNamespace()
+        samples, labels = graph.read_training(holder, X, y)
+        classes = graph.find_classes(labels, samples)
+        codes = graph.encode(labels, classes, samples.offsets)
+        return graph.make_problem(samples, classes, True, codes=codes, **options)
+
+    plain = problem(X)
+    known = dual_set(plain)
+    assert dual_set(problem([(2.0 * x, parents) for x, parents in X])) == known
+    assert dual_set(problem(X, loss="normalized_hamming", n_best=9)) == known
+    plain.work.tree.belief[:] = 7.0
+    assert dual_set(plain) == known
+    star = [(x, np.minimum(parents, 0)) for x, parents in X]
+    assert dual_set(problem(star)) != known
+    for name in ("order", "parent", "link", "flip"):
+        array = getattr(plain.own, name).copy()
+        array[0] += 1
+        assert dual_set(plain._replace(own=plain.own._replace(**{name: array}))) != known
 
 
 def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):

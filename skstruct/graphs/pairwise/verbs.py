@@ -78,7 +78,8 @@ def shape_of(problem, i):
 @inner_kernel(inline=True)
 def blocks(problem, i, theta):
     """Node block and transition block of part-space array `theta`, shaped."""
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    n_labels, n_tables = problem.cost.shape[0], problem.n_tables[i]
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
     size = n * n_labels
     unary = theta[:size].reshape(n, n_labels)
     pair = theta[size : size + n_tables * n_labels * n_labels]

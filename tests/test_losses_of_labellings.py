@@ -5,13 +5,21 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from skstruct import BCFWSSVM, GDMMSSVM, CasimirSSVM, Chain, SubgradientSSVM
+from skstruct import BCFWSSVM, GDMMSSVM, CasimirSSVM, Chain, MultiClass, SubgradientSSVM
 from skstruct.core import oracles
 from skstruct.core.dispatch import kernel
-from skstruct.core.oracles import loss_augmented_max, loss_is_linear, score, task_loss
+from skstruct.core.oracles import (
+    loss_augmented_max,
+    loss_is_linear,
+    max_marginals,
+    max_oracle,
+    score,
+    task_loss,
+)
 from skstruct.core.weights import zero_weights
 from skstruct.graphs.chain.kernels import ChainProblem
-from skstruct.testing import _training_problem, all_labellings, check_structure, random_sequences
+from skstruct.graphs.multiclass.kernels import MultiClassProblem
+from skstruct.testing import all_labellings, check_structure, random_sequences, training_problem
 
 LOSS = 1.5
 
@@ -69,7 +77,7 @@ def data():
 @pytest.fixture(scope="module")
 def hinges(data):
     """Of each sample, feature differences (labelling minus truth) and losses of all labellings."""
-    problem, _, shapes, _ = _training_problem(WholeChain(), *data)
+    problem, _, shapes, _ = training_problem(WholeChain(), *data)
     found = []
     for i in range(len(data[0])):
         n_parts = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
@@ -116,10 +124,10 @@ def weights_of(svm):
 
 
 def test_verbs(data):
-    problem = _training_problem(WholeChain(), *data)[0]
+    problem = training_problem(WholeChain(), *data)[0]
     assert type(problem) is WholeChainProblem
     assert not loss_is_linear(problem)
-    assert loss_is_linear(_training_problem(Chain(), *data)[0])
+    assert loss_is_linear(training_problem(Chain(), *data)[0])
     check_structure(WholeChain(), *data)
 
 
@@ -168,21 +176,39 @@ def test_who_needs_a_loss_of_parts_says_so(estimator, data):
         estimator(WholeChain()).fit(*data)
 
 
-@pytest.mark.parametrize("verb", ["loss_augmented_max", "max_oracle", "max_marginals", "score"])
-def test_check_structure_finds_a_wrong_verb(verb, data, monkeypatch):
-    right = getattr(oracles, verb)
+class LossForgottenProblem(MultiClassProblem):
+    """Its loss-augmented search has no loss."""
 
-    def wrong(problem, i, theta, *rest):
-        value = right(problem, i, theta, *rest)
-        if verb == "max_marginals":
-            rest[0][1] -= 0.1
-            return None
-        return value - 0.1
 
-    wrong.supports, wrong.registry, wrong.__name__ = right.supports, right.registry, verb
-    monkeypatch.setattr(oracles, verb, wrong)
+@loss_augmented_max.register(LossForgottenProblem)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    return max_oracle(problem, i, theta, labels)
+
+
+class LabelForgottenProblem(MultiClassProblem):
+    """Its last label can never be forced."""
+
+
+@max_marginals.register(LabelForgottenProblem)
+@kernel
+def _(problem, i, theta, out):
+    for k in range(problem.cost.shape[0]):
+        out[k] = theta[k] if k + 1 < problem.cost.shape[0] else -np.inf
+
+
+@pytest.mark.parametrize(
+    ("kind", "verb"),
+    [(LossForgottenProblem, "loss_augmented_max"), (LabelForgottenProblem, "max_marginals")],
+)
+def test_check_structure_finds_a_wrong_verb(kind, verb):
+    class Wrong(MultiClass):
+        def make_problem(self, *args, **kwargs):
+            return kind(*super().make_problem(*args, **kwargs))
+
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), ["a", "b", "c"] * 2
     with pytest.raises(AssertionError, match=verb):
-        check_structure(WholeChain(), *data)
+        check_structure(Wrong(), X, y)
 
 
 def test_check_structure_names_what_is_missing(data):

@@ -12,7 +12,7 @@ from skstruct.core import oracles
 from skstruct.graphs.multilabel.edges import neighbours
 from skstruct.inference.max_flow import Network, flow_scratch, max_flow
 from skstruct.inference.roof_dual import HALF, complete, roof_dual, roof_scratch
-from skstruct.testing import _training_problem, all_labellings
+from skstruct.testing import all_labellings, training_problem
 
 
 def _network(rng, n):
@@ -149,7 +149,7 @@ def test_relaxed_oracle_gives_bound_and_value_and_max_oracle_a_score(seed, full,
     edges = [(j, k) for j in range(n) for k in range(j + 1, n) if rng.random() < 0.8] or [(1, 0)]
     Y = np.vstack([np.zeros(n, int), np.ones(n, int)])
     graph = MultiLabel(edges, inference="relaxed", tables=full)
-    problem = _training_problem(graph, np.ones((2, 1)), Y)[0]
+    problem = training_problem(graph, np.ones((2, 1)), Y)[0]
     ends = graph.edges_
     assert oracles.relaxed_oracle.supports(type(problem))
     theta = rng.normal(size=int(problem.part_ptr[1]))

@@ -1,0 +1,20 @@
+"""For authors of new structures: brute-force references and checks of the contracts.
+
+:func:`check_structure` compares every verb that a structure registers with an enumeration of all
+labellings; :func:`check_structured_estimator` asks of an estimator on sequences what scikit-learn's
+``check_estimator`` asks on tables.
+"""
+
+from .estimator import check_structured_estimator
+from .references import all_labellings, brute_force_marginals, chain_scores, random_sequences
+from .structure import check_structure, training_problem
+
+__all__ = [
+    "all_labellings",
+    "brute_force_marginals",
+    "chain_scores",
+    "check_structure",
+    "check_structured_estimator",
+    "random_sequences",
+    "training_problem",
+]

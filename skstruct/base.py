@@ -49,17 +49,13 @@ class TrainingData(NamedTuple):
     given: np.ndarray
 
 
-# The verbs that every structure registers, see the notes of Graph.
-_NEEDED = (
+# The verbs that all training calls.
+_TRAINING = (
     oracles.potentials,
     oracles.accumulate,
-    oracles.gram,
     oracles.truth,
     oracles.add_indicator,
     oracles.score,
-    oracles.augment,
-    oracles.task_loss,
-    oracles.max_oracle,
 )
 
 # Private names that belong to a fit, beside all that end with an underscore.
@@ -214,8 +210,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""
-        for verb in _NEEDED:
-            require(verb, problem, "every structure needs it: see skstruct.graphs.Graph")
+        for verb in _TRAINING:
+            require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
 
     def _publish(self, result):
         """Set the fitted attributes that come out of the solver."""

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from .base import StructuredEstimator
 from .core.dispatch import require
-from .core.oracles import edge_marginals, exp_oracle
+from .core.oracles import edge_marginals, exp_oracle, gram
 from .data.ragged import object_array
 from .graphs.base import Graph
 from .graphs.registry import NAMES
@@ -189,6 +189,8 @@ class SAGCRF(StructuredEstimator):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         require(exp_oracle, problem, "train a structural SVM (BCFWSSVM, GDMMSSVM) instead")
+        if self.solver != "lbfgs":
+            require(gram, problem, 'use solver="lbfgs"')
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         if self.solver == "lbfgs":

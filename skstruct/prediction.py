@@ -13,7 +13,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .core.dispatch import require
-from .core.oracles import top_k_oracle
+from .core.oracles import max_oracle, top_k_oracle
 from .core.weights import Weights
 from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.ragged import object_array
@@ -173,6 +173,7 @@ class Predictor:
     def _decode(self, X, allowed=None):
         """Samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, keep, problem = self._read_for_prediction(X, allowed)
+        require(max_oracle, problem, "call predict_marginals")
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
         w = self._weights()
         problem = self.graph_.decoding(problem, w)

@@ -176,52 +176,64 @@ class WithoutVerbs(Named):
         return Bare(codes)
 
 
-class Decoder(Bare):
-    """A problem that can be decoded, and no more."""
+class Abler(Bare):
+    """A problem with the verbs that a test asks for."""
 
 
-@pytest.fixture
-def decoder(monkeypatch):
-    for name in (
-        "potentials accumulate gram truth add_indicator score augment task_loss max_oracle"
-    ).split():
-        monkeypatch.setitem(getattr(oracles, name).registry, Decoder, lambda *arguments: None)
-    return Decoder
+def _register(monkeypatch, names):
+    for name in names.split():
+        monkeypatch.setitem(getattr(oracles, name).registry, Abler, lambda *arguments: None)
 
 
-class OnlyDecodes(Named):
+class WithSomeVerbs(Named):
     def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
-        return Decoder(codes)
+        return Abler(codes)
 
 
-def test_verbs_that_all_structures_need_are_asked_for(sequences):
+def test_verbs_that_all_training_needs_are_asked_for(sequences):
     X, y = sequences
     for estimator in ESTIMATORS:
         with pytest.raises(TypeError, match=r"potentials is not available for Bare words.*Graph"):
             estimator.set_params(graph=WithoutVerbs()).fit(_words(X), y)
 
 
+TRAINS = "potentials accumulate truth add_indicator score "
+DECODES = TRAINS + "task_loss max_oracle augment "
+
+
 @pytest.mark.parametrize(
-    ("estimator", "message"),
+    ("estimator", "verbs", "message"),
     [
-        (SAGCRF(), "exp_oracle is not available for Bare words: .*train a structural SVM"),
-        (CasimirSSVM(), "top_k_oracle is not available for Bare words: .*; use BCFWSSVM"),
-        (CasimirSSVM(smoothing="entropy"), "exp_oracle .* for Bare words: .*; use BCFWSSVM"),
+        (SAGCRF(), DECODES, "exp_oracle is not .* Bare words: .*train a structural SVM"),
+        (SAGCRF(), TRAINS + "exp_oracle", 'gram is not .* Bare words; use solver="lbfgs"'),
+        (BCFWSSVM(), TRAINS, "max_oracle is not .* Bare words: .*; train SAGCRF"),
+        (BCFWSSVM(), TRAINS + "max_oracle", "task_loss is not .* Bare words; train SAGCRF"),
+        (GDMMSSVM(), TRAINS + "max_oracle task_loss", "augment is not .*; train SAGCRF"),
+        (BCFWSSVM(), DECODES, "gram is not .* Bare words; use SubgradientSSVM"),
+        (CasimirSSVM(), DECODES, "gram is not .* Bare words; use SubgradientSSVM"),
+        (CasimirSSVM(), DECODES + "gram", "top_k_oracle is not .*; use BCFWSSVM"),
+        (CasimirSSVM(smoothing="entropy"), DECODES + "gram", "exp_oracle is not .*; use BCFWSSVM"),
+        (
+            CasimirSSVM(smoothing="entropy"),
+            DECODES + "gram top_k_oracle",
+            'exp_oracle is not .*; use smoothing="l2" or BCFWSSVM',
+        ),
+        (
+            CasimirSSVM(),
+            DECODES + "gram exp_oracle",
+            'top_k_oracle is not .*; use smoothing="entropy" or BCFWSSVM',
+        ),
     ],
-    ids=["crf", "l2", "entropy"],
 )
-def test_verbs_that_an_estimator_needs_are_asked_for(estimator, message, sequences, decoder):
+def test_what_an_estimator_needs_is_asked_for(estimator, verbs, message, sequences, monkeypatch):
     X, y = sequences
+    _register(monkeypatch, verbs)
     with pytest.raises(TypeError, match=message):
-        estimator.set_params(graph=OnlyDecodes()).fit(_words(X), y)
+        estimator.set_params(graph=WithSomeVerbs()).fit(_words(X), y)
 
 
-@pytest.mark.parametrize(
-    ("verb", "smoothing", "other"),
-    [("exp_oracle", "l2", "entropy"), ("top_k_oracle", "entropy", "l2")],
-)
-def test_smoothing_that_works_is_named(verb, smoothing, other, sequences, decoder, monkeypatch):
+def test_an_own_loss_augmented_maximum_takes_the_place_of_augment(sequences, monkeypatch):
     X, y = sequences
-    monkeypatch.setitem(getattr(oracles, verb).registry, Decoder, lambda *arguments: None)
-    with pytest.raises(TypeError, match=f'use smoothing="{other}" or BCFWSSVM'):
-        CasimirSSVM(OnlyDecodes(), smoothing=smoothing).fit(_words(X), y)
+    _register(monkeypatch, TRAINS + "max_oracle task_loss gram loss_augmented_max")
+    with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):
+        CasimirSSVM(WithSomeVerbs()).fit(_words(X), y)

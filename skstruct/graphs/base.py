@@ -45,15 +45,10 @@ class Graph(ABC, BaseEstimator):
     Notes
     -----
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
-    :meth:`make_problem`, and register for the class of its problem the verbs ``potentials``,
-    ``accumulate``, ``gram``, ``truth``, ``add_indicator``, ``score``, ``augment``, ``task_loss``
-    and ``max_oracle``. That class should have an attribute ``structure``, the name in messages.
-
-    It **may** define all the rest, and register ``exp_oracle`` and ``log_partition`` (without them
-    there are no CRFs and no marginals), ``top_k_oracle`` (n-best decoding, CasimirSSVM with
-    ``smoothing="l2"``), ``edge_marginals`` (``predict_marginals(pairwise=True)``) and
-    ``relaxed_oracle`` (its maxima are those of a relaxation). What it lacks raises a TypeError
-    before anything is compiled.
+    :meth:`make_problem`, and register kernels of verbs for the class of its problem, which should
+    have an attribute ``structure``, its name in messages. It **may** define all the rest. A table
+    in :mod:`skstruct.core.oracles` says which verb is needed by whom; what a structure lacks raises
+    a TypeError before anything is compiled.
 
     *Packed samples*, which :meth:`read_X` returns and which go back into the other methods, are a
     NamedTuple of the structure's own with

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..base import StructuredEstimator
+from ..core.dispatch import require
+from ..core.oracles import augment, loss_augmented_max, max_oracle, task_loss
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..sklearn_private import Interval, StrOptions
@@ -26,3 +28,12 @@ CONSTRAINTS = {
 
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        needed = [max_oracle, task_loss]
+        # The default is made of the verb `augment`.
+        if not loss_augmented_max.registry.keys() & set(type(problem).__mro__[:-1]):
+            needed.append(augment)
+        for verb in needed:
+            require(verb, problem, "train SAGCRF")

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ..base import fitted_state
+from ..core.dispatch import require
+from ..core.oracles import gram
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.bcfw.solver import bcfw, dual_set
@@ -168,6 +170,10 @@ class BCFWSSVM(StructuralSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        require(gram, problem, "use SubgradientSSVM")
 
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""

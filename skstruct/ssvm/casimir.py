@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 from ..core.dispatch import require
-from ..core.oracles import exp_oracle, require_linear_loss, top_k_oracle
+from ..core.oracles import exp_oracle, gram, require_linear_loss, top_k_oracle
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.casimir.solver import CasimirOptions, casimir
@@ -192,6 +192,7 @@ class CasimirSSVM(StructuralSVM):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
+        require(gram, problem, "use SubgradientSSVM")
         require_linear_loss(problem, "use BCFWSSVM")
         by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
         others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]

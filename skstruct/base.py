@@ -202,11 +202,15 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             self.classes_,
             self.fit_intercept,
             codes=data.codes,
-            loss=getattr(self, "loss", "hamming"),
+            loss=self._task_loss(),
             n_best=getattr(self, "n_best", 0) + 1,
         )
         self._check_problem(problem)
         return problem
+
+    def _task_loss(self):
+        """The task loss that training sees, if it sees one."""
+        return "hamming"
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""

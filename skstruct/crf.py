@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,6 +14,9 @@ from .core.oracles import edge_marginals, exp_oracle, gram
 from .data.ragged import object_array
 from .graphs.base import Graph
 from .graphs.registry import NAMES
+from .losses.log import LogLoss
+from .losses.softmax_margin import SoftmaxMargin
+from .losses.task import NamedLoss
 from .predict import (
     log_likelihoods,
     make_scratch,
@@ -22,9 +26,10 @@ from .predict import (
 )
 from .prediction import on_one_state
 from .sklearn_private import Interval, StrOptions
+from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.lbfgs import lbfgs
 from .solvers.sag.solver import sag
-from .typing import PathLike, RandomStateLike, SamplesLike
+from .typing import LossLike, PathLike, RandomStateLike, SamplesLike
 
 
 class SAGCRF(StructuredEstimator):
@@ -32,7 +37,7 @@ class SAGCRF(StructuredEstimator):
 
     Minimises ``1/2 |w|^2 + C sum_i s_i NLL_i(w)``, where ``NLL_i = -log p(y_i | x_i)``. Objectives
     and tolerances are reported for this divided by ``C sum_i s_i``: ``lam/2 |w|^2 + mean NLL`` with
-    ``lam = 1 / (C sum_i s_i)``.
+    ``lam = 1 / (C sum_i s_i)``. With a `margin` the softmax-margin takes the place of the NLL.
 
     Parameters
     ----------
@@ -44,29 +49,39 @@ class SAGCRF(StructuredEstimator):
         thresholds and displays on a table say "multiclass".
     C : float, default=1.0
         Inverse of the regularisation, as in LogisticRegression; CRFsuite's ``c2`` is ``1 / (2 C)``.
+    margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
+        None trains the log loss. A task loss Delta, in the forms that structural SVMs take as
+        `loss`, trains the softmax-margin [3]_: ``log sum_y exp(<w, Phi(x_i, y)> + Delta(y_i, y)) -
+        <w, Phi(x_i, y_i)>``, a bound on the log loss and on the hinge that asks for more where an
+        error costs more. Predictions, probabilities and likelihoods use the scores alone.
     sampling : {"nus", "uniform"}, default="nus"
-        Samples with steep losses more often (with probability 1/2 in proportion to their Lipschitz
-        estimates, else uniformly), or all alike with one estimate for all.
+        For "sag" and "saga": samples with steep losses more often (with probability 1/2 in
+        proportion to their Lipschitz estimates, else uniformly), or all alike with one estimate for
+        all.
     line_search : {"skip", "always"}, default="skip"
-        When to test a sample's Lipschitz estimate: less and less often while tests succeed, or at
-        every visit.
+        For "sag" and "saga": when to test a sample's Lipschitz estimate, less and less often while
+        tests succeed, or at every visit.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=100
-        Largest number of passes over the data (for "lbfgs": iterations).
+        Largest number of passes over the data (for "lbfgs": iterations, for "casimir": iterations
+        of two passes each).
     tol : float, default=1e-3
         Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this. No other
         weights can then lower the objective by more than this fraction. SAG knows a lower bound on
         the optimum after every pass, estimates the gap, and before it stops measures it by one more
         pass, which `history_` counts.
-    solver : {"sag", "saga", "lbfgs"}, default="sag"
-        SAG, its unbiased variant SAGA, or SciPy's L-BFGS with exact batch gradients.
+    solver : {"sag", "saga", "lbfgs", "casimir"}, default="sag"
+        SAG, its unbiased variant SAGA, SciPy's L-BFGS with exact batch gradients, or SVRG with
+        Catalyst acceleration [2]_.
     warm_start : bool, default=False
         Start from the weights of the previous fit, if they have the right shape.
     track_objective : bool, default=False
         Evaluate the objective after every epoch of SAG, for ``history_``. Costs a forward pass.
+        "lbfgs" and "casimir" know it anyway.
     n_jobs : int, default=None
-        Threads for L-BFGS gradients, objectives and prediction. SAG's steps are sequential.
+        Threads for L-BFGS gradients, objectives and prediction. The steps of the other solvers
+        are sequential.
     verbose : int, default=0
         1 prints a line an epoch.
     random_state : int, RandomState instance or None, default=None
@@ -117,8 +132,14 @@ class SAGCRF(StructuredEstimator):
     epoch, grows to 1.5 times the paper's by the fifth, and comes back to it by the fortieth.
 
     The lower bound is the dual objective of marginals mu_i with entropies H_i, ``(1/n) sum_i s_i
-    H_i - |(1/n) sum_i s_i A_i' (mu_i - mu(y_i))|**2 / (2 lam)``. SAG takes those of its memory and
-    those of the final weights, L-BFGS a mixture of those of its iterates.
+    H_i - |(1/n) sum_i s_i A_i' (mu_i - mu(y_i))|**2 / (2 lam)``; with a `margin` the task loss that
+    mu_i expects is added to H_i. SAG takes those of its memory and those of the final weights,
+    L-BFGS a mixture of those of its iterates, "casimir" a mixture of those of its snapshots.
+
+    "casimir" is Algorithm 2 of [2]_ on the loss itself, which is smooth: each iteration visits all
+    samples once for a step each, in a new order, and once for the next snapshot, which is taken at
+    the extrapolated point and certifies it. The weights are those of smallest gap. The proximal
+    term is that of Proposition 29, with the smoothness measured by backtracking.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes, and
     ``solver="lbfgs"`` is faster; with many samples, or `C` around 1, SAG is.
@@ -127,6 +148,10 @@ class SAGCRF(StructuredEstimator):
     ----------
     .. [1] Schmidt, Babanezhad, Ahmed, Defazio, Clifton, Sarkar (2015). Non-Uniform Stochastic
        Average Gradient Method for Training Conditional Random Fields. AISTATS.
+    .. [2] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
+       Models. NeurIPS.
+    .. [3] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
+       Functions. NAACL.
 
     Examples
     --------
@@ -142,12 +167,13 @@ class SAGCRF(StructuredEstimator):
     _parameter_constraints: dict = {  # noqa: RUF012
         "graph": [StrOptions(NAMES), Graph],
         "C": [Interval(Real, 0, np.inf, closed="neither")],
+        "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
         "sampling": [StrOptions({"nus", "uniform"})],
         "line_search": [StrOptions({"skip", "always"})],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"sag", "saga", "lbfgs"})],
+        "solver": [StrOptions({"sag", "saga", "lbfgs", "casimir"})],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
         "n_jobs": [None, Integral],
@@ -160,6 +186,7 @@ class SAGCRF(StructuredEstimator):
         graph: str | Graph = "auto",
         *,
         C: float = 1.0,
+        margin: LossLike | None = None,
         sampling: str = "nus",
         line_search: str = "skip",
         fit_intercept: bool = True,
@@ -174,6 +201,7 @@ class SAGCRF(StructuredEstimator):
     ) -> None:
         self.graph = graph
         self.C = C
+        self.margin = margin
         self.sampling = sampling
         self.line_search = line_search
         self.fit_intercept = fit_intercept
@@ -192,14 +220,19 @@ class SAGCRF(StructuredEstimator):
         if self.solver != "lbfgs":
             require(gram, problem, 'use solver="lbfgs"')
 
+    def _task_loss(self):
+        """The parameter `margin`."""
+        return super()._task_loss() if self.margin is None else NamedLoss(self.margin, "margin")
+
     def _solve(self, problem, shapes, sample_weight, lam, **common):
+        arguments = problem, shapes, sample_weight, lam
+        common["loss"] = LogLoss() if self.margin is None else SoftmaxMargin()
         if self.solver == "lbfgs":
-            return lbfgs(problem, shapes, sample_weight, lam, n_jobs=self.n_jobs, **common)
+            return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
+        if self.solver == "casimir":
+            return casimir(*arguments, CasimirOptions(), rng=self._generator(), **common)
         return sag(
-            problem,
-            shapes,
-            sample_weight,
-            lam,
+            *arguments,
             saga=self.solver == "saga",
             uniform=self.sampling == "uniform",
             skipping=self.line_search == "skip",

@@ -1,4 +1,4 @@
-"""Passes over samples at fixed weights: losses, gradients, decoding, marginals.
+"""Passes over samples at fixed weights: likelihoods, decoding, marginals.
 
 Each kernel takes a range of samples, so that several threads can share a pass; each thread brings
 a problem with its own ``work`` (:func:`split_samples`, :func:`private_copy`).
@@ -14,7 +14,6 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from .core.dispatch import inner_kernel, kernel
 from .core.oracles import (
-    accumulate,
     edge_marginals,
     exp_oracle,
     max_oracle,
@@ -22,7 +21,7 @@ from .core.oracles import (
     top_k_oracle,
 )
 from .core.weights import aligned
-from .losses.log import log_loss, negative_log_likelihood, subtract_truth
+from .losses.log import negative_log_likelihood
 from .solvers.progress import Pieces
 
 # Below the largest number, so that sums of scores are finite, too.
@@ -174,37 +173,7 @@ def log_likelihoods(problem, w, start, stop, scratch, out):
     """
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
-        out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)
-
-
-@kernel
-def loss_gradient(problem, w, sample_weight, start, stop, scratch, gradient, out):
-    """Add the gradient of ``sum_i s_i NLL_i`` over a range of samples.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    gradient : Weights
-        Added to.
-    out : ndarray of shape (2, n_samples)
-        Receives the losses, and the sizes of the terms that they are differences of.
-    """
-    for i in range(start, stop):
-        potentials(problem, i, w, scratch.theta)
-        log_z = exp_oracle(problem, i, scratch.theta, 1.0, scratch.mu)
-        score = subtract_truth(problem, i, scratch.theta, scratch.labels, scratch.mu)
-        out[0, i] = log_loss(log_z, score)
-        out[1, i] = abs(log_z) + abs(score)
-        accumulate(problem, i, scratch.mu, (sample_weight[i], 0.0), gradient)
+        out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)[0]
 
 
 @inner_kernel

@@ -115,6 +115,8 @@ def test_number_of_features(sequences, fitted):
         ("max_iter", 0),
         ("tol", -1e-3),
         ("solver", "newton"),
+        ("margin", "zero-one"),
+        ("margin", 1.0),
         ("sampling", "random"),
         ("line_search", "never"),
         ("graph", "grid"),

@@ -172,7 +172,14 @@ def test_bounds_of_crfs(name):
         best = SAGCRF(graph, C=C, solver="lbfgs", tol=1e-10, max_iter=2000).fit(X, y)
         high = best.objective_
         low = high * (1.0 - best.suboptimality_)
-        for solver, max_iter in (("sag", 1), ("sag", 30), ("saga", 5), ("lbfgs", 5)):
+        for solver, max_iter in (
+            ("sag", 1),
+            ("sag", 30),
+            ("saga", 5),
+            ("lbfgs", 5),
+            ("casimir", 1),
+            ("casimir", 10),
+        ):
             crf = SAGCRF(graph, solver=solver, max_iter=max_iter, **common)
             dual, primal = bounds(crf, X, y)
             assert dual <= high * (1 + SLACK)

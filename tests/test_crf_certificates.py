@@ -14,7 +14,7 @@ from skstruct.solvers.progress import Pieces
 from skstruct.solvers.sag.solver import _Confirmations
 from skstruct.testing import random_sequences
 
-SOLVERS = ["sag", "saga", "lbfgs"]
+SOLVERS = ["sag", "saga", "lbfgs", "casimir"]
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def few():
     return random_sequences(np.random.default_rng(5), n_samples=12)
 
 
-@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs"])
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("tol", [1e-1, 1e-3])
 def test_what_warns_and_what_is_certified_agree(solver, C, tol):
@@ -39,7 +39,7 @@ def test_what_warns_and_what_is_certified_agree(solver, C, tol):
 
 
 @pytest.mark.parametrize("scale", [1e2, 1e8])
-@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
+@pytest.mark.parametrize("solver", ["sag", "lbfgs", "casimir"])
 @pytest.mark.parametrize("C", [1e-6, 1e3])
 def test_the_dual_bound_survives_rounding(scale, solver, C):
     # Labels that the features tell: losses are differences of scores up to 1e8 times as large.

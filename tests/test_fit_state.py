@@ -360,7 +360,7 @@ def test_no_samples_have_no_answers(sequences, kind):
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
-@pytest.mark.parametrize("solver", ["sag", "lbfgs"])
+@pytest.mark.parametrize("solver", ["sag", "lbfgs", "casimir"])
 def test_the_type_of_C_does_not_matter(sequences, kind, solver):
     X, y = sequences
     one = SAGCRF(C=kind(0.3), solver=solver, tol=1e-3, random_state=0).fit(X, y)
@@ -395,12 +395,12 @@ def test_a_warm_start_from_weights_that_are_no_numbers_is_refused(sequences):
 
 
 def test_an_overflow_names_the_sample_as_the_user_counts(sequences, monkeypatch):
-    def overflowing(how, part, w, memory, start, stop, scratch, out):
+    def overflowing(loss, part, w, memory, start, stop, scratch, out):
         out[0, 2:3] = np.nan
 
     X, y = sequences
     weight = np.ones(len(X))
     weight[1] = 0.0
-    monkeypatch.setattr("skstruct.solvers.primal.hinge_losses", overflowing)
+    monkeypatch.setattr("skstruct.solvers.primal.loss_values", overflowing)
     with pytest.raises(FloatingPointError, match="the loss of sample 3 is nan"):
         BCFWSSVM(tol=0.5, random_state=0).fit(X, y, sample_weight=weight)

@@ -83,6 +83,7 @@ def test_sklearn_suite_of_lbfgs():
         SAGCRF(**TIGHT),
         SAGCRF(graph="multiclass", **TIGHT),
         SAGCRF(graph=MultiClass(), solver="saga", **TIGHT),
+        SAGCRF(graph=MultiClass(), solver="casimir", **TIGHT),
         BCFWSSVM(),
         CasimirSSVM(),
         SubgradientSSVM(),
@@ -131,6 +132,8 @@ def test_sklearn_suite_on_label_sets(estimator, check):
         SAGCRF(tol=1e-16, max_iter=3000, random_state=0),
         SAGCRF("chain", solver="lbfgs", tol=1e-13, max_iter=3000),
         SAGCRF(Chain(boundary=True), solver="saga", tol=1e-16, max_iter=3000, random_state=0),
+        SAGCRF("chain", solver="casimir", tol=1e-13, max_iter=3000, random_state=0),
+        SAGCRF("chain", margin="hamming", tol=1e-16, max_iter=3000, random_state=0),
     ],
     ids=str,
 )

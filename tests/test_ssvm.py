@@ -4,10 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import check_grad
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -26,7 +23,6 @@ from skstruct import (
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.data.labels import encode
-from skstruct.losses.smooth_hinge import hinge_oracle, project_simplex, smoothing_of
 from skstruct.predict import make_scratch
 from skstruct.ssvm import bcfw_path
 from skstruct.testing import all_labellings, random_sequences
@@ -273,83 +269,6 @@ def test_no_regularisation(chains):
         assert np.isfinite(svm.node_weights_).all()
         assert svm.objective_ < 2.0 * weak.objective_
         assert svm.dual_objective_ == -np.inf
-
-
-# Smoothing
-
-
-def _smoothed(chains, kind, strength, n_best, rng):
-    X, y = chains
-    graph, model = Chain(), SAGCRF(tol=1.0).fit(X, y)
-    samples = graph.read_X(model, X, reset=False)
-    codes = encode(graph.read_y(y, samples), model.classes_, samples.offsets)
-    problem = graph.make_problem(samples, model.classes_, True, codes=codes, n_best=n_best + 1)
-    return problem, smoothing_of(kind, strength, n_best, problem)
-
-
-@pytest.mark.parametrize("strength", [0.1, 2.0])
-@pytest.mark.parametrize("kind", ["l2", "entropy"])
-def test_smoothing_bounds_and_gradients(chains, kind, strength):
-    rng = np.random.default_rng(0)
-    problem, how = _smoothed(chains, kind, strength, 400, rng)
-    _, plain = _smoothed(chains, "none", 0.0, 1, rng)
-    scratch = make_scratch(problem)
-    for i in range(6):
-        size = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
-        n = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
-        if 3**n > 300:
-            continue
-        start = rng.normal(size=size)
-
-        def value(theta, how=how, i=i):
-            return hinge_oracle(how, problem, i, theta.copy(), scratch.labels, scratch.mu)
-
-        def gradient(theta, how=how, i=i, size=size):
-            value(theta, how, i)
-            return scratch.mu[:size].copy()
-
-        difference = value(start) - value(start, plain)
-        bound = strength / 2 if kind == "l2" else strength * n * np.log(3)
-        assert -1e-12 <= difference <= bound + 1e-12
-        assert check_grad(value, gradient, start) < 1e-5
-
-
-@pytest.mark.parametrize("n_best", [1, 2, 3, 5])
-def test_top_k_exactness_flag(chains, n_best):
-    """The flag is set if and only if more labellings give the same projection."""
-    rng = np.random.default_rng(1)
-    exact = 0
-    for strength in (0.05, 0.5, 5.0):
-        problem, how = _smoothed(chains, "l2", strength, n_best, rng)
-        full_problem, full = _smoothed(chains, "l2", strength, 400, rng)
-        scratch = make_scratch(problem)
-        for i in range(problem.part_ptr.size - 1):
-            size = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
-            if 3 ** int(problem.label_ptr[i + 1] - problem.label_ptr[i]) > 300:
-                continue
-            theta = rng.normal(size=size)
-            before = how.counts[1]
-            few = hinge_oracle(how, problem, i, theta.copy(), scratch.labels, scratch.mu)
-            few_r = scratch.mu[:size].copy()
-            many = hinge_oracle(full, full_problem, i, theta.copy(), scratch.labels, scratch.mu)
-            same = np.allclose(few_r, scratch.mu[:size], atol=1e-9) and abs(few - many) < 1e-9
-            assert (how.counts[1] > before) == same
-            exact += same
-    assert exact > 3
-
-
-@given(st.lists(st.floats(-30, 30), min_size=1, max_size=6), st.sampled_from([0.1, 1.0, 10.0]))
-def test_projection_on_the_simplex(values, scale):
-    z = np.sort(np.array(values))[::-1].copy()
-    shares = np.empty(z.size)
-    project_simplex(z, scale, shares, z.size)
-    assert (shares >= 0).all()
-    assert_allclose(shares.sum(), 1.0)
-    # optimality: z / scale - shares is constant on the support and no larger elsewhere
-    slack = z / scale - shares
-    support = shares > 1e-12
-    assert_allclose(slack[support], slack[support][0], atol=1e-9)
-    assert (slack[~support] <= slack[support][0] + 1e-9).all()
 
 
 # The shared interface

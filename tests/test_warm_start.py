@@ -182,14 +182,14 @@ def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):
 
 
 def test_a_failed_fit_leaves_the_dual_point_whole(chains, monkeypatch):
-    def overflowing(how, part, w, memory, start, stop, scratch, out):
+    def overflowing(loss, part, w, memory, start, stop, scratch, out):
         out[0] = np.nan
 
     X, y = chains
     svm = BCFWSSVM(warm_start=True, **OPTIONS).fit(X, y)
     other = BCFWSSVM(warm_start=True, **OPTIONS).fit(X, y)
     with monkeypatch.context() as patch:
-        patch.setattr("skstruct.solvers.primal.hinge_losses", overflowing)
+        patch.setattr("skstruct.solvers.primal.loss_values", overflowing)
         with pytest.raises(FloatingPointError, match="the loss of sample"):
             svm.fit(X[::-1], y[::-1])
     svm.set_params(C=1.0).fit(X, y)

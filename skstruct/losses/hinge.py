@@ -1,71 +1,94 @@
-"""The structural hinge over samples, and its gap to a dual point."""
+"""The structural hinge, over labellings or over a relaxation of their hull."""
 
-from ..core.dispatch import generic, inner_kernel, kernel
-from ..core.oracles import potentials, score, truth
+from typing import NamedTuple
 
+import numpy as np
 
-@generic
-def augmented_bound(how, problem, i, theta, labels, augmented):
-    """``max_y <theta, mu(y)> + Delta(y_i, y)``, or a bound on it: what meets the truth.
-
-    `theta` stays as it is, `augmented` is scratch of its size, `labels` receives a labelling.
-    """
+from ..core.dispatch import kernel
+from ..core.oracles import add_indicator, augment, loss_augmented_max, relaxed_oracle
+from .verbs import augment_copy, dot, loss_oracle, minus_truth, truth_score
 
 
-@inner_kernel(inline=True)
-def dot(theta, mu, size):
-    """``<theta, mu>``, where parts of -inf that `mu` does not use count as 0.
+class MaxHinge(NamedTuple):
+    """The hinge: ``max_y <theta, mu(y)> + Delta(y_i, y) - <theta, mu(y_i)>``."""
+
+
+class RelaxedHinge(NamedTuple):
+    """The hinge over the LP relaxation, for structures whose oracle is fractional.
 
     Parameters
     ----------
-    theta, mu : ndarray
-        Part-space arrays.
-    size : int
-        Number of parts.
+    mu : ndarray of shape (max_parts,)
+        Scratch.
+    """
+
+    mu: np.ndarray
+
+
+@loss_oracle.register(MaxHinge)
+@kernel
+def _(loss, problem, i, theta, labels, r, augmented):
+    right = truth_score(problem, i, theta, labels)
+    minus_truth(problem, i, labels, r)
+    best = loss_augmented_max(problem, i, theta, labels, augmented)
+    if r.shape[0] > 0:
+        add_indicator(problem, i, labels, 1.0, r)
+    return best - right, abs(best) + abs(right)
+
+
+@loss_oracle.register(RelaxedHinge)
+@kernel
+def _(loss, problem, i, theta, labels, r, augmented):
+    right = truth_score(problem, i, theta, labels)
+    minus_truth(problem, i, labels, r)
+    augment_copy(problem, i, theta, augmented)
+    best, _ = relaxed_oracle(problem, i, augmented, labels, loss.mu)
+    if r.shape[0] > 0:
+        for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+            r[q] += loss.mu[q]
+    return best - right, abs(best) + abs(right)
+
+
+@kernel
+def expected_task_loss(problem, i, r, trial):
+    """``<l_i, m_i>`` for the residual ``r = m_i - mu(y_i)``: the dual term of the hinge.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    i : int
+        The sample.
+    r : ndarray
+        The residual.
+    trial : ndarray
+        Scratch.
 
     Returns
     -------
     float
-        The product.
+        The task loss that the mixture of labellings expects.
     """
-    total = 0.0
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
     for q in range(size):
-        total += theta[q] * mu[q] if mu[q] != 0.0 else 0.0
-    return total
+        trial[q] = 0.0
+    augment(problem, i, trial)
+    return dot(trial, r, size)
 
 
-@kernel
-def hinge_losses(how, problem, w, memory, start, stop, scratch, out):
-    """Losses of samples `start` to `stop`, and how far `memory` is from the oracle's answer.
+def hinge_of(problem):
+    """The hinge that a structure is trained on: the relaxed one where its oracle is fractional.
 
     Parameters
     ----------
-    how : MaxHinge or RelaxedHinge
-        The loss.
     problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights.
-    memory : ndarray of shape (n_parts or 0,)
-        A dual point ``m_i - mu(y_i)`` of every sample; empty for losses only.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    out : ndarray of shape (3, n_samples)
-        Receives the losses ``max_y <theta, mu(y)> + Delta(y_i, y) - <theta, mu(y_i)>``, the same
-        minus ``<theta, m_i - mu(y_i)>`` (the gaps but for the task losses of ``m_i``, which solvers
-        know as numbers), and the size of the two scores of which the loss is the difference.
+        A structure's problem.
+
+    Returns
+    -------
+    MaxHinge or RelaxedHinge
+        The loss.
     """
-    theta, labels = scratch.theta, scratch.labels
-    for i in range(start, stop):
-        potentials(problem, i, w, theta)
-        truth(problem, i, labels)
-        right = score(problem, i, theta, labels)
-        best = augmented_bound(how, problem, i, theta, labels, scratch.mu)
-        out[0, i] = best - right
-        out[2, i] = abs(best) + abs(right)
-        if memory.shape[0] > 0:
-            part = problem.part_ptr[i]
-            size = problem.part_ptr[i + 1] - part
-            out[1, i] = out[0, i] - dot(theta, memory[part : part + size], size)
+    if relaxed_oracle.supports(type(problem)):
+        return RelaxedHinge(np.zeros(int(np.diff(problem.part_ptr).max(initial=1))))
+    return MaxHinge()

@@ -1,45 +1,22 @@
-"""The negative log-likelihood of one sample and its residual, for the solvers that train CRFs."""
+"""The log loss of CRFs: the negative log-likelihood of a sample."""
 
 import math
+from typing import NamedTuple
 
-from ..core.dispatch import inner_kernel
-from ..core.oracles import add_indicator, log_partition, score, truth
-
-#: What rounding may add to an entropy ``log Z - <theta, mu>``, as a share of the log-partition and
-#: the score of the truth. (fast_exp alone is off by 5e-14.)
-ROUNDING = 2e-13
+from ..core.dispatch import inner_kernel, kernel
+from ..core.oracles import add_indicator, exp_oracle, log_partition
+from .verbs import loss_oracle, truth_score
 
 
-@inner_kernel(inline=True)
-def subtract_truth(problem, i, theta, labels, r):
-    """``r -= mu(y_i)``; returns ``<theta, mu(y_i)>``.
+class LogLoss(NamedTuple):
+    """``log sum_y exp(<theta, mu(y)>) - <theta, mu(y_i)>``, that is ``-log p(y_i | x_i)``."""
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    i : int
-        The sample.
-    theta : ndarray
-        Its potentials.
-    labels : ndarray of int32
-        Receives the true labelling.
-    r : ndarray
-        Marginals before, the residual ``E[mu] - mu(y_i)`` after.
-
-    Returns
-    -------
-    float
-        The score of the truth.
-    """
-    truth(problem, i, labels)
-    add_indicator(problem, i, labels, -1.0, r)
-    return score(problem, i, theta, labels)
+    smooth = True
 
 
 @inner_kernel(inline=True)
-def log_loss(log_z, score):
-    """``log Z - <theta, mu(y_i)>``, at least 0.
+def difference(log_z, right):
+    """``log_z - right`` of a loss that is never negative, and the size of the two.
 
     Only rounding makes the difference negative. What overflowed stays NaN or infinite.
 
@@ -47,21 +24,22 @@ def log_loss(log_z, score):
     ----------
     log_z : float
         The log-partition.
-    score : float
+    right : float
         The score of the truth.
 
     Returns
     -------
-    float
-        The loss.
+    value, magnitude : float
+        The loss, and ``|log_z| + |right|``.
     """
-    loss = log_z - score
-    return 0.0 if -math.inf < loss < 0.0 else loss
+    value = log_z - right
+    value = 0.0 if -math.inf < value < 0.0 else value
+    return value, abs(log_z) + abs(right)
 
 
 @inner_kernel(inline=True)
 def negative_log_likelihood(problem, i, theta, labels):
-    """``log Z - <theta, mu(y_i)>``, by a forward pass.
+    """Value and magnitude of the log loss, without marginals.
 
     Parameters
     ----------
@@ -76,8 +54,18 @@ def negative_log_likelihood(problem, i, theta, labels):
 
     Returns
     -------
-    float
-        The loss.
+    value, magnitude : float
+        As :func:`difference` gives them.
     """
-    truth(problem, i, labels)
-    return log_loss(log_partition(problem, i, theta, 1.0), score(problem, i, theta, labels))
+    right = truth_score(problem, i, theta, labels)
+    return difference(log_partition(problem, i, theta, 1.0), right)
+
+
+@loss_oracle.register(LogLoss)
+@kernel
+def _(loss, problem, i, theta, labels, r, augmented):
+    log_z = exp_oracle(problem, i, theta, 1.0, r)
+    right = truth_score(problem, i, theta, labels)
+    if r.shape[0] > 0:
+        add_indicator(problem, i, labels, -1.0, r)
+    return difference(log_z, right)

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ..data.matrices import refuse_masked
+
+
+class NamedLoss(NamedTuple):
+    """A task loss under the name of the parameter that it was given as, for error messages.
+
+    Parameters
+    ----------
+    loss : object
+        As :func:`cost_matrix` takes it.
+    name : str
+        The parameter.
+    """
+
+    loss: object
+    name: str
 
 
 def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -19,6 +35,7 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
         cost of each node of that class that is labelled otherwise (a Series, too); or a matrix of
         shape (n_classes, n_classes), the cost of predicting column k where row j is true. A
         DataFrame is read by the labels of its rows and columns, which are those of the classes.
+        A :class:`NamedLoss` of one of these is called by its name in errors.
     classes : ndarray of shape (n_classes,)
         The classes.
 
@@ -43,13 +60,14 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     array([[0., 3.],
            [1., 0.]])
     """
+    loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
     n_classes = len(classes)
     hamming = 1.0 - np.eye(n_classes)
     if isinstance(loss, str):
         if loss not in ("hamming", "normalized_hamming"):
             raise ValueError(
-                f"loss must be 'hamming', 'normalized_hamming', a mapping from class to cost or a "
-                f"cost matrix, got {loss!r}"
+                f"{name} must be 'hamming', 'normalized_hamming', a mapping from class to cost or "
+                f"a cost matrix, got {loss!r}"
             )
         return hamming, loss == "normalized_hamming"
     if hasattr(loss, "index") and hasattr(loss, "items") and getattr(loss, "ndim", 2) == 1:
@@ -57,48 +75,50 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     if isinstance(loss, Mapping):
         unknown = [label for label in loss if label not in set(classes.tolist())]
         if unknown:
-            raise ValueError(f"loss has a cost for the unknown class {unknown[0]!r}")
-        weights = _numbers([loss.get(label, 1.0) for label in classes.tolist()])
-        return _checked(hamming * weights[:, None], n_classes), False
+            raise ValueError(f"{name} has a cost for the unknown class {unknown[0]!r}")
+        weights = _numbers([loss.get(label, 1.0) for label in classes.tolist()], name)
+        return _checked(hamming * weights[:, None], n_classes, name), False
     if hasattr(loss, "columns"):
-        loss = _in_order(loss, classes.tolist())
-    return _checked(_numbers(loss), n_classes), False
+        loss = _in_order(loss, classes.tolist(), name)
+    return _checked(_numbers(loss, name), n_classes, name), False
 
 
-def _in_order(frame, classes):
+def _in_order(frame, classes, name):
     """The costs of a DataFrame, rows and columns in the order of the classes."""
     if not hasattr(frame, "loc"):
-        raise ValueError("loss: this kind of frame has no labels of rows; pass loss.to_numpy()")
+        raise ValueError(
+            f"{name}: this kind of frame has no labels of rows; pass {name}.to_numpy()"
+        )
     for axis, labels in (("rows", frame.index.tolist()), ("columns", frame.columns.tolist())):
         if len(labels) != len(set(labels)) or set(labels) != set(classes):
             raise ValueError(
-                f"loss: the {axis} of the frame must be labelled with the classes {classes}, got "
-                f"{labels}; for a cost matrix in their order pass loss.to_numpy()"
+                f"{name}: the {axis} of the frame must be labelled with the classes {classes}, got "
+                f"{labels}; for a cost matrix in their order pass {name}.to_numpy()"
             )
     return frame.loc[classes, classes].to_numpy()
 
 
-def _numbers(costs):
-    refuse_masked(costs, "loss")
+def _numbers(costs, name):
+    refuse_masked(costs, name)
     try:
         array = np.asarray(costs)
     except ValueError:
-        raise ValueError("the rows of the cost matrix of loss have different lengths") from None
+        raise ValueError(f"the rows of the cost matrix of {name} have different lengths") from None
     if array.dtype.kind not in "buifO":
-        raise ValueError(f"the costs of loss must be real numbers, their dtype is {array.dtype}")
+        raise ValueError(f"the costs of {name} must be real numbers, their dtype is {array.dtype}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"the costs of loss must be real numbers: {error}") from None
+        raise ValueError(f"the costs of {name} must be real numbers: {error}") from None
 
 
-def _checked(cost, n_classes):
+def _checked(cost, n_classes, name):
     if cost.shape != (n_classes, n_classes):
         raise ValueError(
-            f"the cost matrix of loss has shape {cost.shape}, but there are {n_classes} classes"
+            f"the cost matrix of {name} has shape {cost.shape}, but there are {n_classes} classes"
         )
     if not np.isfinite(cost).all() or (cost < 0).any():
-        raise ValueError("the cost matrix of loss has a negative or non-finite entry")
+        raise ValueError(f"the cost matrix of {name} has a negative or non-finite entry")
     if np.diagonal(cost).any():
-        raise ValueError("the cost matrix of loss must be 0 on its diagonal")
+        raise ValueError(f"the cost matrix of {name} must be 0 on its diagonal")
     return np.ascontiguousarray(cost)

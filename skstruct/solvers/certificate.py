@@ -1,12 +1,13 @@
 """Duality gaps: what every solver's `tol` is compared with, and what every solver publishes.
 
-Of structural SVMs the primal and the dual objective are known. For a CRF, ``P(w) = lam/2 |w|^2 +
-(1/n) sum_i s_i NLL_i(w)``, any distributions over labellings with marginals mu_i and entropies H_i
-are a dual point, and with ``g = (1/n) sum_i s_i A_i' (mu_i - mu(y_i))``::
+Of structural SVMs the primal and the dual objective are known. For a smooth loss, ``P(w) = lam/2
+|w|^2 + (1/n) sum_i s_i loss_i(w)``, any mixtures m_i of labellings with terms c_i (of a CRF the
+entropies of its marginals, see :mod:`skstruct.losses.verbs`) are a dual point, and with ``g = (1/n)
+sum_i s_i A_i' (m_i - mu(y_i))``::
 
-    D(mu) = (1/n) sum_i s_i H_i - |g|^2 / (2 lam)  <=  min P  <=  P(w)
+    D(m) = (1/n) sum_i s_i c_i - |g|^2 / (2 lam)  <=  min P  <=  P(w)
 
-The marginals at w itself give the gap ``|P'(w)|^2 / (2 lam)``, which is no difference.
+The mixtures at w itself give the gap ``|P'(w)|^2 / (2 lam)``, which is no difference.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.weights import Weights, squared_norm
 from .progress import Progress, Result
 
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
@@ -41,7 +43,7 @@ class Certificate(NamedTuple):
     relative : float
         The same as a fraction of P(w): what `tol` is compared with.
     gradient_norm : float, optional
-        ``|P'(w)|``, of CRFs.
+        ``|P'(w)|``, of smooth losses.
     """
 
     objective: float
@@ -182,7 +184,7 @@ def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certi
 def certify(
     objective: float, squared_gradient: float, lam: float, dual: float, magnitude: float
 ) -> Certificate:
-    """The certificate of a CRF's weights, by their own marginals or by another dual point.
+    """The certificate of weights under a smooth loss, by their own mixtures or another dual point.
 
     Parameters
     ----------
@@ -225,3 +227,49 @@ def certify(
         gap = min(gap, objective)
     gradient_norm = float(np.sqrt(squared_gradient))
     return Certificate(objective, float(gap), float(_relative(gap, objective)), gradient_norm)
+
+
+class DualMixture:
+    """The best lower bound among mixtures of the dual points met.
+
+    The terms c_i are concave: of a mixture of two points, their mean is at least the mixture of
+    theirs, and g exactly that of theirs. The best share has a closed form (a Frank-Wolfe step).
+
+    Parameters
+    ----------
+    lam : float
+        The regulariser.
+    zeros : Weights
+        Arrays of zeros, kept: the first point is the truth, whose terms and whose g are 0.
+    """
+
+    def __init__(self, lam: float, zeros: Weights):
+        self._lam, self._term, self._direction = lam, 0.0, zeros
+        #: Scratch of the size of the weights, free between two calls.
+        self.change = zeros.copy()
+        #: The bound, and the size of the terms that it is a difference of.
+        self.value = self.magnitude = 0.0
+
+    def offer(self, term: float, direction) -> None:
+        """Raise the bound by one more point.
+
+        Parameters
+        ----------
+        term : float
+            ``(1/n) sum_i s_i c_i``.
+        direction : sequence of ndarray
+            g, shaped as the tables of the weights.
+        """
+        mixed, changes = self._direction.tables, self.change.tables
+        for new, g, change in zip(direction, mixed, changes, strict=True):
+            np.subtract(new, g, out=change)
+        gain = term - self._term
+        slope = gain - sum(map(np.vdot, mixed, changes)) / self._lam
+        curvature = squared_norm(self.change) / self._lam
+        step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else float(gain > 0)
+        self._term += step * gain
+        for g, change in zip(mixed, changes, strict=True):
+            change *= step
+            g += change
+        half_norm = squared_norm(self._direction) / (2.0 * self._lam)
+        self.value, self.magnitude = self._term - half_norm, self._term + half_norm

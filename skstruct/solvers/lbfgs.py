@@ -1,4 +1,4 @@
-"""L-BFGS (SciPy) on the CRF objective: the deterministic reference solver."""
+"""L-BFGS (SciPy) on a smooth loss: the deterministic reference solver."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from ..core.weights import Weights, zero_weights
-from ..losses.log import ROUNDING
-from ..predict import loss_gradient, make_scratch, over_samples
-from .certificate import certify
+from ..losses.verbs import ROUNDING, private_loss, require_smooth
+from ..predict import make_scratch, over_samples
+from .certificate import DualMixture, certify
+from .primal import loss_gradient
 from .progress import Pieces, Progress, Result
 
 
@@ -19,13 +20,14 @@ def lbfgs(
     sample_weight: np.ndarray,
     lam: float,
     *,
+    loss,
     start=None,
     max_iter: int = 100,
     tol: float = 1e-3,
     n_jobs=None,
     after_epoch,
 ) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i NLL_i(w)`` by L-BFGS.
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by L-BFGS.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ def lbfgs(
         Weights of mean 1.
     lam : float
         The regulariser, positive.
+    loss : NamedTuple
+        A smooth loss, see :mod:`skstruct.losses.verbs`.
     start : Weights, optional
         Where to start.
     max_iter : int
@@ -57,11 +61,15 @@ def lbfgs(
     ------
     FloatingPointError
         If the objective or its gradient is not finite.
+    TypeError
+        If the loss is not smooth.
     """
+    require_smooth(loss, "L-BFGS")
     # A number that overflows is refused by its certificate. BLAS threads wait for each other in
     # SciPy's short vector operations, most of all where another process has the cores.
     with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
-        objective = _Objective(problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch)
+        arguments = loss, problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch
+        objective = _Objective(*arguments)
         objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)
         resolved = False
         try:
@@ -89,39 +97,11 @@ class _StoppedInPass(Exception):
     """A callback ended the run in the middle of a gradient."""
 
 
-class _Dual:
-    """The best lower bound among mixtures of the dual points met.
-
-    Entropies are concave: of a mixture of two points, the mean entropy is at least the mixture of
-    theirs, and the direction g exactly that of theirs. The best share has a closed form.
-    """
-
-    def __init__(self, lam, size):
-        self._lam = lam
-        # Marginals that are the truth: no entropy, no direction.
-        self._entropy, self._direction = 0.0, np.zeros(size)
-        self.value = 0.0
-
-    def offer(self, entropy, direction):
-        change = direction - self._direction
-        squared = float(change @ change)
-        gain = entropy - self._entropy
-        slope = self._lam * gain - float(self._direction @ change)
-        if not squared > 0.0:
-            share = float(gain > 0.0)
-        else:
-            share = min(max(slope / squared, 0.0), 1.0)
-        self._entropy += share * gain
-        self._direction += share * change
-        squared = float(self._direction @ self._direction)
-        self.value = max(self.value, self._entropy - squared / (2.0 * self._lam))
-
-
 class _Objective:
     """Value and gradient for SciPy, on flat weights, and its callback."""
 
-    def __init__(self, problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch):
-        self.problem, self.shapes = problem, shapes
+    def __init__(self, loss, problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch):
+        self.loss, self.problem, self.shapes = loss, problem, shapes
         self.sample_weight, self.lam, self.tol = sample_weight, lam, tol
         self.n_jobs = n_jobs
         self.n = sample_weight.size
@@ -132,7 +112,7 @@ class _Objective:
         self.accepted = None
         self._evaluated = None
         self._out = np.zeros((2, self.n))
-        self._dual = _Dual(lam, self.n_node + shapes[1][0] * shapes[1][1])
+        self._mixture, self._dual = DualMixture(lam, zero_weights(shapes)), 0.0
         self.progress = Progress(self.n, after_epoch, "dual_gap", "dual_objective")
         self._piece(problem, zero_weights(shapes), [(0, 0)])  # compiles outside the clock
         self.progress.start()
@@ -147,8 +127,10 @@ class _Objective:
 
     def _piece(self, part, w, ranges):
         gradient, scratch = zero_weights(self.shapes), make_scratch(part)
+        own = private_loss(self.loss), part, w, self.sample_weight
+        more = scratch, np.empty_like(scratch.theta), gradient, self._out
         for first, last in ranges:
-            loss_gradient(part, w, self.sample_weight, first, last, scratch, gradient, self._out)
+            loss_gradient(*own, first, last, *more)
         return self.flatten(gradient)
 
     def __call__(self, flat, pieces=None):
@@ -168,10 +150,11 @@ class _Objective:
         self.n_calls += 1
         loss, magnitude = self._out @ self.sample_weight / self.n
         value, gradient = 0.5 * self.lam * float(flat @ flat) + loss, self.lam * flat + direction
-        entropy = loss - float(flat @ direction) - ROUNDING * magnitude
+        term = loss - float(flat @ direction) - ROUNDING * magnitude
         squared = float(gradient @ gradient)
         if np.isfinite(value) and np.isfinite(squared):
-            self._dual.offer(max(entropy, 0.0), direction)
+            self._mixture.offer(max(term, 0.0), self.tables(direction).tables)
+            self._dual = max(self._dual, self._mixture.value)
         self._evaluated = np.array(flat), value, squared, magnitude
         return value, gradient
 
@@ -181,7 +164,7 @@ class _Objective:
         if self._evaluated is None or not np.array_equal(self._evaluated[0], self.accepted):
             self(self.accepted, Pieces())
         _, value, squared, magnitude = self._evaluated
-        return certify(value, squared, self.lam, self._dual.value, magnitude)
+        return certify(value, squared, self.lam, self._dual, magnitude)
 
     def _record(self):
         flat, certificate = np.array(self.accepted), self.certificate()

@@ -1,4 +1,4 @@
-"""The structural hinge over all samples, and what its primal solvers share."""
+"""A loss over all samples: objectives, gradients, and the best weights seen."""
 
 from __future__ import annotations
 
@@ -6,28 +6,96 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.dispatch import kernel
+from ..core.oracles import accumulate, potentials
 from ..core.weights import Weights, squared_norm
-from ..losses.hinge import hinge_losses
-from ..losses.smooth_hinge import smoothing_of
+from ..losses.hinge import hinge_of
+from ..losses.verbs import dot, loss_oracle, loss_value, private_loss
 from ..predict import make_scratch, over_samples
 from .progress import SampleOverflow
 
 _NO_MEMORY = np.empty(0)
+_ADVICE = "are the features scaled?"
 
 
-class HingeValue(NamedTuple):
-    """The objective of a structural SVM at some weights.
+@kernel
+def loss_values(loss, problem, w, memory, start, stop, scratch, out):
+    """Losses of samples `start` to `stop`, and how far `memory` is from the oracle's answer.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss, see :mod:`skstruct.losses.verbs`.
+    problem : NamedTuple
+        A structure's problem, with labels.
+    w : Weights
+        The weights.
+    memory : ndarray of shape (n_parts or 0,)
+        A dual point ``m_i - mu(y_i)`` of every sample; empty for losses only.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    out : ndarray of shape (3, n_samples)
+        Receives the losses, the same minus ``<theta, m_i - mu(y_i)>`` (of a hinge the gaps but for
+        the task losses of ``m_i``, which solvers know as numbers), and the sizes of the terms that
+        the losses are differences of.
+    """
+    theta, augmented = scratch.theta, scratch.mu
+    for i in range(start, stop):
+        potentials(problem, i, w, theta)
+        out[0, i], out[2, i] = loss_value(loss, problem, i, theta, scratch.labels, augmented)
+        if memory.shape[0] > 0:
+            part = problem.part_ptr[i]
+            size = problem.part_ptr[i + 1] - part
+            out[1, i] = out[0, i] - dot(theta, memory[part : part + size], size)
+
+
+@kernel
+def loss_gradient(loss, problem, w, sample_weight, start, stop, scratch, augmented, gradient, out):
+    """Add the gradient of ``sum_i s_i loss_i`` over a range of samples.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss, see :mod:`skstruct.losses.verbs`.
+    problem : NamedTuple
+        A structure's problem, with labels.
+    w : Weights
+        The weights.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    start, stop : int
+        The range of samples.
+    scratch : Scratch
+        Buffers.
+    augmented : ndarray of shape (max_parts,)
+        Scratch.
+    gradient : Weights
+        Added to.
+    out : ndarray of shape (2, n_samples)
+        Receives the losses, and the sizes of the terms that they are differences of.
+    """
+    theta, r = scratch.theta, scratch.mu
+    for i in range(start, stop):
+        potentials(problem, i, w, theta)
+        out[0, i], out[1, i] = loss_oracle(loss, problem, i, theta, scratch.labels, r, augmented)
+        accumulate(problem, i, r, (sample_weight[i], 0.0), gradient)
+
+
+class ObjectiveValue(NamedTuple):
+    """The objective at some weights.
 
     Parameters
     ----------
     objective : float
-        ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)``.
+        ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
     gaps : ndarray of shape (n_samples,)
         Distance of each sample's dual point from the oracle's answer, but for the task loss of that
         point; the losses without one.
     magnitude : float
-        Mean size of the scores that the losses are differences of, see
-        :func:`skstruct.solvers.progress.relative_gap`.
+        Mean size of the terms that the losses are differences of, see
+        :func:`skstruct.solvers.certificate.certify_pair`.
     """
 
     objective: float
@@ -35,31 +103,26 @@ class HingeValue(NamedTuple):
     magnitude: float
 
 
-def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
-    """Compile what :func:`hinge_value` calls.
+def compile_losses(loss, problem, w, memory=_NO_MEMORY) -> None:
+    """Compile what :func:`objective_value` calls.
 
     Parameters
     ----------
-    problem, w, memory : object
-        As for :func:`hinge_value`.
+    loss, problem, w, memory : object
+        As for :func:`objective_value`.
     """
-    how = smoothing_of("none", 0.0, 1, problem)
-    hinge_losses(how, problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
+    loss_values(loss, problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
 
 
-def hinge_value(
-    problem,
-    w,
-    sample_weight,
-    lam,
-    n_jobs,
-    memory=_NO_MEMORY,
-    advice="are the features scaled?",
-) -> HingeValue:
-    """``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)``, by one oracle call a sample.
+def objective_value(
+    loss, problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY, advice=_ADVICE
+) -> ObjectiveValue:
+    """``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, by one oracle call a sample.
 
     Parameters
     ----------
+    loss : NamedTuple
+        A loss, see :mod:`skstruct.losses.verbs`.
     problem : NamedTuple
         A structure's problem, with labels.
     w : Weights
@@ -77,7 +140,7 @@ def hinge_value(
 
     Returns
     -------
-    HingeValue
+    ObjectiveValue
         The objective and the gaps.
 
     Raises
@@ -91,42 +154,48 @@ def hinge_value(
     out = np.zeros((3, n))
 
     def piece(part, start, stop):
-        how = smoothing_of("none", 0.0, 1, part)
-        hinge_losses(how, part, w, memory, start, stop, make_scratch(part), out)
+        own = private_loss(loss)
+        loss_values(own, part, w, memory, start, stop, make_scratch(part), out)
 
     over_samples(piece, problem, n_jobs)
     bad = np.flatnonzero(~np.isfinite(out[0]))
     if bad.size:
         raise SampleOverflow(int(bad[0]), float(out[0, bad[0]]), advice)
     # No loss is negative: what is below 0 is rounding of two scores.
-    loss = float(np.maximum(out[0], 0.0) @ sample_weight) / n
-    objective = 0.5 * lam * squared_norm(w) + loss
+    mean = float(np.maximum(out[0], 0.0) @ sample_weight) / n
+    objective = 0.5 * lam * squared_norm(w) + mean
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: {advice}")
     magnitude = float(out[2] @ sample_weight) / n
-    return HingeValue(objective, out[1] if memory.size else out[0], magnitude)
+    return ObjectiveValue(objective, out[1] if memory.size else out[0], magnitude)
 
 
-def hinge_objective(problem, w, sample_weight, lam, n_jobs) -> float:
-    """The objective of :func:`hinge_value`, for solvers with a learning rate.
+def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
+    """Compile what :func:`hinge_value` calls.
 
     Parameters
     ----------
-    problem, w, sample_weight, lam, n_jobs : object
+    problem, w, memory : object
         As for :func:`hinge_value`.
+    """
+    compile_losses(hinge_of(problem), problem, w, memory)
+
+
+def hinge_value(problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY) -> ObjectiveValue:
+    """:func:`objective_value` of the hinge that the structure is trained on.
+
+    Parameters
+    ----------
+    problem, w, sample_weight, lam, n_jobs, memory : object
+        As for :func:`objective_value`.
 
     Returns
     -------
-    float
-        The objective.
-
-    Raises
-    ------
-    FloatingPointError
-        As :func:`hinge_value`.
+    ObjectiveValue
+        The objective and the gaps.
     """
-    advice = "are the features scaled, is the learning rate too large?"
-    return hinge_value(problem, w, sample_weight, lam, n_jobs, advice=advice).objective
+    loss = hinge_of(problem)
+    return objective_value(loss, problem, w, sample_weight, lam, n_jobs, memory)
 
 
 class Best:

@@ -29,6 +29,10 @@ CONSTRAINTS = {
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
 
+    def _task_loss(self):
+        """The parameter `loss`."""
+        return self.loss
+
     def _check_problem(self, problem):
         super()._check_problem(problem)
         needed = [max_oracle, task_loss]

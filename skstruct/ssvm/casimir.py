@@ -7,6 +7,8 @@ from numbers import Integral, Real
 from ..core.dispatch import require
 from ..core.oracles import exp_oracle, gram, require_linear_loss, top_k_oracle
 from ..graphs.base import Graph
+from ..losses.hinge import hinge_of
+from ..losses.smooth_hinge import smooth_hinge
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.casimir.solver import CasimirOptions, casimir
 from ..typing import LossLike, RandomStateLike
@@ -202,14 +204,20 @@ class CasimirSSVM(StructuralSVM):
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         options = CasimirOptions(
             self.variant,
-            self.smoothing,
             self.smoothing_strength,
-            self.n_best,
             self.kappa,
             self.warm_start_strategy,
             None if self.learning_rate == "auto" else float(self.learning_rate),
         )
-        rng = self._generator()
         return casimir(
-            problem, shapes, sample_weight, lam, options, rng=rng, n_jobs=self.n_jobs, **common
+            problem,
+            shapes,
+            sample_weight,
+            lam,
+            options,
+            loss=smooth_hinge(self.smoothing, self.smoothing_strength, self.n_best, problem),
+            target=hinge_of(problem),
+            rng=self._generator(),
+            n_jobs=self.n_jobs,
+            **common,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 from ..graphs.base import Graph
+from ..losses.hinge import hinge_of
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.sgd import sgd
 from ..typing import LossLike, RandomStateLike
@@ -146,6 +147,7 @@ class SubgradientSSVM(StructuralSVM):
             shapes,
             sample_weight,
             lam,
+            loss=hinge_of(problem),
             rate=self.learning_rate,
             period=self.period if self.schedule == "decay" else 0.0,
             averaging=self.averaging,

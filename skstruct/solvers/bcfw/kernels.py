@@ -22,8 +22,8 @@ from ...core.oracles import (
     score,
     task_loss,
 )
-from ...losses.hinge import dot
-from ...losses.smooth_hinge import expected_task_loss
+from ...losses.hinge import expected_task_loss
+from ...losses.verbs import dot
 from ..sampling import sample_leaf, set_leaf
 
 # Entries of ``BCFWState.totals``.

@@ -1,4 +1,4 @@
-"""Casimir: Catalyst acceleration of SVRG on a smoothed hinge (Pillutla et al. 2018)."""
+"""Casimir: Catalyst acceleration of SVRG, on a smooth loss or on a hinge through smooth ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from ...core.weights import (
     squared_norm,
     zero_weights,
 )
-from ...losses.smooth_hinge import CALLS, EXACT, TopKHinge, smoothing_of
+from ...losses.smooth_hinge import CALLS, EXACT, TopKHinge
+from ...losses.verbs import ROUNDING, require_smooth
 from ...predict import make_scratch
-from ..certificate import certify_pair
-from ..primal import Best, compile_hinge, hinge_value
+from ..certificate import DualMixture, certify, certify_pair
+from ..primal import Best, compile_losses, objective_value
 from ..progress import Pieces, Progress, Result
-from .kernels import LOSS, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
+from .kernels import LOSS, MAGNITUDE, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
 
 
 class CasimirOptions(NamedTuple):
@@ -31,12 +32,8 @@ class CasimirOptions(NamedTuple):
     ----------
     variant : {"adaptive", "constant", "svrg"}
         How the smoothing changes; "svrg" is not accelerated.
-    smoothing : {"l2", "entropy"}
-        Which smoothing.
     strength : float
-        nu of the first iteration.
-    n_best : int
-        K of the top-K oracle.
+        nu of the first iteration; 0 where nothing is smoothed.
     kappa : float or None
         Proximal term; None for Proposition 29 with measured smoothness.
     warm_start : {"prox-center", "extrapolation", "previous"}
@@ -45,13 +42,11 @@ class CasimirOptions(NamedTuple):
         Learning rate; None for the inverse of the measured smoothness.
     """
 
-    variant: str
-    smoothing: str
-    strength: float
-    n_best: int
-    kappa: float | None
-    warm_start: str
-    rate: float | None
+    variant: str = "constant"
+    strength: float = 0.0
+    kappa: float | None = None
+    warm_start: str = "prox-center"
+    rate: float | None = None
 
 
 _ADVICE = "are the features scaled, is the learning rate too large?"
@@ -74,7 +69,7 @@ class _Catalyst:
 
     def __init__(self, options, lam, n, start):
         self.options, self.lam, self.n = options, lam, n
-        self.adaptive = options.variant == "adaptive"
+        self.adaptive = options.variant == "adaptive" and options.strength > 0
         self.nu = options.strength
         given = options.variant != "svrg" and options.kappa is not None
         self.kappa = options.kappa if given else 0.0
@@ -156,6 +151,8 @@ def casimir(
     lam: float,
     options: CasimirOptions,
     *,
+    loss,
+    target=None,
     start=None,
     max_iter: int = 100,
     tol: float = 1e-2,
@@ -163,7 +160,7 @@ def casimir(
     n_jobs=None,
     after_epoch,
 ) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through smooth approximations.
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by accelerated SVRG.
 
     Parameters
     ----------
@@ -174,19 +171,23 @@ def casimir(
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     lam : float
-        The regulariser; may be 0.
+        The regulariser; with a `target` it may be 0.
     options : CasimirOptions
         The choices.
+    loss : NamedTuple
+        A smooth loss, see :mod:`skstruct.losses.verbs`.
+    target : NamedTuple, optional
+        The hinge to minimise instead of `loss`, which is then a smoothed one and approaches it.
     start : Weights, optional
         Where to start.
     max_iter : int
-        Largest number of outer iterations, of two passes each: snapshot and steps.
+        Largest number of outer iterations, of two passes each: steps and snapshot.
     tol : float
         Relative duality gap to reach.
     rng : numpy.random.Generator
         Draws the samples.
     n_jobs : int or None
-        Threads for objectives.
+        Threads for objectives of the `target`.
     after_epoch : callable
         See :class:`skstruct.solvers.progress.Progress`.
 
@@ -195,37 +196,35 @@ def casimir(
     Result
         The best weights seen and the history.
 
+    Raises
+    ------
+    FloatingPointError
+        If an objective or a gradient is not finite.
+    TypeError
+        If the loss is not smooth.
+
     References
     ----------
     Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
     Algorithms 2 and 4.
     """
-    run = _Run(problem, shapes, sample_weight, lam, options, start)
-    n = sample_weight.size
-    fields = ("dual_gap", "dual_objective", "smoothed_objective", "exact_share")
-    progress = Progress(n, after_epoch, *fields)
+    require_smooth(loss, "Casimir")
+    arguments = loss, problem, shapes, sample_weight, lam, options, start
+    run = _Run(*arguments) if target is None else _SmoothedRun(*arguments, target, n_jobs)
+    fields = ("dual_gap", "dual_objective", *run.FIELDS)
+    progress = Progress(sample_weight.size, after_epoch, *fields)
     run.compile()
     progress.start()
-    catalyst, best = _Catalyst(options, lam, n, run.value()), Best()
     for k in range(1, max_iter + 1):
-        run.how.strength[0] = catalyst.nu
-        smoothed = run.iteration(k, catalyst, rng, progress.pieces)
-        current = run.value()
-        value = hinge_value(problem, run.w, sample_weight, lam, n_jobs, advice=_ADVICE)
-        best.offer(value.objective, current, value.magnitude)
-        certificate = certify_pair(best.objective, run.dual, best.magnitude + run.magnitude)
-        calls, exact = run.how.counts[CALLS], run.how.counts[EXACT] / run.how.counts[CALLS]
-        fields = {"smoothed_objective": smoothed, "exact_share": exact}
-        fields |= certificate.record | {"objective": value.objective}
-        stopped = progress.record(calls, 0.0, weights=lambda current=current: current, **fields)
-        if stopped or certificate.relative <= tol or k == max_iter:
+        run.iteration(k, tol, rng, progress.pieces)
+        current = run.current
+        stopped = progress.record(
+            run.n_calls, 0.0, weights=lambda current=current: current, **run.record
+        )
+        if stopped or run.certificate.relative <= tol:
             break
-        # Less smoothing than the tolerance can see would only shorten the steps.
-        least = 0.2 * max(tol, 1e-6) * best.objective / run.bias
-        catalyst.advance(k, current, run.steepness(), least)
-    more = {"kappa_": catalyst.kappa, "smoothing_strength_": catalyst.nu}
-    more |= {"n_oracle_calls_": int(calls), "exact_share_": exact}
-    return certificate.result(best.weights, tol, stopped, progress, **more)
+    weights, more = run.best.weights, run.published()
+    return run.certificate.result(weights, tol, stopped, progress, **more)
 
 
 def _mix(*terms):
@@ -238,30 +237,49 @@ def _mix(*terms):
     return out
 
 
-class _Run:
-    """Weights, snapshot and buffers of one run."""
+class _Measured(NamedTuple):
+    """Weights at which a snapshot was taken, and what it said of them."""
 
-    def __init__(self, problem, shapes, sample_weight, lam, options, start):
-        self.problem, self.shapes, self.lam = problem, shapes, lam
+    weights: Weights
+    objective: float
+    squared_gradient: float
+    magnitude: float
+
+
+class _Run:
+    """Weights, snapshot and buffers of one run on a smooth loss.
+
+    An iteration is a pass of steps and a snapshot where the next one begins, which certifies that
+    point: its residuals are a dual point, and give the exact gradient.
+    """
+
+    #: Further fields of the history.
+    FIELDS = ()
+    #: Whether the dual terms are those of the hinge.
+    _OF_HINGE = False
+
+    def __init__(self, loss, problem, shapes, sample_weight, lam, options, start):
+        self.loss, self.problem, self.shapes, self.lam = loss, problem, shapes, lam
         self.sample_weight, self.rate = sample_weight, options.rate
-        self.how = smoothing_of(options.smoothing, options.strength, options.n_best, problem)
         self.w = lazy_weights(zero_weights(shapes) if start is None else start)
         n = sample_weight.size
-        self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.ones(n), np.zeros(2))
-        # The smoothed hinge is at most this times nu above the hinge, on average.
-        n_nodes = problem.labels.size / n
-        self.bias = 0.5 if options.smoothing == "l2" else n_nodes * np.log(shapes[0][1])
-        #: Lower bound on the optimum, and the size of the terms that it is a difference of.
-        self.dual, self.magnitude = -np.inf, 0.0
-        self._gradient, self._task_loss = zero_weights(shapes), 0.0
-        self._change, self._caution = zero_weights(shapes), 1.0
+        self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(n), np.zeros(3))
+        self.n_calls = 0
+        self._caution = 1.0
+        self._mixture = DualMixture(lam, zero_weights(shapes))
         scratch = make_scratch(problem)
-        self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
+        self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
+        #: The last weights, the best ones, and what certifies these.
+        self.current, self.best, self.certificate = self.value(), None, None
+        #: Fields of the history.
+        self.record = {}
+        #: Lower bound on the optimum.
+        self.dual = -np.inf
+        self.catalyst = _Catalyst(options, lam, n, self.current)
 
     def compile(self):
         """Compile outside the clock."""
-        self._pass(SVRGOptions(STEP, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
-        compile_hinge(self.problem, self.w)
+        self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
         fold(self.w)
         self.value()
 
@@ -269,7 +287,8 @@ class _Run:
         problem, weight, memory = self.problem, self.sample_weight, self.memory
         for first, last in pieces.visits(order.size):
             visits = order[first:last]
-            svrg_pass(self.how, problem, self.w, weight, memory, options, visits, *self._scratch)
+            svrg_pass(self.loss, problem, self.w, weight, memory, options, visits, *self._scratch)
+            self.n_calls += visits.size
 
     def value(self):
         """The value of the weights."""
@@ -278,73 +297,157 @@ class _Run:
     def _halves(self):
         return halves(self.w, self.shapes)
 
-    def iteration(self, k, catalyst, rng, pieces):
-        """Snapshot and steps; returns the smoothed objective, NaN if the snapshot is cut short."""
-        smoothed = self.snapshot(catalyst.first(k), pieces)
+    def iteration(self, k, tol, rng, pieces):
+        """Steps from the last snapshot, and the next one."""
+        if k == 1:
+            self._measure(self.catalyst.first(1), pieces)
+            self.catalyst.settle(self.steepness())
+        if not pieces.stopped:
+            self.steps(k, rng, pieces)
+            self.catalyst.advance(k, self.value(), self.steepness(), 0.0)
+            self._measure(self.catalyst.first(k + 1), pieces)
+
+    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
+    def _measure(self, point, pieces):
+        """Take the snapshot at `point`, in full even where a callback ends the run."""
+        self.snapshot(point, pieces)
         if pieces.stopped:
-            return np.nan
-        self.raise_dual()
-        if k == 1:
-            catalyst.settle(self.steepness())
-        order = rng.permutation(self.sample_weight.size)
-        self.steps(catalyst.kappa, catalyst.center, order, pieces, k == 1)
-        if k == 1:
-            # At the start all labellings tie, and those found are close to each other.
-            catalyst.settle(self.steepness())
-        return smoothed
+            self.snapshot(point, Pieces())
+        loss, magnitude = self.memory.totals[[LOSS, MAGNITUDE]]
+        direction, change = [d for _, d in self._halves()], self._mixture.change
+        tables = point.tables
+        term = loss - sum(map(np.vdot, tables, direction)) - ROUNDING * magnitude
+        self._mixture.offer(max(term, 0.0), direction)
+        for table, d, gradient in zip(tables, direction, change.tables, strict=True):
+            np.multiply(table, self.lam, out=gradient)
+            gradient += d
+        objective = 0.5 * self.lam * squared_norm(point) + loss
+        here = _Measured(point, objective, squared_norm(change), magnitude)
+        self.dual = max(self.dual, self._mixture.value, self._certify(here).dual_objective)
+        seen = [here] if self.best is None else [here, self.best]
+        self.current, self.best = point, min(seen, key=lambda at: self._certify(at).dual_gap)
+        self.certificate = self._certify(self.best)
+        self.record = {"objective": objective, "dual_objective": self.dual}
+        self.record["dual_gap"] = max(objective - self.dual, 0.0)
+
+    def _certify(self, at):
+        return certify(at.objective, at.squared_gradient, self.lam, self.dual, at.magnitude)
 
     def snapshot(self, first, pieces):
-        """Take the snapshot at `first`; returns the smoothed objective there."""
+        """Take the snapshot at `first`."""
         self.w.scale[:] = 1.0, 0.0
         for (v, d), table in zip(self._halves(), first.tables, strict=True):
             v[:] = table
             d[:] = 0.0
         self.memory.lipschitz[:] *= 0.9
         self.memory.totals[:] = 0.0
-        before = self.how.counts.copy()
-        self._pass(SVRGOptions(SNAPSHOT, 1, 0.0, 0.0), np.arange(self.sample_weight.size), pieces)
-        if isinstance(self.how, TopKHinge):
-            # Exact smoothing mostly mixes fewer labellings than those whose diameter is measured;
-            # inexact smoothing mixes more.
-            new = self.how.counts - before
-            self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
-        return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
-
-    def raise_dual(self):
-        """Raise the dual bound by the snapshot.
-
-        Any mixture of labellings is a dual point, whatever the smoothing. Each snapshot is mixed
-        into the point by a batch Frank-Wolfe step; only its mean gradient and its expected task
-        loss are needed.
-        """
-        if self.lam == 0:
-            return
-        gradient, both = self._gradient.tables, self._change.tables
-        for (_, d), g, change in zip(self._halves(), gradient, both, strict=True):
-            np.subtract(d, g, out=change)
-        gain = float(self.memory.totals[TASK_LOSS]) - self._task_loss
-        slope = gain - sum(map(np.vdot, gradient, both)) / self.lam
-        curvature = squared_norm(self._change) / self.lam
-        step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else 0.0
-        self._task_loss += step * gain
-        for g, change in zip(gradient, both, strict=True):
-            change *= step
-            g += change
-        half_norm = squared_norm(self._gradient) / (2.0 * self.lam)
-        self.dual, self.magnitude = self._task_loss - half_norm, self._task_loss + half_norm
+        options = SVRGOptions(SNAPSHOT, 1, int(self._OF_HINGE), 0.0, 0.0)
+        self._pass(options, np.arange(self.sample_weight.size), pieces)
 
     def steepness(self):
         """Twice the mean smoothness: the largest is safe, but three times slower on OCR letters."""
         return 2.0 * float((self.memory.lipschitz * self.sample_weight).mean())
 
-    def steps(self, kappa, center, order, pieces, measure=False):
-        """SVRG steps around `center`."""
-        both = center.tables, self._change.tables
+    def steps(self, k, rng, pieces):
+        """SVRG steps around the prox-center, in a new order."""
+        kappa, order = self.catalyst.kappa, rng.permutation(self.sample_weight.size)
+        both = self.catalyst.center.tables, self._mixture.change.tables
         for (_, d), table, scaled in zip(self._halves(), *both, strict=True):
             np.multiply(table, kappa, out=scaled)
             d -= scaled
         rate = self.rate
         if rate is None:
             rate = 1.0 / (self._caution * self.steepness() + self.lam + kappa)
-        self._pass(SVRGOptions(STEP, int(measure), rate, self.lam + kappa), order, pieces)
+        self._pass(SVRGOptions(STEP, int(k == 1), 0, rate, self.lam + kappa), order, pieces)
         fold(self.w)
+        if k == 1:
+            # At the start all labellings tie, and those found are close to each other.
+            self.catalyst.settle(self.steepness())
+
+    def published(self):
+        """Further attributes of the estimator."""
+        return {}
+
+
+class _SmoothedRun(_Run):
+    """A run on smooth approximations of a hinge, whose smoothing may shrink.
+
+    The hinge itself is evaluated after every iteration. Any mixture of labellings is a dual point,
+    whatever the smoothing: of each snapshot only the mean gradient and the expected task loss are
+    needed.
+    """
+
+    FIELDS = ("smoothed_objective", "exact_share")
+    _OF_HINGE = True
+
+    def __init__(self, loss, problem, shapes, sample_weight, lam, options, start, target, n_jobs):
+        super().__init__(loss, problem, shapes, sample_weight, lam, options, start)
+        self.target, self.n_jobs, self.best = target, n_jobs, Best()
+        self.memory.lipschitz[:] = 1.0
+        # The smoothed hinge is at most this times nu above the hinge, on average.
+        n_nodes, top_k = problem.labels.size / sample_weight.size, isinstance(loss, TopKHinge)
+        self.bias = 0.5 if top_k else n_nodes * np.log(shapes[0][1])
+
+    def compile(self):
+        super().compile()
+        compile_losses(self.target, self.problem, self.w)
+
+    def iteration(self, k, tol, rng, pieces):
+        """Snapshot, steps, and the objective after them."""
+        catalyst = self.catalyst
+        if k > 1:
+            # Less smoothing than the tolerance can see would only shorten the steps.
+            least = 0.2 * max(tol, 1e-6) * self.best.objective / self.bias
+            catalyst.advance(k - 1, self.current, self.steepness(), least)
+        self.loss.strength[0] = catalyst.nu
+        smoothed = self.snapshot(catalyst.first(k), pieces)
+        if not pieces.stopped:
+            self._raise_dual()
+            if k == 1:
+                catalyst.settle(self.steepness())
+            self.steps(k, rng, pieces)
+        self.current = self.value()
+        self._certify_current()
+        self.record |= {"smoothed_objective": smoothed, "exact_share": self._exact_share()}
+
+    def snapshot(self, first, pieces):
+        """Take the snapshot at `first`; returns the smoothed objective, NaN where it is cut."""
+        top_k = isinstance(self.loss, TopKHinge)
+        before = self.loss.counts.copy() if top_k else None
+        super().snapshot(first, pieces)
+        if pieces.stopped:
+            return np.nan
+        if top_k:
+            # Exact smoothing mostly mixes fewer labellings than those whose diameter is measured;
+            # inexact smoothing mixes more.
+            new = self.loss.counts - before
+            self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
+        return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
+
+    def _raise_dual(self):
+        if self.lam > 0:
+            task_loss = float(self.memory.totals[TASK_LOSS])
+            self._mixture.offer(task_loss, [d for _, d in self._halves()])
+            self.dual = self._mixture.value
+
+    def _certify_current(self):
+        present = self.target, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
+        value = objective_value(*present, advice=_ADVICE)
+        best = self.best
+        best.offer(value.objective, self.current, value.magnitude)
+        magnitude = best.magnitude + self._mixture.magnitude
+        self.certificate = certify_pair(best.objective, self.dual, magnitude)
+        self.record = self.certificate.record | {"objective": value.objective}
+
+    def _exact_share(self):
+        if not isinstance(self.loss, TopKHinge):
+            return 1.0
+        return self.loss.counts[EXACT] / self.loss.counts[CALLS]
+
+    def published(self):
+        return {
+            "kappa_": self.catalyst.kappa,
+            "smoothing_strength_": self.catalyst.nu,
+            "n_oracle_calls_": self.n_calls,
+            "exact_share_": self._exact_share(),
+        }

@@ -1,7 +1,7 @@
 """One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 to 3), and of SAGA.
 
 The memory of past gradients is kept in part space (their "marginal storage" trick): sample i stores
-its residual ``s_i (E[mu] - mu(y_i))``, not a gradient of the weights' size.
+its residual ``s_i (m_i - mu(y_i))``, not a gradient of the weights' size.
 """
 
 import math
@@ -10,18 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
-from ...core.oracles import accumulate, exp_oracle, gram, potentials
+from ...core.oracles import accumulate, potentials
 from ...core.weights import decay_and_step
-from ...losses.log import ROUNDING, log_loss, negative_log_likelihood, subtract_truth
+from ...losses.verbs import ROUNDING, backtrack, loss_oracle
 from ..sampling import sample_leaf, set_leaf
 
 # Positions in SAGState.totals.
 N_STORED, N_KNOWN, MAX_L, N_FORWARD, N_ORACLE, LOSS, STALENESS, MAGNITUDE = range(8)
 
 MOVE, FILL, MEASURE = range(3)
-
-# From a first guess of 1 to the end of float64. Where a test overflows, it fails.
-_MOST_TESTS = 1100
 
 
 class SAGState(NamedTuple):
@@ -31,9 +28,9 @@ class SAGState(NamedTuple):
     ----------
     residuals : ndarray of shape (n_parts,)
         Stored residual of every sample, 0 at first.
-    entropies : ndarray of shape (n_samples,)
-        ``s_i H(mu_i)`` of the marginals that it was made of, a lower bound where rounding matters.
-        The two are a point of the dual problem.
+    terms : ndarray of shape (n_samples,)
+        ``s_i c_i(m_i)`` of the mixture that it was made of (for a CRF the entropy of marginals), a
+        lower bound where rounding matters. The two are a point of the dual problem.
     lipschitz : ndarray of shape (n_samples,)
         L_i where known, else 0.
     streak : ndarray of shape (n_samples,) of int64
@@ -45,11 +42,11 @@ class SAGState(NamedTuple):
     totals : ndarray of shape (8,)
         Residuals stored (m), L_i known, their maximum, forward passes, oracle calls; then sums over
         the visits of a pass (whoever begins it sets them to 0): losses, divergences of the stored
-        marginals from the present ones, and the sizes of the terms that losses are differences of.
+        mixtures from the present ones, and the sizes of the terms that losses are differences of.
     """
 
     residuals: np.ndarray
-    entropies: np.ndarray
+    terms: np.ndarray
     lipschitz: np.ndarray
     streak: np.ndarray
     skip: np.ndarray
@@ -83,32 +80,6 @@ class SAGOptions(NamedTuple):
     uniform: int
     saga: int
     task: int
-
-
-@inner_kernel(inline=True)
-def _backtrack(problem, i, weight, size, nll, start, theta, r, answer, trial, labels):
-    """Double L from `start` until the loss decreases enough along the sample's gradient.
-
-    The trial potentials come from the Gram trick, ``A_i (w - g / L) = theta - (A_i A_i' r) / L``:
-    the weights are not touched. Returns L and the number of tests.
-    """
-    gram(problem, i, r, answer)
-    squared = 0.0
-    for q in range(size):
-        squared += r[q] * answer[q]
-    squared *= weight * weight
-    lipschitz, tests = start, 0
-    # The paper's bound on |g|^2; under it a test would compare rounding errors.
-    while squared > 1e-8 and tests < _MOST_TESTS:
-        step = weight / lipschitz
-        for q in range(size):
-            trial[q] = theta[q] - step * answer[q]
-        value = negative_log_likelihood(problem, i, trial, labels)
-        tests += 1
-        if not weight * (value - nll) > -0.5 * squared / lipschitz:
-            break
-        lipschitz *= 2.0
-    return lipschitz, tests
 
 
 @inner_kernel(inline=True)
@@ -173,43 +144,47 @@ def _step_size(state, options):
 
 
 @inner_kernel(inline=True)
-def _remember_marginals(state, options, i, part, size, weight, importance, log_z, nll, theta, r):
-    """Store the residual and its entropy; `r` becomes the change of the residual.
+def _remember_mixture(
+    state, options, i, part, size, weight, importance, value, magnitude, theta, r
+):
+    """Store the residual and its dual term; `r` becomes the change of the residual.
 
-    Adds up how far the stored marginals are from the present ones, ``KL(mu_i | p(theta_i)) =
-    log Z - <theta, mu_i> - H(mu_i)``. Weighed by importance, the visits of a pass tell its mean
+    Adds up how far the stored mixtures are from the present ones, ``loss - <theta, r_i> - c_i``
+    (for a CRF ``KL(mu_i | p(theta_i))``). Weighed by importance, the visits of a pass tell its mean
     over all samples: a sample is as old at a visit as at any other time.
     """
     keep = 0.0 if options.task == MEASURE else 1.0
     now, before = 0.0, 0.0  # <theta, residual>
     for q in range(size):
-        value = theta[q] if theta[q] > -math.inf else 0.0  # no mass on what is forbidden
+        potential = theta[q] if theta[q] > -math.inf else 0.0  # no mass on what is forbidden
         stored = state.residuals[part + q]
         change = weight * r[q] - stored
-        now += value * (stored + change)
-        before += value * stored
+        now += potential * (stored + change)
+        before += potential * stored
         state.residuals[part + q] = stored + keep * change
         r[q] = change
     totals = state.totals
-    magnitude = weight * (abs(log_z) + abs(log_z - nll))
+    magnitude = weight * magnitude
     slack = ROUNDING * magnitude
-    divergence = weight * nll - before - state.entropies[i] - 2.0 * slack
+    divergence = weight * value - before - state.terms[i] - 2.0 * slack
     totals[STALENESS] += importance * max(divergence, 0.0)
     totals[MAGNITUDE] += magnitude
-    # Too small an entropy is a valid bound, one too large is not.
-    entropy = weight * nll - now - slack
+    # Too small a term is a valid bound, one too large is not.
+    term = weight * value - now - slack
     if options.task != MEASURE:
-        state.entropies[i] = 0.0 if entropy < 0.0 else entropy
+        state.terms[i] = 0.0 if term < 0.0 else term
 
 
 @kernel
-def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
+def sag_epoch(loss, problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
     """Steps of SAG or SAGA, one a row of `uniforms`.
 
     Parameters
     ----------
+    loss : NamedTuple
+        A smooth loss, see :mod:`skstruct.losses.verbs`.
     problem : NamedTuple
-        A structure's problem with the verbs of :mod:`skstruct.core.oracles` imported here.
+        A structure's problem.
     w : Weights
         The weights; ``d`` is the sum of stored gradients.
     sample_weight : ndarray of shape (n_samples,)
@@ -222,14 +197,15 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         Samples to visit; empty to sample.
     uniforms : ndarray of shape (n_steps, 2)
         Uniform random numbers.
-    buffers : ndarray of shape (4, max_parts)
+    buffers : ndarray of shape (5, max_parts)
         Scratch.
     labels : ndarray of int32
         Scratch for one labelling.
     """
     totals = state.totals
     moving = options.task == MOVE
-    theta, r, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
+    theta, r, augmented = buffers[0], buffers[1], buffers[2]
+    answer, trial = buffers[3], buffers[4]
     for step in range(uniforms.shape[0]):
         i, importance = _choose(state, options, order, uniforms, step)
         part = problem.part_ptr[i]
@@ -237,23 +213,35 @@ def sag_epoch(problem, w, sample_weight, options, state, order, uniforms, buffer
         weight = sample_weight[i]
 
         potentials(problem, i, w, theta)
-        log_z = exp_oracle(problem, i, theta, 1.0, r)
-        nll = log_loss(log_z, subtract_truth(problem, i, theta, labels, r))
-        totals[LOSS] += weight * nll
+        value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
+        totals[LOSS] += weight * value
         totals[N_ORACLE] += 1.0
 
         if moving:
             start = _first_guess(state, options, i)
             lipschitz, tests = start, 0
             if state.skip[i] == 0:
-                lipschitz, tests = _backtrack(
-                    problem, i, weight, size, nll, start, theta, r, answer, trial, labels
+                lipschitz, tests = backtrack(
+                    loss,
+                    problem,
+                    i,
+                    weight,
+                    theta,
+                    value,
+                    labels,
+                    r,
+                    start,
+                    answer,
+                    trial,
+                    augmented,
                 )
             if state.lipschitz[i] == 0.0 and totals[N_STORED] < sample_weight.shape[0]:
                 totals[N_STORED] += 1.0
             _remember(state, options, i, start, lipschitz, tests)
 
-        _remember_marginals(state, options, i, part, size, weight, importance, log_z, nll, theta, r)
+        _remember_mixture(
+            state, options, i, part, size, weight, importance, value, magnitude, theta, r
+        )
         alpha = 0.0
         if moving:  # A longer step than 1 / lam would turn the weights around.
             alpha = min(options.step_scale * _step_size(state, options), 0.9 / options.lam)

@@ -1,4 +1,4 @@
-"""SAG with non-uniform sampling and SAGA for CRFs: epochs, step schedule, stopping."""
+"""SAG with non-uniform sampling and SAGA on a smooth loss: epochs, step schedule, stopping."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from ...core.weights import (
     fold,
     lazy_weights,
     plain_weights,
-    squared_norm,
     squared_norms,
     zero_weights,
 )
-from ...predict import log_likelihoods, make_scratch, over_samples
+from ...losses.verbs import require_smooth
+from ...predict import make_scratch
 from ..certificate import certify
+from ..primal import compile_losses, objective_value
 from ..progress import Pieces, Progress, Result
 from ..sampling import sum_tree
 from .kernels import (
@@ -44,7 +45,7 @@ def _new_state(problem, uniform):
         totals[MAX_L] = 1.0
     return SAGState(
         residuals=np.zeros(problem.part_ptr[-1]),
-        entropies=np.zeros(n),
+        terms=np.zeros(n),
         lipschitz=np.zeros(n),
         streak=np.zeros(n, dtype=np.int64),
         skip=np.zeros(n, dtype=np.int64),
@@ -109,6 +110,7 @@ def sag(
     sample_weight: np.ndarray,
     lam: float,
     *,
+    loss,
     start=None,
     saga: bool = False,
     uniform: bool = False,
@@ -120,7 +122,7 @@ def sag(
     n_jobs=None,
     after_epoch,
 ) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i NLL_i(w)`` by SAG or SAGA.
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by SAG or SAGA.
 
     Parameters
     ----------
@@ -132,6 +134,8 @@ def sag(
         Weights of mean 1.
     lam : float
         The regulariser, positive.
+    loss : NamedTuple
+        A smooth loss, see :mod:`skstruct.losses.verbs`.
     start : Weights, optional
         Where to start; the memory is then filled by a pass of its own.
     saga : bool
@@ -164,13 +168,16 @@ def sag(
     ------
     FloatingPointError
         If the objective or its gradient is no longer finite.
+    TypeError
+        If the loss is not smooth.
 
     References
     ----------
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
     Algorithms 1 to 3.
     """
-    run = _Run(problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
+    require_smooth(loss, "SAGA" if saga else "SAG")
+    run = _Run(loss, problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
     progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
     run.compile(track_objective)
     progress.start()
@@ -211,8 +218,10 @@ def sag(
 class _Run:
     """Weights, memory and buffers of one run, and what is asked of them."""
 
-    def __init__(self, problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs):
-        self.problem, self.shapes = problem, shapes
+    def __init__(
+        self, loss, problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs
+    ):
+        self.loss, self.problem, self.shapes = loss, problem, shapes
         self.sample_weight, self.lam, self.n_jobs = sample_weight, lam, n_jobs
         self.n = sample_weight.size
         self.w = lazy_weights(zero_weights(shapes) if start is None else start)
@@ -226,7 +235,7 @@ class _Run:
         self.certificate = None
         self._direction = None
         scratch = make_scratch(problem)
-        self._scratch = np.empty((4, scratch.theta.size)), scratch.labels
+        self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
 
     def compile(self, track_objective):
         """Compile outside the clock."""
@@ -234,8 +243,7 @@ class _Run:
         fold(self.w)
         self._norms()
         if track_objective:
-            scratch, values = make_scratch(self.problem), np.empty(self.n)
-            log_likelihoods(self.problem, self.w, 0, 0, scratch, values)
+            compile_losses(self.loss, self.problem, self.w)
 
     def epoch(self, order, uniforms, pieces):
         """One pass of the method."""
@@ -253,7 +261,7 @@ class _Run:
         state.totals[sums] = 0.0
         for first, last in pieces.visits(len(uniforms)):
             chosen, draws = order[first:last], uniforms[first:last]
-            sag_epoch(problem, w, weight, options, state, chosen, draws, *self._scratch)
+            sag_epoch(self.loss, problem, w, weight, options, state, chosen, draws, *self._scratch)
             n_visits = last
         means = state.totals[sums] / max(n_visits, 1)
         if not np.isfinite(means).all():
@@ -271,15 +279,15 @@ class _Run:
         return norms
 
     def _offer_dual(self, squared_direction):
-        entropy = float(self.state.entropies.sum()) / self.n
-        dual = entropy - squared_direction / (2.0 * self.lam)
+        terms = float(self.state.terms.sum()) / self.n
+        dual = terms - squared_direction / (2.0 * self.lam)
         self.dual = max(dual, self.dual)
         return dual
 
     def estimate(self):
         """Relative gap after an epoch, as its visits let expect.
 
-        ``P(w) - D(mu) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i KL(mu_i | p(theta_i))``: the
+        ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``: the
         memory knows all but the divergences, which are taken from the visits.
         """
         totals = self.state.totals
@@ -329,14 +337,8 @@ class _Run:
 
     def objective(self):
         """The exact objective, on the lazy weights, whose kernels exist already."""
-        values = np.empty(self.n)
-
-        def run(part, start, stop):
-            log_likelihoods(part, self.w, start, stop, make_scratch(part), values)
-
-        over_samples(run, self.problem, self.n_jobs)
-        mean = float(values @ self.sample_weight) / self.n
-        return 0.5 * self.lam * squared_norm(self.w) - mean
+        arguments = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
+        return objective_value(*arguments).objective
 
     def weights(self):
         """The value of the weights."""

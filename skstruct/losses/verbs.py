@@ -1,0 +1,193 @@
+"""The verbs of training losses: what a solver may ask of a loss, each contract written once.
+
+A loss is a NamedTuple, so that each solver is compiled for those it uses, and one kernel, its
+:func:`loss_oracle`: solvers call it for the value and the residual, and for the value alone. With
+the potentials ``theta = A_i w`` of sample i every loss of this package has the form::
+
+    loss_i(w) = max over m of  <theta, m - mu(y_i)> + c_i(m)
+
+where m is a mixture of labellings and c_i >= 0 is concave, 0 at the truth: the task loss for a
+hinge, the entropy for the log loss, both for a smoothed hinge. At the best m the loss has the
+gradient ``A_i' r`` with the *residual* ``r = m - mu(y_i)``, and any m is a point of the dual
+problem, which needs no more than r and ``c_i(m) = loss - <theta, r>``::
+
+    (1/n) sum_i s_i c_i(m_i) - |(1/n) sum_i s_i A_i' r_i|^2 / (2 lam)  <=  min P
+
+A smooth loss has the class attribute ``smooth = True``. A loss may hold scratch: threads take
+:func:`private_loss`.
+"""
+
+import numpy as np
+
+from ..core.dispatch import generic, inner_kernel, kernel
+from ..core.oracles import add_indicator, augment, gram, score, truth
+
+#: What rounding may add to a term ``c_i(m)``, as a share of the terms that the loss is a difference
+#: of. (fast_exp alone is off by 5e-14.)
+ROUNDING = 2e-13
+
+# From a first guess of 1 to the end of float64. Where a test overflows, it fails.
+_MOST_TESTS = 1100
+
+
+@generic
+def loss_oracle(loss, problem, i, theta, labels, r, augmented):
+    """Value of the loss at potentials `theta`, and the size of the terms it is a difference of.
+
+    `r` takes the residual ``m - mu(y_i)``, if it has room: an empty one asks for the value alone.
+    `theta` stays. `labels` and `augmented`, which has room for potentials, are scratch.
+    """
+
+
+@kernel(inline=True)
+def loss_value(loss, problem, i, theta, labels, augmented):
+    """:func:`loss_oracle` without the residual."""
+    return loss_oracle(loss, problem, i, theta, labels, theta[:0], augmented)
+
+
+@generic
+def loss_curvature(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented):
+    """An estimate of the smoothness constant of the loss of sample i, no less than `start`.
+
+    To be called right after :func:`loss_oracle`, with its `r` and value; 0 as `start` stands for
+    no estimate. By default that of :func:`backtrack`.
+    """
+
+
+@inner_kernel(inline=True)
+def dot(theta, mu, size):
+    """``<theta, mu>``, where parts of -inf that `mu` does not use count as 0.
+
+    Parameters
+    ----------
+    theta, mu : ndarray
+        Part-space arrays.
+    size : int
+        Number of parts.
+
+    Returns
+    -------
+    float
+        The product.
+    """
+    total = 0.0
+    for q in range(size):
+        total += theta[q] * mu[q] if mu[q] != 0.0 else 0.0
+    return total
+
+
+@inner_kernel(inline=True)
+def truth_score(problem, i, theta, labels):
+    """Write the true labelling to `labels`; returns ``<theta, mu(y_i)>``."""
+    truth(problem, i, labels)
+    return score(problem, i, theta, labels)
+
+
+@inner_kernel(inline=True)
+def minus_truth(problem, i, labels, r):
+    """``r = -mu(y_i)`` for the true labelling `labels`, if `r` has room."""
+    if r.shape[0] == 0:
+        return
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        r[q] = 0.0
+    add_indicator(problem, i, labels, -1.0, r)
+
+
+@inner_kernel(inline=True)
+def augment_copy(problem, i, theta, augmented):
+    """``augmented = theta + l_i``."""
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+
+
+@inner_kernel(inline=True)
+def backtrack(loss, problem, i, weight, theta, value, labels, r, start, answer, trial, augmented):
+    """Double L from `start` until the weighted loss decreases enough along its gradient.
+
+    The trial potentials come from the Gram trick, ``A_i (w - g / L) = theta - (A_i A_i' r) / L``:
+    the weights are not touched. Returns L and the number of tests.
+    """
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    gram(problem, i, r, answer)
+    squared = 0.0
+    for q in range(size):
+        squared += r[q] * answer[q]
+    lipschitz, tests = start, 0
+    if not start > 0.0 and squared > 0.0:
+        # Far below the largest eigenvalue of the Gram matrix, of which this is an estimate.
+        for q in range(size):
+            lipschitz += answer[q] * answer[q]
+        lipschitz *= 0.01 * weight / squared
+    squared *= weight * weight
+    # The paper's bound on |g|^2; under it a test would compare rounding errors.
+    while squared > 1e-8 and tests < _MOST_TESTS:
+        step = weight / lipschitz
+        for q in range(size):
+            trial[q] = theta[q] - step * answer[q]
+        after, _ = loss_value(loss, problem, i, trial, labels, augmented)
+        tests += 1
+        if not weight * (after - value) > -0.5 * squared / lipschitz:
+            break
+        lipschitz *= 2.0
+    return lipschitz, tests
+
+
+@loss_curvature.register(object)
+@kernel
+def _(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented):
+    return backtrack(
+        loss, problem, i, 1.0, theta, value, labels, r, start, answer, trial, augmented
+    )[0]
+
+
+def private_loss(loss):
+    """The same loss with scratch of its own, for one thread.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss.
+
+    Returns
+    -------
+    NamedTuple
+        The copy.
+
+    Examples
+    --------
+    >>> from skstruct.losses.log import LogLoss
+    >>> from skstruct.losses.verbs import private_loss
+    >>> private_loss(LogLoss())
+    LogLoss()
+    """
+    return type(loss)(*map(np.copy, loss))
+
+
+def require_smooth(loss, solver):
+    """Refuse a loss that has kinks, before any compile.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss.
+    solver : str
+        Who asks, for the error message.
+
+    Raises
+    ------
+    TypeError
+        If the loss is not smooth.
+
+    Examples
+    --------
+    >>> from skstruct.losses.hinge import MaxHinge
+    >>> from skstruct.losses.verbs import require_smooth
+    >>> require_smooth(MaxHinge(), "SAG")
+    Traceback (most recent call last):
+        ...
+    TypeError: SAG needs a smooth loss, and MaxHinge is not: take a smoothed hinge
+    """
+    if not getattr(loss, "smooth", False):
+        name = type(loss).__name__
+        raise TypeError(f"{solver} needs a smooth loss, and {name} is not: take a smoothed hinge")

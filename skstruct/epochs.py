@@ -94,7 +94,7 @@ class Epochs:
 
         def attributes():
             # Copies: what a callback does to its model must not reach the training.
-            node, pair = (table.copy() for table in weights())
+            node, pair = (table.copy() for table in weights().tables)
             now = {"node_weights_": node, "pair_weights_": pair, "n_iter_": self.count}
             return copy.deepcopy(self.fitted) | now
 

@@ -255,3 +255,8 @@ def test_projection_onto_the_simplex(size, seed, scale, ties):
     tolerance = 1e-12 * max(scale, 1.0)
     assert np.ptp(given_up[kept]) <= tolerance
     assert (values[~kept] <= given_up[kept].max() + tolerance).all()
+    # What is impossible gets nothing.
+    more = np.insert(values, size // 2, -np.inf)
+    project_in_place(more, size + 1)
+    assert more[size // 2] == 0.0
+    np.testing.assert_allclose(np.delete(more, size // 2), shares, atol=1e-12)

@@ -1,7 +1,5 @@
 """Projection onto the probability simplex."""
 
-import math
-
 from ..core.dispatch import kernel
 
 
@@ -15,7 +13,7 @@ def project(values, size):
     Parameters
     ----------
     values : ndarray of shape (>= size,)
-        Finite values, replaced by their projection.
+        Values, replaced by their projection; those of -inf by 0, one is finite.
     size : int
         How many, at least 1.
 
@@ -54,42 +52,3 @@ def project(values, size):
         count = kept
     for e in range(size):
         values[e] = max(values[e] - threshold, 0.0)
-
-
-@kernel
-def project_sorted(values, scale, shares, size):
-    """Projection of ``values / scale`` onto the simplex, for values in descending order.
-
-    Parameters
-    ----------
-    values : ndarray of shape (>= size,)
-        Scores, best first; -inf at the end where there are fewer.
-    scale : float
-        Positive.
-    shares : ndarray of shape (>= size,)
-        Receives the projection.
-    size : int
-        How many.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.simplex import project_sorted
-    >>> shares = np.empty(3)
-    >>> project_sorted(np.array([1.0, 0.5, -np.inf]), 1.0, shares, 3)
-    >>> shares
-    array([0.75, 0.25, 0.  ])
-    """
-    total, threshold = 0.0, 0.0
-    for q in range(size):
-        if values[q] == -math.inf:
-            break
-        # Relative to the best, so that large scores do not cancel.
-        step = (values[q] - values[0]) / scale
-        total += step
-        candidate = (total - 1.0) / (q + 1.0)
-        if step > candidate:
-            threshold = candidate
-    for q in range(size):
-        step = (values[q] - values[0]) / scale
-        shares[q] = max(step - threshold, 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.dispatch import kernel
 from ..core.oracles import add_indicator, exp_oracle, gram, top_k_oracle
-from ..inference.simplex import project_sorted
+from ..inference.simplex import project
 from .verbs import (
     augment_copy,
     dot,
@@ -72,7 +72,9 @@ def _(loss, problem, i, theta, labels, r, augmented):
     augment_copy(problem, i, theta, augmented)
     size, nu = loss.values.shape[0] - 1, loss.strength[0]
     top_k_oracle(problem, i, augmented, loss.values, loss.labels)
-    project_sorted(loss.values, nu, loss.shares, size)
+    for q in range(size):
+        loss.shares[q] = (loss.values[q] - loss.values[0]) / nu
+    project(loss.shares, size)
     best, squares, lead = 0.0, 0.0, 0.0
     for q in range(size):
         if loss.shares[q] > 0.0:

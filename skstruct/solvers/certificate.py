@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.weights import Weights, squared_norm
-from .progress import Progress, Result
 
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
 # place. It always counts as gap.
@@ -51,6 +50,9 @@ class Certificate(NamedTuple):
     relative: float
     gradient_norm: float | None = None
 
+    #: What `relative` is.
+    measure = "relative duality gap"
+
     @property
     def dual_objective(self) -> float:
         """A lower bound on ``min P``."""
@@ -62,52 +64,17 @@ class Certificate(NamedTuple):
         names = "objective", "dual_gap", "dual_objective"
         return {name: getattr(self, name) for name in names}
 
-    def result(
-        self,
-        weights,
-        tol: float,
-        stopped: bool,
-        progress: Progress,
-        *,
-        remedy: str = Result._field_defaults["remedy"],
-        settled: bool = False,
-        **more,
-    ) -> Result:
-        """The end of a run at the certified weights.
-
-        Parameters
-        ----------
-        weights : Weights
-            The weights.
-        tol : float
-            The relative gap to reach.
-        stopped : bool
-            Whether a callback ended the run.
-        progress : Progress
-            The records; the last one of the history is made to agree.
-        remedy : str
-            What to do where `tol` was not reached.
-        settled : bool
-            Whether the run counts as converged whatever the gap.
-        **more : float
-            Further attributes to publish.
-
-        Returns
-        -------
-        Result
-            With ``objective_``, ``dual_objective_``, ``dual_gap_``, ``suboptimality_`` and, if
-            known, ``gradient_norm_``.
-        """
-        history = progress.history()
-        for name, value in self.record.items():
-            history[name][-1] = value
-        published = {f"{name}_": value for name, value in self.record.items()}
-        published["suboptimality_"] = self.relative
+    @property
+    def published(self) -> dict[str, float]:
+        """The attributes that it gives an estimator."""
+        values = self.record | {"suboptimality": self.relative}
         if self.gradient_norm is not None:
-            published["gradient_norm_"] = self.gradient_norm
-        published |= more
-        reached, measure = settled or self.relative <= tol, "relative duality gap"
-        return Result(weights, reached, stopped, published, measure, self.relative, history, remedy)
+            values["gradient_norm"] = self.gradient_norm
+        return {f"{name}_": value for name, value in values.items()}
+
+    def result(self, weights, tol, stopped, progress, *, settled=False, **more):
+        """Of the drivers that do not use run.py yet."""
+        return progress.result(self, weights, settled or self.relative <= tol, **more)
 
 
 #: What is known before anything has been measured.

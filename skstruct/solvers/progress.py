@@ -12,6 +12,8 @@ import numpy as np
 from ..core.weights import Weights
 
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
+#: What to do, for most solvers, where the tolerance was not reached.
+REMEDY = "increase max_iter or tol"
 
 
 class SampleOverflow(FloatingPointError):
@@ -76,7 +78,7 @@ class Result(NamedTuple):
     measure: str
     distance: float
     history: dict
-    remedy: str = "increase max_iter or tol"
+    remedy: str = REMEDY
 
 
 class Pieces:
@@ -177,6 +179,7 @@ class Progress:
         self._after_piece = getattr(after_epoch, "after_piece", None)
         self._records = {field: [] for field in (*_FIELDS, *more)}
         self._since, self._before = None, 0.0
+        self._stopped = False
         #: How to cut the passes.
         self.pieces = Pieces(None if self._after_piece is None else self._piece_done)
 
@@ -228,7 +231,13 @@ class Progress:
         for field, value in values.items():
             self._records[field].append(float(value))
         with self.paused():
-            return bool(self._after_epoch(values, weights)) or self.pieces.stopped
+            self._stopped |= bool(self._after_epoch(values, weights))
+        return self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a callback has asked for the end of the run."""
+        return self._stopped or self.pieces.stopped
 
     def _work(self, n_oracle, n_forward):
         passes = (n_oracle + n_forward) / self._n_samples
@@ -254,3 +263,33 @@ class Progress:
             ``passes``, ``oracle_calls``, ``seconds``, ``objective``, and the further fields.
         """
         return {field: np.array(values) for field, values in self._records.items()}
+
+    def result(
+        self, known, weights: Weights, converged: bool, *, remedy: str = REMEDY, **more: float
+    ) -> Result:
+        """The end of the run.
+
+        Parameters
+        ----------
+        known : Certificate
+            Of the weights; the last entry of the history is made to agree.
+        weights : Weights
+            The weights.
+        converged : bool
+            Whether the tolerance was reached.
+        remedy : str
+            What to do if not.
+        **more : float
+            Further attributes to publish.
+
+        Returns
+        -------
+        Result
+            With what is known, and the history.
+        """
+        history = self.history()
+        for name, value in known.record.items():
+            history[name][-1] = value
+        published = known.published | more
+        end = converged, self.stopped, published, known.measure, known.relative, history, remedy
+        return Result(weights, *end)

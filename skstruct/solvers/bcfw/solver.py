@@ -11,9 +11,10 @@ from ...core.gram import Gram
 from ...core.oracles import loss_is_linear, relaxed_oracle
 from ...core.weights import lazy_weights, plain_weights, squared_norm, zero_weights
 from ...predict import make_scratch
-from ..certificate import NOTHING_KNOWN, UNMEASURED, certify_pair
+from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..progress import Pieces, Progress
+from ..progress import Pieces
+from ..run import Method, run
 from ..sampling import set_leaf, sum_tree
 from .kernels import (
     GAP,
@@ -170,41 +171,22 @@ def bcfw(
     Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
     Structured SVMs.
     """
-    if relaxed_oracle.supports(type(problem)):
-        n_cached = 1  # fractional points are not kept
-    if start is not None and not _usable(start, n_cached):
-        start = None
-    run = _Run(problem, shapes, sample_weight, lam, start, n_cached, sampling, averaging, n_jobs)
-    run.pairwise, run.use_cache = pairwise, use_cache
-    progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
-    run.compile(start is not None)
-    progress.start()
-    if start is not None:
-        run.rebuild()
-        if not run.dual() >= 0.0:  # worse than no training at all: C or a weight has grown much
-            run.begin_anew(n_cached)
-    if start is not None or sampling == "gap":
-        run.certify()
-    stopped = False
-    totals = run.state.totals
-    for iteration in range(max_iter):
-        fresh = run.certificate.relative <= tol
-        if not fresh:
-            order = run.order(rng)
-            run.epoch(rng.random(run.n), order, progress.pieces)
-            promising = totals[GAP] <= 2.0 * tol * run.certificate.objective
-            fresh = promising or (iteration + 1) % gap_every == 0 or iteration == max_iter - 1
-            if fresh:
-                run.certify()
-        known = (run.certificate if fresh else UNMEASURED).record
-        stopped = progress.record(totals[N_ORACLE], 0.0, weights=run.weights, **known)
-        if stopped or (fresh and run.certificate.relative <= tol):
-            break
-    if not fresh:
-        run.certify()
-        progress.amend(totals[N_ORACLE], 0.0)
-    more = {"n_oracle_calls_": int(totals[N_ORACLE]), "n_cached_steps_": int(totals[N_CACHED])}
-    return run.certificate.result(run.weights(), tol, stopped, progress, **more), run.state
+    method = _BCFW(
+        problem,
+        shapes,
+        sample_weight,
+        lam,
+        n_jobs,
+        start=start,
+        sampling=sampling,
+        pairwise=pairwise,
+        n_cached=n_cached,
+        use_cache=use_cache,
+        averaging=averaging,
+        gap_every=gap_every,
+    )
+    result = run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+    return result, method.state
 
 
 def _usable(start, n_cached):
@@ -212,51 +194,48 @@ def _usable(start, n_cached):
     return start.labels.shape[0] == n_cached and bool(np.isfinite(start.residuals).all())
 
 
-class _Run:
+class _BCFW(Method):
     """Weights, dual point and certificates of one run."""
 
-    def __init__(
-        self, problem, shapes, sample_weight, lam, start, n_cached, sampling, averaging, n_jobs
-    ):
-        self.problem, self.shapes, self.lam = problem, shapes, lam
-        self.sample_weight, self.n_jobs = sample_weight, n_jobs
-        self.n = sample_weight.size
-        self.relaxed = relaxed_oracle.supports(type(problem))
-        self.sampling, self.averaging = sampling, averaging
-        self.state = _new_state(problem, n_cached) if start is None else start
+    def __init__(self, *task, start, sampling, pairwise, n_cached, use_cache, averaging, gap_every):
+        super().__init__(*task)
+        self.relaxed = relaxed_oracle.supports(type(self.problem))
+        self.n_cached = 1 if self.relaxed else n_cached  # fractional points are not kept
+        self.sampling, self.averaging, self.gap_every = sampling, averaging, gap_every
+        self.pairwise, self.use_cache = pairwise, use_cache
+        self.use_average, self._objective = False, np.inf
+        scratch = make_scratch(self.problem)
+        self._scratch = np.empty((4, scratch.theta.size)), np.zeros(self.n_cached), scratch.labels
+        self._warm = start is not None and _usable(start, self.n_cached)
+        self._begin_at(start if self._warm else self._truth())
+
+    def _truth(self):
+        return _new_state(self.problem, self.n_cached)
+
+    def _begin_at(self, state):
+        """Take a dual point; its weights are those of the truth, 0, until they are rebuilt."""
+        self.state = state
         self.state.totals[:] = 0.0
-        self.w = self._zero_weights()
-        self.certificate = NOTHING_KNOWN
-        self.use_average = False
-        scratch = make_scratch(problem)
-        self._scratch = np.empty((4, scratch.theta.size)), np.zeros(n_cached), scratch.labels
-
-    def begin_anew(self, n_cached):
-        """Start at w = 0, all distributions on the truth."""
-        self.state, self.w = _new_state(self.problem, n_cached), self._zero_weights()
-
-    def _zero_weights(self):
-        # Only the average needs the second half of lazy rows.
         zero = zero_weights(self.shapes)
-        return lazy_weights(zero) if self.averaging else zero
+        # Only the average needs the second half of lazy rows.
+        self.w = lazy_weights(zero) if self.averaging else zero
 
-    def dual(self):
-        """Dual objective."""
-        loss = float(self.state.losses @ self.sample_weight) / self.n
-        return loss - 0.5 * self.lam * squared_norm(self.w)
-
-    def order(self, rng):
-        """Samples of the next pass."""
-        if self.sampling == "permutation":
-            return rng.permutation(self.n)
-        return rng.integers(self.n, size=self.n)
-
-    def compile(self, has_start):
+    def compile(self):
         """Compile outside the clock."""
-        if has_start:
+        if self._warm:
             self._rebuild(0, 0)
-        self.epoch(np.empty(0), np.empty(0, dtype=np.int64), Pieces())
+        self._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         compile_hinge(self.problem, self.w, self.state.residuals)
+
+    def begin(self):
+        """Weights, task losses and certificate of the dual point to start from."""
+        if self._warm:
+            for first, last in Pieces().ranges(0, self.n):
+                self._rebuild(first, last)
+            if not self._dual() >= 0.0:  # worse than no training: C or a weight has grown much
+                self._begin_at(self._truth())
+        if self._warm or self.sampling == "gap":
+            self.certify()
 
     def _rebuild(self, first, last):
         problem, state = self.problem, self.state
@@ -264,13 +243,15 @@ class _Run:
         if loss_is_linear(problem):
             expected_losses(problem, state, first, last, self._scratch[0][0])
 
-    def rebuild(self):
-        """Weights and task losses of the dual point to start from."""
-        for first, last in Pieces().ranges(0, self.n):
-            self._rebuild(first, last)
+    def epoch(self, k, rng, progress):
+        """Visit as many samples as there are."""
+        if self.sampling == "permutation":
+            order = rng.permutation(self.n)
+        else:
+            order = rng.integers(self.n, size=self.n)
+        self._pass(order, rng.random(self.n), progress.pieces)
 
-    def epoch(self, uniforms, order, pieces):
-        """One pass."""
+    def _pass(self, order, uniforms, pieces):
         total = np.minimum(self.state.gaps, 1e300).sum()
         options = BCFWOptions(
             self.lam,
@@ -280,7 +261,7 @@ class _Run:
             _ENOUGH * total / self.n,
         )
         self.state.totals[GAP] = 0.0
-        for first, last in pieces.visits(uniforms.size):
+        for first, last in pieces.visits(order.size):
             self._visits(options, order[first:last], uniforms[first:last])
 
     def _visits(self, options, order, uniforms):
@@ -291,6 +272,15 @@ class _Run:
             return
         bcfw_epoch(problem, w, weight, options, self.state, order, uniforms, *self._scratch)
 
+    def due(self, k, tol):
+        """Now and then, and where the block gaps of the pass promise the tolerance."""
+        promising = self.state.totals[GAP] <= 2.0 * tol * self._objective
+        return promising or k % self.gap_every == 0
+
+    def _dual(self):
+        loss = float(self.state.losses @ self.sample_weight) / self.n
+        return loss - 0.5 * self.lam * squared_norm(self.w)
+
     def _value(self, *memory):
         """Objective at the present value of the weights, and the block gaps."""
         problem, weight = self.problem, self.sample_weight
@@ -298,7 +288,7 @@ class _Run:
 
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
-        dual = self.dual()
+        dual = self._dual()
         value = self._value(self.state.residuals)
         gaps = np.maximum(value.gaps - self.state.losses, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps
@@ -314,7 +304,18 @@ class _Run:
             if average.objective < value.objective:
                 value, self.use_average = average, True
         self.certificate = certify_pair(value.objective, dual, value.magnitude)
+        self._objective = self.certificate.objective
         self.state.totals[N_ORACLE] += self.n
+
+    def work(self):
+        """Oracle calls; nothing else passes over the data."""
+        return self.state.totals[N_ORACLE], 0.0
+
+    def published(self):
+        """Counts."""
+        totals = self.state.totals
+        counts = {"n_oracle_calls_": totals[N_ORACLE], "n_cached_steps_": totals[N_CACHED]}
+        return {name: int(count) for name, count in counts.items()}
 
     def weights(self):
         """The value of the weights: the last iterate or the average, whichever is better."""

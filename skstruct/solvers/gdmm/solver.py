@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 
 from ...core.weights import Weights, zero_weights
-from ..certificate import NOTHING_KNOWN, UNMEASURED, certify_pair
+from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..progress import Pieces, Progress, Result
+from ..progress import Pieces, Result
+from ..run import Method, run
 from .active_sets import packed
 from .state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
 
 _VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
-_FIELDS = ("dual_gap", "dual_objective", "infeasibility", "node_set", "edge_set", "search_seconds")
 _SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
@@ -43,7 +43,7 @@ def n_parts(n_labels: int, search: str) -> int:
     return 1 if search == "exact" else max(1, int(np.sqrt(n_labels) / 4.0))
 
 
-class Run(ABC):
+class Run(Method):
     """Weights, dual point and certificates of one run.
 
     Parameters
@@ -68,16 +68,17 @@ class Run(ABC):
 
     #: Fields of the state that are :class:`skstruct.solvers.gdmm.active_sets.ActiveSets`.
     arenas = ()
+    #: Passes between certificates; 0 for one at the end only.
+    gap_every = 10
+    fields = (*Method.fields, "infeasibility", "node_set", "edge_set", "search_seconds")
 
     def __init__(self, problem, decoding, shapes, sample_weight, lam, options, n_jobs):
-        self.problem, self.decoding, self.shapes = problem, decoding, shapes
-        self.sample_weight, self.lam, self.options = sample_weight, lam, options
-        self.n_jobs, self.n = n_jobs, sample_weight.size
+        super().__init__(problem, shapes, sample_weight, lam, n_jobs)
+        self.decoding, self.options = decoding, options
         self.reach = sample_weight / (lam * self.n)
         self.w = zero_weights((shapes[0], (0, 0)))
-        self.certificate = NOTHING_KNOWN
         self.dual, self.infeasibility, self.search_seconds = -np.inf, 0.0, 0.0
-        self.change = np.inf
+        self.change, self.n_passes = np.inf, 0
         self._headroom = 1024
 
     @abstractmethod
@@ -147,14 +148,24 @@ class Run(ABC):
         """
         return {name: packed(getattr(self.state, name), headroom) for name in self.arenas}
 
-    def read_totals(self, seconds):
-        """Infeasibility and change of the last pass, and how much of its time went into the search.
+    def compile(self):
+        """Compile outside the clock."""
+        self.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
+        self.dual_point()
+        w = self.weights()
+        compile_hinge(self.decoding(self.problem, w), w)
+        self.state.totals[:] = 0.0
 
-        Parameters
-        ----------
-        seconds : float
-            Its time.
-        """
+    def epoch(self, k, rng, progress):
+        """Visit all factors of all samples."""
+        order, uniforms = rng.permutation(self.n), rng.random(self.n_draws)
+        before = progress.seconds
+        self.one_pass(order, uniforms, progress.pieces)
+        self._read_totals(progress.seconds - before)
+        self.n_passes = k
+
+    def _read_totals(self, seconds):
+        """Infeasibility and change of the last pass, and how much of its time the search took."""
         totals = self.state.totals
         share = totals[SEARCH] / totals[ALL] if totals[ALL] > 0 else np.nan
         self.search_seconds += share * seconds
@@ -162,24 +173,18 @@ class Run(ABC):
         self.change = float(np.sqrt(totals[CHANGE] / self.n_draws))
         totals[:] = 0.0
 
-    def weights(self):
-        """A copy of the weights.
+    def _settled(self, tol):
+        """Without certificates: nodes and edges agree, and nothing moves."""
+        still = self.infeasibility <= tol and self.change <= _STILL * tol
+        return self.gap_every == 0 and still
 
-        Returns
-        -------
-        Weights
-            Of nodes and edges.
-        """
-        return Weights(self.w.node.copy(), self.pair_weights())
+    def due(self, k, tol):
+        """Every so many passes; without certificates when all has settled."""
+        return self._settled(tol) if self.gap_every == 0 else k % self.gap_every == 0
 
-    def compile(self):
-        """Compile outside the clock."""
-        self.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        self.dual_point()
-        w = self.weights()
-        compile_hinge(self.decoding(self.problem, w), w)
-        self.read_totals(0.0)
-        self.search_seconds = 0.0
+    def reached(self, tol):
+        """Whether a certificate says so, or all has settled."""
+        return self._settled(tol) or super().reached(tol)
 
     def certify(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
@@ -191,6 +196,34 @@ class Run(ABC):
         certify_pair(value.objective, bound, value.magnitude)
         self.dual = max(self.dual, bound)
         self.certificate = certify_pair(value.objective, self.dual, value.magnitude)
+
+    def work(self):
+        """Visits; certificates are not counted."""
+        return float(self.n * self.n_passes), 0.0
+
+    def entry(self):
+        """Certificate, agreement, and sizes."""
+        node_set, edge_set = self.set_sizes()
+        return super().entry() | {
+            "infeasibility": self.infeasibility,
+            "node_set": node_set,
+            "edge_set": edge_set,
+            "search_seconds": self.search_seconds,
+        }
+
+    def weights(self):
+        """A copy of the weights.
+
+        Returns
+        -------
+        Weights
+            Of nodes and edges.
+        """
+        return Weights(self.w.node.copy(), self.pair_weights())
+
+    def published(self):
+        """How far nodes and edges disagree."""
+        return {"infeasibility_": self.infeasibility}
 
 
 def gdmm(
@@ -265,41 +298,6 @@ def gdmm(
         n_partitions or n_parts(n_labels, search),
         1,
     )
-    run = start_run(options)
-    progress = Progress(sample_weight.size, after_epoch, *_FIELDS)
-    run.compile()
-    progress.start()
-    stopped = fresh = settled = False
-    for iteration in range(1, max_iter + 1):
-        order, uniforms = rng.permutation(run.n), rng.random(run.n_draws)
-        before = progress.seconds
-        run.one_pass(order, uniforms, progress.pieces)
-        run.read_totals(progress.seconds - before)
-        fresh = gap_every > 0 and (iteration % gap_every == 0 or iteration == max_iter)
-        if fresh:
-            run.certify()
-        stopped = _record(progress, run, iteration, fresh)
-        # Without certificates: nodes and edges agree, and nothing moves.
-        settled = gap_every == 0 and run.infeasibility <= tol and run.change <= _STILL * tol
-        if stopped or settled or (fresh and run.certificate.relative <= tol):
-            break
-    if not fresh:
-        run.certify()
-        progress.amend(float(run.n * iteration), 0.0)
-    more = {"settled": settled, "infeasibility_": run.infeasibility}
-    return run.certificate.result(run.weights(), tol, stopped, progress, **more)
-
-
-def _record(progress, run, iteration, fresh):
-    """Add a pass to the history; whether a callback stops the run."""
-    node_set, edge_set = run.set_sizes()
-    return progress.record(
-        float(run.n * iteration),
-        0.0,
-        weights=run.weights,
-        infeasibility=run.infeasibility,
-        node_set=node_set,
-        edge_set=edge_set,
-        search_seconds=run.search_seconds,
-        **(run.certificate if fresh else UNMEASURED).record,
-    )
+    method = start_run(options)
+    method.gap_every = gap_every
+    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)

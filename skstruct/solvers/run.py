@@ -1,0 +1,219 @@
+"""The loop of all training algorithms: passes, certificates when due, records, callbacks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from ..core.weights import Weights
+from .certificate import UNMEASURED, Certificate
+from .progress import REMEDY, Progress, Result
+
+
+class Method(ABC):
+    """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser.
+    n_jobs : int or None
+        Threads for what is not sequential.
+
+    Attributes
+    ----------
+    certificate : Certificate or None
+        What is known of the present weights; None from a pass until :meth:`certify`. A method
+        without a dual bound may have another object with the attributes ``relative``, which `tol`
+        is compared with, ``measure``, ``record`` and ``published``.
+    """
+
+    #: Fields of the history, beside those of every solver.
+    fields = ("dual_gap", "dual_objective")
+
+    def __init__(self, problem, shapes, sample_weight, lam, n_jobs):
+        self.problem, self.shapes, self.lam = problem, shapes, lam
+        self.sample_weight, self.n_jobs = sample_weight, n_jobs
+        self.n = sample_weight.size
+        self.certificate: Certificate | None = None
+
+    @abstractmethod
+    def compile(self) -> None:
+        """Call every kernel on nothing, before the clock runs."""
+
+    def begin(self) -> None:  # noqa: B027 - most methods have nothing to do
+        """Work of the method before its first pass, such as that of a warm start.
+
+        It may certify the start: weights that are good enough are not trained any more.
+        """
+
+    @abstractmethod
+    def epoch(self, k: int, rng: np.random.Generator, progress: Progress) -> None:
+        """One pass over the data, cut as ``progress.pieces`` says.
+
+        Parameters
+        ----------
+        k : int
+            Its number, from 1.
+        rng : numpy.random.Generator
+            Draws the samples.
+        progress : Progress
+            With the clock.
+        """
+
+    def due(self, k: int, tol: float) -> bool:
+        """Whether the weights are to be certified after pass `k`; after the last they always are.
+
+        Parameters
+        ----------
+        k : int
+            The pass.
+        tol : float
+            The relative gap to reach.
+
+        Returns
+        -------
+        bool
+            True, unless a method knows better.
+        """
+        return True
+
+    @abstractmethod
+    def certify(self) -> None:
+        """Measure the present weights: sets ``certificate``."""
+
+    def reached(self, tol: float) -> bool:
+        """Whether the present weights are known to be good enough.
+
+        Parameters
+        ----------
+        tol : float
+            The relative gap to reach.
+
+        Returns
+        -------
+        bool
+            True to end the run.
+        """
+        return self.certificate is not None and self.certificate.relative <= tol
+
+    @abstractmethod
+    def work(self) -> tuple[float, float]:
+        """Oracle calls and forward passes so far, certificates included."""
+
+    def entry(self) -> dict[str, float]:
+        """The fields of the history for a pass; the clock stands still meanwhile.
+
+        Returns
+        -------
+        dict of float
+            The objective, NaN if it is not known, and ``fields``.
+        """
+        return (UNMEASURED if self.certificate is None else self.certificate).record
+
+    @abstractmethod
+    def weights(self) -> Weights:
+        """The present weights, in arrays that nobody else holds."""
+
+    def solution(self) -> Weights:
+        """What the run returns: the weights that ``certificate`` is about.
+
+        Returns
+        -------
+        Weights
+            By default the present ones.
+        """
+        return self.weights()
+
+    def published(self) -> dict[str, float]:
+        """Attributes for the estimator, beside those of the certificate.
+
+        Returns
+        -------
+        dict of float
+            By name.
+        """
+        return {}
+
+    def remedy(self) -> str:
+        """What to do where the tolerance was not reached.
+
+        Returns
+        -------
+        str
+            End of a warning.
+        """
+        return REMEDY
+
+
+def run(
+    method: Method,
+    *,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    after_epoch: Callable[[dict, Callable], bool],
+) -> Result:
+    """Train until the tolerance is reached, the passes are used up or a callback stops.
+
+    Each pass adds an entry to the history, and is certified where the method says so. The weights
+    at the end always are: work for that after the last entry is added to it.
+
+    Parameters
+    ----------
+    method : Method
+        The algorithm, at its start.
+    max_iter : int
+        Largest number of passes.
+    tol : float
+        Relative gap to reach.
+    rng : numpy.random.Generator
+        Draws the samples.
+    after_epoch : callable
+        Hears of passes and of pieces of them, and may stop the run; see
+        :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    Result
+        The weights, what is known of them, and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If an objective is not finite, or a pair of objectives is not one of a primal and a dual.
+    """
+    progress = Progress(method.n, after_epoch, *method.fields)
+    method.compile()
+    progress.start()
+    method.begin()
+    for k in range(1, max_iter + 1):
+        # A start that is good enough is recorded, but not trained.
+        if not method.reached(tol):
+            method.certificate = None
+            method.epoch(k, rng, progress)
+            if method.due(k, tol) or k == max_iter:
+                method.certify()
+        with progress.paused():
+            entry = method.entry()
+        stopped = progress.record(*method.work(), weights=method.weights, **entry)
+        if stopped or method.reached(tol):
+            break
+    if method.certificate is None:
+        method.certify()
+        progress.amend(*method.work())
+    return progress.result(
+        method.certificate,
+        method.solution(),
+        method.reached(tol),
+        remedy=method.remedy(),
+        **method.published(),
+    )

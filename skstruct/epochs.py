@@ -96,7 +96,8 @@ class Epochs:
             # Copies: what a callback does to its model must not reach the training.
             node, pair = (table.copy() for table in weights().tables)
             now = {"node_weights_": node, "pair_weights_": pair, "n_iter_": self.count}
-            return copy.deepcopy(self.fitted) | now
+            # All there is: the model must not show what an earlier fit has found out, either.
+            return {"__dict__": vars(estimator._unfitted()) | copy.deepcopy(self.fitted) | now}
 
         if self.task is None:
             self._begin(max_subtasks=0)

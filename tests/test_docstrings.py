@@ -41,6 +41,7 @@ PUBLIC_MODULES = [
     "skstruct",
     "skstruct.graphs",
     "skstruct.ssvm",
+    "skstruct.callbacks",
     "skstruct.preprocessing",
     "skstruct.metrics",
     "skstruct.model_selection",

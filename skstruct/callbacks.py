@@ -1,0 +1,227 @@
+"""Callbacks for long fits: a limit on their time, and copies of the model on disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import joblib
+from sklearn.base import clone
+from sklearn.callback import CallbackContext
+
+from .base import StructuredEstimator, fitted_state
+from .typing import PathLike
+
+
+class _Timed:
+    """A callback that knows for how long each of the fits has run that it watches.
+
+    Clones of an estimator share its callbacks, and may be fitted by several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._since = {}
+
+    def setup(self, estimator: Any, context: CallbackContext) -> None:
+        """Begin to watch a fit."""
+        if not isinstance(estimator, StructuredEstimator):
+            name, host = type(self).__name__, type(estimator).__name__
+            raise TypeError(
+                f"{name} watches the passes of an estimator of skstruct, which {host} does not "
+                f"have: set it on the estimator inside, as in model[-1].set_callbacks(...)"
+            )
+        self._restart(estimator)
+
+    def teardown(self, estimator: Any, context: CallbackContext) -> None:
+        """The fit has ended, or failed."""
+        self._since.pop(id(estimator), None)
+
+    def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
+        """Nothing to do."""
+
+    def _restart(self, estimator):
+        self._since[id(estimator)] = time.monotonic()
+
+    def _seconds(self, estimator):
+        return time.monotonic() - self._since[id(estimator)]
+
+
+def _check_seconds(name, value, positive):
+    """`value`, if it is a number of seconds."""
+    sound = isinstance(value, Real) and (value > 0 if positive else value >= 0)
+    if not sound:
+        kind = "positive" if positive else "nonnegative"
+        raise ValueError(f"{name} must be a {kind} number of seconds, got {value!r}")
+    return value
+
+
+class TimeLimit(_Timed):
+    """End a fit after some time, with the model that it has by then.
+
+    The model is complete, certificate included, and there is no ConvergenceWarning, since the end
+    was asked for: ``suboptimality_`` tells how good it is, where the solver knows. In
+    cross-validation and searches the limit holds for each fit.
+
+    A pass is cut short where it takes longer than a second. What measures the weights at the end is
+    not: it takes as long as a pass.
+
+    Parameters
+    ----------
+    seconds : float
+        The time, from when the training data have been read, compiling included.
+
+    Raises
+    ------
+    ValueError
+        If `seconds` is no positive number.
+    TypeError
+        In ``fit``, on anything but an estimator of this package.
+
+    See Also
+    --------
+    Checkpoint : Writes the model to a file now and then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.callbacks import TimeLimit
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> crf = SAGCRF(tol=0.0, max_iter=10**6).set_callbacks(TimeLimit(0.1)).fit(X, y)
+    >>> crf.n_iter_ < 10**6
+    True
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = _check_seconds("seconds", seconds, positive=True)
+
+    def on_fit_task_end(self, estimator: Any, context: CallbackContext) -> bool:
+        """Whether the time is up.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+
+        Returns
+        -------
+        bool
+            True to end the fit.
+        """
+        return self._seconds(estimator) >= self.seconds
+
+
+class Checkpoint(_Timed):
+    """Write the model to a file now and then during a fit, and at its end.
+
+    The file is replaced in one step: it always holds a whole model. Models are written after
+    passes, with the weights of that moment (for averaging solvers the average); they predict, but
+    have no certificate and no ``history_`` until the end, and no callbacks. What cannot be written,
+    to a full disk for instance, is a warning; the training goes on.
+
+    ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues a fit that was interrupted
+    from the weights in the file. (BCFWSSVM begins anew: its memory, which is as large as the data,
+    is not stored.)
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. Its folder must exist.
+    every_seconds : float, default=600.0
+        Least time between two files; 0 for one after every pass. A copy of the weights is made
+        after every pass, whether it is written or not.
+
+    Raises
+    ------
+    ValueError
+        If `every_seconds` is no nonnegative number.
+    FileNotFoundError, IsADirectoryError
+        In ``fit``, before training, if `path` is in no folder or a folder itself.
+    TypeError
+        In ``fit``, on anything but an estimator of this package.
+
+    Warns
+    -----
+    UserWarning
+        If a file could not be written.
+
+    See Also
+    --------
+    TimeLimit : Ends a fit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import joblib, numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.callbacks import Checkpoint
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "crf.joblib"
+    ...     crf = SAGCRF(tol=0.1, random_state=0).set_callbacks(Checkpoint(path)).fit(X, y)
+    ...     stored = joblib.load(path)
+    >>> stored.score(X, y) == crf.score(X, y)
+    True
+    """
+
+    def __init__(self, path: PathLike, every_seconds: float = 600.0) -> None:
+        super().__init__()
+        self.path = path
+        self.every_seconds = _check_seconds("every_seconds", every_seconds, positive=False)
+
+    def setup(self, estimator: Any, context: CallbackContext) -> None:
+        """Refuse a path that cannot be written to before the time is spent."""
+        super().setup(estimator, context)
+        path = Path(self.path)
+        if path.is_dir():
+            raise IsADirectoryError(f"Checkpoint: {path} is a folder, expected a file")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"Checkpoint: {path.parent} is no folder")
+
+    def on_fit_task_end(
+        self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
+    ) -> None:
+        """Write the model, if it is time to.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        fitted_estimator : StructuredEstimator or None
+            The model as it is now; None after a piece of a pass.
+        """
+        if fitted_estimator is None:
+            return
+        if context.task_name == "fit" or self._seconds(estimator) >= self.every_seconds:
+            self._write(fitted_estimator)
+            self._restart(estimator)
+
+    def _write(self, model):
+        kept = clone(model).set_callbacks()
+        vars(kept).update(fitted_state(model))
+        path = Path(self.path)
+        # Of this fit only: others may write to the same path.
+        part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            with part.open("wb") as file:
+                joblib.dump(kept, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError as error:
+            warnings.warn(f"Checkpoint: {path} was not written: {error}", stacklevel=2)
+        finally:
+            part.unlink(missing_ok=True)

@@ -49,15 +49,20 @@ class Method(ABC):
     def compile(self) -> None:
         """Call every kernel on nothing, before the clock runs."""
 
-    def begin(self) -> None:  # noqa: B027 - most methods have nothing to do
+    def begin(self, progress: Progress) -> None:  # noqa: B027 - most have nothing to do
         """Work of the method before its first pass, such as that of a warm start.
 
         It may certify the start: weights that are good enough are not trained any more.
+
+        Parameters
+        ----------
+        progress : Progress
+            With the clock, which runs, and the cuts of passes.
         """
 
     @abstractmethod
     def epoch(self, k: int, rng: np.random.Generator, progress: Progress) -> None:
-        """One pass over the data, cut as ``progress.pieces`` says.
+        """One pass over the data.
 
         Parameters
         ----------
@@ -66,7 +71,7 @@ class Method(ABC):
         rng : numpy.random.Generator
             Draws the samples.
         progress : Progress
-            With the clock.
+            With the clock, and the cuts of the pass.
         """
 
     def due(self, k: int, tol: float) -> bool:
@@ -194,10 +199,10 @@ def run(
     progress = Progress(method.n, after_epoch, *method.fields)
     method.compile()
     progress.start()
-    method.begin()
+    method.begin(progress)
     for k in range(1, max_iter + 1):
-        # A start that is good enough is recorded, but not trained.
-        if not method.reached(tol):
+        # A start that is good enough, or a stop at the start, is recorded, but not trained.
+        if not (method.reached(tol) or progress.stopped):
             method.certificate = None
             method.epoch(k, rng, progress)
             if method.due(k, tol) or k == max_iter:

@@ -227,7 +227,7 @@ class _BCFW(Method):
         self._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         compile_hinge(self.problem, self.w, self.state.residuals)
 
-    def begin(self):
+    def begin(self, progress):
         """Weights, task losses and certificate of the dual point to start from."""
         if self._warm:
             for first, last in Pieces().ranges(0, self.n):

@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 
+from .storage import TABLES
+
 # Passes longer than this have subtasks, so that callbacks hear of them in between.
 _LONG_PASS = 1.0
 _SECONDS_A_LINE = 5.0
@@ -75,7 +77,7 @@ class Epochs:
         record : dict
             The entries of the history.
         weights : callable
-            Returns the current weights.
+            Returns a copy of the current weights.
 
         Returns
         -------
@@ -93,10 +95,9 @@ class Epochs:
             )
 
         def attributes():
-            # Copies: what a callback does to its model must not reach the training.
-            node, pair = (table.copy() for table in weights().tables)
-            now = {"node_weights_": node, "pair_weights_": pair, "n_iter_": self.count}
-            # All there is: the model must not show what an earlier fit has found out, either.
+            # What a callback does to its model must not reach the training; the weights are copies
+            # already. And the model must not show what an earlier fit has found out.
+            now = dict(zip(TABLES, weights().tables, strict=True)) | {"n_iter_": self.count}
             return {"__dict__": vars(estimator._unfitted()) | copy.deepcopy(self.fitted) | now}
 
         if self.task is None:

@@ -72,10 +72,6 @@ class Certificate(NamedTuple):
             values["gradient_norm"] = self.gradient_norm
         return {f"{name}_": value for name, value in values.items()}
 
-    def result(self, weights, tol, stopped, progress, *, settled=False, **more):
-        """Of the drivers that do not use run.py yet."""
-        return progress.result(self, weights, settled or self.relative <= tol, **more)
-
 
 #: What is known before anything has been measured.
 NOTHING_KNOWN = Certificate(np.inf, np.inf, np.inf)

@@ -11,7 +11,9 @@ from ..losses.verbs import ROUNDING, private_loss, require_smooth
 from ..predict import make_scratch, over_samples
 from .certificate import DualMixture, certify
 from .primal import loss_gradient
-from .progress import Pieces, Progress, Result
+from .progress import REMEDY, Pieces, Progress, Result
+
+_RESOLVED = "floating point resolves no more: increase tol, or scale the features"
 
 
 def lbfgs(
@@ -107,7 +109,6 @@ class _Objective:
         self.n = sample_weight.size
         self.n_node = shapes[0][0] * shapes[0][1]
         self.n_calls = 0
-        self.stopped = False
         #: The last iterate; the gradient, its norm and so on are of the last point evaluated.
         self.accepted = None
         self._evaluated = None
@@ -145,7 +146,6 @@ class _Objective:
 
         direction = sum(over_samples(run, self.problem, self.n_jobs, cut=False)) / self.n
         if pieces.stopped:
-            self.stopped = True
             raise _StoppedInPass
         self.n_calls += 1
         loss, magnitude = self._out @ self.sample_weight / self.n
@@ -168,32 +168,22 @@ class _Objective:
 
     def _record(self):
         flat, certificate = np.array(self.accepted), self.certificate()
-        stopped = self.progress.record(
-            self.n_calls * self.n,
-            0,
-            certificate.objective,
-            lambda: self.tables(flat),
-            dual_gap=certificate.dual_gap,
-            dual_objective=certificate.dual_objective,
-        )
-        self.stopped = self.stopped or stopped
+        work = self.n_calls * self.n, 0
+        self.progress.record(*work, weights=self.tables(flat).copy, **certificate.record)
         return certificate
 
     def callback(self, intermediate_result):
         self.accepted = np.array(intermediate_result.x)
-        certificate = self._record()
-        if self.stopped or certificate.relative <= self.tol:
+        if self._record().relative <= self.tol or self.progress.stopped:
             raise StopIteration
 
     def result(self, resolved):
         """The end of the run; `resolved` if its last line search could gain nothing more."""
         if not self.progress.history()["passes"].size:  # the start is the end
             self._record()
-        remedy = "increase max_iter or tol"
-        if resolved:
-            remedy = "floating point resolves no more: increase tol, or scale the features"
-        weights = Weights(*(np.array(table) for table in self.tables(self.accepted)))
         n_calls, certificate = self.n_calls, self.certificate()
         if self.n_calls > n_calls:
             self.progress.amend(self.n_calls * self.n, 0)
-        return certificate.result(weights, self.tol, self.stopped, self.progress, remedy=remedy)
+        remedy, reached = _RESOLVED if resolved else REMEDY, certificate.relative <= self.tol
+        weights = self.tables(self.accepted).copy()
+        return self.progress.result(certificate, weights, reached, remedy=remedy)

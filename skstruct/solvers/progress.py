@@ -167,8 +167,9 @@ class Progress:
     n_samples : int
         Size of one pass.
     after_epoch : callable
-        ``after_epoch(record, weights)``, with a dict and a function that returns the current
-        weights; True to stop. It may have a method ``after_piece(share)``, see :class:`Pieces`.
+        ``after_epoch(record, weights)``, with a dict and a function that returns a copy of the
+        current weights; True to stop. It may have a method ``after_piece(share)``, see
+        :class:`Pieces`.
     *more : str
         Names of further fields.
     """
@@ -218,7 +219,7 @@ class Progress:
         objective : float
             The objective, NaN if it was not evaluated.
         weights : callable
-            Returns the current weights.
+            Returns a copy of the current weights.
         **more : float
             The further fields.
 

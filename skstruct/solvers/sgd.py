@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..core.dispatch import kernel
@@ -10,7 +12,8 @@ from ..core.weights import decay_and_step, lazy_weights, plain_weights, zero_wei
 from ..losses.verbs import loss_oracle
 from ..predict import make_scratch
 from .primal import Best, compile_losses, objective_value
-from .progress import Progress, Result
+from .progress import Result
+from .run import Method, run
 
 _PATIENCE = 5
 _ADVICE = "are the features scaled, is the learning rate too large?"
@@ -125,46 +128,102 @@ def sgd(
     ----------
     Shalev-Shwartz et al. 2011, Pegasos; Lacoste-Julien et al. 2013, section 5 (weighted averages).
     """
-    n = sample_weight.size
-    w = lazy_weights(zero_weights(shapes) if start is None else start)
-    average = np.zeros(3)
-    scratch = make_scratch(problem)
-    buffers = np.empty((3, scratch.theta.size))
-    schedule = (float(rate), float(period * n), 0.0)
+    method = _SGD(
+        problem,
+        shapes,
+        sample_weight,
+        lam,
+        n_jobs,
+        loss=loss,
+        start=start,
+        rate=rate,
+        period=period,
+        averaging=averaging,
+    )
+    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
-    def visit(order):
-        arguments = loss, problem, w, sample_weight, lam, schedule, average, order
-        sgd_pass(*arguments, buffers, scratch.labels)
 
-    progress = Progress(n, after_epoch)
-    visit(np.empty(0, dtype=np.int64))
-    compile_losses(loss, problem, w)
-    plain_weights(w, shapes)
-    progress.start()
-    best, trail = Best(), []
-    for _ in range(max_iter):
-        order = rng.integers(n, size=n)
-        for first, last in progress.pieces.ranges(0, n):
-            visit(order[first:last])
-        scale = w.scale.copy()
-        if averaging:
-            w.scale[:] = average[1] / average[2], -1.0 / average[2]
-        present = loss, problem, w, sample_weight, lam, n_jobs
-        objective = objective_value(*present, advice=_ADVICE).objective
-        value = plain_weights(w, shapes)
-        w.scale[:] = scale
-        best.offer(objective, value)
-        trail.append(best.objective)
-        improvement = _improvement(trail)
-        converged = improvement <= tol
-        # Every visit is a call and a step.
-        stopped = progress.record(average[0], 0.0, objective, lambda value=value: value)
-        if stopped or converged:
-            break
-    published = {"objective_": best.objective, "n_oracle_calls_": int(average[0])}
+class _Improvement(NamedTuple):
+    """What is known of weights without a dual bound."""
+
+    objective: float
+    best: float
+    relative: float
+
     measure = f"relative improvement over {_PATIENCE} passes"
-    history = progress.history()
-    return Result(best.weights, converged, stopped, published, measure, improvement, history)
+
+    @property
+    def record(self):
+        """Its field of the history."""
+        return {"objective": self.objective}
+
+    @property
+    def published(self):
+        """The attribute that it gives an estimator."""
+        return {"objective_": self.best}
+
+
+class _SGD(Method):
+    """Weights and averages of one run."""
+
+    fields = ()
+
+    def __init__(self, *task, loss, start, rate, period, averaging):
+        super().__init__(*task)
+        self.loss, self.averaging = loss, averaging
+        self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
+        self.average, self.value = np.zeros(3), None
+        self.best, self.trail = Best(), []
+        self._schedule = (float(rate), float(period * self.n), 0.0)
+        scratch = make_scratch(self.problem)
+        self._scratch = np.empty((3, scratch.theta.size)), scratch.labels
+
+    def compile(self):
+        """Compile outside the clock."""
+        self._visit(np.empty(0, dtype=np.int64))
+        compile_losses(self.loss, self.problem, self.w)
+        plain_weights(self.w, self.shapes)
+
+    def _visit(self, order):
+        task = self.loss, self.problem, self.w, self.sample_weight, self.lam
+        sgd_pass(*task, self._schedule, self.average, order, *self._scratch)
+
+    def epoch(self, k, rng, progress):
+        """As many steps as there are samples."""
+        order = rng.integers(self.n, size=self.n)
+        for first, last in progress.pieces.ranges(0, self.n):
+            self._visit(order[first:last])
+
+    def certify(self):
+        """Objective of the average, or of the last iterate."""
+        w, average = self.w, self.average
+        scale = w.scale.copy()
+        if self.averaging:
+            w.scale[:] = average[1] / average[2], -1.0 / average[2]
+        present = self.loss, self.problem, w, self.sample_weight, self.lam, self.n_jobs
+        objective = objective_value(*present, advice=_ADVICE).objective
+        self.value = plain_weights(w, self.shapes)
+        w.scale[:] = scale
+        self.best.offer(objective, self.value)
+        self.trail.append(self.best.objective)
+        improvement = _improvement(self.trail)
+        self.certificate = _Improvement(objective, self.best.objective, improvement)
+
+    def work(self):
+        """Every visit is a call and a step."""
+        return self.average[0], 0.0
+
+    def weights(self):
+        """Those of the last objective."""
+        return self.value.copy()
+
+    def solution(self):
+        """The best ones seen."""
+        return self.best.weights
+
+    def published(self):
+        """Count."""
+        return {"n_oracle_calls_": int(self.average[0])}
 
 
 def _improvement(trail):

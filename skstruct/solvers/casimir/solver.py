@@ -21,7 +21,8 @@ from ...losses.verbs import ROUNDING, require_smooth
 from ...predict import make_scratch
 from ..certificate import DualMixture, certify, certify_pair
 from ..primal import Best, compile_losses, objective_value
-from ..progress import Pieces, Progress, Result
+from ..progress import Pieces, Result
+from ..run import Method, run
 from .kernels import LOSS, MAGNITUDE, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
 
 
@@ -209,22 +210,9 @@ def casimir(
     Algorithms 2 and 4.
     """
     require_smooth(loss, "Casimir")
-    arguments = loss, problem, shapes, sample_weight, lam, options, start
-    run = _Run(*arguments) if target is None else _SmoothedRun(*arguments, target, n_jobs)
-    fields = ("dual_gap", "dual_objective", *run.FIELDS)
-    progress = Progress(sample_weight.size, after_epoch, *fields)
-    run.compile()
-    progress.start()
-    for k in range(1, max_iter + 1):
-        run.iteration(k, tol, rng, progress.pieces)
-        current = run.current
-        stopped = progress.record(
-            run.n_calls, 0.0, weights=lambda current=current: current, **run.record
-        )
-        if stopped or run.certificate.relative <= tol:
-            break
-    weights, more = run.best.weights, run.published()
-    return run.certificate.result(weights, tol, stopped, progress, **more)
+    task, choices = (problem, shapes, sample_weight, lam, n_jobs), (loss, options, start)
+    method = _Smooth(*task, *choices) if target is None else _Smoothed(*task, *choices, target, tol)
+    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
 def _mix(*terms):
@@ -237,6 +225,90 @@ def _mix(*terms):
     return out
 
 
+class _SVRG(Method):
+    """Weights, snapshot and buffers of one run, and the two kinds of passes."""
+
+    #: Whether the dual terms are those of the hinge.
+    _OF_HINGE = False
+
+    def __init__(self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start):
+        super().__init__(problem, shapes, sample_weight, lam, n_jobs)
+        self.loss, self.rate = loss, options.rate
+        self.w = lazy_weights(zero_weights(shapes) if start is None else start)
+        self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(self.n), np.zeros(3))
+        self.n_calls, self._caution, self._warm = 0, 1.0, start is not None
+        self._mixture = DualMixture(lam, zero_weights(shapes))
+        scratch = make_scratch(problem)
+        self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
+        #: The last weights, and the best ones.
+        self.current, self.best = self._value(), None
+        #: Lower bound on the optimum.
+        self.dual = -np.inf
+        self.catalyst = _Catalyst(options, lam, self.n, self.current)
+
+    def compile(self):
+        """Compile outside the clock."""
+        self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
+        fold(self.w)
+        self._value()
+
+    def _pass(self, options, order, pieces):
+        problem, weight, memory = self.problem, self.sample_weight, self.memory
+        for first, last in pieces.visits(order.size):
+            visits = order[first:last]
+            svrg_pass(self.loss, problem, self.w, weight, memory, options, visits, *self._scratch)
+            self.n_calls += visits.size
+
+    def _value(self):
+        return plain_weights(self.w, self.shapes)
+
+    def _halves(self):
+        return halves(self.w, self.shapes)
+
+    def snapshot(self, first, pieces):
+        """Take the snapshot at `first`."""
+        self.w.scale[:] = 1.0, 0.0
+        for (v, d), table in zip(self._halves(), first.tables, strict=True):
+            v[:] = table
+            d[:] = 0.0
+        self.memory.lipschitz[:] *= 0.9
+        self.memory.totals[:] = 0.0
+        options = SVRGOptions(SNAPSHOT, 1, int(self._OF_HINGE), 0.0, 0.0)
+        self._pass(options, np.arange(self.n), pieces)
+
+    def steepness(self):
+        """Twice the mean smoothness: the largest is safe, but three times slower on OCR letters."""
+        return 2.0 * float((self.memory.lipschitz * self.sample_weight).mean())
+
+    def steps(self, k, rng, pieces):
+        """SVRG steps around the prox-center, in a new order."""
+        kappa, order = self.catalyst.kappa, rng.permutation(self.n)
+        both = self.catalyst.center.tables, self._mixture.change.tables
+        for (_, d), table, scaled in zip(self._halves(), *both, strict=True):
+            np.multiply(table, kappa, out=scaled)
+            d -= scaled
+        rate = self.rate
+        if rate is None:
+            rate = 1.0 / (self._caution * self.steepness() + self.lam + kappa)
+        self._pass(SVRGOptions(STEP, int(k == 1), 0, rate, self.lam + kappa), order, pieces)
+        fold(self.w)
+        if k == 1:
+            # At the start all labellings tie, and those found are close to each other.
+            self.catalyst.settle(self.steepness())
+
+    def work(self):
+        """Oracle calls; nothing else passes over the data."""
+        return self.n_calls, 0.0
+
+    def weights(self):
+        """The last ones."""
+        return self.current.copy()
+
+    def solution(self):
+        """The best ones seen."""
+        return self.best.weights
+
+
 class _Measured(NamedTuple):
     """Weights at which a snapshot was taken, and what it said of them."""
 
@@ -246,70 +318,32 @@ class _Measured(NamedTuple):
     magnitude: float
 
 
-class _Run:
-    """Weights, snapshot and buffers of one run on a smooth loss.
+class _Smooth(_SVRG):
+    """A run on a smooth loss.
 
-    An iteration is a pass of steps and a snapshot where the next one begins, which certifies that
+    After a pass of steps the snapshot is taken where the next one begins, which certifies that
     point: its residuals are a dual point, and give the exact gradient.
     """
 
-    #: Further fields of the history.
-    FIELDS = ()
-    #: Whether the dual terms are those of the hinge.
-    _OF_HINGE = False
+    def begin(self, progress):
+        """The first snapshot."""
+        self._next = self.catalyst.first(1), progress.pieces
+        self.certify()
+        self.catalyst.settle(self.steepness())
+        if not (self._warm or progress.stopped):
+            # However large the tolerance: weights of 0 predict nothing.
+            self.certificate = None
 
-    def __init__(self, loss, problem, shapes, sample_weight, lam, options, start):
-        self.loss, self.problem, self.shapes, self.lam = loss, problem, shapes, lam
-        self.sample_weight, self.rate = sample_weight, options.rate
-        self.w = lazy_weights(zero_weights(shapes) if start is None else start)
-        n = sample_weight.size
-        self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(n), np.zeros(3))
-        self.n_calls = 0
-        self._caution = 1.0
-        self._mixture = DualMixture(lam, zero_weights(shapes))
-        scratch = make_scratch(problem)
-        self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
-        #: The last weights, the best ones, and what certifies these.
-        self.current, self.best, self.certificate = self.value(), None, None
-        #: Fields of the history.
-        self.record = {}
-        #: Lower bound on the optimum.
-        self.dual = -np.inf
-        self.catalyst = _Catalyst(options, lam, n, self.current)
-
-    def compile(self):
-        """Compile outside the clock."""
-        self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
-        fold(self.w)
-        self.value()
-
-    def _pass(self, options, order, pieces):
-        problem, weight, memory = self.problem, self.sample_weight, self.memory
-        for first, last in pieces.visits(order.size):
-            visits = order[first:last]
-            svrg_pass(self.loss, problem, self.w, weight, memory, options, visits, *self._scratch)
-            self.n_calls += visits.size
-
-    def value(self):
-        """The value of the weights."""
-        return plain_weights(self.w, self.shapes)
-
-    def _halves(self):
-        return halves(self.w, self.shapes)
-
-    def iteration(self, k, tol, rng, pieces):
-        """Steps from the last snapshot, and the next one."""
-        if k == 1:
-            self._measure(self.catalyst.first(1), pieces)
-            self.catalyst.settle(self.steepness())
-        if not pieces.stopped:
-            self.steps(k, rng, pieces)
-            self.catalyst.advance(k, self.value(), self.steepness(), 0.0)
-            self._measure(self.catalyst.first(k + 1), pieces)
+    def epoch(self, k, rng, progress):
+        """Steps from the last snapshot."""
+        self.steps(k, rng, progress.pieces)
+        self.catalyst.advance(k, self._value(), self.steepness(), 0.0)
+        self._next = self.catalyst.first(k + 1), progress.pieces
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
-    def _measure(self, point, pieces):
-        """Take the snapshot at `point`, in full even where a callback ends the run."""
+    def certify(self):
+        """Take the next snapshot, in full even where a callback ends the run."""
+        point, pieces = self._next
         self.snapshot(point, pieces)
         if pieces.stopped:
             self.snapshot(point, Pieces())
@@ -327,49 +361,18 @@ class _Run:
         seen = [here] if self.best is None else [here, self.best]
         self.current, self.best = point, min(seen, key=lambda at: self._certify(at).dual_gap)
         self.certificate = self._certify(self.best)
-        self.record = {"objective": objective, "dual_objective": self.dual}
-        self.record["dual_gap"] = max(objective - self.dual, 0.0)
+        self._objective = objective
 
     def _certify(self, at):
         return certify(at.objective, at.squared_gradient, self.lam, self.dual, at.magnitude)
 
-    def snapshot(self, first, pieces):
-        """Take the snapshot at `first`."""
-        self.w.scale[:] = 1.0, 0.0
-        for (v, d), table in zip(self._halves(), first.tables, strict=True):
-            v[:] = table
-            d[:] = 0.0
-        self.memory.lipschitz[:] *= 0.9
-        self.memory.totals[:] = 0.0
-        options = SVRGOptions(SNAPSHOT, 1, int(self._OF_HINGE), 0.0, 0.0)
-        self._pass(options, np.arange(self.sample_weight.size), pieces)
-
-    def steepness(self):
-        """Twice the mean smoothness: the largest is safe, but three times slower on OCR letters."""
-        return 2.0 * float((self.memory.lipschitz * self.sample_weight).mean())
-
-    def steps(self, k, rng, pieces):
-        """SVRG steps around the prox-center, in a new order."""
-        kappa, order = self.catalyst.kappa, rng.permutation(self.sample_weight.size)
-        both = self.catalyst.center.tables, self._mixture.change.tables
-        for (_, d), table, scaled in zip(self._halves(), *both, strict=True):
-            np.multiply(table, kappa, out=scaled)
-            d -= scaled
-        rate = self.rate
-        if rate is None:
-            rate = 1.0 / (self._caution * self.steepness() + self.lam + kappa)
-        self._pass(SVRGOptions(STEP, int(k == 1), 0, rate, self.lam + kappa), order, pieces)
-        fold(self.w)
-        if k == 1:
-            # At the start all labellings tie, and those found are close to each other.
-            self.catalyst.settle(self.steepness())
-
-    def published(self):
-        """Further attributes of the estimator."""
-        return {}
+    def entry(self):
+        """The objective of the last weights."""
+        gap = max(self._objective - self.dual, 0.0)
+        return {"objective": self._objective, "dual_gap": gap, "dual_objective": self.dual}
 
 
-class _SmoothedRun(_Run):
+class _Smoothed(_SVRG):
     """A run on smooth approximations of a hinge, whose smoothing may shrink.
 
     The hinge itself is evaluated after every iteration. Any mixture of labellings is a dual point,
@@ -377,38 +380,41 @@ class _SmoothedRun(_Run):
     needed.
     """
 
-    FIELDS = ("smoothed_objective", "exact_share")
+    fields = (*_SVRG.fields, "smoothed_objective", "exact_share")
     _OF_HINGE = True
 
-    def __init__(self, loss, problem, shapes, sample_weight, lam, options, start, target, n_jobs):
-        super().__init__(loss, problem, shapes, sample_weight, lam, options, start)
-        self.target, self.n_jobs, self.best = target, n_jobs, Best()
+    def __init__(
+        self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start, target, tol
+    ):
+        super().__init__(problem, shapes, sample_weight, lam, n_jobs, loss, options, start)
+        self.target, self.best = target, Best()
         self.memory.lipschitz[:] = 1.0
         # The smoothed hinge is at most this times nu above the hinge, on average.
-        n_nodes, top_k = problem.labels.size / sample_weight.size, isinstance(loss, TopKHinge)
-        self.bias = 0.5 if top_k else n_nodes * np.log(shapes[0][1])
+        n_nodes, top_k = problem.labels.size / self.n, isinstance(loss, TopKHinge)
+        bias = 0.5 if top_k else n_nodes * np.log(shapes[0][1])
+        # Less smoothing than the tolerance can see would only shorten the steps.
+        self._least = 0.2 * max(tol, 1e-6), bias
 
     def compile(self):
+        """Compile outside the clock."""
         super().compile()
         compile_losses(self.target, self.problem, self.w)
 
-    def iteration(self, k, tol, rng, pieces):
-        """Snapshot, steps, and the objective after them."""
-        catalyst = self.catalyst
+    def epoch(self, k, rng, progress):
+        """Snapshot and steps."""
+        catalyst, pieces = self.catalyst, progress.pieces
         if k > 1:
-            # Less smoothing than the tolerance can see would only shorten the steps.
-            least = 0.2 * max(tol, 1e-6) * self.best.objective / self.bias
+            share, bias = self._least
+            least = share * self.best.objective / bias
             catalyst.advance(k - 1, self.current, self.steepness(), least)
         self.loss.strength[0] = catalyst.nu
-        smoothed = self.snapshot(catalyst.first(k), pieces)
+        self._smoothed = self.snapshot(catalyst.first(k), pieces)
         if not pieces.stopped:
             self._raise_dual()
             if k == 1:
                 catalyst.settle(self.steepness())
             self.steps(k, rng, pieces)
-        self.current = self.value()
-        self._certify_current()
-        self.record |= {"smoothed_objective": smoothed, "exact_share": self._exact_share()}
+        self.current = self._value()
 
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`; returns the smoothed objective, NaN where it is cut."""
@@ -430,21 +436,28 @@ class _SmoothedRun(_Run):
             self._mixture.offer(task_loss, [d for _, d in self._halves()])
             self.dual = self._mixture.value
 
-    def _certify_current(self):
+    def certify(self):
+        """Objective of the last weights, and certificate of the best."""
         present = self.target, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
         value = objective_value(*present, advice=_ADVICE)
         best = self.best
         best.offer(value.objective, self.current, value.magnitude)
         magnitude = best.magnitude + self._mixture.magnitude
         self.certificate = certify_pair(best.objective, self.dual, magnitude)
-        self.record = self.certificate.record | {"objective": value.objective}
+        self._objective = value.objective
 
     def _exact_share(self):
         if not isinstance(self.loss, TopKHinge):
             return 1.0
         return self.loss.counts[EXACT] / self.loss.counts[CALLS]
 
+    def entry(self):
+        """The objective of the last weights, the bound on it, and what was smoothed."""
+        share = {"smoothed_objective": self._smoothed, "exact_share": self._exact_share()}
+        return super().entry() | {"objective": self._objective} | share
+
     def published(self):
+        """Choices of the end, and counts."""
         return {
             "kappa_": self.catalyst.kappa,
             "smoothing_strength_": self.catalyst.nu,

@@ -15,7 +15,8 @@ from ...losses.verbs import require_smooth
 from ...predict import make_scratch
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
-from ..progress import Pieces, Progress, Result
+from ..progress import REMEDY, Pieces, Result
+from ..run import Method, run
 from ..sampling import sum_tree
 from .kernels import (
     FILL,
@@ -34,7 +35,6 @@ from .kernels import (
 )
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
-_REMEDY = "increase max_iter or tol"
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -92,16 +92,20 @@ class _Confirmations:
     some epochs have to pass: at most an eighth of all passes is spent in vain.
     """
 
-    def __init__(self, tol):
-        self._tol, self._optimism, self._next = tol, 1.0, 0
+    def __init__(self):
+        self._optimism, self._epoch, self._next = 1.0, 0, 1
+        self._estimate = np.inf
 
-    def due(self, estimate, epoch):
-        return epoch >= self._next and self._optimism * estimate <= self._tol
+    def due(self, estimate, tol):
+        """Once an epoch."""
+        self._estimate, self._epoch = estimate, self._epoch + 1
+        return self._epoch >= self._next and self._optimism * estimate <= tol
 
-    def measured(self, estimate, relative, epoch):
-        if estimate > 0.0:
-            self._optimism = min(max(relative / estimate, 1.0), 10.0)
-        self._next = epoch + max(2, epoch // 8)
+    def measured(self, relative):
+        """What the last estimate has turned out to be."""
+        if self._estimate > 0.0:
+            self._optimism = min(max(relative / self._estimate, 1.0), 10.0)
+        self._next = self._epoch + max(2, (self._epoch - 1) // 8)
 
 
 def sag(
@@ -177,81 +181,64 @@ def sag(
     Algorithms 1 to 3.
     """
     require_smooth(loss, "SAGA" if saga else "SAG")
-    run = _Run(loss, problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs)
-    progress = Progress(run.n, after_epoch, "dual_gap", "dual_objective")
-    run.compile(track_objective)
-    progress.start()
-    if start is not None:
-        run.fill_memory()
-    confirmations, stopped = _Confirmations(tol), False
-    for iteration in range(max_iter):
-        if not run.reached(tol):
-            order = rng.permutation(run.n) if iteration == 0 else _NO_ORDER
-            run.epoch(order, rng.random((run.n, 2)), progress.pieces)
-            estimate = run.estimate()
-            if confirmations.due(estimate, iteration) or iteration == max_iter - 1:
-                run.measure()
-                confirmations.measured(estimate, run.certificate.relative, iteration)
-        objective = np.nan
-        if run.certificate is not None:
-            objective = run.certificate.objective
-        elif track_objective:
-            with progress.paused():
-                objective = run.objective()
-        totals = run.state.totals
-        stopped = progress.record(
-            totals[N_ORACLE],
-            totals[N_FORWARD],
-            objective,
-            run.weights,
-            dual_gap=max(objective - run.dual, 0.0),
-            dual_objective=run.dual,
-        )
-        if run.reached(tol) or stopped:
-            break
-    if run.certificate is None:
-        run.measure()
-        progress.amend(totals[N_ORACLE], totals[N_FORWARD])
-    return run.certificate.result(run.weights(), tol, stopped, progress, remedy=run.remedy())
+    method = _SAG(
+        problem,
+        shapes,
+        sample_weight,
+        lam,
+        n_jobs,
+        loss=loss,
+        start=start,
+        saga=saga,
+        uniform=uniform,
+        skipping=skipping,
+        track_objective=track_objective,
+    )
+    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
-class _Run:
+class _SAG(Method):
     """Weights, memory and buffers of one run, and what is asked of them."""
 
-    def __init__(
-        self, loss, problem, shapes, sample_weight, lam, start, saga, uniform, skipping, n_jobs
-    ):
-        self.loss, self.problem, self.shapes = loss, problem, shapes
-        self.sample_weight, self.lam, self.n_jobs = sample_weight, lam, n_jobs
-        self.n = sample_weight.size
-        self.w = lazy_weights(zero_weights(shapes) if start is None else start)
-        self.state = _new_state(problem, uniform)
+    def __init__(self, *task, loss, start, saga, uniform, skipping, track_objective):
+        super().__init__(*task)
+        self.loss, self.track_objective = loss, track_objective
+        self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
+        self.state = _new_state(self.problem, uniform)
         self.schedule = _StepSchedule(constant=saga or uniform)
-        self._uniform = uniform
+        self.confirmations = _Confirmations()
+        self._warm, self._uniform = start is not None, uniform
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
         #: The best lower bound on the optimum so far.
         self.dual = 0.0
-        #: Of the present weights, None where it was not measured.
-        self.certificate = None
         self._direction = None
-        scratch = make_scratch(problem)
+        scratch = make_scratch(self.problem)
         self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
 
-    def compile(self, track_objective):
+    def compile(self):
         """Compile outside the clock."""
         self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
         fold(self.w)
         self._norms()
-        if track_objective:
+        if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
 
-    def epoch(self, order, uniforms, pieces):
-        """One pass of the method."""
+    def begin(self, progress):
+        """Fill the memory at the weights to start from."""
+        if self._warm:
+            self._fill_memory()
+
+    def epoch(self, k, rng, progress):
+        """As many steps as there are samples; the first visit all of them."""
         self._put_back()
-        self.certificate = None
         if not self._uniform:
             self.state.totals[MAX_L] = self.state.lipschitz.max()
-        self._pass(MOVE, order, uniforms, pieces)
+        order = rng.permutation(self.n) if k == 1 else _NO_ORDER
+        self._pass(MOVE, order, rng.random((self.n, 2)), progress.pieces)
+
+    def due(self, k, tol):
+        """Where the estimate promises the tolerance."""
+        return self.confirmations.due(self._estimate(), tol)
 
     def _pass(self, task, order, uniforms, pieces):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""
@@ -284,7 +271,7 @@ class _Run:
         self.dual = max(dual, self.dual)
         return dual
 
-    def estimate(self):
+    def _estimate(self):
         """Relative gap after an epoch, as its visits let expect.
 
         ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``: the
@@ -300,7 +287,7 @@ class _Run:
         objective = max(dual + gap, _TINY)
         return max(objective - self.dual, 0.0) / objective
 
-    def fill_memory(self):
+    def _fill_memory(self):
         """Fill the memory at the present weights.
 
         Never between epochs: the stored gradient averages over past iterates, which oscillate
@@ -308,15 +295,16 @@ class _Run:
         latter, the memory throws the iterates far off.
         """
         self.state.totals[N_STORED] = self.n
-        self._certify(FILL)
+        self._measure(FILL)
         self._offer_dual(self._norms()[1])
 
-    def measure(self):
+    def certify(self):
         """Certify the present weights, by a pass of its own."""
         # With b = 0 the pass changes only d: half a table is all there is to put back.
         fold(self.w)
         self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
-        self._certify(MEASURE)
+        self._measure(MEASURE)
+        self.confirmations.measured(self.certificate.relative)
 
     def _put_back(self):
         if self._direction is not None:
@@ -324,21 +312,28 @@ class _Run:
                 table[:, table.shape[1] // 2 :] = direction
             self._direction = None
 
-    def _certify(self, task):
+    def _measure(self, task):
         loss, _, magnitude = self._pass(task, np.arange(self.n), np.zeros((self.n, 2)), Pieces())
         squared_norm, _, squared_gradient = self._norms()
         objective = 0.5 * self.lam * squared_norm + loss
         self.certificate = certify(objective, squared_gradient, self.lam, self.dual, magnitude)
         self.dual = max(self.dual, self.certificate.dual_objective)
 
-    def reached(self, tol):
-        """Whether the present weights are certified to be within the tolerance."""
-        return self.certificate is not None and self.certificate.relative <= tol
+    def work(self):
+        """Oracle calls, and the passes of line searches."""
+        return self.state.totals[N_ORACLE], self.state.totals[N_FORWARD]
 
-    def objective(self):
-        """The exact objective, on the lazy weights, whose kernels exist already."""
-        arguments = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
-        return objective_value(*arguments).objective
+    def entry(self):
+        """The dual bound is known after every epoch."""
+        objective = np.nan
+        if self.certificate is not None:
+            objective = self.certificate.objective
+        elif self.track_objective:
+            # On the lazy weights, whose kernels exist already.
+            present = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
+            objective = objective_value(*present).objective
+        gap = max(objective - self.dual, 0.0)
+        return {"objective": objective, "dual_gap": gap, "dual_objective": self.dual}
 
     def weights(self):
         """The value of the weights."""
@@ -349,5 +344,5 @@ class _Run:
         # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
         steepness = self.state.lipschitz.mean() / self.lam
         if 20.0 * steepness > self.n**2:
-            return 'regularisation is weak for so few samples: try solver="lbfgs", or ' + _REMEDY
-        return _REMEDY
+            return 'regularisation is weak for so few samples: try solver="lbfgs", or ' + REMEDY
+        return REMEDY

@@ -1,4 +1,8 @@
-"""L-BFGS (SciPy) on a smooth loss: the deterministic reference solver."""
+"""L-BFGS (SciPy) on a smooth loss: the deterministic reference solver.
+
+It does not use :func:`skstruct.solvers.run.run`: SciPy has a loop of its own and calls back, so its
+passes could be the loop's only in another thread. Clock, records and result are the same.
+"""
 
 from __future__ import annotations
 

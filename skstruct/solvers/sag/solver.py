@@ -211,7 +211,7 @@ class _SAG(Method):
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
         #: The best lower bound on the optimum so far.
         self.dual = 0.0
-        self._direction = None
+        self._direction, self._estimated = None, np.inf
         scratch = make_scratch(self.problem)
         self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
 
@@ -235,10 +235,11 @@ class _SAG(Method):
             self.state.totals[MAX_L] = self.state.lipschitz.max()
         order = rng.permutation(self.n) if k == 1 else _NO_ORDER
         self._pass(MOVE, order, rng.random((self.n, 2)), progress.pieces)
+        self._estimated = self._estimate()
 
     def due(self, k, tol):
         """Where the estimate promises the tolerance."""
-        return self.confirmations.due(self._estimate(), tol)
+        return self.confirmations.due(self._estimated, tol)
 
     def _pass(self, task, order, uniforms, pieces):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""

@@ -20,9 +20,9 @@ from .core.oracles import (
     potentials,
     top_k_oracle,
 )
+from .core.pieces import Pieces
 from .core.weights import aligned
 from .losses.log import negative_log_likelihood
-from .solvers.progress import Pieces
 
 # Below the largest number, so that sums of scores are finite, too.
 _LARGEST_SCORE = 1e300

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, SubgradientSSVM
 from skstruct.callbacks import Checkpoint, TimeLimit
-from skstruct.solvers.progress import Pieces
+from skstruct.core.pieces import Pieces
 
 ESTIMATORS = {
     "sag": SAGCRF(),

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skstruct import BCFWSSVM, CasimirSSVM
+from skstruct.core.pieces import Pieces
 from skstruct.core.weights import zero_weights
 from skstruct.solvers.primal import Best
-from skstruct.solvers.progress import Pieces
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

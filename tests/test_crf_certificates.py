@@ -8,9 +8,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import SAGCRF, Chain, MultiClass, Tree
+from skstruct.core.pieces import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
-from skstruct.solvers.progress import Pieces
 from skstruct.solvers.sag.solver import _Confirmations
 from skstruct.testing import random_sequences
 

@@ -21,7 +21,7 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
-from skstruct.solvers.progress import Pieces
+from skstruct.core.pieces import Pieces
 from skstruct.testing import random_sequences
 
 ESTIMATORS = [SAGCRF, BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM]

@@ -22,7 +22,8 @@ from skstruct import (
     MultiLabel,
     SubgradientSSVM,
 )
-from skstruct.solvers.progress import Pieces, Progress, SampleOverflow
+from skstruct.core.pieces import Pieces
+from skstruct.solvers.progress import Progress, SampleOverflow
 from skstruct.testing import random_sequences
 
 

@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
+from skstruct.core.pieces import Pieces
 from skstruct.core.weights import Weights
 from skstruct.solvers.certificate import certify_pair
-from skstruct.solvers.progress import Pieces
 from skstruct.solvers.run import Method, run
 
 N = 4

@@ -10,12 +10,13 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from ..core.pieces import Pieces
 from ..core.weights import Weights, zero_weights
 from ..losses.verbs import ROUNDING, private_loss, require_smooth
 from ..predict import make_scratch, over_samples
 from .certificate import DualMixture, certify
 from .primal import loss_gradient
-from .progress import REMEDY, Pieces, Progress, Result
+from .progress import REMEDY, Progress, Result
 
 _RESOLVED = "floating point resolves no more: increase tol, or scale the features"
 

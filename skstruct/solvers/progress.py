@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.pieces import Pieces
 from ..core.weights import Weights
 
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
@@ -81,81 +82,6 @@ class Result(NamedTuple):
     remedy: str = REMEDY
 
 
-class Pieces:
-    """Cut a pass into calls of about half a second.
-
-    Between two calls Python runs: Ctrl-C comes through, and callbacks hear of the share that is
-    done. A pass must give the same result wherever it is cut.
-
-    Parameters
-    ----------
-    after_piece : callable, optional
-        ``after_piece(share)`` between two calls; True to end the pass early.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.progress import Pieces
-    >>> list(Pieces().ranges(0, 5))
-    [(0, 1), (1, 5)]
-    """
-
-    #: Seconds a call is to take; the first one, whose speed is not known, visits so many samples.
-    SECONDS, FIRST = 0.5, 1
-
-    def __init__(self, after_piece: Callable[[float], bool] | None = None):
-        self._after_piece = after_piece
-        self._size = self.FIRST
-        #: Whether a callback has ended a pass.
-        self.stopped = False
-
-    def ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took.
-
-        Parameters
-        ----------
-        start, stop : int
-            The visits of the pass.
-
-        Yields
-        ------
-        tuple of int
-            The bounds of a range, to be worked on before the next is asked for.
-        """
-        first = start
-        while first < stop:
-            last = min(first + self._size, stop)
-            began = time.perf_counter()
-            yield first, last
-            rate = (last - first) / max(time.perf_counter() - began, 1e-9)
-            # Grown in steps: the first samples may be short ones.
-            self._size = int(max(1, min(rate * self.SECONDS, 8 * self._size)))
-            first = last
-            if first < stop and self._after_piece is not None and self._after_piece(first / stop):
-                self.stopped = True
-                return
-
-    def visits(self, size: int) -> Iterator[tuple[int, int]]:
-        """The ranges of a pass of `size` visits; for none an empty range, which compiles.
-
-        Parameters
-        ----------
-        size : int
-            Length of the pass.
-
-        Returns
-        -------
-        iterator of tuple of int
-            As :meth:`ranges` yields them.
-
-        Examples
-        --------
-        >>> from skstruct.solvers.progress import Pieces
-        >>> list(Pieces().visits(0)), list(Pieces().visits(5))
-        ([(0, 0)], [(0, 1), (1, 5)])
-        """
-        return self.ranges(0, size) if size else iter([(0, 0)])
-
-
 class Progress:
     """Clock and records of one run.
 
@@ -169,7 +95,7 @@ class Progress:
     after_epoch : callable
         ``after_epoch(record, weights)``, with a dict and a function that returns a copy of the
         current weights; True to stop. It may have a method ``after_piece(share)``, see
-        :class:`Pieces`.
+        :class:`skstruct.core.pieces.Pieces`.
     *more : str
         Names of further fields.
     """

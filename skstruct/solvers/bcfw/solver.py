@@ -9,11 +9,11 @@ import numpy as np
 from ...core.features import DenseFeatures, SparseFeatures
 from ...core.gram import Gram
 from ...core.oracles import loss_is_linear, relaxed_oracle
+from ...core.pieces import Pieces
 from ...core.weights import lazy_weights, plain_weights, squared_norm, zero_weights
 from ...predict import make_scratch
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..progress import Pieces
 from ..run import Method, run
 from ..sampling import set_leaf, sum_tree
 from .kernels import (

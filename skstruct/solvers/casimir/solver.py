@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.pieces import Pieces
 from ...core.weights import (
     Weights,
     fold,
@@ -21,7 +22,7 @@ from ...losses.verbs import ROUNDING, require_smooth
 from ...predict import make_scratch
 from ..certificate import DualMixture, certify, certify_pair
 from ..primal import Best, compile_losses, objective_value
-from ..progress import Pieces, Result
+from ..progress import Result
 from ..run import Method, run
 from .kernels import LOSS, MAGNITUDE, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
 

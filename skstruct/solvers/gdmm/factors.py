@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.features import SparseFeatures
+from ...core.pieces import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...inference.ordered import max_trees
-from ..progress import Pieces
 from .active_sets import one_entry_each
 from .kernels import gdmm_pass, greedy_pass
 from .multipliers import consistent_table, multiplier_step

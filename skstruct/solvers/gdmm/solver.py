@@ -6,10 +6,11 @@ from abc import abstractmethod
 
 import numpy as np
 
+from ...core.pieces import Pieces
 from ...core.weights import Weights, zero_weights
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..progress import Pieces, Result
+from ..progress import Result
 from ..run import Method, run
 from .active_sets import packed
 from .state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.pieces import Pieces
 from ...core.weights import (
     fold,
     lazy_weights,
@@ -15,7 +16,7 @@ from ...losses.verbs import require_smooth
 from ...predict import make_scratch
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
-from ..progress import REMEDY, Pieces, Result
+from ..progress import REMEDY, Result
 from ..run import Method, run
 from ..sampling import sum_tree
 from .kernels import (

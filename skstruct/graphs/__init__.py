@@ -1,10 +1,19 @@
-"""Structures: one file each for the public class and for its kernels."""
+"""Structures: a folder each, with the public class and the kernels of its problem."""
 
 from .base import Graph
-from .chain.graph import Chain
-from .multiclass.graph import MultiClass
-from .multilabel.graph import MultiLabel
-from .pairwise.fields import PairwiseGraph
-from .tree.graph import Tree
+from .chain import Chain, SequenceProblem
+from .multiclass import MultiClass
+from .multilabel import MultiLabel
+from .pairwise import PairwiseGraph, PairwiseProblem
+from .tree import Tree
 
-__all__ = ["Chain", "Graph", "MultiClass", "MultiLabel", "PairwiseGraph", "Tree"]
+__all__ = [
+    "Chain",
+    "Graph",
+    "MultiClass",
+    "MultiLabel",
+    "PairwiseGraph",
+    "PairwiseProblem",
+    "SequenceProblem",
+    "Tree",
+]

@@ -1,5 +1,6 @@
 """Chains: the public class, and the kernels of its verbs."""
 
 from .graph import Chain
+from .kernels import SequenceProblem
 
-__all__ = ["Chain"]
+__all__ = ["Chain", "SequenceProblem"]

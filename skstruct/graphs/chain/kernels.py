@@ -40,13 +40,21 @@ class ChainScratch(NamedTuple):
     sums: np.ndarray
 
 
-class ChainProblem(PairwiseProblem):
-    """Chains packed for kernels: sample i has an edge from each node but the last to the next."""
+class SequenceProblem(PairwiseProblem):
+    """Nodes in a row packed for kernels: each but the last has an edge to the next.
+
+    Chains, and structures that have their parts but other oracles: it has none that they could
+    inherit by mistake.
+    """
+
+
+class ChainProblem(SequenceProblem):
+    """Chains packed for kernels: every labelling counts."""
 
     structure = "Chain"
 
 
-@add_indicator.register(ChainProblem)
+@add_indicator.register(SequenceProblem)
 @kernel
 def _(problem, i, labels, c, mu):
     unary, pair = blocks(problem, i, mu)
@@ -57,7 +65,7 @@ def _(problem, i, labels, c, mu):
             pair[0 if shared else t - 1, labels[t - 1], labels[t]] += c
 
 
-@score.register(ChainProblem)
+@score.register(SequenceProblem)
 @kernel
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)

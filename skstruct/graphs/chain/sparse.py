@@ -9,6 +9,7 @@ from ...core.dispatch import kernel
 from ...core.oracles import max_oracle, score
 from ...inference.sparse_viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
 from ..pairwise.verbs import PairwiseProblem, blocks
+from .kernels import ChainProblem
 
 _MANY_LABELS = 64
 _FEW = 0.25
@@ -66,10 +67,11 @@ def sparse_chains(problem, pair_weights):
     Returns
     -------
     SparseChainProblem or ChainProblem
-        The same problem as it is where there are few labels or few zeros.
+        The same problem as it is where there are few labels or few zeros, or where it is one of
+        another structure that reads its samples as chains do.
     """
     n_labels = problem.cost.shape[0]
-    if n_labels < _MANY_LABELS:
+    if n_labels < _MANY_LABELS or not isinstance(problem, ChainProblem):
         return problem
     table = pair_weights.reshape(n_labels, n_labels)
     if not np.isfinite(problem.transition_mask).all():

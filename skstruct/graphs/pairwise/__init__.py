@@ -1,5 +1,6 @@
 """What graphs of labelled nodes and pairwise edges share."""
 
 from .fields import PairwiseGraph
+from .verbs import PairwiseProblem, blocks
 
-__all__ = ["PairwiseGraph"]
+__all__ = ["PairwiseGraph", "PairwiseProblem", "blocks"]

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
+from skstruct.testing.structures import FeatureCounts
 from test_multilabel import make_labels
 
 from skstruct import BCFWSSVM, GDMMSSVM, Chain, MultiClass, MultiLabel, RaggedArray, Tree
@@ -16,7 +17,7 @@ from skstruct.solvers.gdmm.active_sets import one_entry_each, packed
 from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph
 from skstruct.solvers.gdmm.search import search_pair
 from skstruct.solvers.gdmm.state import EXACT, SUBLINEAR, GDMMOptions
-from skstruct.testing import _FeatureCounts, all_labellings, random_sequences
+from skstruct.testing import all_labellings, random_sequences
 
 
 def _data(structure):
@@ -240,7 +241,7 @@ def test_ordered_search_finds_what_a_scan_finds(seed, ties):
     n_labels = int(rng.choice([2, 17, 40]))
     samples = [sparse.csr_matrix(rng.random((2, 3)))]
     graph = Chain()
-    packed_X = graph.read_X(_FeatureCounts(), samples, reset=True)
+    packed_X = graph.read_X(FeatureCounts(), samples, reset=True)
     codes = rng.integers(n_labels, size=2).astype(np.int32)
     problem = graph.make_problem(packed_X, np.arange(n_labels), True, codes=codes)
     factors = gdmm_graph(graph.factors(problem, packed_X))

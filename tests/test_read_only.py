@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from skstruct.testing.structures import FeatureCounts
 
 from skstruct import Chain, MultiClass, MultiLabel, Tree
 from skstruct.predict import private_copy
-from skstruct.testing import _FeatureCounts, random_sequences
+from skstruct.testing import random_sequences
 
 
 def test_no_pass_writes_to_a_problem_but_for_its_scratch():
@@ -48,7 +49,7 @@ def _problem(name):
         "label sets": (MultiLabel("tree"), table, sets),
         "label sets with cycles": (MultiLabel("full"), table, sets),
     }[name]
-    samples, labels = graph.read_training(_FeatureCounts(), X, y)
+    samples, labels = graph.read_training(FeatureCounts(), X, y)
     classes = graph.find_classes(labels, samples)
     codes = graph.encode(labels, classes, samples.offsets)
     return graph.make_problem(samples, classes, True, codes=codes, n_best=3)

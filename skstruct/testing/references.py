@@ -1,4 +1,4 @@
-"""Brute-force references and random samples."""
+"""Brute-force references and random data, readable rather than fast."""
 
 from __future__ import annotations
 

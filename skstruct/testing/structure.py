@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from ..core import oracles
@@ -35,6 +37,7 @@ def check_structure(
     *,
     fit_intercept: bool = True,
     loss: LossLike = "hamming",
+    labellings: Iterable[Sequence[int]] | None = None,
     random_state: RandomStateLike = 0,
 ) -> None:
     """Check every verb of a structure against enumeration on small samples.
@@ -49,6 +52,9 @@ def check_structure(
         Whether there is a constant feature.
     loss : object
         Task loss, see :func:`skstruct.losses.task.cost_matrix`.
+    labellings : iterable of sequences of int, default=None
+        Those that there are, as codes of labels; a sample has the ones of its number of nodes. By
+        default every node has any label, but for parts that are forbidden.
     random_state : int
         Draws weights and residuals.
 
@@ -56,6 +62,8 @@ def check_structure(
     ------
     AssertionError
         Names the verb that breaks its contract.
+    ValueError
+        If `labellings` has codes of labels that do not occur in y.
 
     Examples
     --------
@@ -71,10 +79,11 @@ def check_structure(
     _check_registered(problem)
     weights = Weights(*(rng.normal(size=shape) for shape in shapes))
     ends = np.stack(graph.edge_ends(samples), axis=1)
+    known = None if labellings is None else [tuple(codes) for codes in labellings]
     for i, first in enumerate(samples.offsets[:-1]):
         theta = _check_linear_map(problem, i, shapes, weights, rng)
         edges = ends[(ends[:, 0] >= first) & (ends[:, 0] < samples.offsets[i + 1])] - first
-        _check_oracles(problem, i, theta, n_states, edges)
+        _check_oracles(problem, i, theta, n_states, edges, known)
 
 
 def training_problem(
@@ -118,7 +127,7 @@ def training_problem(
     >>> shapes[0], task_loss(problem, 0, problem.labels[1:])
     ((2, 2), 1.0)
     """
-    holder = _FeatureCounts()
+    holder = FeatureCounts()
     samples, labels = graph.read_training(holder, X, y)
     classes = graph.find_classes(labels, samples)
     codes = graph.encode(labels, classes, samples.offsets)
@@ -130,7 +139,7 @@ def training_problem(
     return problem, samples, shapes, graph.n_states(classes)
 
 
-class _FeatureCounts:
+class FeatureCounts:
     """Stands in for an estimator while X is read."""
 
     _estimator_type = None
@@ -246,6 +255,16 @@ def _close(got, expected, what):
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9, err_msg=what)
 
 
+def _labellings(n_nodes, n_states, known):
+    if known is None:
+        return all_labellings(n_nodes, n_states)
+    here = [codes for codes in dict.fromkeys(known) if len(codes) == n_nodes]
+    labellings = np.array(here, dtype=np.int32).reshape(-1, n_nodes)
+    if labellings.min(initial=0) < 0 or labellings.max(initial=0) >= n_states:
+        raise ValueError(f"labellings must be codes of the {n_states} labels in y, from 0 on")
+    return labellings
+
+
 @inner_kernel
 def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
     for q in range(labellings.shape[0]):
@@ -267,9 +286,9 @@ def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values
     _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
 
 
-def _check_oracles(problem, i, theta, n_states, edges):
+def _check_oracles(problem, i, theta, n_states, edges, known):
     n_nodes = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
-    labellings = all_labellings(n_nodes, n_states)
+    labellings = _labellings(n_nodes, n_states, known)
     indicators = np.zeros((len(labellings), theta.size))
     scores, losses = np.empty(len(labellings)), np.empty(len(labellings))
     best, values, scratch = np.zeros((3, n_nodes), np.int32), np.empty(3), np.empty(theta.size)

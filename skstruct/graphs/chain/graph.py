@@ -18,7 +18,7 @@ from ...data.sequences import read_sequences
 from ...inference.forward_backward import workspace_size
 from ...inference.viterbi import viterbi_scratch
 from ...typing import LossLike, SamplesLike
-from ..base import row_scratch
+from ..arrays import row_scratch
 from ..pairwise.fields import PairwiseGraph
 from .kernels import ChainProblem, ChainScratch
 from .sparse import sparse_chains

@@ -14,7 +14,8 @@ from ...data.labels import read_table_labels
 from ...data.matrices import row_squares
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..base import Graph, feature_rows, no_codes, row_scratch
+from ..arrays import feature_rows, no_codes, row_scratch
+from ..base import Graph
 from ..rows import Rows, no_rows, read_rows
 from .kernels import MultiClassProblem, RowScratch
 

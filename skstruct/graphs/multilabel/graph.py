@@ -17,7 +17,8 @@ from ...data.labels import read_indicator
 from ...data.matrices import row_squares, writable
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..base import Graph, feature_rows, no_codes, row_scratch
+from ..arrays import feature_rows, no_codes, row_scratch
+from ..base import Graph
 from ..rows import Rows, no_rows, read_rows
 from ..tree.graph import Forests, rooted
 from .edges import check_edges, chow_liu, neighbours, read_edges

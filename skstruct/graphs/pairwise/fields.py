@@ -11,7 +11,8 @@ from ...core.features import constant_row
 from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
 from ...data.packing import check_n_features, ends_of
 from ...losses.task import cost_matrix
-from ..base import Graph, feature_rows, no_codes
+from ..arrays import feature_rows, no_codes
+from ..base import Graph
 
 
 class PairwiseGraph(Graph):

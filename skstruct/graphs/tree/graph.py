@@ -15,7 +15,7 @@ from ...data.matrices import refuse_masked
 from ...data.packing import as_list, ends_of, pack_nodes, read_edge_features, take_rows
 from ...inference.tree import Forest, tree_scratch
 from ...typing import LossLike, SamplesLike
-from ..base import row_scratch
+from ..arrays import row_scratch
 from ..pairwise.fields import PairwiseGraph
 from .kernels import ForestScratch, TreeProblem
 

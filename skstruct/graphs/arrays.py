@@ -1,0 +1,37 @@
+"""Arrays that the problems of all structures have in one form, for one compile."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from ..core.features import DenseFeatures, SparseFeatures
+from ..core.weights import aligned
+
+
+def feature_rows(matrix, intercept: int):
+    """The kernels' form of a feature matrix; `intercept` is the constant's table row, or -1."""
+    if sparse.issparse(matrix):
+        return SparseFeatures(matrix.data, matrix.indices, matrix.indptr, intercept)
+    return DenseFeatures(matrix, intercept)
+
+
+def no_codes() -> np.ndarray:
+    """Labels of a problem that has none."""
+    return np.empty(0, dtype=np.int32)
+
+
+def row_scratch(shapes) -> np.ndarray:
+    """Scratch for a row of the weight tables, lazy ones too: ``work.row`` of a problem.
+
+    Parameters
+    ----------
+    shapes : tuple of two tuples of int
+        Shapes of the node and the pair table.
+
+    Returns
+    -------
+    ndarray
+        Long enough for the wider table.
+    """
+    return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)

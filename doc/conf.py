@@ -25,7 +25,7 @@ html_theme_options = {
     "description": f"Structured prediction as scikit-learn estimators. Version {release}"
 }
 
-# One story: what a chain is worth, text, what else a model can say, large problems.
+# One story: what a chain is worth, text, what else a model can say, large problems, new structures.
 _EXAMPLES = [
     "plot_digit_strings.py",
     "plot_ner_grid_search.py",
@@ -35,6 +35,7 @@ _EXAMPLES = [
     "plot_label_sets.py",
     "plot_ssvm_solvers.py",
     "plot_many_labels.py",
+    "plot_own_structure.py",
 ]
 
 

@@ -1,13 +1,19 @@
-"""The deployment example, as a user runs it: train, load in a new process, tag JSON lines."""
+"""Examples, as users run them: a model that is deployed, a structure of one's own."""
 
+import ast
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-DEPLOY = Path(__file__).parent.parent / "examples" / "deploy"
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "examples" / "deploy"
+OWN_STRUCTURE = ROOT / "examples" / "plot_own_structure.py"
+API = ROOT / "doc" / "api.rst"
 LINES = [
     '[["Ada", "NNP"], ["Berg", "NNP"], ["signed", "VBD"], ["the", "DT"], ["deal", "NN"]]',
     "nonsense",
@@ -41,3 +47,26 @@ def test_train_and_tag(tmp_path, suffix):
     assert answers[2] == []
     assert "1 columns" in answers[3]["error"]
     assert "JSON list" in answers[4]["error"]
+
+
+def test_the_structure_of_the_gallery_is_short_and_made_of_public_names():
+    text = OWN_STRUCTURE.read_text()
+    assert len(text.splitlines()) <= 120
+    listed = {"core.oracles", *re.findall(r"^   ([\w.]+)$", API.read_text(), re.M)}
+    imported = {
+        f"{node.module}.{alias.name}".removeprefix("skstruct.")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("skstruct")
+        for alias in node.names
+    }
+    assert imported <= listed
+
+
+@pytest.mark.slow
+def test_the_structure_of_the_gallery_trains_with_every_estimator():
+    environment = os.environ | {"MPLBACKEND": "Agg"}
+    lines = _run("-W", "ignore::UserWarning", OWN_STRUCTURE, env=environment).splitlines()
+    scores = dict(line.split() for line in lines[:6])
+    assert list(scores) == ["sag", "lbfgs", "casimir", "BCFWSSVM", "CasimirSSVM", "SubgradientSSVM"]
+    assert min(map(float, scores.values())) > 0.92
+    assert lines[6].startswith("GDMMSSVM is not available for Lexicon")

@@ -1,0 +1,120 @@
+"""
+A structure of your own: words of a lexicon
+===========================================
+
+A chain knows which digits like to stand side by side, not which dates there are. Here a sequence
+must spell a word of a list. :doc:`/own_structure` has the whole story.
+"""
+
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, SubgradientSSVM
+from skstruct.core import inner_kernel, kernel, oracles
+from skstruct.datasets import load_digit_strings
+from skstruct.graphs import SequenceProblem
+from skstruct.inspection import MarginalsDisplay
+from skstruct.testing import check_structure
+
+
+class LexiconProblem(SequenceProblem):
+    structure = "Lexicon"
+
+
+class Scratch(NamedTuple):
+    row: np.ndarray  # for what is inherited
+    scores: np.ndarray
+
+
+@inner_kernel
+def look_up(problem, i, theta):
+    """The words that are as long as sample i, and their scores."""
+    letters, starts = problem.own
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    words = letters[starts[n] : starts[n + 1], :n]
+    scores = problem.work.scores[: words.shape[0]]
+    for c in range(words.shape[0]):
+        scores[c] = oracles.score(problem, i, theta, words[c])
+    return words, scores
+
+
+@oracles.top_k_oracle.register(LexiconProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    words, scores = look_up(problem, i, theta)
+    values[:] = -np.inf
+    for q in range(min(values.shape[0], words.shape[0])):
+        c = np.argmax(scores)
+        values[q], scores[c] = scores[c], -np.inf
+        for t in range(words.shape[1]):
+            labels[q, t] = words[c, t]
+
+
+@oracles.max_oracle.register(LexiconProblem)
+@kernel
+def _(problem, i, theta, labels):
+    best = problem.work.row[:1]
+    oracles.top_k_oracle(problem, i, theta, best, labels.reshape(1, labels.shape[0]))
+    return best[0]
+
+
+@oracles.exp_oracle.register(LexiconProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    words, scores = look_up(problem, i, theta)
+    top, total = (scores[np.argmax(scores)] if scores.size > 0 else -np.inf), 0.0
+    mu[:] = 0.0
+    if not top > -np.inf:
+        return top
+    for c in range(scores.shape[0]):
+        scores[c] = np.exp((scores[c] - top) / temperature)
+        total += scores[c]
+    for c in range(scores.shape[0] if mu.shape[0] > 0 else 0):  # no mu: only the value is wanted
+        oracles.add_indicator(problem, i, words[c], scores[c] / total, mu)
+    return top + temperature * np.log(total)
+
+
+class Lexicon(Chain):
+    def __init__(self, words=()):
+        super().__init__()
+        self.words = words
+
+    def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
+        chain = super().make_problem(samples, classes, fit_intercept, codes=codes, **options)
+        ids = {label: k for k, label in enumerate(classes.tolist())}
+        known = sorted({tuple(map(ids.get, w)) for w in self.words if ids.keys() >= {*w}}, key=len)
+        for i, word in enumerate(np.split(chain.labels, samples.offsets[1:-1])):
+            if codes is not None and tuple(word.tolist()) not in known:
+                raise ValueError(f"y: sample {i} is no word of the lexicon")
+        letters = np.array([w + (0,) * (len(known[-1]) - len(w)) for w in known], dtype=np.int32)
+        starts = np.searchsorted([len(w) for w in known], np.arange(samples.lengths.max() + 2))
+        work = Scratch(chain.work.row, np.empty(len(known)))
+        return LexiconProblem(**chain._asdict() | {"own": (letters, starts), "work": work})
+
+    def factors(self, problem, samples):
+        return None  # no node or edge alone knows which words there are
+
+
+# %%
+# Check it, then train it with every estimator: months and years of ``load_digit_strings``.
+
+dates = [f"{month}{year}" for month in ["", *range(1, 13)] for year in range(1950, 2030)]
+lexicon = Lexicon([[int(digit) for digit in date] for date in dates])
+data = load_digit_strings(n_train=200, n_test=400)
+train, test = np.isin(data.strings_train, dates), np.isin(data.strings_test, dates)
+X, y = data.X_train[train], data.y_train[train]
+check_structure(lexicon, X[:20], y[:20], labellings=lexicon.words)
+options = {"C": 0.1, "tol": 0.05}
+models = {name: SAGCRF(lexicon, solver=name, **options) for name in ("sag", "lbfgs", "casimir")}
+svms = BCFWSSVM, CasimirSSVM, SubgradientSSVM, GDMMSSVM
+for name, model in (models | {svm.__name__: svm(lexicon, **options) for svm in svms}).items():
+    try:
+        print(name, model.fit(X, y).score(data.X_test[test], data.y_test[test]))
+    except TypeError as error:
+        print(error)
+crf, x = models["sag"], data.X_test[test][:1]
+print(crf.predict(x), crf.predict_top_k(x, k=3))
+MarginalsDisplay.from_estimator(crf, x[0])
+plt.show()

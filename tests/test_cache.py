@@ -27,7 +27,7 @@ import skstruct
 from skstruct import BCFWSSVM, SAGCRF
 from skstruct.core import cache, numba_private, sources
 from skstruct.core.cache import Store, open_store
-from skstruct.core.dispatch import cache_folder, compiled_kernels, generic, kernel
+from skstruct.core.dispatch import cache_folder, compiled_kernels, generic, inner_kernel, kernel
 from skstruct.core.frozen import frozen_values
 from skstruct.core.numba_private import DiskCache, cache_on_disk, hold_interrupts, known_options
 from skstruct.inference.viterbi import viterbi
@@ -260,11 +260,11 @@ def test_flags_that_a_verb_would_drop_are_refused():
     def size(shape):
         """The size of a shape."""
 
-    @kernel(inline=True)
+    @inner_kernel(inline=True)
     def inlined(shape):
         return shape.side
 
-    with pytest.raises(TypeError, match=r"kernel of size must be made by @kernel.*: inline$"):
+    with pytest.raises(TypeError, match=r"kernel of size must be made by @kernel.*: inline, no_c"):
         size.register(Shape)(inlined)
     with pytest.raises(TypeError, match="fastmath"):
         size.register(Shape)(numba.njit(lambda shape: shape.side))
@@ -286,7 +286,7 @@ def store(tmp_path):
 def _fresh(store, function=_add):
     """A dispatcher as a new process has it."""
     dispatcher = numba.njit(function)
-    assert cache_on_disk(dispatcher, store)
+    assert cache_on_disk(dispatcher, function, store)
     return dispatcher
 
 
@@ -521,7 +521,7 @@ def test_without_numbas_parts_kernels_compile_in_every_process(store, monkeypatc
     }  # fmt: skip
     monkeypatch.setattr(numba_private, "CompileResult", None)
     dispatcher = numba.njit(_add)
-    assert not cache_on_disk(dispatcher, store)
+    assert not cache_on_disk(dispatcher, _add, store)
     assert dispatcher(1, 2) == 3
 
 
@@ -565,7 +565,7 @@ def test_no_folder_at_all_is_no_error(tmp_path, monkeypatch, caplog):
     store.write("name", b"content")
     assert store.read("name") is None
     assert numba.njit(_add)(1, 2) == 3
-    assert not cache_on_disk(numba.njit(_add), store)
+    assert not cache_on_disk(numba.njit(_add), _add, store)
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,6 @@ class Certificate(NamedTuple):
         return {f"{name}_": value for name, value in values.items()}
 
 
-#: What is known before anything has been measured.
-NOTHING_KNOWN = Certificate(np.inf, np.inf, np.inf)
 #: Of an entry of the history without a measurement.
 UNMEASURED = Certificate(np.nan, np.nan, np.nan)
 

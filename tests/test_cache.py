@@ -286,7 +286,7 @@ def store(tmp_path):
 def _fresh(store, function=_add):
     """A dispatcher as a new process has it."""
     dispatcher = numba.njit(function)
-    assert cache_on_disk(dispatcher, function, store)
+    assert cache_on_disk(dispatcher, store)
     return dispatcher
 
 
@@ -521,7 +521,7 @@ def test_without_numbas_parts_kernels_compile_in_every_process(store, monkeypatc
     }  # fmt: skip
     monkeypatch.setattr(numba_private, "CompileResult", None)
     dispatcher = numba.njit(_add)
-    assert not cache_on_disk(dispatcher, _add, store)
+    assert not cache_on_disk(dispatcher, store)
     assert dispatcher(1, 2) == 3
 
 
@@ -565,7 +565,7 @@ def test_no_folder_at_all_is_no_error(tmp_path, monkeypatch, caplog):
     store.write("name", b"content")
     assert store.read("name") is None
     assert numba.njit(_add)(1, 2) == 3
-    assert not cache_on_disk(numba.njit(_add), _add, store)
+    assert not cache_on_disk(numba.njit(_add), store)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from skstruct.losses.hinge import MaxHinge, RelaxedHinge, expected_task_loss, hi
 from skstruct.losses.log import LogLoss
 from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
 from skstruct.losses.softmax_margin import SoftmaxMargin
-from skstruct.losses.verbs import loss_curvature, loss_oracle, loss_value, private_loss
+from skstruct.losses.verbs import loss_curvature, loss_oracle, private_loss
 from skstruct.predict import make_scratch
 from skstruct.solvers.casimir.solver import CasimirOptions, casimir
 from skstruct.solvers.lbfgs import lbfgs
@@ -103,7 +103,8 @@ class _At:
 
     def value(self, theta):
         labels = self.scratch.labels
-        return loss_value(self.loss, self.problem, self.i, theta, labels, self.augmented)
+        none = theta[:0]
+        return loss_oracle(self.loss, self.problem, self.i, theta, labels, none, self.augmented)
 
     def residual(self, theta):
         labels, r = self.scratch.labels, np.full(self.size, np.nan)

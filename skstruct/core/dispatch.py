@@ -17,7 +17,7 @@ compiled solver is found again on disk in the next process.
 
 import inspect
 import sys
-from functools import partial, wraps
+from functools import partial
 
 import numba
 from numba.extending import overload
@@ -32,14 +32,15 @@ from .numba_private import (
     inner_options,
     instance_class,
     known_options,
+    outer_options,
     refuse_calls,
 )
 from .sources import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 
 try:
-    from .references import by_reference
+    from .references import take_references
 except ImportError:  # pragma: no cover
-    by_reference = None
+    take_references = None
 
 # NaN and inf keep their meaning: "nnan" and "ninf" are left out.
 JIT = {
@@ -53,7 +54,7 @@ JIT = {
 # allocate does not compile.
 _FLAGS = {key: value for key, value in JIT.items() if key != "cache"}
 _FLAGS |= known_options({"_nrt": False, "no_cfunc_wrapper": True})
-_INNER = inner_options()
+_INNER, _OUTER = inner_options(), outer_options()
 
 _kernels = []
 
@@ -117,17 +118,6 @@ def _compile(function, inline=False, **options):
     return numba.njit(inline=how, **options, **_FLAGS)(function)
 
 
-def _entry(function, inner):
-    """What Python calls: `inner`, on references to its NamedTuples."""
-    if by_reference is None:  # pragma: no cover
-        return function
-    arguments = list(inspect.signature(function).parameters)
-    passed = ", ".join(f"by_reference({name})" for name in arguments)
-    namespace = {"inner": inner, "by_reference": by_reference}
-    exec(f"def entry({', '.join(arguments)}):\n    return inner({passed})\n", namespace)
-    return wraps(function)(namespace["entry"])
-
-
 def kernel(function):
     """Compile `function` lazily with the house's flags and cache it on disk.
 
@@ -160,11 +150,12 @@ def kernel(function):
     """
     if JIT_IS_DISABLED:
         return _compile(function)
-    inner = _compile(function, **_INNER)
-    dispatcher = _compile(_entry(function, inner))
-    cache_on_disk(dispatcher, function, _STORE)
+    dispatcher = _compile(function, **_OUTER)
+    cache_on_disk(dispatcher, _STORE)
     hold_interrupts(dispatcher)
-    call_inside(dispatcher, inner)
+    call_inside(dispatcher, _compile(function, **_INNER))
+    if take_references is not None:
+        take_references(dispatcher)
     _kernels.append(dispatcher)
     return dispatcher
 
@@ -219,8 +210,7 @@ def compiled_kernels():
 
 
 def _python(dispatcher):
-    function = getattr(dispatcher, "py_func", dispatcher)
-    return getattr(function, "__wrapped__", function)
+    return getattr(dispatcher, "py_func", dispatcher)
 
 
 def _refuse_other_flags(name, dispatcher):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import generic, kernel
-from .features import DenseFeatures, SparseFeatures, clear, gather, scatter
+from .dispatch import kernel
+from .features import DenseFeatures, clear, gather, scatter
 
 
 class Gram(NamedTuple):
@@ -122,85 +122,64 @@ def gram_product(how, features, i, first, stop, width, r, out, offset):
                         out[o + k] += g * r[row + k]
 
 
-@generic
-def row_products(features, first, stop, out, head, link):
-    """Write the Gram matrix of rows `first` to `stop`, row-major, to `out`.
-
-    `head` (one entry per feature column, -1 on entry and exit) and `link` (one entry per stored
-    value of these rows) are scratch for sparse rows.
-    """
-
-
-@row_products.register(SparseFeatures)
 @kernel
-def _(features, first, stop, out, head, link):
-    m = stop - first
-    base = 1.0 if features.intercept >= 0 else 0.0
-    for q in range(m * m):
-        out[q] = base
-    indices, data = features.indices, features.data
-    origin = features.indptr[first]
-    # `head` and `link` chain the entries of each column, so only true matches cost time.
-    for t in range(first, stop):
-        for p in range(features.indptr[t], features.indptr[t + 1]):
-            j = indices[p]
-            before = head[j]
-            link[p - origin] = before
-            head[j] = p - origin
-    for t in range(first, stop):
-        for p in range(features.indptr[t], features.indptr[t + 1]):
-            head[indices[p]] = -1
-    row_of = stop - 1
-    for p in range(features.indptr[stop] - 1, origin - 1, -1):
-        while p < features.indptr[row_of]:
-            row_of -= 1
-        out[(row_of - first) * (m + 1)] += data[p] * data[p]
-        q = link[p - origin]
-        other = row_of
-        while q >= 0:
-            while q + origin < features.indptr[other]:
-                other -= 1
-            product = data[p] * data[q + origin]
-            out[(row_of - first) * m + (other - first)] += product
-            out[(other - first) * m + (row_of - first)] += product
-            q = link[q]
-
-
-@row_products.register(DenseFeatures)
-@kernel
-def _(features, first, stop, out, head, link):
-    m = stop - first
-    base = 1.0 if features.intercept >= 0 else 0.0
-    values = features.values
-    for t in range(first, stop):
-        for u in range(first, t + 1):
-            total = base
-            for j in range(values.shape[1]):
-                total += values[t, j] * values[u, j]
-            out[(t - first) * m + (u - first)] = total
-            out[(u - first) * m + (t - first)] = total
-
-
-@kernel
-def fill_gram(features, row_ptr, stored, head, link):
+def _fill_sparse(features, row_ptr, stored, head, link):
     """Fill the Gram matrices of all samples.
 
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        The feature rows.
-    row_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the rows of each sample begin.
-    stored : Gram
-        Filled.
-    head : ndarray of shape (n_features,) of int64
-        All -1.
-    link : ndarray of int64
-        One entry per stored value of the largest sample.
+    `head` (one entry per feature column, -1 on entry and exit) and `link` (one entry per stored
+    value of the largest sample) are scratch.
     """
     for i in range(row_ptr.shape[0] - 1):
+        first, stop = row_ptr[i], row_ptr[i + 1]
         out = stored.values[stored.ptr[i] : stored.ptr[i + 1]]
-        row_products(features, row_ptr[i], row_ptr[i + 1], out, head, link)
+        m = stop - first
+        base = 1.0 if features.intercept >= 0 else 0.0
+        for q in range(m * m):
+            out[q] = base
+        indices, data = features.indices, features.data
+        origin = features.indptr[first]
+        # `head` and `link` chain the entries of each column, so only true matches cost time.
+        for t in range(first, stop):
+            for p in range(features.indptr[t], features.indptr[t + 1]):
+                j = indices[p]
+                before = head[j]
+                link[p - origin] = before
+                head[j] = p - origin
+        for t in range(first, stop):
+            for p in range(features.indptr[t], features.indptr[t + 1]):
+                head[indices[p]] = -1
+        row_of = stop - 1
+        for p in range(features.indptr[stop] - 1, origin - 1, -1):
+            while p < features.indptr[row_of]:
+                row_of -= 1
+            out[(row_of - first) * (m + 1)] += data[p] * data[p]
+            q = link[p - origin]
+            other = row_of
+            while q >= 0:
+                while q + origin < features.indptr[other]:
+                    other -= 1
+                product = data[p] * data[q + origin]
+                out[(row_of - first) * m + (other - first)] += product
+                out[(other - first) * m + (row_of - first)] += product
+                q = link[q]
+
+
+@kernel
+def _fill_dense(features, row_ptr, stored):
+    """Fill the Gram matrices of all samples."""
+    for i in range(row_ptr.shape[0] - 1):
+        first, stop = row_ptr[i], row_ptr[i + 1]
+        out = stored.values[stored.ptr[i] : stored.ptr[i + 1]]
+        m = stop - first
+        base = 1.0 if features.intercept >= 0 else 0.0
+        values = features.values
+        for t in range(first, stop):
+            for u in range(first, t + 1):
+                total = base
+                for j in range(values.shape[1]):
+                    total += values[t, j] * values[u, j]
+                out[(t - first) * m + (u - first)] = total
+                out[(u - first) * m + (t - first)] = total
 
 
 def gram_of(features, row_ptr, table_shape):
@@ -220,17 +199,18 @@ def gram_of(features, row_ptr, table_shape):
     Gram
         What :func:`gram_product` takes.
     """
-    sparse = isinstance(features, SparseFeatures)
     squares = np.diff(row_ptr).astype(np.int64) ** 2
-    n_values = features.data.size if sparse else features.values.size
+    is_dense = isinstance(features, DenseFeatures)
+    n_values = features.values.size if is_dense else features.data.size
     if squares.sum() > 4 * n_values + 1024:
         return gram_by_table(table_shape)
     ptr = np.concatenate([[0], np.cumsum(squares)])
     stored = Gram(np.empty(ptr[-1], dtype=np.float32), ptr, np.zeros((0, 0)))
-    head, link = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if sparse:
+    if is_dense:
+        _fill_dense(features, row_ptr, stored)
+    else:
         head = np.full(table_shape[0], -1, dtype=np.int64)
         link = np.empty(np.diff(features.indptr[row_ptr]).max(initial=0), dtype=np.int64)
-    fill_gram(features, row_ptr, stored, head, link)
+        _fill_sparse(features, row_ptr, stored, head, link)
     # Beyond the range of float32 the products are made in float64 when they are needed.
     return stored if np.isfinite(stored.values).all() else gram_by_table(table_shape)

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 
 from .frozen import frozen_values
-from .sources import foreign_digest, problem_kernels
+from .sources import foreign_digest, is_foreign, problem_kernels
 
 try:
     from numba.core.compiler import CompileResult
@@ -100,13 +100,60 @@ class _WithoutEnvironments:
         pass
 
 
-class _InnerCompiler(Compiler):
-    """Numba's compiler, for kernels that only other kernels call."""
+# Passes for what this package's kernels do not use: closures, None among the arguments, arrays as
+# terms of expressions, the inlining of numba's own functions.
+_UNUSED = {
+    "with_lifting",
+    "inline_closure_likes",
+    "rewrite_semantic_constants",
+    "dead_branch_prune",
+    "Rewrite dynamic raises",
+    "make_function_op_code_to_jit_function",
+    "find_literally",
+    "literal_unroll",
+    "LiteralPropagation",
+    "inline_overloads",
+    "nopython_rewrites",
+    "annotate_types",
+    "dump_parfor_diagnostics",
+}
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler; for the kernels of this package without the passes that they do not use."""
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        if not is_foreign(self.state.func_id.func.__module__):
+            for pipeline in pipelines:
+                pipeline.passes[:] = [p for p in pipeline.passes if p[0].name() not in _UNUSED]
+        return pipelines
+
+
+class _InnerCompiler(_KernelCompiler):
+    """The same for kernels that only other kernels call."""
 
     def __init__(self, typingctx, targetctx, library, *args):
         if library is None:
             library = _InnerLibrary(targetctx.codegen(), "inner kernel")
         super().__init__(typingctx, targetctx, library, *args)
+
+
+def outer_options():
+    """Options for kernels that Python calls.
+
+    Returns
+    -------
+    dict
+        For :func:`numba.njit`; empty where this numba has another compiler.
+
+    Examples
+    --------
+    >>> from skstruct.core.numba_private import outer_options
+    >>> outer_options().keys() <= {"pipeline_class"}
+    True
+    """
+    return {} if Compiler is object else {"pipeline_class": _KernelCompiler}
 
 
 def _overridden():
@@ -385,15 +432,13 @@ class DiskCache:
         return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
 
 
-def cache_on_disk(dispatcher, function, store):
+def cache_on_disk(dispatcher, store):
     """Let a dispatcher keep what it compiles; without numba's parts it compiles in every process.
 
     Parameters
     ----------
     dispatcher : numba.core.registry.CPUDispatcher
         A compiled function.
-    function : callable
-        The Python function that it stands for.
     store : skstruct.core.cache.Store
         Where entries are kept.
 
@@ -405,5 +450,5 @@ def cache_on_disk(dispatcher, function, store):
     parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
     if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
         return False
-    dispatcher._cache = DiskCache(function, store)
+    dispatcher._cache = DiskCache(dispatcher.py_func, store)
     return True

@@ -38,7 +38,7 @@ variables); losses that do not add up over parts are those of Blaschko and Lampe
 localize objects with structured output regression.
 """
 
-from .dispatch import generic, kernel
+from .dispatch import generic, inner_kernel, kernel
 
 
 @generic
@@ -155,7 +155,7 @@ def edge_marginals(problem, i, theta, mu, out):
     """
 
 
-@kernel
+@inner_kernel(inline=True)
 def log_partition(problem, i, theta, temperature):
     """The value of :func:`exp_oracle` without the marginals."""
     return exp_oracle(problem, i, theta, temperature, theta[:0])

@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import intrinsic, models, register_model
+from numba.extending import NativeValue, models, register_model, unbox
 
 
 class Reference(types.Type):
@@ -40,7 +40,7 @@ class Reference(types.Type):
         """Position and type of a field; of a NamedTuple again a reference."""
         at = self.target.fields.index(name)
         kind = tuple(self.target)[at]
-        return at, Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+        return at, refer(kind)
 
 
 @register_model(Reference)
@@ -78,16 +78,35 @@ def _lower_field(context, builder, reference, pointer, name):
     return place if isinstance(kind, Reference) else _load(builder, place)
 
 
-@intrinsic
-def by_reference(typingctx, value):
-    """A reference to a NamedTuple, for as long as the caller runs; anything else as it is."""
-    if not isinstance(value, types.BaseNamedTuple):
-        return value(value), lambda context, builder, signature, args: args[0]
+@unbox(Reference)
+def _unbox(kind, value, c):
+    """Python's NamedTuple to where the kernel that Python calls keeps it while it runs."""
+    native = c.pyapi.to_native_value(kind.target, value)
+    pointer = cgutils.alloca_once_value(c.builder, native.value)
+    # Hidden from LLVM: it must not move loads of what never changes before the stores.
+    hidden = ir.FunctionType(pointer.type, [pointer.type])
+    pointer = c.builder.asm(hidden, "", "=r,0,~{memory}", [pointer], side_effect=True)
+    return NativeValue(pointer, cleanup=native.cleanup, is_error=native.is_error)
 
-    def codegen(context, builder, signature, args):
-        pointer = cgutils.alloca_once_value(builder, args[0])
-        # Hidden from LLVM: it must not move loads of what never changes before the stores.
-        kind = ir.FunctionType(pointer.type, [pointer.type])
-        return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)
 
-    return Reference(value)(value), codegen
+def refer(kind):
+    """The type by which a kernel takes an argument of type `kind`."""
+    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+
+
+def take_references(dispatcher):
+    """Let Python call `dispatcher` with NamedTuples, and its code see references.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function.
+    """
+    compile_values = dispatcher._compiler.compile
+
+    def compile_references(args, return_type):
+        result = compile_values(tuple(map(refer, args)), return_type)
+        # Python's arguments are looked up by this.
+        return result._replace(signature=result.signature.replace(args=tuple(args)))
+
+    dispatcher._compiler.compile = compile_references

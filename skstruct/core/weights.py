@@ -250,7 +250,7 @@ def decay_and_step(w, rho, eta):
         fold_inside(w)
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def fold_inside(w):
     """:func:`fold`, for kernels."""
     s, b = w.scale[0], w.scale[1]

@@ -148,7 +148,7 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
     return log_z
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _sum_edges(alpha, message, n, out):
     """``out <- sum_t outer(alpha[t], message[t])`` over edges t, four edges a turn."""
     n_labels, stride = out.shape

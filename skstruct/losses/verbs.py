@@ -39,7 +39,7 @@ def loss_oracle(loss, problem, i, theta, labels, r, augmented):
     """
 
 
-@kernel
+@inner_kernel(inline=True)
 def loss_value(loss, problem, i, theta, labels, augmented):
     """:func:`loss_oracle` without the residual."""
     return loss_oracle(loss, problem, i, theta, labels, theta[:0], augmented)

@@ -89,9 +89,12 @@ def _choose(state, options, order, uniforms, step):
     if order.shape[0] > 0:
         return order[step], 1.0
     u = uniforms[step, 1]
+    i = np.int64(u * n)
+    i = i if i < n else n - 1
     if options.uniform == 1:
-        return min(int(u * n), n - 1), 1.0
-    i = min(int(u * n), n - 1) if uniforms[step, 0] < 0.5 else sample_leaf(state.tree, u)
+        return i, 1.0
+    if uniforms[step, 0] >= 0.5:
+        i = sample_leaf(state.tree, u)
     share = state.lipschitz[i] / state.tree[1]
     return i, 1.0 / (0.5 + 0.5 * n * share)
 
@@ -117,12 +120,12 @@ def _remember(state, options, i, start, lipschitz, tests):
         state.streak[i] = 0
     else:
         state.streak[i] += 1
-        state.skip[i] = 1 << min(state.streak[i] - 1, 40)
+        state.skip[i] = 1 << (state.streak[i] - 1 if state.streak[i] < 41 else 40)
     totals[N_FORWARD] += tests
     if options.uniform == 1:
         totals[MAX_L] = lipschitz
     else:
-        totals[MAX_L] = max(totals[MAX_L], lipschitz)
+        totals[MAX_L] = lipschitz if lipschitz > totals[MAX_L] else totals[MAX_L]
         set_leaf(state.tree, i, lipschitz)
     if state.lipschitz[i] == 0.0:
         totals[N_KNOWN] += 1.0
@@ -167,7 +170,7 @@ def _remember_mixture(
     magnitude = weight * magnitude
     slack = ROUNDING * magnitude
     divergence = weight * value - before - state.terms[i] - 2.0 * slack
-    totals[STALENESS] += importance * max(divergence, 0.0)
+    totals[STALENESS] += 0.0 if divergence < 0.0 else importance * divergence
     totals[MAGNITUDE] += magnitude
     # Too small a term is a valid bound, one too large is not.
     term = weight * value - now - slack
@@ -244,7 +247,8 @@ def sag_epoch(loss, problem, w, sample_weight, options, state, order, uniforms, 
         )
         alpha = 0.0
         if moving:  # A longer step than 1 / lam would turn the weights around.
-            alpha = min(options.step_scale * _step_size(state, options), 0.9 / options.lam)
+            alpha = options.step_scale * _step_size(state, options)
+            alpha = alpha if alpha * options.lam < 0.9 else 0.9 / options.lam
         rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
         if options.saga == 1:
             decay_and_step(w, rho, eta)

@@ -14,6 +14,7 @@ from sklearn.utils import ClassifierTags, check_random_state
 
 from .core import oracles
 from .core.dispatch import require
+from .core.numba_private import announced_compiles
 from .data.packing import read_sample_weight
 from .epochs import Epochs
 from .graphs.base import Graph
@@ -151,6 +152,24 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         ConvergenceWarning
             If `max_iter` is reached before `tol`.
         """
+        with announced_compiles(self._announce):
+            result = self._fit(X, y, sample_weight)
+        if not result.converged and not result.stopped:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
+                f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
+                f"{result.remedy}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _announce(self, name):
+        if self.verbose:
+            print(f"[{type(self).__name__}] compiling {name}, for this and later processes")
+
+    def _fit(self, X, y, sample_weight):
+        """Train, and take over the result."""
         # Everything is built in a model of its own: until the end this one stays as it was.
         new = self._unfitted()
         data = new._prepare(X, y, sample_weight)
@@ -178,15 +197,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         # One assignment, so that other threads never see half of each.
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
-        if not result.converged and not result.stopped:
-            warnings.warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
-                f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
-                f"{result.remedy}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self
+        return result
 
     def _unfitted(self):
         """A model with the same parameters and callbacks that has not been fitted."""

@@ -23,17 +23,14 @@ import numba
 from numba.extending import overload
 
 from .cache import open_store
+from .compilers import call_inside, inner_options, outer_options, refuse_calls
 from .numba_private import (
     JIT_IS_DISABLED,
     VERSIONS,
     cache_on_disk,
-    call_inside,
     hold_interrupts,
-    inner_options,
     instance_class,
     known_options,
-    outer_options,
-    refuse_calls,
 )
 from .sources import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 

@@ -35,3 +35,11 @@ def row_scratch(shapes) -> np.ndarray:
         Long enough for the wider table.
     """
     return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)
+
+
+def example_sequences(rng, sparse_X: bool):
+    """A few random sequences, and labels of which all three occur."""
+    X = [rng.normal(size=(n, 4)) for n in (3, 2, 4, 3)]
+    labels = np.array(["a", "b", "c"])
+    y = [labels[np.arange(len(x)) % 3] for x in X]
+    return [sparse.csr_matrix(x) for x in X] if sparse_X else X, y

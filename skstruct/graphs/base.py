@@ -448,6 +448,28 @@ class Graph(ABC, BaseEstimator):
         """
         return problem
 
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, Any]:
+        """A few samples of random data, for ``python -m skstruct compile``.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Draws them.
+        sparse_X : bool
+            Whether features are CSR matrices.
+
+        Returns
+        -------
+        X, y : object
+            What fit takes.
+
+        Raises
+        ------
+        TypeError
+            If the structure does not say; by default none does.
+        """
+        raise TypeError(f"{type(self).__name__} has no example(): its kernels compile in a fit")
+
     def factors(self, problem: NamedTuple, samples: Any) -> Any:
         """The nodes and edges of the problem, for solvers that never look at a whole sample.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -14,7 +15,7 @@ from ...data.labels import read_table_labels
 from ...data.matrices import row_squares
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..arrays import feature_rows, no_codes, row_scratch
+from ..arrays import example_sequences, feature_rows, no_codes, row_scratch
 from ..base import Graph
 from ..rows import Rows, no_rows, read_rows
 from .kernels import MultiClassProblem, RowScratch
@@ -92,6 +93,11 @@ class MultiClass(Graph):
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:
         """The mask of shape (n_samples, n_classes)."""
         return read_table_mask(allowed, (samples.offsets.size - 1, len(classes)))
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, np.ndarray]:
+        """The nodes of random sequences."""
+        X, y = example_sequences(rng, sparse_X)
+        return (sparse.vstack(X) if sparse_X else np.vstack(X)), np.concatenate(y)
 
     def factors(self, problem: NamedTuple, samples: Rows) -> PairwiseFactors:
         """Nodes without edges."""

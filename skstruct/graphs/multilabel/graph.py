@@ -17,7 +17,7 @@ from ...data.labels import read_indicator
 from ...data.matrices import row_squares, writable
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
-from ..arrays import feature_rows, no_codes, row_scratch
+from ..arrays import example_sequences, feature_rows, no_codes, row_scratch
 from ..base import Graph
 from ..rows import Rows, no_rows, read_rows
 from ..tree.graph import Forests, rooted
@@ -237,6 +237,14 @@ class MultiLabel(Graph):
         """With cycles the LP relaxation takes the place of enumeration."""
         few = isinstance(problem, FewLabelsProblem)
         return ManyLabelsProblem(*problem) if few else problem
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, np.ndarray]:
+        """The nodes of random sequences with random label sets."""
+        given = self.edges is not None and not isinstance(self.edges, str)
+        n_labels = 1 + int(np.max(self.edges, initial=3)) if given else 4
+        X = example_sequences(rng, sparse_X)[0]
+        X = sparse.vstack(X) if sparse_X else np.vstack(X)
+        return X, rng.integers(2, size=(X.shape[0], n_labels))
 
     def factors(self, problem: NamedTuple, samples: Rows) -> BinaryFactors:
         """The labels, and the edges that all samples share."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...core.factors import PairwiseFactors
 from ...core.features import constant_row
 from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
 from ...data.packing import check_n_features, ends_of
 from ...losses.task import cost_matrix
-from ..arrays import feature_rows, no_codes
+from ..arrays import example_sequences, feature_rows, no_codes
 from ..base import Graph
 
 
@@ -37,6 +38,14 @@ class PairwiseGraph(Graph):
         """Weights of (label, next label), one table for each edge feature."""
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
         return tables if self.edge_features else tables[0]
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random sequences, of pairs of features if edges have features, too."""
+        X, y = example_sequences(rng, sparse_X)
+        if self.edge_features:
+            kind = sparse.csr_matrix if sparse_X else np.asarray
+            X = [(x, kind(rng.normal(size=(x.shape[0] - 1, 2)))) for x in X]
+        return X, y
 
     def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
         """The nodes and edges of the problem."""

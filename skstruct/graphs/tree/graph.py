@@ -135,6 +135,13 @@ class Tree(PairwiseGraph):
         self._check_counts(estimator, samples, reset)
         return samples
 
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """The same with each node below the one before it."""
+        X, y = super().example(rng, sparse_X)
+        parts = [x if self.edge_features else (x,) for x in X]
+        chains = [np.arange(len(labels)) - 1 for labels in y]
+        return [(x[0], up, *x[1:]) for x, up in zip(parts, chains, strict=True)], y
+
     def _check_cycles(self, edges, edge_ptr, offsets):
         """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
         first, second = _global_ends(edges, edge_ptr, offsets)

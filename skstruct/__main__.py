@@ -1,0 +1,162 @@
+"""``python -m skstruct compile``: fill the cache of compiled kernels, for images and CI."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+import time
+import warnings
+from importlib import import_module
+
+import numpy as np
+
+from . import __all__ as public
+from . import show_versions
+from .base import StructuredEstimator
+from .core.dispatch import cache_folder
+from .core.numba_private import announced_compiles
+from .graphs.base import Graph
+from .graphs.registry import NAMES
+
+_DOC = """\
+Compile the kernels of structures and estimators into the cache, so that no first fit and no first
+prediction has to wait for them: in a container image, before the tests of a CI job. Each pair is
+trained on a few random samples, and predicts. Options that only change numbers need no mention."""
+
+
+def _read_call(text):
+    """A class, or a class with options, as Python writes them: what to make, and with what."""
+    module, colon, call = text.partition("(")[0].rpartition(":")
+    if colon:
+        call += text[len(module) + len(colon) + len(call) :]
+    else:
+        call = text
+    body = ast.parse(call, mode="eval").body
+    options = {}
+    if isinstance(body, ast.Call) and not body.args:
+        options = {word.arg: ast.literal_eval(word.value) for word in body.keywords}
+        body = body.func
+    if not isinstance(body, ast.Name):
+        raise ValueError("a name or Name(option=value, ...) is needed")
+    return module, body.id, options
+
+
+def _make(text, kind):
+    """An object of a public class, or of ``module:Class``."""
+    try:
+        module, name, options = _read_call(text)
+        namespace = import_module(module or "skstruct")
+        by_name = {known.lower(): known for known in public if not module}
+        made = getattr(namespace, by_name.get(name.lower(), name))(**options)
+    except (AttributeError, ImportError, SyntaxError, TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    if not isinstance(made, kind):
+        raise argparse.ArgumentTypeError(f"{text!r} is no {kind.__name__}")
+    return made
+
+
+def _graph(text):
+    return _make(text, Graph)
+
+
+def _estimator(text):
+    return _make(text, StructuredEstimator)
+
+
+def _compile_one(estimator, graph, is_sparse):
+    """Everything that a user of the pair may call; what it lacks is said, and left out."""
+    X, y = graph.example(np.random.default_rng(0), is_sparse)
+    estimator.set_params(graph=graph, max_iter=2)
+    estimator.fit(X, y).predict(X)
+    for name in ("predict_top_k", "predict_marginals"):
+        if hasattr(estimator, name):
+            try:
+                getattr(estimator, name)(X)
+            except TypeError as error:
+                print(f"  {error}")
+
+
+def compile_pairs(graphs, estimators, features):
+    """Train each estimator on an example of each structure.
+
+    Parameters
+    ----------
+    graphs : list of Graph
+        The structures.
+    estimators : list of StructuredEstimator
+        The estimators.
+    features : list of {"csr", "dense"}
+        Kinds of feature matrices.
+
+    Returns
+    -------
+    int
+        Number of pairs that could not be trained.
+    """
+    failed = 0
+    for graph in graphs:
+        for estimator in estimators:
+            for kind in features:
+                print(f"{type(estimator).__name__} on {graph}, {kind} features")
+                start, names = time.perf_counter(), []
+                try:
+                    with warnings.catch_warnings(), announced_compiles(names.append):
+                        warnings.simplefilter("ignore")
+                        _compile_one(estimator, graph, kind == "csr")
+                except (TypeError, ValueError) as error:
+                    failed += 1
+                    print(f"  {error}")
+                print(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+    return failed
+
+
+def main(arguments=None):
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        By default those of the process.
+
+    Returns
+    -------
+    int
+        0, or 1 if something asked for could not be compiled.
+    """
+    parser = argparse.ArgumentParser("python -m skstruct")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("versions", help="what a bug report needs")
+    into_cache = commands.add_parser("compile", help="fill the cache of kernels", description=_DOC)
+    into_cache.add_argument(
+        "--graph",
+        nargs="+",
+        type=_graph,
+        default=["chain"],
+        help=f"{', '.join(sorted(NAMES - {'auto'}))}, tree, Chain(edge_features=True), "
+        "package.module:Class(option=value)",
+    )
+    into_cache.add_argument(
+        "--estimator",
+        nargs="+",
+        type=_estimator,
+        default=["SAGCRF"],
+        help="SAGCRF, SAGCRF(solver='lbfgs'), BCFWSSVM, ...",
+    )
+    into_cache.add_argument("--features", nargs="+", choices=["csr", "dense"], default=["csr"])
+    given = parser.parse_args(arguments)
+    if given.command == "versions":
+        show_versions()
+        return 0
+    if cache_folder() is None:
+        print("there is no folder to keep kernels in: set NUMBA_CACHE_DIR", file=sys.stderr)
+        return 1
+    graphs = [_graph(g) if isinstance(g, str) else g for g in given.graph]
+    estimators = [_estimator(e) if isinstance(e, str) else e for e in given.estimator]
+    failed = compile_pairs(graphs, estimators, given.features)
+    print(f"kept in {cache_folder()}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

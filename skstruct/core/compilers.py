@@ -1,0 +1,175 @@
+"""How numba compiles our kernels: fewer passes, and no machine code for what only kernels call.
+
+Numba does not promise to keep what this uses; without it kernels compile as any other function.
+"""
+
+from contextlib import suppress
+
+from numba import types
+
+from .numba_private import known_options
+from .sources import is_foreign
+
+try:
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+except ImportError:  # pragma: no cover
+    JITCodeLibrary = Compiler = object
+
+
+class _InnerLibrary(JITCodeLibrary):
+    """Code of a kernel that only other kernels call: it becomes machine code within them.
+
+    Numba optimises and emits each kernel, and again whatever it has been linked into.
+    """
+
+    @property
+    def codegen(self):
+        return _WithoutEnvironments(self._codegen)
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _WithoutEnvironments:
+    """A code generator for what is never run: there is nowhere to keep its environment."""
+
+    def __init__(self, codegen):
+        self._codegen = codegen
+
+    def __getattr__(self, name):
+        return getattr(self._codegen, name)
+
+    def set_env(self, name, environment):
+        pass
+
+
+# Passes for what this package's kernels do not use: closures, None among the arguments, arrays as
+# terms of expressions, the inlining of numba's own functions.
+_UNUSED = {
+    "with_lifting",
+    "inline_closure_likes",
+    "rewrite_semantic_constants",
+    "dead_branch_prune",
+    "Rewrite dynamic raises",
+    "make_function_op_code_to_jit_function",
+    "find_literally",
+    "literal_unroll",
+    "LiteralPropagation",
+    "inline_overloads",
+    "nopython_rewrites",
+    "annotate_types",
+    "dump_parfor_diagnostics",
+}
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler; for the kernels of this package without the passes that they do not use."""
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        if not is_foreign(self.state.func_id.func.__module__):
+            for pipeline in pipelines:
+                pipeline.passes[:] = [p for p in pipeline.passes if p[0].name() not in _UNUSED]
+        return pipelines
+
+
+class _InnerCompiler(_KernelCompiler):
+    """The same for kernels that only other kernels call."""
+
+    def __init__(self, typingctx, targetctx, library, *args):
+        if library is None:
+            library = _InnerLibrary(targetctx.codegen(), "inner kernel")
+        super().__init__(typingctx, targetctx, library, *args)
+
+
+def outer_options():
+    """Options for kernels that Python calls.
+
+    Returns
+    -------
+    dict
+        For :func:`numba.njit`; empty where this numba has another compiler.
+
+    Examples
+    --------
+    >>> from skstruct.core.compilers import outer_options
+    >>> outer_options().keys() <= {"pipeline_class"}
+    True
+    """
+    return {} if Compiler is object else {"pipeline_class": _KernelCompiler}
+
+
+def _overridden():
+    """What :class:`_InnerLibrary` takes the place of."""
+    return [name for name in vars(_InnerLibrary) if not name.startswith("__")]
+
+
+def inner_options():
+    """Options for kernels that only other kernels call: no wrapper for Python, no code of its own.
+
+    Returns
+    -------
+    dict
+        For :func:`numba.njit`; empty where this numba has other internals: then kernels compile as
+        any other.
+
+    Examples
+    --------
+    >>> from skstruct.core.compilers import inner_options
+    >>> inner_options().get("no_cpython_wrapper", True)
+    True
+    """
+    options = known_options({"no_cpython_wrapper": True})
+    if options and all(hasattr(JITCodeLibrary, name) for name in _overridden()):
+        options["pipeline_class"] = _InnerCompiler
+    return options
+
+
+def call_inside(dispatcher, inner):
+    """Let kernels that call `dispatcher` take the code of `inner`, once for all constants.
+
+    For numba each integer constant among the arguments is a type of its own: another compile.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function.
+    inner : numba.core.registry.CPUDispatcher
+        The same function, compiled with :func:`inner_options`.
+    """
+    if not all(hasattr(dispatcher, name) for name in ("get_call_template", "get_overload")):
+        return  # pragma: no cover
+    template, overload = inner.get_call_template, inner.get_overload
+
+    def get_call_template(args, kws):
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return template(tuple(map(types.unliteral, args)), plain)
+
+    dispatcher.get_call_template = get_call_template
+    dispatcher.get_overload = overload
+
+
+def refuse_calls(dispatcher):
+    """Make a call from Python a TypeError, for kernels without a wrapper for it: numba would crash.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A kernel compiled with :func:`inner_options`.
+    """
+    kind = type(dispatcher)
+
+    def refuse(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is for other kernels: it has no code for Python")
+
+    with suppress(TypeError):
+        dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": refuse})

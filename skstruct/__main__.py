@@ -69,10 +69,10 @@ def _compile_one(estimator, graph, is_sparse):
     X, y = graph.example(np.random.default_rng(0), is_sparse)
     estimator.set_params(graph=graph, max_iter=2)
     estimator.fit(X, y).predict(X)
-    for name in ("predict_top_k", "predict_marginals"):
+    for name, *arguments in (("predict_top_k", 2), ("predict_marginals",)):
         if hasattr(estimator, name):
             try:
-                getattr(estimator, name)(X)
+                getattr(estimator, name)(X, *arguments)
             except TypeError as error:
                 print(f"  {error}")
 

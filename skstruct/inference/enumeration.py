@@ -62,7 +62,7 @@ def _term(unary, tables, labels, j):
 
 @inner_kernel
 def _start(unary, tables, scratch):
-    labels, sums = scratch
+    labels, sums = scratch.labels, scratch.sums
     sums[0] = 0.0
     for j in range(unary.shape[0]):
         labels[j] = 0
@@ -72,7 +72,7 @@ def _start(unary, tables, scratch):
 @inner_kernel
 def _next(unary, tables, scratch):
     """The next labelling; False after the last."""
-    labels, sums = scratch
+    labels, sums = scratch.labels, scratch.sums
     n = unary.shape[0]
     j = n - 1
     while j >= 0 and labels[j] == 1:
@@ -107,7 +107,7 @@ def enumerate_max(unary, tables, best, scratch):
         Its score.
     """
     n = unary.shape[0]
-    labels, sums = scratch
+    labels, sums = scratch.labels, scratch.sums
     _start(unary, tables, scratch)
     top = sums[n]
     for j in range(n):
@@ -134,7 +134,7 @@ def enumerate_top_k(unary, tables, values, found, scratch):
         Receives the labellings.
     """
     n, k = unary.shape[0], values.shape[0]
-    labels, sums = scratch
+    labels, sums = scratch.labels, scratch.sums
     for q in range(k):
         values[q] = -math.inf
         for j in range(n):
@@ -208,7 +208,7 @@ def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, scratch):
         The log-partition; when it is -inf nothing else is written.
     """
     n = unary.shape[0]
-    labels, sums = scratch
+    labels, sums = scratch.labels, scratch.sums
     log_z = enumerate_log_partition(unary, tables, temperature, scratch)
     if not log_z > -math.inf:
         return log_z

@@ -94,7 +94,8 @@ def flow_scratch(n_nodes):
 @inner_kernel
 def _levels(n, network, scratch):
     """``level[v]``: arcs from v to the sink plus one, -1 where there is no way."""
-    first, head, sister, cap, excess = network
+    first, head, sister = network.first, network.head, network.sister
+    cap, excess = network.cap, network.excess
     level, queue = scratch.level, scratch.queue
     count = 0
     for v in range(n):
@@ -122,7 +123,8 @@ def _levels(n, network, scratch):
 @inner_kernel
 def _augment_from(source, network, scratch):
     """Send what a node has along arcs that lead down in level; returns how much went."""
-    first, head, sister, cap, excess = network
+    first, head, sister = network.first, network.head, network.sister
+    cap, excess = network.cap, network.excess
     level, current, path = scratch.level, scratch.current, scratch.path
     sent = 0.0
     depth = 0

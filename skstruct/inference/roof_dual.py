@@ -133,7 +133,7 @@ def settle(unary, pair, graph, states):
 @inner_kernel
 def _add_arc(network, a, b, capacity):
     """Arc a -> b and its way back; `first` holds the next free places."""
-    first, head, sister, cap, _ = network
+    first, head, sister, cap = network.first, network.head, network.sister, network.cap
     p, q = first[a], first[b]
     head[p], head[q] = b, a
     sister[p], sister[q] = q, p

@@ -1,0 +1,112 @@
+"""What a first fit compiles, and the command that compiles ahead of it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from skstruct import BCFWSSVM, Chain, MultiClass, MultiLabel, Tree
+from skstruct.__main__ import main
+
+_COUNT = """
+import numpy as np
+from scipy import sparse
+from numba.core import event
+from skstruct import SAGCRF
+
+class Counter(event.Listener):
+    def on_start(self, started):
+        names.append(started.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, ended):
+        pass
+
+names = []
+rng = np.random.default_rng(0)
+X = [sparse.csr_matrix(rng.normal(size=(n, 4))) for n in (3, 1, 5, 4)]
+y = [np.arange(x.shape[0]) % 3 for x in X]
+with event.install_listener("numba:compile", Counter()):
+    crf = SAGCRF(max_iter=2, tol=1.0).fit(X, y)
+    fitted = len(names)
+    crf.predict(X)
+print(fitted, len(names), *names)
+"""
+
+
+def _python(*arguments, **environment):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_few_functions_are_compiled_for_a_first_fit(tmp_path):
+    fitted, predicted, *names = _python("-c", _COUNT, NUMBA_CACHE_DIR=str(tmp_path)).split()
+    assert int(fitted) < 30, names
+    assert int(predicted) < 36, names
+    # Nothing for a second process: that of SAG, of decoding, and what they need.
+    again = _python("-c", _COUNT, NUMBA_CACHE_DIR=str(tmp_path)).split()
+    assert again == ["0", "0"]
+
+
+@pytest.mark.parametrize("sparse_X", [False, True])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Chain(),
+        Chain(edge_features=True),
+        Tree(),
+        Tree(edge_features=True),
+        MultiClass(),
+        MultiLabel(),
+        MultiLabel("full"),
+        MultiLabel([[0, 6]]),
+    ],
+    ids=str,
+)
+def test_examples_of_structures_can_be_trained_on(graph, sparse_X):
+    X, y = graph.example(np.random.default_rng(0), sparse_X)
+    read = type(graph)(**graph.get_params()).read_training(BCFWSSVM(), X, y)
+    assert len(read[0].lengths) > 2
+    assert len(np.unique(read[1])) > 1
+
+
+@pytest.mark.slow
+def test_compile_fills_the_cache(tmp_path):
+    command = ["-m", "skstruct", "compile", "--graph", "multiclass", "--estimator"]
+    options = ["SAGCRF", "BCFWSSVM", "--features", "dense"]
+    first = _python(*command, *options, NUMBA_CACHE_DIR=str(tmp_path))
+    assert "SAGCRF on MultiClass(), dense features\n" in first
+    assert f"kept in {tmp_path}" in first
+    second = _python(*command, *options, NUMBA_CACHE_DIR=str(tmp_path))
+    assert "  0 kernels in" in second
+    assert second.count("  0 kernels in") == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [
+        ("--graph", "lattice", "has no attribute 'lattice'"),
+        ("--graph", "Chain(False)", "Name(option=value"),
+        ("--graph", "Chain(edges=1)", "edges"),
+        ("--graph", "SAGCRF", "is no Graph"),
+        ("--graph", "no_such_module:Ring", "No module named"),
+        ("--estimator", "chain", "is no StructuredEstimator"),
+        ("--estimator", "__import__('os').system('false')", "__import__"),
+    ],
+)
+def test_what_cannot_be_compiled_is_named(option, text, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["compile", option, text])
+    assert message in capsys.readouterr().err
+
+
+def test_versions_by_the_command_line(capsys):
+    assert main(["versions"]) == 0
+    assert "scikit-learn" in capsys.readouterr().out

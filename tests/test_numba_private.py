@@ -48,7 +48,8 @@ INTERNALS = [
     ("numba.core.compiler", "CompileResult", "kernels kept on disk"),
     ("numba.core.compiler", "CompileResult._reduce", "kernels kept on disk"),
     ("numba.core.compiler", "CompileResult._rebuild", "kernels kept on disk"),
-    ("numba.core.serialize", "dumps", "kernels kept on disk"),
+    ("numba.core.serialize", "NumbaPickler", "kernels kept on disk"),
+    ("numba.core.serialize", "NumbaPickler.reducer_override", "kernels kept on disk: of scripts"),
     ("a dispatcher", "_cache", "kernels kept on disk"),
     ("a target", "refresh", "kernels kept on disk"),
     ("a code generator", "magic_tuple", "kernels kept on disk: which processor they are for"),
@@ -182,3 +183,41 @@ def test_a_code_generator_without_a_key_compiles_all_the_same(monkeypatch):
 
     cache = DiskCache(_imports, open_store(None, Path()))
     assert cache.load_overload((), Changed()) is None
+
+
+_SCRIPT = """
+from typing import NamedTuple
+from skstruct.core import kernel
+class Problem(NamedTuple):
+    share: float
+@kernel
+def double(problem):
+    return 2.0 * problem.share
+{local}
+for _ in range(5):
+    assert double(Problem(0.5)) == 1.0
+print(sum(double.stats.cache_hits.values()), sum(double.stats.cache_misses.values()))
+"""
+
+_LOCAL = """
+def make():
+    class Problem(NamedTuple):
+        share: float
+    return Problem
+Problem = make()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("local", "again"), [("", "1 0"), (_LOCAL, "0 1")], ids=["module", "local"]
+)
+def test_what_a_script_defines_is_loaded_once(local, again, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(_SCRIPT.format(local=local))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for expected in ("0 1", again):
+        done = subprocess.run(
+            [sys.executable, script], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.stdout.strip() == expected, done.stderr

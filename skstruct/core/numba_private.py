@@ -1,13 +1,16 @@
 """Every use of what numba does not promise to keep, each with a plain fallback."""
 
 import hashlib
+import io
 import logging
 import pickle
 import re
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from functools import wraps
+from operator import attrgetter
 
 import llvmlite
 import numba
@@ -19,9 +22,9 @@ from .sources import foreign_digest, problem_kernels
 
 try:
     from numba.core.compiler import CompileResult
-    from numba.core.serialize import dumps
+    from numba.core.serialize import NumbaPickler
 except ImportError:  # pragma: no cover
-    CompileResult = None
+    CompileResult, NumbaPickler = None, pickle.Pickler
 try:
     from numba.core import event
 except ImportError:  # pragma: no cover
@@ -198,6 +201,27 @@ def announced_compiles(announce):
         yield
 
 
+def _in_script(path):
+    """What the script that runs calls so."""
+    return attrgetter(path)(sys.modules["__main__"])
+
+
+class _Pickler(NumbaPickler):
+    """By name also the classes of a script: numba takes a copy of one for another type."""
+
+    def reducer_override(self, obj):
+        is_of_script = isinstance(obj, type) and obj.__module__ == "__main__"
+        if is_of_script and "<locals>" not in obj.__qualname__:
+            return _in_script, (obj.__qualname__,)
+        return super().reducer_override(obj)
+
+
+def _dumps(obj):
+    out = io.BytesIO()
+    _Pickler(out, protocol=4).dump(obj)
+    return out.getvalue()
+
+
 class DiskCache:
     """What a dispatcher asks of its cache, on a :class:`~skstruct.core.cache.Store`.
 
@@ -253,7 +277,12 @@ class DiskCache:
             if content is not None:
                 kept, data = pickle.loads(content)
                 if kept == key:
-                    return CompileResult._rebuild(target_context, *data)
+                    result = CompileResult._rebuild(target_context, *data)
+                    asked = list(_classes(tuple(getattr(sig, "args", sig))))
+                    if list(_classes(tuple(result.signature.args))) == asked:
+                        return result
+                    # It would not be found again, but loaded at every call.
+                    self._store.discard(name, "it is for other classes of the same names")
         except Exception as error:
             if name:
                 self._store.discard(name, repr(error))
@@ -272,7 +301,7 @@ class DiskCache:
         try:
             name, key = self._entry(sig, result.target_context.codegen())
             if name and not result.lifted and not result.library.has_dynamic_globals:
-                self._store.write(name, dumps((key, result._reduce())))
+                self._store.write(name, _dumps((key, result._reduce())))
         except Exception as error:
             _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
 

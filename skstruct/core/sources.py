@@ -6,7 +6,6 @@ another package takes part in is keyed on that package's files too.
 """
 
 import hashlib
-import inspect
 import os
 import re
 import sys
@@ -250,7 +249,6 @@ def note_kernel(function):
     function : callable
         The Python function of the kernel.
     """
-    function = inspect.unwrap(function)  # what Python calls is made of no file
     module = function.__module__
     if not is_foreign(module):
         return

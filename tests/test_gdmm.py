@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
-from skstruct.testing.structures import FeatureCounts
 from test_multilabel import make_labels
 
 from skstruct import BCFWSSVM, GDMMSSVM, Chain, MultiClass, MultiLabel, RaggedArray, Tree
@@ -18,6 +17,7 @@ from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph
 from skstruct.solvers.gdmm.search import search_pair
 from skstruct.solvers.gdmm.state import EXACT, SUBLINEAR, GDMMOptions
 from skstruct.testing import all_labellings, random_sequences
+from skstruct.testing.structure import FeatureCounts
 
 
 def _data(structure):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from skstruct.testing.structures import FeatureCounts
 
 from skstruct import Chain, MultiClass, MultiLabel, Tree
 from skstruct.predict import private_copy
 from skstruct.testing import random_sequences
+from skstruct.testing.structure import FeatureCounts
 
 
 def test_no_pass_writes_to_a_problem_but_for_its_scratch():

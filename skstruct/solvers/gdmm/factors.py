@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
-from ...core.features import SparseFeatures
+from ...core.features import DenseFeatures
 from ...core.pieces import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
+from ...data.matrices import row_squares
 from ...inference.ordered import max_trees
 from .active_sets import one_entry_each
 from .kernels import gdmm_pass, greedy_pass
@@ -20,11 +22,12 @@ _FEW_LABELS = 64
 
 def _squared_rows(features):
     """Squared norms of feature rows, the constant feature included."""
-    constant = float(features.intercept >= 0)
-    if isinstance(features, SparseFeatures):
-        ends = np.concatenate([[0.0], np.cumsum(features.data**2)])
-        return np.diff(ends[features.indptr]) + constant
-    return np.einsum("ij,ij->i", features.values, features.values) + constant
+    if isinstance(features, DenseFeatures):
+        table = features.values
+    else:
+        shape = features.indptr.size - 1, int(features.indices.max(initial=-1)) + 1
+        table = sparse.csr_matrix((features.data, features.indices, features.indptr), shape=shape)
+    return row_squares(table) + float(features.intercept >= 0)
 
 
 def gdmm_graph(factors) -> GDMMGraph:

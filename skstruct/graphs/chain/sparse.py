@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.dispatch import kernel
-from ...core.oracles import max_oracle, score
+from ...core.oracles import add_indicator, max_oracle, score
 from ...inference.sparse_viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
 from ..pairwise.verbs import PairwiseProblem, blocks
 from .kernels import ChainProblem
@@ -95,6 +95,14 @@ def sparse_chains(problem, pair_weights):
         "work": SparseChainScratch(problem.work.row, sparse_viterbi_scratch(longest, n_labels)),
     }
     return SparseChainProblem(**fields)
+
+
+@add_indicator.register(SparseChainProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    unary = blocks(problem, i, mu)[0]
+    for t in range(unary.shape[0]):
+        unary[t, labels[t]] += c
 
 
 @score.register(SparseChainProblem)

@@ -24,7 +24,7 @@ class LexiconProblem(SequenceProblem):
 
 
 class Scratch(NamedTuple):
-    row: np.ndarray  # for what is inherited
+    tables: tuple  # for what is inherited
     scores: np.ndarray
 
 
@@ -55,7 +55,7 @@ def _(problem, i, theta, values, labels):
 @oracles.max_oracle.register(LexiconProblem)
 @kernel
 def _(problem, i, theta, labels):
-    best = problem.work.row[:1]
+    best = problem.work.tables.row[:1]
     oracles.top_k_oracle(problem, i, theta, best, labels.reshape(1, labels.shape[0]))
     return best[0]
 
@@ -90,7 +90,7 @@ class Lexicon(Chain):
                 raise ValueError(f"y: sample {i} is no word of the lexicon")
         letters = np.array([w + (0,) * (len(known[-1]) - len(w)) for w in known], dtype=np.int32)
         starts = np.searchsorted([len(w) for w in known], np.arange(samples.lengths.max() + 2))
-        work = Scratch(chain.work.row, np.empty(len(known)))
+        work = Scratch(chain.work.tables, np.empty(len(known)))
         return LexiconProblem(**chain._asdict() | {"own": (letters, starts), "work": work})
 
     def factors(self, problem, samples):

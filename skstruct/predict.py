@@ -81,14 +81,12 @@ def private_copy(problem):
 
 
 def _copy(scratch):
-    """A copy of arrays, however deeply their NamedTuples are nested."""
+    """Arrays of the same shapes, however deeply their NamedTuples are nested; of zeros."""
     if isinstance(scratch, tuple):
         return scratch._make(map(_copy, scratch))
     if scratch.dtype != np.float64:
-        return scratch.copy()
-    copy = aligned(scratch.size, np.empty).reshape(scratch.shape)
-    copy[...] = scratch
-    return copy
+        return np.zeros_like(scratch)
+    return aligned(scratch.size).reshape(scratch.shape)
 
 
 def split_samples(problem, n_pieces):

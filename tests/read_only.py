@@ -24,7 +24,6 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
-from skstruct.core.gram import Gram
 from skstruct.core.oracles import max_oracle
 from skstruct.graphs.chain.kernels import ChainProblem
 from skstruct.inference.viterbi import viterbi
@@ -36,8 +35,6 @@ made = Counter()
 
 def _shut(value):
     """Make arrays read-only, however deeply tuples are nested."""
-    if isinstance(value, Gram):
-        value = value.values, value.ptr  # the table is scratch: zeros again after each product
     if isinstance(value, tuple):
         for part in value:
             _shut(part)

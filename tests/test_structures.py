@@ -53,11 +53,11 @@ def test_chains_too_long_for_stored_gram_matrices():
     from skstruct.graphs.arrays import feature_rows
 
     flat = np.tile(np.eye(3), (200, 1))
-    gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), (3, 2))
+    gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), 3)
     assert gram.ptr.size == 0
     check_structure(Chain(), X, y)
     # Nor are products stored that float32 cannot hold.
-    few = gram_of(feature_rows(np.full((2, 1), 1e25), -1), np.array([0, 2]), (1, 2))
+    few = gram_of(feature_rows(np.full((2, 1), 1e25), -1), np.array([0, 2]), 1)
     assert few.ptr.size == 0
 
 
@@ -68,7 +68,7 @@ def test_multiclass(loss):
 
 
 def test_long_chain_gram_by_table_equals_the_matrix():
-    from skstruct.core.gram import gram_by_table, gram_of, gram_product
+    from skstruct.core.gram import gram_of, gram_product, not_stored
     from skstruct.data.matrices import normal_csr
     from skstruct.graphs.arrays import feature_rows
 
@@ -79,9 +79,9 @@ def test_long_chain_gram_by_table_equals_the_matrix():
     for matrix in (X, normal_csr(sparse.csr_matrix(X))):
         features = feature_rows(matrix, 4)
         with_ones = np.hstack([X, np.ones((9, 1))])
-        for how in (gram_of(features, rows, (5, 2)), gram_by_table((5, 2))):
+        for how in (gram_of(features, rows, 5), not_stored()):
             out = np.empty(18)
-            gram_product(how, features, 0, 0, 4, 2, r, out, 0)
+            gram_product(how, features, 0, 0, 4, 2, r, out, 0, np.zeros((5, 2)))
             block = with_ones[:4]
             expected = block @ (block.T @ r[:8].reshape(4, 2))
             np.testing.assert_allclose(out[:8].reshape(4, 2), expected, rtol=1e-5, atol=1e-5)

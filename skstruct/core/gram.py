@@ -21,40 +21,21 @@ class Gram(NamedTuple):
         The matrices, row-major, one after another.
     ptr : ndarray of shape (n_samples + 1,) of int64
         Where they begin; of shape (0,) if they are not stored.
-    table : ndarray of shape (n_rows, width)
-        Scratch for those that are not: a weight table of zeros, and zeros again after each product.
     """
 
     values: np.ndarray
     ptr: np.ndarray
-    table: np.ndarray
 
 
-def no_gram():
-    """Of a problem that is not for training.
+def not_stored():
+    """Matrices that are made when they are needed, if ever.
 
     Returns
     -------
     Gram
         Nothing.
     """
-    return gram_by_table((0, 0))
-
-
-def gram_by_table(shape):
-    """Products with Gram matrices that are not stored.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the weight table.
-
-    Returns
-    -------
-    Gram
-        The scratch.
-    """
-    return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64), np.zeros(shape))
+    return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
 
 
 def gram_of_constant(n_samples):
@@ -71,17 +52,17 @@ def gram_of_constant(n_samples):
         One matrix of one entry.
     """
     ptr = np.zeros(n_samples + 1, dtype=np.int64)
-    return Gram(np.ones(1, dtype=np.float32), ptr, np.zeros((0, 0)))
+    return Gram(np.ones(1, dtype=np.float32), ptr)
 
 
 @kernel
-def gram_product(how, features, i, first, stop, width, r, out, offset):
+def gram_product(how, features, i, first, stop, width, r, out, offset, table):
     """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
 
     Parameters
     ----------
     how : Gram
-        The matrices, or a table to make the product with.
+        The matrices.
     features : DenseFeatures or SparseFeatures
         The feature rows.
     i : int
@@ -94,16 +75,18 @@ def gram_product(how, features, i, first, stop, width, r, out, offset):
         Part-space arrays.
     offset : int
         Where the rows begin in them.
+    table : ndarray of shape (n_rows, width)
+        Scratch for matrices that are not stored: a weight table of zeros, and of zeros again after.
     """
     if how.ptr.shape[0] == 0:
         for t in range(first, stop):
             o = offset + (t - first) * width
-            scatter(features, t, how.table, r[o : o + width])
+            scatter(features, t, table, r[o : o + width])
         for t in range(first, stop):
             o = offset + (t - first) * width
-            gather(features, t, how.table, out[o : o + width])
+            gather(features, t, table, out[o : o + width])
         for t in range(first, stop):
-            clear(features, t, how.table)
+            clear(features, t, table)
         return
     start, n = how.ptr[i], stop - first
     for q in range(offset, offset + n * width):
@@ -182,7 +165,7 @@ def _fill_dense(features, row_ptr, stored):
                 out[(u - first) * m + (t - first)] = total
 
 
-def gram_of(features, row_ptr, table_shape):
+def gram_of(features, row_ptr, n_rows):
     """Gram matrices of samples, stored where that is not much larger than the features.
 
     Parameters
@@ -191,8 +174,8 @@ def gram_of(features, row_ptr, table_shape):
         The feature rows.
     row_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the rows of each sample begin.
-    table_shape : tuple of int
-        Shape of the node weights.
+    n_rows : int
+        Rows of the weight table.
 
     Returns
     -------
@@ -203,14 +186,14 @@ def gram_of(features, row_ptr, table_shape):
     is_dense = isinstance(features, DenseFeatures)
     n_values = features.values.size if is_dense else features.data.size
     if squares.sum() > 4 * n_values + 1024:
-        return gram_by_table(table_shape)
+        return not_stored()
     ptr = np.concatenate([[0], np.cumsum(squares)])
-    stored = Gram(np.empty(ptr[-1], dtype=np.float32), ptr, np.zeros((0, 0)))
+    stored = Gram(np.empty(ptr[-1], dtype=np.float32), ptr)
     if is_dense:
         _fill_dense(features, row_ptr, stored)
     else:
-        head = np.full(table_shape[0], -1, dtype=np.int64)
+        head = np.full(n_rows, -1, dtype=np.int64)
         link = np.empty(np.diff(features.indptr[row_ptr]).max(initial=0), dtype=np.int64)
         _fill_sparse(features, row_ptr, stored, head, link)
     # Beyond the range of float32 the products are made in float64 when they are needed.
-    return stored if np.isfinite(stored.values).all() else gram_by_table(table_shape)
+    return stored if np.isfinite(stored.values).all() else not_stored()

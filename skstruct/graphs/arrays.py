@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 
@@ -35,6 +37,42 @@ def row_scratch(shapes) -> np.ndarray:
         Long enough for the wider table.
     """
     return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)
+
+
+class TableScratch(NamedTuple):
+    """Scratch for weight tables.
+
+    Parameters
+    ----------
+    row : ndarray
+        A row of one, lazy ones too.
+    node, pair : ndarray of shape (n_rows, n_columns) or (0, 0)
+        Tables of zeros, where Gram matrices are not stored.
+    """
+
+    row: np.ndarray
+    node: np.ndarray
+    pair: np.ndarray
+
+
+def table_scratch(shapes, *grams) -> TableScratch:
+    """Scratch for weight tables: ``work.tables`` of a problem of nodes and edges.
+
+    Parameters
+    ----------
+    shapes : tuple of two tuples of int
+        Shapes of the node and the pair table.
+    *grams : Gram
+        Of nodes and of edges, if the problem is for training.
+
+    Returns
+    -------
+    TableScratch
+        The scratch.
+    """
+    stored = [gram.ptr.size > 0 for gram in grams] or [True, True]
+    tables = ((0, 0) if known else shape for known, shape in zip(stored, shapes, strict=True))
+    return TableScratch(row_scratch(shapes), *map(np.zeros, tables))
 
 
 def example_sequences(rng, sparse_X: bool):

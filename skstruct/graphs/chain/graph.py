@@ -18,7 +18,6 @@ from ...data.sequences import read_sequences
 from ...inference.forward_backward import workspace_size
 from ...inference.viterbi import viterbi_scratch
 from ...typing import LossLike, SamplesLike
-from ..arrays import row_scratch
 from ..pairwise.fields import PairwiseGraph
 from .kernels import ChainProblem, ChainScratch
 from .sparse import sparse_chains
@@ -136,12 +135,12 @@ class Chain(PairwiseGraph):
         n_classes = len(classes)
         allowed = _allowed(allowed, mask, samples.offsets, n_classes)
         longest = int(np.diff(samples.offsets).max(initial=1))
+        fields, tables = self._fields(samples, features, classes, fit_intercept, codes, loss)
         work = ChainScratch(
-            row=row_scratch(self.weight_shapes(samples, n_classes, fit_intercept)),
+            tables=tables,
             best=viterbi_scratch(longest, n_classes, n_best),
             sums=aligned(workspace_size(longest, n_classes), np.empty),
         )
-        fields = self._fields(samples, features, classes, fit_intercept, codes, loss)
         return ChainProblem(
             **fields,
             transition_mask=mask.pairs,

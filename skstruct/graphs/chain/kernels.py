@@ -19,6 +19,7 @@ from ...core.oracles import (
 )
 from ...inference.forward_backward import forward_backward
 from ...inference.viterbi import ViterbiScratch, chain_max_marginals, viterbi, viterbi_top_k
+from ..arrays import TableScratch
 from ..pairwise.verbs import PairwiseProblem, blocks
 
 
@@ -27,15 +28,15 @@ class ChainScratch(NamedTuple):
 
     Parameters
     ----------
-    row : ndarray
-        A row of a weight table.
+    tables : TableScratch
+        For weight tables.
     best : ViterbiScratch
         For best labellings.
     sums : ndarray
         For :func:`~skstruct.inference.forward_backward.forward_backward`.
     """
 
-    row: np.ndarray
+    tables: TableScratch
     best: ViterbiScratch
     sums: np.ndarray
 

@@ -8,6 +8,7 @@ from scipy import sparse
 from ...core.dispatch import kernel
 from ...core.oracles import add_indicator, max_oracle, score
 from ...inference.sparse_viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
+from ..arrays import TableScratch
 from ..pairwise.verbs import PairwiseProblem, blocks
 from .kernels import ChainProblem
 
@@ -38,13 +39,13 @@ class SparseChainScratch(NamedTuple):
 
     Parameters
     ----------
-    row : ndarray
-        A row of a weight table.
+    tables : TableScratch
+        For weight tables.
     best : SparseViterbiScratch
         For best labellings.
     """
 
-    row: np.ndarray
+    tables: TableScratch
     best: SparseViterbiScratch
 
 
@@ -92,7 +93,7 @@ def sparse_chains(problem, pair_weights):
         "part_ptr": problem.label_ptr * n_labels,
         "n_tables": np.zeros_like(problem.n_tables),
         "own": own,
-        "work": SparseChainScratch(problem.work.row, sparse_viterbi_scratch(longest, n_labels)),
+        "work": SparseChainScratch(problem.work.tables, sparse_viterbi_scratch(longest, n_labels)),
     }
     return SparseChainProblem(**fields)
 

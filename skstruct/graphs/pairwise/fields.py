@@ -9,10 +9,10 @@ from scipy import sparse
 
 from ...core.factors import PairwiseFactors
 from ...core.features import constant_row
-from ...core.gram import gram_by_table, gram_of, gram_of_constant, no_gram
+from ...core.gram import gram_of, gram_of_constant, not_stored
 from ...data.packing import check_n_features, ends_of
 from ...losses.task import cost_matrix
-from ..arrays import example_sequences, feature_rows, no_codes
+from ..arrays import example_sequences, feature_rows, no_codes, table_scratch
 from ..base import Graph
 
 
@@ -87,7 +87,7 @@ class PairwiseGraph(Graph):
             check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
 
     def _fields(self, samples, features, classes, fit_intercept, codes, loss):
-        """Fields of a problem that do not depend on the order of nodes."""
+        """Fields of a problem that do not depend on the order of nodes, and scratch for weights."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, np.diff(samples.offsets)
@@ -100,13 +100,12 @@ class PairwiseGraph(Graph):
             edges, n_tables = constant_row(nodes), np.ones_like(lengths)
             edge_ptr = np.zeros(offsets.size, dtype=np.int64)
         n_parts = lengths * n_classes + n_tables * n_classes**2
-        node_gram = pair_gram = no_gram()
+        node_gram = pair_gram = not_stored()
         if for_training:
-            node_gram = gram_of(nodes, offsets, shapes[0])
-            constant = not self.edge_features
-            pair_gram = gram_of_constant(lengths.size) if constant else gram_by_table(shapes[1])
+            node_gram = gram_of(nodes, offsets, shapes[0][0])
+            pair_gram = pair_gram if self.edge_features else gram_of_constant(lengths.size)
         cost, normalize = cost_matrix(loss, classes)
-        return {
+        fields = {
             "nodes": nodes,
             "edges": edges,
             "part_ptr": np.concatenate([[0], np.cumsum(n_parts)]),
@@ -119,3 +118,5 @@ class PairwiseGraph(Graph):
             "node_gram": node_gram,
             "pair_gram": pair_gram,
         }
+        grams = (node_gram, pair_gram) if for_training else ()
+        return fields, table_scratch(shapes, *grams)

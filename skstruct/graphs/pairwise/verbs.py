@@ -47,7 +47,7 @@ class PairwiseProblem(NamedTuple):
     own : tuple
         What the structure itself needs, a NamedTuple of arrays or ``()``.
     work : NamedTuple
-        Scratch of one thread: ``row`` for rows of weights, and what the structure's oracles need.
+        Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
     """
 
     nodes: tuple
@@ -91,8 +91,9 @@ def blocks(problem, i, theta):
 def _(problem, i, w, theta):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
-    scores(problem.nodes, first, first + n, n_labels, w.node, w, problem.work.row, theta, 0)
-    scores(problem.edges, e0, e0 + n_tables, square, w.pair, w, problem.work.row, theta, size)
+    row = problem.work.tables.row
+    scores(problem.nodes, first, first + n, n_labels, w.node, w, row, theta, 0)
+    scores(problem.edges, e0, e0 + n_tables, square, w.pair, w, row, theta, size)
     for e in range(n_tables):
         for j in range(n_labels):
             o = size + e * square + j * n_labels
@@ -110,8 +111,9 @@ def _(problem, i, w, theta):
 def _(problem, i, r, c, w):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
-    add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, problem.work.row)
-    add_outer(problem.edges, e0, e0 + n_tables, square, r, size, c, w.pair, w, problem.work.row)
+    row = problem.work.tables.row
+    add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, row)
+    add_outer(problem.edges, e0, e0 + n_tables, square, r, size, c, w.pair, w, row)
 
 
 @gram.register(PairwiseProblem)
@@ -119,8 +121,10 @@ def _(problem, i, r, c, w):
 def _(problem, i, r, out):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
     size, square = n * n_labels, n_labels * n_labels
-    gram_product(problem.node_gram, problem.nodes, i, first, first + n, n_labels, r, out, 0)
-    gram_product(problem.pair_gram, problem.edges, i, e0, e0 + n_tables, square, r, out, size)
+    of_nodes, of_edges, tables = problem.node_gram, problem.pair_gram, problem.work.tables
+    nodes, edges, stop = problem.nodes, problem.edges, e0 + n_tables
+    gram_product(of_nodes, nodes, i, first, first + n, n_labels, r, out, 0, tables.node)
+    gram_product(of_edges, edges, i, e0, stop, square, r, out, size, tables.pair)
 
 
 @truth.register(PairwiseProblem)

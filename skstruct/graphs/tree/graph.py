@@ -15,7 +15,6 @@ from ...data.matrices import refuse_masked
 from ...data.packing import as_list, ends_of, pack_nodes, read_edge_features, take_rows
 from ...inference.tree import Forest, tree_scratch
 from ...typing import LossLike, SamplesLike
-from ..arrays import row_scratch
 from ..pairwise.fields import PairwiseGraph
 from .kernels import ForestScratch, TreeProblem
 
@@ -181,10 +180,12 @@ class Tree(PairwiseGraph):
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
-        fields = self._fields(samples, samples.features, classes, fit_intercept, codes, loss)
+        fields, tables = self._fields(
+            samples, samples.features, classes, fit_intercept, codes, loss
+        )
         longest = int(np.diff(samples.offsets).max(initial=1))
         work = ForestScratch(
-            row=row_scratch(self.weight_shapes(samples, n_classes, fit_intercept)),
+            tables=tables,
             tree=tree_scratch(longest, n_classes, n_best),
         )
         return TreeProblem(

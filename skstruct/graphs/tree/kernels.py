@@ -5,8 +5,6 @@ The verbs that do not depend on the edges are in :mod:`skstruct.graphs.pairwise.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     add_indicator,
@@ -26,6 +24,7 @@ from ...inference.tree import (
     tree_max_marginals,
     tree_top_k,
 )
+from ..arrays import TableScratch
 from ..pairwise.verbs import PairwiseProblem, blocks
 
 
@@ -34,13 +33,13 @@ class ForestScratch(NamedTuple):
 
     Parameters
     ----------
-    row : ndarray
-        A row of a weight table.
+    tables : TableScratch
+        For weight tables.
     tree : TreeScratch
         For the oracles.
     """
 
-    row: np.ndarray
+    tables: TableScratch
     tree: TreeScratch
 
 

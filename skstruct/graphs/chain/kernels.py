@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import kernel
+from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     add_indicator,
     edge_marginals,
@@ -20,7 +20,7 @@ from ...core.oracles import (
 from ...inference.forward_backward import forward_backward
 from ...inference.viterbi import ViterbiScratch, chain_max_marginals, viterbi, viterbi_top_k
 from ..arrays import TableScratch
-from ..pairwise.verbs import PairwiseProblem, blocks
+from ..pairwise.verbs import PairwiseProblem, blocks, shape_of
 
 
 class ChainScratch(NamedTuple):
@@ -55,25 +55,31 @@ class ChainProblem(SequenceProblem):
     structure = "Chain"
 
 
+@inner_kernel(inline=True)
+def _step(n, n_labels, n_tables, labels, t):
+    """Part of the transition to node t."""
+    table = 0 if n_tables == 1 else t - 1
+    return (n + table * n_labels + labels[t - 1]) * n_labels + labels[t]
+
+
 @add_indicator.register(SequenceProblem)
 @kernel
 def _(problem, i, labels, c, mu):
-    unary, pair = blocks(problem, i, mu)
-    shared = pair.shape[0] == 1
-    for t in range(unary.shape[0]):
-        unary[t, labels[t]] += c
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    for t in range(n):
+        mu[t * n_labels + labels[t]] += c
         if t > 0:
-            pair[0 if shared else t - 1, labels[t - 1], labels[t]] += c
+            mu[_step(n, n_labels, n_tables, labels, t)] += c
 
 
 @score.register(SequenceProblem)
 @kernel
 def _(problem, i, theta, labels):
-    unary, pair = blocks(problem, i, theta)
-    shared = pair.shape[0] == 1
-    total = unary[0, labels[0]]
-    for t in range(1, unary.shape[0]):
-        total += pair[0 if shared else t - 1, labels[t - 1], labels[t]] + unary[t, labels[t]]
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    total = theta[labels[0]]
+    for t in range(1, n):
+        step = theta[_step(n, n_labels, n_tables, labels, t)]
+        total += step + theta[t * n_labels + labels[t]]
     return total
 
 

@@ -214,6 +214,8 @@ def test_many_labels_are_decoded_sparsely_and_exactly():
     problem = svm.graph_.make_problem(samples, svm.classes_, True)
     weights = Weights(svm.node_weights_, svm.pair_weights_)
     assert isinstance(svm.graph_.decoding(problem, weights), SparseChainProblem)
+    own = type("OwnProblem", (type(problem),), {})(*problem)  # perhaps with oracles of its own
+    assert svm.graph_.decoding(own, weights) is own
     sparse_answer = svm.predict(X)
     assert np.mean(np.concatenate(list(sparse_answer)) == np.concatenate(y)) > 0.9
     svm.pair_weights_ += 1e-13  # no zeros are left: the dense pass decodes

@@ -69,10 +69,10 @@ def sparse_chains(problem, pair_weights):
     -------
     SparseChainProblem or ChainProblem
         The same problem as it is where there are few labels or few zeros, or where it is one of
-        another structure that reads its samples as chains do.
+        another structure: a subclass may have oracles of its own.
     """
     n_labels = problem.cost.shape[0]
-    if n_labels < _MANY_LABELS or not isinstance(problem, ChainProblem):
+    if n_labels < _MANY_LABELS or type(problem) is not ChainProblem:
         return problem
     table = pair_weights.reshape(n_labels, n_labels)
     if not np.isfinite(problem.transition_mask).all():

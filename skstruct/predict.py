@@ -83,7 +83,7 @@ def private_copy(problem):
 def _copy(scratch):
     """Arrays of the same shapes, however deeply their NamedTuples are nested; of zeros."""
     if isinstance(scratch, tuple):
-        return scratch._make(map(_copy, scratch))
+        return getattr(scratch, "_make", tuple)(map(_copy, scratch))
     if scratch.dtype != np.float64:
         return np.zeros_like(scratch)
     return aligned(scratch.size).reshape(scratch.shape)

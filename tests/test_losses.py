@@ -1,5 +1,7 @@
 """Training losses: values and residuals by brute force, and every solver on every smooth loss."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -226,6 +228,16 @@ def test_a_private_loss_shares_no_scratch(chains):
     own = private_loss(loss)
     for mine, theirs in zip(own, loss, strict=True):
         assert not np.shares_memory(mine, theirs)
+
+
+def test_a_private_loss_keeps_its_numbers():
+    class Tempered(NamedTuple):
+        temperature: float
+        scratch: np.ndarray
+
+    own = private_loss(Tempered(0.5, np.zeros(2)))
+    assert type(own.temperature) is float
+    assert own.temperature == 0.5
 
 
 # Every solver on every smooth loss

@@ -76,3 +76,8 @@ def test_a_private_copy_shares_all_but_scratch(name):
         assert b.flags.c_contiguous
         assert not any(np.shares_memory(a, array) for array in theirs)
     assert all(a is b for a, b in zip(problem, other, strict=True) if a is not problem.work)
+
+
+def test_a_problem_without_scratch_has_private_copies():
+    problem = _problem("table")._replace(work=())
+    assert private_copy(problem).work == ()

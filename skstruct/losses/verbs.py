@@ -161,7 +161,8 @@ def private_loss(loss):
     >>> private_loss(LogLoss())
     LogLoss()
     """
-    return type(loss)(*map(np.copy, loss))
+    copies = (field.copy() if isinstance(field, np.ndarray) else field for field in loss)
+    return type(loss)(*copies)
 
 
 def require_smooth(loss, solver):

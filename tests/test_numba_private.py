@@ -87,6 +87,7 @@ INTERNALS = [
     ("numba.core", "event", "lines about compiles"),
     ("numba.core", "event.install_listener", "lines about compiles"),
     ("numba.core.imputils", "lower_getattr_generic", "compile time: NamedTuples by reference"),
+    ("numba.core.imputils", "impl_ret_borrowed", "compile time: NamedTuples by reference"),
     ("numba.core.typing.templates", "AttributeTemplate", "compile time: NamedTuples by reference"),
     ("numba.core.typing.templates", "infer_getattr", "compile time: NamedTuples by reference"),
     ("numba.core.compiler", "Compiler.define_pipelines", "compile time: fewer passes"),
@@ -188,6 +189,22 @@ def test_a_code_generator_without_a_key_compiles_all_the_same(monkeypatch):
 
     cache = DiskCache(_imports, open_store(None, Path()))
     assert cache.load_overload((), Changed()) is None
+
+
+def test_a_kernel_that_prints_inside_another_is_refused():
+    from skstruct.core import inner_kernel, kernel
+
+    @inner_kernel
+    def loud(x):
+        print(x)
+        return x
+
+    @kernel
+    def calls(x):
+        return loud(x)
+
+    with pytest.raises(TypeError, match=r"loud prints, .*NUMBA_DISABLE_JIT=1"):
+        calls(1.0)
 
 
 _SCRIPT = """

@@ -93,6 +93,15 @@ class _InnerCompiler(_KernelCompiler):
             library = _InnerLibrary(targetctx.codegen(), "inner kernel")
         super().__init__(typingctx, targetctx, library, *args)
 
+    def define_pipelines(self):
+        function = self.state.func_id.func
+        if "print" in function.__code__.co_names:  # It would wait for its environment for ever.
+            raise TypeError(
+                f"{function.__qualname__} prints, which kernels inside other kernels cannot: run "
+                "with NUMBA_DISABLE_JIT=1 to see what they do"
+            )
+        return super().define_pipelines()
+
 
 def outer_options():
     """Options for kernels that Python calls.

@@ -1,4 +1,8 @@
-"""Every use of what numba does not promise to keep, each with a plain fallback."""
+"""What numba does not promise to keep, each use with a plain fallback.
+
+How kernels are compiled is in :mod:`skstruct.core.compilers`, how they take NamedTuples in
+:mod:`skstruct.core.references`; no other file uses such things.
+"""
 
 import gc
 import hashlib

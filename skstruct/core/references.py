@@ -8,7 +8,7 @@ kernels pass values.
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import lower_getattr_generic
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, models, register_model, unbox
 
@@ -75,7 +75,10 @@ def _load(builder, pointer):
 def _lower_field(context, builder, reference, pointer, name):
     at, kind = reference.field(name)
     place = cgutils.gep_inbounds(builder, pointer, 0, at)
-    return place if isinstance(kind, Reference) else _load(builder, place)
+    if isinstance(kind, Reference):
+        return place
+    # Counted where references are: in functions of others that kernels call.
+    return impl_ret_borrowed(context, builder, kind, _load(builder, place))
 
 
 @unbox(Reference)
@@ -102,11 +105,14 @@ def take_references(dispatcher):
     dispatcher : numba.core.registry.CPUDispatcher
         A compiled function.
     """
-    compile_values = dispatcher._compiler.compile
+    compiler = getattr(dispatcher, "_compiler", None)
+    if not hasattr(compiler, "compile"):
+        return  # pragma: no cover
+    compile_values = compiler.compile
 
     def compile_references(args, return_type):
         result = compile_values(tuple(map(refer, args)), return_type)
         # Python's arguments are looked up by this.
         return result._replace(signature=result.signature.replace(args=tuple(args)))
 
-    dispatcher._compiler.compile = compile_references
+    compiler.compile = compile_references

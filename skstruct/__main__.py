@@ -69,7 +69,13 @@ def _compile_one(estimator, graph, is_sparse):
     X, y = graph.example(np.random.default_rng(0), is_sparse)
     estimator.set_params(graph=graph, max_iter=2)
     estimator.fit(X, y).predict(X)
-    for name, *arguments in (("predict_top_k", 2), ("predict_marginals",)):
+    calls = (
+        ("predict_top_k", 2),
+        ("predict_marginals",),
+        ("predict_marginals", True),
+        ("predict_log_likelihood", y),
+    )
+    for name, *arguments in calls:
         if hasattr(estimator, name):
             try:
                 getattr(estimator, name)(X, *arguments)

@@ -27,9 +27,6 @@ MAY_IMPORT = {
 NAME_NO_STRUCTURE = {"base", "prediction", "crf", "ssvm"}
 OF_ALL_GRAPHS = {"graphs.Graph", "graphs.base", "graphs.registry"}
 
-# What is not as planned yet, file by file; empty when issue 11 is closed.
-NOT_YET = set()
-
 
 def _files():
     return [path.relative_to(PACKAGE) for path in sorted(PACKAGE.rglob("*.py"))]
@@ -90,13 +87,8 @@ def _too_long(file, tree):
 
 @pytest.mark.parametrize("rule", [_against_the_plan, _too_long])
 def test_the_house_is_as_planned(rule):
-    files = [file for file in _files() if file.as_posix() not in NOT_YET]
-    broken = [line for file in files for line in rule(file, _tree(file))]
+    broken = [line for file in _files() for line in rule(file, _tree(file))]
     assert not broken, "\n".join(broken)
-
-
-def test_exceptions_are_files_that_there_are():
-    assert {file.as_posix() for file in _files()} >= NOT_YET
 
 
 @pytest.mark.parametrize(

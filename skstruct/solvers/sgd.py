@@ -38,9 +38,8 @@ def sgd_pass(loss, problem, w, sample_weight, lam, schedule, average, order, buf
         Weights of mean 1.
     lam : float
         The regulariser.
-    schedule : tuple of three floats
-        Rate ``first / (1 + floor(t / period))``, or with period 0 Pegasos' ``1 / (lam (t + 1))``;
-        the third is not used.
+    schedule : tuple of two floats
+        Rate ``first / (1 + floor(t / period))``, or with period 0 Pegasos' ``1 / (lam (t + 1))``.
     average : ndarray of shape (3,)
         Steps so far, the sum of ``c_t s_t``, the sum of ``c_t``.
     order : ndarray of int64
@@ -174,7 +173,7 @@ class _SGD(Method):
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.average, self.value = np.zeros(3), None
         self.best, self.trail = Best(), []
-        self._schedule = (float(rate), float(period * self.n), 0.0)
+        self._schedule = (float(rate), float(period * self.n))
         scratch = make_scratch(self.problem)
         self._scratch = np.empty((3, scratch.theta.size)), scratch.labels
 

@@ -89,7 +89,7 @@ class Lexicon(Chain):
             if codes is not None and tuple(word.tolist()) not in known:
                 raise ValueError(f"y: sample {i} is no word of the lexicon")
         letters = np.array([w + (0,) * (len(known[-1]) - len(w)) for w in known], dtype=np.int32)
-        starts = np.searchsorted([len(w) for w in known], np.arange(samples.lengths.max() + 2))
+        starts = np.searchsorted([*map(len, known)], np.arange(samples.lengths.max(initial=0) + 2))
         work = Scratch(chain.work.tables, np.empty(len(known)))
         return LexiconProblem(**chain._asdict() | {"own": (letters, starts), "work": work})
 

@@ -39,18 +39,14 @@ try:
 except ImportError:  # pragma: no cover
     take_references = None
 
-# NaN and inf keep their meaning: "nnan" and "ninf" are left out.
-JIT = {
-    "cache": True,
+# NaN and inf keep their meaning: "nnan" and "ninf" are left out. Kernels allocate nothing: without
+# numba's reference counts they compile faster, and one that does allocate does not compile.
+_FLAGS = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    **known_options({"_nrt": False, "no_cfunc_wrapper": True}),
 }
-
-# Kernels allocate nothing: without numba's reference counts they compile faster, and one that does
-# allocate does not compile.
-_FLAGS = {key: value for key, value in JIT.items() if key != "cache"}
-_FLAGS |= known_options({"_nrt": False, "no_cfunc_wrapper": True})
 _INNER, _OUTER = inner_options(), outer_options()
 
 _kernels = []
@@ -151,7 +147,7 @@ def kernel(function):
     cache_on_disk(dispatcher, _STORE)
     hold_interrupts(dispatcher)
     call_inside(dispatcher, _compile(function, **_INNER))
-    if take_references is not None:
+    if take_references is not None and "_nrt" in _FLAGS:  # what they refer to is not counted
         take_references(dispatcher)
     _kernels.append(dispatcher)
     return dispatcher

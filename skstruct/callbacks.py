@@ -53,8 +53,8 @@ class _Timed:
 
 def _check_seconds(name, value, positive):
     """`value`, if it is a number of seconds."""
-    sound = isinstance(value, Real) and (value > 0 if positive else value >= 0)
-    if not sound:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (is_number and (value > 0 if positive else value >= 0)):
         kind = "positive" if positive else "nonnegative"
         raise ValueError(f"{name} must be a {kind} number of seconds, got {value!r}")
     return value
@@ -144,10 +144,11 @@ class Checkpoint(_Timed):
     ------
     ValueError
         If `every_seconds` is no nonnegative number.
-    FileNotFoundError, IsADirectoryError
-        In ``fit``, before training, if `path` is in no folder or a folder itself.
+    FileNotFoundError, IsADirectoryError, PermissionError
+        In ``fit``, before training, if `path` is in no folder, a folder itself, or in one that
+        cannot be written to.
     TypeError
-        In ``fit``, on anything but an estimator of this package.
+        If `path` is no path; in ``fit``, on anything but an estimator of this package.
 
     Warns
     -----
@@ -177,6 +178,8 @@ class Checkpoint(_Timed):
 
     def __init__(self, path: PathLike, every_seconds: float = 600.0) -> None:
         super().__init__()
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be a str or a Path, got {path!r}")
         self.path = path
         self.every_seconds = _check_seconds("every_seconds", every_seconds, positive=False)
 
@@ -188,6 +191,8 @@ class Checkpoint(_Timed):
             raise IsADirectoryError(f"Checkpoint: {path} is a folder, expected a file")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"Checkpoint: {path.parent} is no folder")
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(f"Checkpoint: the folder {path.parent} cannot be written to")
 
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any

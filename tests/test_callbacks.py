@@ -219,6 +219,21 @@ def test_a_file_that_cannot_be_written_leaves_the_last_one(monkeypatch, sequence
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("bad", [None, 3, b"model"])
+def test_what_is_no_path_is_refused(bad):
+    with pytest.raises(TypeError, match=r"path must be a str or a Path, got "):
+        Checkpoint(bad)
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_training(
+    monkeypatch, sequences, path
+):
+    # The tests may run as root, who can write to all folders.
+    monkeypatch.setattr("skstruct.callbacks.os.access", lambda folder, mode: False)
+    with pytest.raises(PermissionError, match="cannot be written to"):
+        SAGCRF().set_callbacks(Checkpoint(path)).fit(*sequences)
+
+
 def test_paths_are_checked_before_training(sequences, tmp_path):
     crf = SAGCRF()
     with pytest.raises(FileNotFoundError, match="nowhere is no folder"):
@@ -235,7 +250,7 @@ def test_where_no_passes_are_heard_is_refused(sequences, callback):
         pipeline.fit(*sequences)
 
 
-@pytest.mark.parametrize("bad", [-1.0, np.nan, "60", None])
+@pytest.mark.parametrize("bad", [-1.0, np.nan, "60", None, True])
 def test_times_that_are_none_are_refused(bad):
     with pytest.raises(ValueError, match="seconds must be a positive number"):
         TimeLimit(bad)

@@ -15,7 +15,7 @@ from sklearn.utils import ClassifierTags, check_random_state
 from .core import oracles
 from .core.dispatch import require
 from .core.numba_private import announced_compiles
-from .data.packing import read_sample_weight
+from .data.packing import check_pointers, read_sample_weight
 from .epochs import Epochs
 from .graphs.base import Graph
 from .graphs.registry import choose_graph, known_kind
@@ -217,6 +217,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             n_best=getattr(self, "n_best", 0) + 1,
         )
         self._check_problem(problem)
+        check_pointers(problem, data.sample_weight.size, data.codes.size)
         return problem
 
     def _task_loss(self):

@@ -237,3 +237,39 @@ def test_an_own_loss_augmented_maximum_takes_the_place_of_augment(sequences, mon
     _register(monkeypatch, TRAINS + "max_oracle task_loss gram loss_augmented_max")
     with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):
         CasimirSSVM(WithSomeVerbs()).fit(_words(X), y)
+
+
+class Changed(Chain):
+    """Chains whose problem has one field changed."""
+
+    def __init__(self, name="part_ptr", change=None):
+        super().__init__()
+        self.name, self.change = name, change
+
+    def make_problem(self, *args, **options):
+        problem = super().make_problem(*args, **options)
+        return problem._replace(**{self.name: self.change(getattr(problem, self.name))})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("part_ptr", lambda ptr: ptr[:2], r"part_ptr must be an int64 array of \d+ numbers"),
+        ("part_ptr", lambda ptr: ptr * 1.0, r"part_ptr must be an int64 array"),
+        ("part_ptr", lambda ptr: ptr[::-1].copy(), "part_ptr must begin with 0"),
+        ("part_ptr", np.negative, "part_ptr must begin with 0 and never decrease"),
+        ("label_ptr", list, "label_ptr must be an int64 array"),
+        ("label_ptr", lambda ptr: 2 * ptr, r"labels must be the \d+ codes of y, int32: they are"),
+        ("labels", lambda codes: codes[:0], r"labels must be the .*: they are 0 of int32"),
+        ("labels", lambda codes: codes.astype(float), r"labels must be the .* of float64"),
+    ],
+)
+def test_samples_that_begin_nowhere_are_refused_before_a_kernel_reads_them(
+    name, change, message, sequences
+):
+    graph = Changed(name, change)
+    with pytest.raises(ValueError, match=f"ChainProblem.{message}"):
+        check_structure(graph, *sequences)
+    for estimator in (SAGCRF(graph), BCFWSSVM(graph)):
+        with pytest.raises(ValueError, match=f"ChainProblem.{message}"):
+            estimator.fit(*sequences)

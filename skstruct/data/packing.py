@@ -391,3 +391,39 @@ def check_n_features(n_features: int, expected: int, name: str, what: str = "fea
         raise ValueError(
             f"X has {n_features} {what}, but {name} is expecting {expected} {what} as input"
         )
+
+
+def check_pointers(problem, n_samples: int, n_labels: int) -> None:
+    """Refuse a problem whose samples do not begin where they can: kernels would read beyond.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        What a structure's ``make_problem`` returned for training.
+    n_samples : int
+        Number of samples.
+    n_labels : int
+        Number of labels that have been read.
+
+    Raises
+    ------
+    ValueError
+        Names the field and the class of the problem.
+    """
+    kind = type(problem).__name__
+    for name in ("part_ptr", "label_ptr"):
+        ptr = getattr(problem, name, None)
+        is_int64 = isinstance(ptr, np.ndarray) and ptr.dtype == np.int64
+        if not is_int64 or ptr.shape != (n_samples + 1,):
+            raise ValueError(
+                f"{kind}.{name} must be an int64 array of {n_samples + 1} numbers: where each of "
+                f"{n_samples} samples begins, and where the last one ends"
+            )
+        if ptr[0] != 0 or (np.diff(ptr) < 0).any():
+            raise ValueError(f"{kind}.{name} must begin with 0 and never decrease")
+    labels = problem.labels
+    if labels.dtype != np.int32 or not labels.size == problem.label_ptr[-1] == n_labels:
+        raise ValueError(
+            f"{kind}.labels must be the {n_labels} codes of y, int32: they are {labels.size} of "
+            f"{labels.dtype}, and label_ptr ends with {problem.label_ptr[-1]}"
+        )

@@ -9,6 +9,7 @@ import numpy as np
 from ..core import oracles
 from ..core.dispatch import inner_kernel, kernel
 from ..core.weights import Weights, lazy_weights, zero_weights
+from ..data.packing import check_pointers
 from ..graphs.base import Graph
 from ..typing import LossLike, RandomStateLike, SamplesLike
 from .references import all_labellings, brute_force_marginals
@@ -63,7 +64,8 @@ def check_structure(
     AssertionError
         Names the verb that breaks its contract.
     ValueError
-        If `labellings` has codes of labels that do not occur in y.
+        If `labellings` has codes of labels that do not occur in y, or samples do not begin where
+        they can.
 
     Examples
     --------
@@ -77,6 +79,7 @@ def check_structure(
         graph, X, y, fit_intercept=fit_intercept, loss=loss
     )
     _check_registered(problem)
+    check_pointers(problem, samples.offsets.size - 1, samples.offsets[-1])
     weights = Weights(*(rng.normal(size=shape) for shape in shapes))
     ends = np.stack(graph.edge_ends(samples), axis=1)
     known = None if labellings is None else [tuple(codes) for codes in labellings]

@@ -18,11 +18,12 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
-from skstruct.core import oracles
+from skstruct.core import kernel, oracles
 from skstruct.core.factors import PairwiseFactors
 from skstruct.data.packing import ends_of, pack_nodes
 from skstruct.graphs import Graph
 from skstruct.graphs.chain.graph import Sequences
+from skstruct.graphs.multiclass.graph import MultiClassProblem
 from skstruct.testing import check_structure, random_sequences
 
 
@@ -273,3 +274,38 @@ def test_samples_that_begin_nowhere_are_refused_before_a_kernel_reads_them(
     for estimator in (SAGCRF(graph), BCFWSSVM(graph)):
         with pytest.raises(ValueError, match=f"ChainProblem.{message}"):
             estimator.fit(*sequences)
+
+
+def _set_instead_of_add(problem, i, labels, c, mu):
+    mu[labels[0]] = c
+
+
+def _label_that_is_none(problem, i, theta, labels):
+    labels[0] = 77
+    return theta[0]
+
+
+def _write_to_theta(problem, i, theta, labels):
+    labels[0] = np.argmax(theta)
+    theta[0] += 1.0
+    return theta[labels[0]]
+
+
+@pytest.mark.parametrize(
+    ("verb", "function", "message"),
+    [
+        ("add_indicator", _set_instead_of_add, "add_indicator"),
+        ("max_oracle", _label_that_is_none, r"max_oracle writes the labels \[77\]"),
+        ("max_oracle", _write_to_theta, "max_oracle.* writes to theta"),
+    ],
+)
+def test_a_broken_verb_is_named(verb, function, message):
+    broken = type(f"Broken{function.__name__}", (MultiClassProblem,), {})
+    getattr(oracles, verb).register(broken)(kernel(function))
+
+    class Rows(MultiClass):
+        def make_problem(self, *args, **options):
+            return broken(*super().make_problem(*args, **options))
+
+    with pytest.raises(AssertionError, match=message):
+        check_structure(Rows(), np.eye(3), [0, 1, 2])

@@ -239,18 +239,18 @@ def _check_registered(problem):
     assert not missing, f"{kind.__name__} does not register {'; '.join(missing)}"
 
 
-def _call(verb, problem, i, theta, *rest):
+def _call(verb, problem, i, theta, *rest, name=None):
     """The value of a verb, which leaves `theta` as it is."""
     given = theta.copy()
     value = verb(problem, i, given, *rest)
-    np.testing.assert_array_equal(given, theta, err_msg=f"{verb.__name__} writes to theta")
+    np.testing.assert_array_equal(given, theta, err_msg=f"{name or verb.__name__} writes to theta")
     return value
 
 
-def _row_of(labels, labellings):
-    """Which labelling it is."""
+def _row_of(labels, labellings, name):
+    """Which labelling it is that the verb `name` wrote."""
     rows = np.flatnonzero((labellings == labels).all(axis=1))
-    assert rows.size == 1, f"an oracle writes the labels {labels.tolist()}, which are none"
+    assert rows.size == 1, f"{name} writes the labels {labels.tolist()}, which are none"
     return rows[0]
 
 
@@ -271,7 +271,7 @@ def _labellings(n_nodes, n_states, known):
 @inner_kernel
 def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
     for q in range(labellings.shape[0]):
-        oracles.add_indicator(problem, i, labellings[q], 1.0, indicators[q])
+        oracles.add_indicator(problem, i, labellings[q], 2.0, indicators[q])
         scores[q] = oracles.score(problem, i, theta, labellings[q])
         losses[q] = oracles.task_loss(problem, i, labellings[q])
     oracles.truth(problem, i, best[0])
@@ -292,20 +292,23 @@ def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values
 def _check_oracles(problem, i, theta, n_states, edges, known):
     n_nodes = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
     labellings = _labellings(n_nodes, n_states, known)
-    indicators = np.zeros((len(labellings), theta.size))
+    indicators = np.ones((len(labellings), theta.size))
     scores, losses = np.empty(len(labellings)), np.empty(len(labellings))
     best, values, scratch = np.zeros((3, n_nodes), np.int32), np.empty(3), np.empty(theta.size)
-    _call(_ask, problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
+    arguments = labellings, indicators, scores, losses, best, values, scratch
+    _call(_ask, problem, i, theta, *arguments, name="score, max_oracle or loss_augmented_max")
+    indicators = (indicators - 1.0) / 2.0  # what was there must still be there
     finite_theta = np.where(np.isfinite(theta), theta, -1e300)
     by_parts = indicators @ finite_theta
     by_parts[by_parts < -1e200] = -np.inf
-    _close(scores, by_parts, "score")
+    _close(scores, by_parts, "score and add_indicator disagree")
     assert values[0] == 0.0, "task_loss of the truth is not 0"
     assert (losses >= 0.0).all(), "task_loss: negative"
     if oracles.loss_is_linear(problem):
         _check_augment(problem, i, theta, indicators, scores, losses)
 
-    rows = [_row_of(labels, labellings) for labels in best]
+    names = "truth", "max_oracle", "loss_augmented_max"
+    rows = [_row_of(*pair) for pair in zip(best, [labellings] * 3, names, strict=True)]
     _close(scores[rows[1]], values[1], "max_oracle: labels")
     _close((scores + losses)[rows[2]], values[2], "loss_augmented_max: labels")
     if oracles.relaxed_oracle.supports(type(problem)):
@@ -357,7 +360,9 @@ def _check_top_k(problem, i, theta, scores, labellings):
         distinct = {tuple(labels) for labels in found[: feasible.size]}
         assert len(distinct) == feasible.size, "top_k_oracle: a labelling occurs twice"
         for value, labels in zip(values[: feasible.size], found, strict=False):
-            _close(scores[_row_of(labels, labellings)], value, "top_k_oracle: labels")
+            _close(
+                scores[_row_of(labels, labellings, "top_k_oracle")], value, "top_k_oracle: labels"
+            )
 
 
 def _check_exp(problem, i, theta, scores, indicators):

@@ -25,7 +25,8 @@ def check_structured_estimator(
     Parameters
     ----------
     estimator : estimator
-        Unfitted, with a tight ``tol`` and a ``random_state``.
+        Unfitted, with a tight ``tol`` (1e-12 for a SAGCRF), a ``max_iter`` that reaches it, and a
+        ``random_state``.
     X, y : list, default=None
         Samples of equal numbers of features; random sequences by default.
     atol : float

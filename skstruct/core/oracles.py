@@ -25,7 +25,7 @@ Verbs                                                      Needed by
 `truth`, `score`, `add_indicator`, `accumulate`            all training
 `gram`                                                     SAG and SAGA, BCFW, Casimir
 `task_loss`, `augment` (or an own `loss_augmented_max`)    every SSVM
-`exp_oracle`, `log_partition`                              CRFs, entropy smoothing, marginals
+`exp_oracle`                                               CRFs, entropy smoothing, marginals
 `top_k_oracle`                                             n-best decoding, L2 smoothing
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``

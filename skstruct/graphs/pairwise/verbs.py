@@ -1,9 +1,4 @@
-"""Graphs of nodes and pairwise edges for compiled solvers: their problem and the verbs they share.
-
-Parts of a sample of T nodes and K labels: ``T * K`` node parts, then ``K * K`` transition parts
-(their indicators summed over edges, since all edges share one table), or ``K * K`` for each edge
-when edges have features of their own.
-"""
+"""Graphs of nodes and pairwise edges for compiled solvers: the problem and the verbs they share."""
 
 import math
 from typing import NamedTuple
@@ -45,9 +40,15 @@ class PairwiseProblem(NamedTuple):
     node_gram, pair_gram : Gram
         Products of the feature rows of a sample, for line searches.
     own : tuple
-        What the structure itself needs, a NamedTuple of arrays or ``()``.
+        What the structure itself needs, a tuple or NamedTuple of arrays and numbers, or ``()``.
     work : NamedTuple
         Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
+
+    Notes
+    -----
+    Parts of a sample of T nodes and K labels: the node block, label k of node t at ``t * K + k``;
+    then ``n_tables[i]`` tables of transitions, (j, k) of table e at ``T * K + e * K * K + j * K +
+    k``. With one shared table its indicators are summed over the edges.
     """
 
     nodes: tuple

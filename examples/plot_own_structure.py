@@ -8,7 +8,6 @@ must spell a word of a list. :doc:`/own_structure` has the whole story.
 
 from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, SubgradientSSVM
@@ -85,13 +84,14 @@ class Lexicon(Chain):
         chain = super().make_problem(samples, classes, fit_intercept, codes=codes, **options)
         ids = {label: k for k, label in enumerate(classes.tolist())}
         known = sorted({tuple(map(ids.get, w)) for w in self.words if ids.keys() >= {*w}}, key=len)
-        for i, word in enumerate(np.split(chain.labels, samples.offsets[1:-1])):
-            if codes is not None and tuple(word.tolist()) not in known:
-                raise ValueError(f"y: sample {i} is no word of the lexicon")
         letters = np.array([w + (0,) * (len(known[-1]) - len(w)) for w in known], dtype=np.int32)
         starts = np.searchsorted([*map(len, known)], np.arange(samples.lengths.max(initial=0) + 2))
         work = Scratch(chain.work.tables, np.empty(len(known)))
         return LexiconProblem(**chain._asdict() | {"own": (letters, starts), "work": work})
+
+    def is_labelling(self, codes, samples, classes):
+        words, y = {*map(tuple, self.words)}, np.split(classes[codes], samples.offsets[1:-1])
+        return np.array([tuple(word.tolist()) in words for word in y[: len(samples.lengths)]], bool)
 
     def factors(self, problem, samples):
         return None  # no node or edge alone knows which words there are
@@ -117,4 +117,3 @@ for name, model in (models | {svm.__name__: svm(lexicon, **options) for svm in s
 crf, x = models["sag"], data.X_test[test][:1]
 print(crf.predict(x), crf.predict_top_k(x, k=3))
 MarginalsDisplay.from_estimator(crf, x[0])
-plt.show()

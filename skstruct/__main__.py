@@ -110,9 +110,9 @@ def compile_pairs(graphs, estimators, features):
                     with warnings.catch_warnings(), announced_compiles(names.append):
                         warnings.simplefilter("ignore")
                         _compile_one(estimator, graph, kind == "csr")
-                except (TypeError, ValueError) as error:
+                except Exception as error:
                     failed += 1
-                    print(f"  {error}")
+                    print(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
                 print(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
     return failed
 

@@ -100,6 +100,10 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             hint = graph.when_inferred if inferred else ""
             raise ValueError(f"{type(self).__name__} {error}{hint}") from None
         codes = graph.encode(labels, classes, samples.offsets)
+        wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
+        if wrong.size:
+            i = np.flatnonzero(keep)[wrong[0]]
+            raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
         self.graph_, self.classes_ = graph, classes
         self._has_intercept = bool(self.fit_intercept)
         with np.errstate(over="ignore"):

@@ -224,9 +224,13 @@ class SAGCRF(StructuredEstimator):
         """The parameter `margin`."""
         return super()._task_loss() if self.margin is None else NamedLoss(self.margin, "margin")
 
+    def _training_loss(self):
+        """What is minimised; a subclass may return any smooth loss (:mod:`skstruct.losses`)."""
+        return LogLoss() if self.margin is None else SoftmaxMargin()
+
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         arguments = problem, shapes, sample_weight, lam
-        common["loss"] = LogLoss() if self.margin is None else SoftmaxMargin()
+        common["loss"] = self._training_loss()
         if self.solver == "lbfgs":
             return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
         if self.solver == "casimir":
@@ -357,7 +361,8 @@ class SAGCRF(StructuredEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step.
+            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step or
+            one that the structure does not have.
 
         Raises
         ------
@@ -381,4 +386,5 @@ class SAGCRF(StructuredEstimator):
         self._refuse_unsolved([-2 - overflowing[0]] if overflowing.size else [], keep)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
+        out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
         return out

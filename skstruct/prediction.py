@@ -125,8 +125,8 @@ class Predictor:
             self._refuse_bad_weights()
             if end >= 0:
                 raise ValueError(
-                    f"sample {np.flatnonzero(keep)[end]}: no labelling is left by `allowed` and "
-                    "the forbidden steps"
+                    f"sample {np.flatnonzero(keep)[end]}: no labelling is left by the structure, "
+                    "`allowed` and the forbidden steps"
                 )
             raise FloatingPointError(
                 f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "

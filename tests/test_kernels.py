@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -249,3 +250,21 @@ def test_no_leaf_of_weight_zero_is_ever_drawn(u):
     tree = sum_tree(6)
     set_leaf(tree, 3, 0.1)
     assert sample_leaf(tree, u) == 3
+
+
+def test_two_problem_classes_of_one_name_and_fields_are_told_apart():
+    @generic
+    def which(problem):
+        """A number of its own for each class."""
+
+    @kernel
+    def ask(problem):
+        return which(problem)
+
+    # As in a notebook's cell that is run again: numba itself takes the first kernel for both.
+    for value in (1.0, 2.0, 3.0):
+        cls = namedtuple("Again", ["size"])
+        namespace = {}
+        exec(f"def answer(problem):\n    return {value}\n", namespace)
+        which.register(cls)(kernel(namespace["answer"]))
+        assert ask(cls(1)) == which(cls(1)) == value

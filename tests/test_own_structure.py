@@ -309,3 +309,23 @@ def test_a_broken_verb_is_named(verb, function, message):
 
     with pytest.raises(AssertionError, match=message):
         check_structure(Rows(), np.eye(3), [0, 1, 2])
+
+
+class Distinct(Chain):
+    """A chain that says which labellings it has: those without a label that occurs twice."""
+
+    def is_labelling(self, codes, samples, classes):
+        words = np.split(codes, samples.offsets[1:-1])
+        return np.array([len(set(word.tolist())) == len(word) for word in words])
+
+
+def test_what_is_no_labelling_is_refused_in_fit_and_has_no_likelihood():
+    X, y = [np.eye(3), np.eye(3)[:2]], [np.array(["a", "b", "c"]), np.array(["c", "a"])]
+    crf = SAGCRF(Distinct(), random_state=0).fit(X, y)
+    values = crf.predict_log_likelihood([*X, X[0]], [*y, np.array(["a", "b", "a"])])
+    assert np.isfinite(values[:2]).all()
+    assert values[2] == -np.inf
+    with pytest.raises(ValueError, match="y: sample 1 has labels that Distinct does not have"):
+        SAGCRF(Distinct()).fit(X, [y[0], np.array(["a", "a"])])
+    with pytest.raises(ValueError, match="y: sample 2 has labels"):
+        SAGCRF(Distinct()).fit(X + X[:1], [*y, y[0][[0, 0, 1]]], sample_weight=[1, 0, 1])

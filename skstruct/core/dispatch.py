@@ -50,6 +50,7 @@ _FLAGS = {
 _INNER, _OUTER = inner_options(), outer_options()
 
 _kernels = []
+_problem_classes = {}
 
 
 def _open_store():
@@ -206,6 +207,19 @@ def _python(dispatcher):
     return getattr(dispatcher, "py_func", dispatcher)
 
 
+def _tell_apart(cls):
+    """Give a class a name of its own: numba takes two with one name and fields for one.
+
+    So it is with a class in a notebook's cell that is run again.
+    """
+    twins = _problem_classes.setdefault((cls.__name__, getattr(cls, "_fields", None)), [])
+    if cls not in twins:
+        twins.append(cls)
+        if len(twins) > 1:
+            cls.__name__ = f"{cls.__name__}_{len(twins)}"
+            _problem_classes[cls.__name__, getattr(cls, "_fields", None)] = [cls]
+
+
 def _refuse_other_flags(name, dispatcher):
     """A verb compiles its kernels from their Python functions, with the flags of `kernel`."""
     expected = {"inline": "never", "nopython": True, "boundscheck": None} | _FLAGS
@@ -274,6 +288,7 @@ def generic(contract):
                 raise TypeError(f"a kernel of {name} takes the arguments {names}, not {own}")
             if function is not dispatcher:
                 _refuse_other_flags(name, dispatcher)
+            _tell_apart(cls)
             registry[cls] = dispatcher
             note_problem(cls, function)
             return dispatcher

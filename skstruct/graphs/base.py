@@ -26,13 +26,11 @@ class Graph(ABC, BaseEstimator):
     Attributes
     ----------
     is_table : bool
-        Whether X is a table with a row a sample; predictions are then plain arrays, and the
-        estimators classifiers.
+        Whether X is a table with a row a sample; predictions are plain arrays then.
     has_label_sets : bool
         Whether y is a table, too, with a column a label that is on or off.
     n_end_rows : int
-        Rows of the node table between those of the features and the intercept, the estimators'
-        ``boundary_coef_``.
+        Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     inference_, training_inference_ : {"exact", "relaxed"}
         What predictions are decoded by, and which set the training objective ranges over: all
         labellings, or the LP relaxation. Of a structure inside a fitted estimator.
@@ -50,14 +48,11 @@ class Graph(ABC, BaseEstimator):
     *Packed samples*, which :meth:`read_X` returns and which go back into the other methods, are a
     NamedTuple of the structure's own with
 
-    * ``offsets`` of shape (n_samples + 1,), int64: the nodes of sample i are
-      ``offsets[i]:offsets[i + 1]``; ``lengths`` and ``n_edges`` of shape (n_samples,), the numbers
-      of nodes and of edges of each sample;
-    * ``features``, an ndarray or CSR matrix as :func:`skstruct.data.packing.pack_nodes` makes them,
-      with a row a node (of a table: a row a sample), and perhaps ``edge_features`` with a row an
-      edge, or None;
-    * ``take(keep)``, the samples where a mask is True, packed again, and ``without_empty()``, those
-      that have nodes.
+    * ``offsets`` (n_samples + 1, int64): the nodes of sample i are ``offsets[i]:offsets[i + 1]``;
+      ``lengths`` and ``n_edges`` (n_samples), the numbers of nodes and edges of each sample;
+    * ``features``, an ndarray or CSR matrix as of :func:`skstruct.data.packing.pack_nodes`, a row a
+      node (of a table: a sample), and perhaps ``edge_features``, a row an edge, or None;
+    * ``take(keep)``, those where a mask is True, and ``without_empty()``, those that have nodes.
 
     :func:`skstruct.testing.check_structure` checks all of this on small samples.
     """
@@ -288,6 +283,27 @@ class Graph(ABC, BaseEstimator):
         """
         return label_codes.encode(labels, classes, offsets, unseen=unseen)
 
+    def is_labelling(self, codes: np.ndarray, samples: Any, classes: Any) -> np.ndarray:
+        """Which samples have a labelling, where more than forbidden parts decides on that.
+
+        In fit all must; others have the log-likelihood -inf.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_nodes,) of int32
+            What :meth:`encode` returned.
+        samples : NamedTuple
+            The packed samples.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) of bool
+            By default all are.
+        """
+        return np.ones(samples.offsets.size - 1, dtype=bool)
+
     def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
         """Labels of codes: the inverse of :meth:`encode`.
 
@@ -462,11 +478,6 @@ class Graph(ABC, BaseEstimator):
         -------
         X, y : object
             What fit takes.
-
-        Raises
-        ------
-        TypeError
-            If the structure does not say; by default none does.
         """
         raise TypeError(f"{type(self).__name__} has no example(): its kernels compile in a fit")
 

@@ -164,6 +164,9 @@ def _check_inputs(graph, holder, samples, codes, classes):
     assert first.size == second.size == owner.size, "edge_ends and n_edges disagree"
     for end in (first, second):
         assert ((end >= offsets[owner]) & (end < offsets[owner + 1])).all(), "edge_ends: its sample"
+    allowed = np.asarray(graph.is_labelling(codes, samples, classes))
+    assert allowed.shape == (n,), "is_labelling must have one answer a sample"
+    assert allowed.all(), "is_labelling: y has samples that are none"
     keep = np.arange(n) % 2 == 0
     kept = samples.take(keep)
     for name in ("lengths", "n_edges"):

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
 
 from .core import oracles
-from .core.dispatch import require
+from .core.dispatch import cache_folder, require
 from .core.numba_private import announced_compiles
 from .data.packing import check_pointers, read_sample_weight
 from .epochs import Epochs
@@ -170,7 +170,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
     def _announce(self, name):
         if self.verbose:
-            print(f"[{type(self).__name__}] compiling {name}, for this and later processes")
+            kept = "" if cache_folder() is None else ", for this and later processes"
+            print(f"[{type(self).__name__}] compiling {name}{kept}")
 
     def _fit(self, X, y, sample_weight):
         """Train, and take over the result."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from .base import StructuredEstimator
 from .core.dispatch import require
@@ -30,6 +30,9 @@ from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.lbfgs import lbfgs
 from .solvers.sag.solver import sag
 from .typing import LossLike, PathLike, RandomStateLike, SamplesLike
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline  # slow to import
 
 
 class SAGCRF(StructuredEstimator):

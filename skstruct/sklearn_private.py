@@ -4,13 +4,9 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from sklearn.base import _fit_context
-from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-
-#: How a union of transformers is drawn in notebooks.
-union_block = FeatureUnion._sk_visual_block_
 
 _Method = TypeVar("_Method")
 
@@ -21,6 +17,14 @@ class _Decorator(Protocol):
 
 # scikit-learn has no annotations: without this one type checkers forget what `fit` returns.
 fit_context: Callable[..., _Decorator] = _fit_context
+
+
+def union_block(union):
+    """How a union of transformers is drawn in notebooks."""
+    from sklearn.pipeline import FeatureUnion  # which takes as long to import as all of skstruct
+
+    return FeatureUnion._sk_visual_block_(union)
+
 
 __all__ = [
     "BaseComposition",

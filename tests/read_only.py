@@ -130,8 +130,9 @@ def estimators(graph):
     """Every solver that the structure has."""
     options = {"C": 0.5, "max_iter": 2, "random_state": 0}
     marginals = not (isinstance(graph, MultiLabel) and graph.inference == "relaxed")
-    for solver in ("sag", "saga", "lbfgs") if marginals else ():
+    for solver in ("sag", "saga", "lbfgs", "casimir") if marginals else ():
         yield SAGCRF(graph, solver=solver, **options)
+        yield SAGCRF(graph, solver=solver, margin="hamming", **options)
     yield BCFWSSVM(graph, **options)
     yield BCFWSSVM(graph, averaging=True, oracle_cache=True, sampling="gap", **options)
     for smoothing in ("l2", "entropy") if marginals else ():

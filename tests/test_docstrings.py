@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from numba.core.registry import CPUDispatcher
 from numpydoc.validate import validate
+from sklearn.pipeline import Pipeline
 
 import skstruct
 
@@ -130,7 +131,9 @@ def _functions(item):
 @pytest.mark.parametrize("name", _exports())
 def test_public_signatures_are_annotated(name):
     for function in _functions(pydoc.locate(name)):
-        hints = typing.get_type_hints(function)  # fails on names that do not exist
+        hints = typing.get_type_hints(
+            function, localns={"Pipeline": Pipeline}
+        )  # fails on names that do not exist
         expected = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
         assert expected <= set(hints), (function.__qualname__, expected - set(hints))
 

@@ -27,6 +27,10 @@ class TopKHinge(NamedTuple):
     ``max over shares p >= 0 of sum 1 of sum_q p_q z_q + nu/2 (1 - |p|^2)``, where z_q are the
     loss-augmented scores, less the score of the truth. At most ``nu / 2`` above the hinge.
 
+    Where K labellings do not suffice (``counts``), this is less than the smoothed hinge, and not
+    quite smooth: Casimir's certificate is that of the hinge itself, other solvers would give that
+    of what they see.
+
     Parameters
     ----------
     counts : ndarray of shape (2,)

@@ -34,9 +34,6 @@ class _InnerLibrary(JITCodeLibrary):
     def _optimize_final_module(self):
         pass
 
-    def _optimize_functions(self, ll_module):
-        ll_module.data_layout = self._codegen._data_layout
-
     def _finalize_final_module(self):
         self._finalize_dynamic_globals()
         self._finalized = True

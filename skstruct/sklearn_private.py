@@ -21,7 +21,7 @@ fit_context: Callable[..., _Decorator] = _fit_context
 
 def union_block(union):
     """How a union of transformers is drawn in notebooks."""
-    from sklearn.pipeline import FeatureUnion  # which takes as long to import as all of skstruct
+    from sklearn.pipeline import FeatureUnion  # slow to import
 
     return FeatureUnion._sk_visual_block_(union)
 

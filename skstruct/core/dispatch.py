@@ -158,7 +158,7 @@ def inner_kernel(function=None, *, inline=False):
     """A kernel that only other kernels call.
 
     It has no wrapper for Python, no machine code and no cache of its own: its callers hold its
-    code, which saves more than half of its compile time.
+    code, which saves compile time.
 
     Parameters
     ----------

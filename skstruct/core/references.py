@@ -1,7 +1,7 @@
 """NamedTuples by reference: what kernels are called with goes from kernel to kernel as a pointer.
 
-Numba passes a NamedTuple of arrays as its hundred scalars, from each kernel to the next. That is
-half of what it compiles. This is numba's interface for extensions, and not needed: without it
+Numba passes a NamedTuple of arrays as its hundred scalars, from each kernel to the next, and
+compiles all that moving. This is numba's interface for extensions, and not needed: without it
 kernels pass values.
 """
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from .base import StructuredEstimator
 from .core.dispatch import require
+from .core.offsets import ends_of
 from .core.oracles import edge_marginals, exp_oracle, gram
+from .core.threads import make_scratch, over_samples
 from .data.ragged import object_array
 from .graphs.base import Graph
 from .graphs.registry import NAMES
@@ -19,9 +21,7 @@ from .losses.softmax_margin import SoftmaxMargin
 from .losses.task import NamedLoss
 from .predict import (
     log_likelihoods,
-    make_scratch,
     node_marginals,
-    over_samples,
     pair_marginals,
 )
 from .prediction import on_one_state
@@ -319,7 +319,7 @@ class SAGCRF(StructuredEstimator):
     def _edges(self, samples, keep, problem):
         n_classes = len(self.classes_)
         n_edges = samples.n_edges
-        ptr = np.concatenate([[0], np.cumsum(n_edges[keep])]) * n_classes**2
+        ptr = ends_of(n_edges[keep]) * n_classes**2
         flat = np.empty(ptr[-1])
         w = self._weights()
 

@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .core.dispatch import require
 from .core.oracles import max_oracle, top_k_oracle
+from .core.threads import make_scratch, over_samples
 from .core.weights import Weights
 from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.ragged import object_array
-from .predict import decode, decode_top_k, make_scratch, over_samples
+from .predict import decode, decode_top_k
 from .storage import TABLES, check_shapes
 from .typing import SamplesLike
 

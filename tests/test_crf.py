@@ -104,9 +104,9 @@ def test_edge_features_reach_one_optimum_and_matter():
 
 
 def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
+    from skstruct.core.threads import make_scratch
     from skstruct.core.weights import Weights, zero_weights
     from skstruct.losses.log import LogLoss
-    from skstruct.predict import make_scratch
     from skstruct.solvers.primal import loss_gradient
 
     X, y = sequences

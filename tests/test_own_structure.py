@@ -20,7 +20,8 @@ from skstruct import (
 )
 from skstruct.core import kernel, oracles
 from skstruct.core.factors import PairwiseFactors
-from skstruct.data.packing import ends_of, pack_nodes
+from skstruct.core.offsets import ends_of
+from skstruct.data.packing import pack_nodes
 from skstruct.graphs import Graph
 from skstruct.graphs.chain.graph import Sequences
 from skstruct.graphs.multiclass.graph import MultiClassProblem

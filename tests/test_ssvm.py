@@ -21,9 +21,9 @@ from skstruct import (
     Tree,
 )
 from skstruct.core import oracles
+from skstruct.core.threads import make_scratch
 from skstruct.core.weights import Weights
 from skstruct.data.labels import encode
-from skstruct.predict import make_scratch
 from skstruct.ssvm import bcfw_path
 from skstruct.testing import all_labellings, random_sequences
 

@@ -329,8 +329,8 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
-        for k in range(table.shape[1]):
-            acc[k] = 0.0
+        for k in range(width, half):
+            acc[k] = acc[half + k] = 0.0
     for t in range(first, stop):
         o = offset + (t - first) * width
         # Forbidden or certain labels leave rows of exact zeros: nothing to add.
@@ -338,9 +338,11 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
         for k in range(width):
             used = used or r[o + k] != 0.0
         if used:
-            for k in range(width):
-                acc[k] = c_v * r[o + k]
             if lazy:
                 for k in range(width):
+                    acc[k] = c_v * r[o + k]
                     acc[half + k] = c[1] * r[o + k]
+            else:
+                for k in range(width):
+                    acc[k] = c_v * r[o + k]
             scatter(features, t, table, acc)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .dispatch import kernel
 from .features import DenseFeatures, clear, gather, scatter
+from .offsets import ends_of
 
 
 class Gram(NamedTuple):
@@ -89,6 +90,10 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
             clear(features, t, table)
         return
     start, n = how.ptr[i], stop - first
+    if n == 1:
+        for q in range(offset, offset + width):
+            out[q] = how.values[start] * r[q]
+        return
     for q in range(offset, offset + n * width):
         out[q] = 0.0
     for u in range(n):
@@ -187,7 +192,7 @@ def gram_of(features, row_ptr, n_rows):
     n_values = features.values.size if is_dense else features.data.size
     if squares.sum() > 4 * n_values + 1024:
         return not_stored()
-    ptr = np.concatenate([[0], np.cumsum(squares)])
+    ptr = ends_of(squares)
     stored = Gram(np.empty(ptr[-1], dtype=np.float32), ptr)
     if is_dense:
         _fill_dense(features, row_ptr, stored)

@@ -6,7 +6,7 @@ Conventions shared by all verbs:
   ``part_ptr`` (int64, parts of sample i are ``part_ptr[i]:part_ptr[i+1]``), ``label_ptr`` (int64,
   where the labelling of sample i lies in a flat array of labels), ``labels`` (int32, the true ones
   in that layout; empty when unknown) and ``work`` (scratch, a NamedTuple of arrays: every thread
-  brings its own, see :func:`skstruct.predict.private_copy`). Verbs write to nothing else of it.
+  brings its own, see :func:`skstruct.core.threads.private_copy`). Verbs write to nothing else.
 * `theta`, `mu`, `r` are flat float64 arrays over the parts of one sample, from index 0: the node
   block first, then the pairwise block. They may be longer than the sample needs.
 * A *labelling* is an int32 array, one entry per node; ``mu(y)`` is its 0/1 indicator over parts.

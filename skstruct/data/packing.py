@@ -7,31 +7,10 @@ from collections.abc import Mapping, Set
 import numpy as np
 from scipy import sparse
 
+from ..core.offsets import ends_of
 from ..sklearn_private import check_sample_weight
 from .matrices import VECTORISE, as_array, normal_csr, numeric, refuse_masked, stack_csr, writable
 from .ragged import RaggedArray
-
-
-def ends_of(lengths: np.ndarray) -> np.ndarray:
-    """Where items of these lengths begin and end when they are packed.
-
-    Parameters
-    ----------
-    lengths : ndarray of shape (n,)
-        The lengths.
-
-    Returns
-    -------
-    ndarray of shape (n + 1,) of int64
-        Their sums up to each item.
-
-    Examples
-    --------
-    >>> from skstruct.data.packing import ends_of
-    >>> ends_of([2, 1]).tolist()
-    [0, 2, 3]
-    """
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def take_rows(table, keep: np.ndarray, counts=1):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ..core.offsets import ends_of
 from .matrices import (
     check_sparse,
     csr_from_parts,
@@ -235,7 +236,7 @@ class RaggedArray:
             _refuse_other_widths(arrays)
             flat = join_values(arrays, "samples")
         lengths = [array.shape[0] for array in arrays]
-        return cls(flat, np.concatenate([[0], np.cumsum(lengths)]))
+        return cls(flat, ends_of(lengths))
 
     @classmethod
     def stack_columns(cls, columns: Sequence[RaggedArray]) -> RaggedArray:
@@ -324,7 +325,7 @@ class RaggedArray:
 
     def _take(self, chosen):
         lengths = self.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = ends_of(lengths)
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         rows = np.repeat(self.offsets[:-1][chosen], lengths) + within
         if sparse.issparse(self.flat):

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
+from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray
 from ..typing import RandomStateLike
 
@@ -31,7 +32,7 @@ def _write_dates(rng, n_strings, images, labels):
         strings.append(text)
     digits = np.array([int(c) for c in "".join(strings)])
     chosen = np.array([by_digit[digit][rng.randint(by_digit[digit].size)] for digit in digits])
-    offsets = np.concatenate([[0], np.cumsum([len(text) for text in strings])])
+    offsets = ends_of([len(text) for text in strings])
     return (
         RaggedArray(images[chosen], offsets),
         RaggedArray(digits, offsets),

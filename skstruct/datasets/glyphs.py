@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch, check_random_state
 
+from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray
 from ..typing import PathLike, RandomStateLike
 
@@ -114,7 +115,7 @@ def _chains(bins, labels, lengths, n_bins, train):
     flat = sparse.csr_matrix(
         (np.ones(columns.size), columns.ravel(), ptr), shape=(n_glyphs, n_groups * n_bins)
     )
-    offsets = np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])
+    offsets = ends_of(lengths.astype(np.int64))
     return Bunch(
         X=RaggedArray(flat, offsets), y=RaggedArray(labels.astype(np.int64), offsets), train=train
     )

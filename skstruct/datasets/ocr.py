@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
+from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray
 from ..typing import PathLike
 
@@ -37,7 +38,7 @@ def load_ocr_letters(path: PathLike) -> Bunch:
     """
     read = _read_packed if Path(path).suffix == ".npz" else _read_lines
     pixels, labels, lengths, fold = read(path)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = ends_of(lengths)
     if pixels.shape != (labels.size, _N_PIXELS) or offsets[-1] != labels.size:
         raise ValueError(
             f"{path}: {pixels.shape[0]} images, {labels.size} labels, {offsets[-1]} letters"

@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from ..core.offsets import ends_of
 from ..data.matrices import check_sparse, normal_csr, numeric, writable
-from ..data.packing import ends_of, take_rows
+from ..data.packing import take_rows
 
 
 class Rows(NamedTuple):

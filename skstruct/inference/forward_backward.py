@@ -40,23 +40,26 @@ def _times(a, row, matrix, out):
 def _exp_table(table, inverse, out):
     """``out <- exp((table - max) * inverse)``, 0 in the padding; the maximum, NaN if unsafe."""
     n_rows, n_labels = table.shape
-    high, low = -math.inf, math.inf
+    values = out.reshape(out.size)
     for j in range(n_rows):
         for k in range(n_labels):
-            value = table[j, k]
-            high = value if value > high else high
-            low = value if -math.inf < value < low else low
-    if not (high - low) * inverse <= _LARGEST_RANGE:
-        return math.nan
-    for j in range(n_rows):
-        for k in range(n_labels):
-            out[j, k] = (table[j, k] - high) * inverse
+            out[j, k] = table[j, k]
         for k in range(n_labels, out.shape[1]):
             out[j, k] = -math.inf
-    values = out.reshape(out.size)
+    # Four lanes: in one alone each comparison would wait for the last.
+    a, b, c, d = values[0], values[1], values[2], values[3]
+    for q in range(4, values.shape[0], 4):
+        a = values[q] if values[q] > a else a
+        b = values[q + 1] if values[q + 1] > b else b
+        c = values[q + 2] if values[q + 2] > c else c
+        d = values[q + 3] if values[q + 3] > d else d
+    a, c = b if b > a else a, d if d > c else c
+    high, unsafe = c if c > a else a, 0
     for q in range(values.shape[0]):
-        values[q] = fast_exp(values[q])
-    return high
+        shifted = (values[q] - high) * inverse
+        unsafe |= (shifted < -_LARGEST_RANGE) & (shifted > -math.inf)
+        values[q] = fast_exp(shifted)
+    return high if unsafe == 0 else math.nan
 
 
 @inner_kernel
@@ -65,7 +68,7 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
     n = unary.shape[0]
     stride = alpha.shape[1]
     shared = transitions.shape[0] == 1
-    log_z, product, high, low = 0.0, 1.0, 0.0, 1.0
+    log_z, product, high, unsafe = 0.0, 1.0, 0.0, 0
     for t in range(n):
         log_z += _exp_table(unary[t : t + 1], inverse, node_exp[t : t + 1]) * inverse
     for t in range(n):
@@ -78,13 +81,17 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
             _times(alpha, t - 1, matrix, alpha[t])
             for k in range(stride):
                 alpha[t, k] *= node_exp[t, k]
-        total = 0.0
-        for k in range(stride):
+        total, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for k in range(0, stride, 4):
             total += alpha[t, k]
+            b += alpha[t, k + 1]
+            c += alpha[t, k + 2]
+            d += alpha[t, k + 3]
+        total = (total + b) + (c + d)
         share = 1.0 / total
         for k in range(stride):
             alpha[t, k] *= share
-            low = alpha[t, k] if 0.0 < alpha[t, k] < low else low
+            unsafe |= (alpha[t, k] > 0.0) & (alpha[t, k] <= _SMALLEST_FACTOR)
         scale[t] = total
         log_z += high * inverse
         product *= total
@@ -92,7 +99,7 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
             log_z += math.log(product)
             product = 1.0
     log_z += math.log(product)
-    return log_z if low > _SMALLEST_FACTOR else math.nan
+    return log_z if unsafe == 0 else math.nan
 
 
 @inner_kernel

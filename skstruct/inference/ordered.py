@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of
 
 _FAN = 16
 
@@ -47,7 +48,7 @@ def _level_bounds(n_leaves):
     sizes = [n_leaves]
     while sizes[-1] > 1 or len(sizes) == 1:
         sizes.append(-(-sizes[-1] // _FAN))
-    return np.concatenate([[0], np.cumsum(sizes[1:])]).astype(np.int64)
+    return ends_of(sizes[1:])
 
 
 def max_trees(table):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import kernel
+from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, augment, loss_augmented_max, relaxed_oracle
 from .verbs import augment_copy, dot, loss_oracle, minus_truth, truth_score
 
@@ -90,5 +91,5 @@ def hinge_of(problem):
         The loss.
     """
     if relaxed_oracle.supports(type(problem)):
-        return RelaxedHinge(np.zeros(int(np.diff(problem.part_ptr).max(initial=1))))
+        return RelaxedHinge(np.zeros(max(longest_item(problem.part_ptr), 1)))
     return MaxHinge()

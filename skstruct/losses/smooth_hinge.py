@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import kernel
+from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, exp_oracle, gram, top_k_oracle
 from ..inference.simplex import project
 from .verbs import (
@@ -145,6 +146,6 @@ def smooth_hinge(kind, strength, n_best, problem):
     nu = np.array([float(strength)])
     if kind == "entropy":
         return EntropyHinge(nu)
-    longest = int(np.diff(problem.label_ptr).max(initial=1))
+    longest = max(longest_item(problem.label_ptr), 1)
     labels = np.zeros((n_best + 1, longest), dtype=np.int32)
     return TopKHinge(np.zeros(2), nu, np.zeros(n_best + 1), np.zeros(n_best + 1), labels)

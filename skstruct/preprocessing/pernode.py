@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.offsets import ends_of
 from ..data.matrices import check_sparse
 from ..data.ragged import RaggedArray
 from ..typing import SamplesLike
@@ -81,7 +82,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         for i, sample in enumerate(samples):
             check_sequence(sample, i)
         lengths = [s.shape[0] if sparse.issparse(s) else len(s) for s in samples]
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        offsets = ends_of(lengths)
         if not offsets[-1]:
             return np.empty((0, 0)), offsets
         first = next((s for s in samples if not sparse.issparse(s) and len(s)), None)

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
@@ -203,7 +204,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
 
 def _packed(flat, lengths):
-    return RaggedArray(flat, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+    return RaggedArray(flat, ends_of(lengths))
 
 
 def _matrix(tokens, code, n_features):

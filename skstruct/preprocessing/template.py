@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray, object_array
 from ..typing import PathLike, SamplesLike
 from .columns import read_columns
@@ -344,7 +345,7 @@ def _matrix(coded, n_tokens, n_features):
             hit = own.keys[position] == keys
             found[hit, q] = own.first + position[hit]
     used = found >= 0
-    indptr = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    indptr = ends_of(used.sum(axis=1))
     indices = found[used]
     matrix = sparse.csr_matrix((np.ones(indices.size), indices, indptr), (n_tokens, n_features))
     matrix.sum_duplicates()

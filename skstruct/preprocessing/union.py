@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.offsets import ends_of
 from ..data.packing import as_list, is_empty_list
 from ..data.ragged import RaggedArray, object_array
 from ..data.sequences import read_sequences
@@ -286,7 +287,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         if not edges:
             return RaggedArray(features, offsets)
         edges = _side_by_side(edges)
-        ends = np.concatenate([[0], np.cumsum(np.maximum(np.diff(offsets) - 1, 0))])
+        ends = ends_of(np.maximum(np.diff(offsets) - 1, 0))
         return object_array(
             [
                 (features[offsets[i] : offsets[i + 1]], edges[ends[i] : ends[i + 1]])

@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from ..core.pieces import Pieces
+from ..core.threads import make_scratch, over_samples
 from ..core.weights import Weights, zero_weights
 from ..losses.verbs import ROUNDING, private_loss, require_smooth
-from ..predict import make_scratch, over_samples
 from .certificate import DualMixture, certify
 from .primal import loss_gradient
 from .progress import REMEDY, Progress, Result

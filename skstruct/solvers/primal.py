@@ -8,10 +8,10 @@ import numpy as np
 
 from ..core.dispatch import kernel
 from ..core.oracles import accumulate, potentials
+from ..core.threads import make_scratch, over_samples
 from ..core.weights import Weights, squared_norm
 from ..losses.hinge import hinge_of
 from ..losses.verbs import dot, loss_oracle, loss_value, private_loss
-from ..predict import make_scratch, over_samples
 from .progress import SampleOverflow
 
 _NO_MEMORY = np.empty(0)

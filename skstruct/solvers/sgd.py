@@ -8,9 +8,9 @@ import numpy as np
 
 from ..core.dispatch import kernel
 from ..core.oracles import accumulate, potentials
+from ..core.threads import make_scratch
 from ..core.weights import decay_and_step, lazy_weights, plain_weights, zero_weights
 from ..losses.verbs import loss_oracle
-from ..predict import make_scratch
 from .primal import Best, compile_losses, objective_value
 from .progress import Result
 from .run import Method, run

@@ -10,10 +10,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ...core.offsets import ends_of, longest_item
 from ...core.weights import aligned
 from ...data.constraints import check_ends, check_steps, transition_mask
 from ...data.matrices import normal_csr
-from ...data.packing import ends_of, take_rows
+from ...data.packing import take_rows
 from ...data.sequences import read_sequences
 from ...inference.forward_backward import workspace_size
 from ...inference.viterbi import viterbi_scratch
@@ -134,7 +135,7 @@ class Chain(PairwiseGraph):
         features = _with_boundary(samples) if self.boundary else samples.features
         n_classes = len(classes)
         allowed = _allowed(allowed, mask, samples.offsets, n_classes)
-        longest = int(np.diff(samples.offsets).max(initial=1))
+        longest = max(longest_item(samples.offsets), 1)
         fields, tables = self._fields(samples, features, classes, fit_intercept, codes, loss)
         work = ChainScratch(
             tables=tables,

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.dispatch import kernel
+from ...core.offsets import longest_item
 from ...core.oracles import add_indicator, max_oracle, score
 from ...inference.sparse_viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
 from ..arrays import TableScratch
@@ -81,7 +82,7 @@ def sparse_chains(problem, pair_weights):
     if stored.nnz > _FEW * table.size:
         return problem
     tops = np.maximum(stored.max(axis=1).toarray().ravel(), 0.0)
-    longest = int(np.diff(problem.label_ptr).max(initial=1))
+    longest = max(longest_item(problem.label_ptr), 1)
     own = SparseTransitions(
         table=np.ascontiguousarray(table),
         ptr=stored.indptr.astype(np.int64),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csgraph
 
+from ...core.offsets import ends_of
 from ...data.matrices import refuse_masked
 from ...inference.roof_dual import Neighbours
 
@@ -92,7 +93,7 @@ def neighbours(edges: np.ndarray, n: int) -> Neighbours:
     order = np.lexsort((other, own))
     counts = np.bincount(own, minlength=n)
     return Neighbours(
-        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        ptr=ends_of(counts),
         neighbour=other[order].astype(np.int32),
         edge=which[order],
     )

@@ -10,7 +10,8 @@ from scipy import sparse
 from ...core.factors import PairwiseFactors
 from ...core.features import constant_row
 from ...core.gram import gram_of, gram_of_constant, not_stored
-from ...data.packing import check_n_features, ends_of
+from ...core.offsets import ends_of
+from ...data.packing import check_n_features
 from ...losses.task import cost_matrix
 from ..arrays import example_sequences, feature_rows, no_codes, table_scratch
 from ..base import Graph
@@ -95,7 +96,7 @@ class PairwiseGraph(Graph):
         for_training = codes is not None
         if self.edge_features:
             edges, n_tables = feature_rows(samples.edge_features, -1), samples.n_edges
-            edge_ptr = np.concatenate([[0], np.cumsum(n_tables)])
+            edge_ptr = ends_of(n_tables)
         else:
             edges, n_tables = constant_row(nodes), np.ones_like(lengths)
             edge_ptr = np.zeros(offsets.size, dtype=np.int64)
@@ -108,7 +109,7 @@ class PairwiseGraph(Graph):
         fields = {
             "nodes": nodes,
             "edges": edges,
-            "part_ptr": np.concatenate([[0], np.cumsum(n_parts)]),
+            "part_ptr": ends_of(n_parts),
             "label_ptr": offsets,
             "edge_ptr": edge_ptr,
             "n_tables": n_tables,

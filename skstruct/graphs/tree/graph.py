@@ -10,9 +10,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
+from ...core.offsets import ends_of, longest_item
 from ...data.constraints import check_steps, transition_mask
 from ...data.matrices import refuse_masked
-from ...data.packing import as_list, ends_of, pack_nodes, read_edge_features, take_rows
+from ...data.packing import as_list, pack_nodes, read_edge_features, take_rows
 from ...inference.tree import Forest, tree_scratch
 from ...typing import LossLike, SamplesLike
 from ..pairwise.fields import PairwiseGraph
@@ -183,7 +184,7 @@ class Tree(PairwiseGraph):
         fields, tables = self._fields(
             samples, samples.features, classes, fit_intercept, codes, loss
         )
-        longest = int(np.diff(samples.offsets).max(initial=1))
+        longest = max(longest_item(samples.offsets), 1)
         work = ForestScratch(
             tables=tables,
             tree=tree_scratch(longest, n_classes, n_best),

@@ -10,8 +10,8 @@ from ...core.features import DenseFeatures, SparseFeatures
 from ...core.gram import Gram
 from ...core.oracles import loss_is_linear, relaxed_oracle
 from ...core.pieces import Pieces
+from ...core.threads import make_scratch
 from ...core.weights import lazy_weights, plain_weights, squared_norm, zero_weights
-from ...predict import make_scratch
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
 from ..run import Method, run

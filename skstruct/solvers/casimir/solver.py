@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.pieces import Pieces
+from ...core.threads import make_scratch
 from ...core.weights import (
     Weights,
     fold,
@@ -19,7 +20,6 @@ from ...core.weights import (
 )
 from ...losses.smooth_hinge import CALLS, EXACT, TopKHinge
 from ...losses.verbs import ROUNDING, require_smooth
-from ...predict import make_scratch
 from ..certificate import DualMixture, certify, certify_pair
 from ..primal import Best, compile_losses, objective_value
 from ..progress import Result

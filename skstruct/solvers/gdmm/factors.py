@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.features import DenseFeatures
+from ...core.offsets import ends_of
 from ...core.pieces import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...data.matrices import row_squares
@@ -50,7 +51,7 @@ def gdmm_graph(factors) -> GDMMGraph:
         node_ptr=factors.node_ptr,
         edge_ptr=factors.edge_ptr,
         ends=factors.ends,
-        port_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        port_ptr=ends_of(counts),
         ports=np.argsort(flat, kind="stable"),
         every_port=np.arange(flat.size),
         labels=factors.labels,

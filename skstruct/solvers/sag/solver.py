@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.pieces import Pieces
+from ...core.threads import make_scratch
 from ...core.weights import (
     fold,
     lazy_weights,
@@ -13,7 +14,6 @@ from ...core.weights import (
     zero_weights,
 )
 from ...losses.verbs import require_smooth
-from ...predict import make_scratch
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
 from ..progress import REMEDY, Result

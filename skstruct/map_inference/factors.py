@@ -1,0 +1,459 @@
+"""The factors of a graph, each class a batch of factors of one kind and one arity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Factors:
+    """A batch of factors of one kind; a single factor is a batch of one.
+
+    Attributes
+    ----------
+    scopes : ndarray of shape (n_factors, arity) of int64
+        The variables of each factor.
+    """
+
+    scopes: np.ndarray
+
+    def __len__(self):
+        return len(self.scopes)
+
+    @property
+    def arity(self) -> int:
+        """How many variables each factor has."""
+        return self.scopes.shape[1]
+
+    def check(self, n_states: np.ndarray, first: int) -> None:
+        """Compare the batch with the variables of a graph.
+
+        Parameters
+        ----------
+        n_states : ndarray of shape (n_variables,) of int64
+            States of each variable.
+        first : int
+            Position of the batch's first factor in the graph, for messages.
+
+        Raises
+        ------
+        ValueError
+            If a variable does not exist or has the wrong number of states.
+        """
+        outside = (self.scopes < 0) | (self.scopes >= n_states.size)
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise ValueError(
+                f"factor {first + row}: variable {self.scopes[row, column]} does not exist, the "
+                f"graph has {n_states.size} variables"
+            )
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """Score of each factor under a labelling.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_variables,)
+            A labelling.
+
+        Returns
+        -------
+        ndarray of shape (n_factors,)
+            The scores.
+        """
+        raise NotImplementedError
+
+
+def _integers(values, name):
+    array = np.asarray(values)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind == "f" and (array == np.trunc(array)).all():
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _numbers(values, name):
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be numbers in an array: {error}") from None
+    return np.ascontiguousarray(array)
+
+
+def check_scores(scores, name):
+    """Refuse scores that are NaN or +inf.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Scores; -inf forbids.
+    name : str
+        For the message.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    bad = ~(scores < np.inf)
+    if bad.any():
+        at = tuple(int(k) for k in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite or -inf (forbidden), got {scores[at]} at position {at}"
+        )
+
+
+def _scopes(values, name):
+    """Scopes as rows, without repeated variables."""
+    scopes = _integers(values, name)
+    if scopes.ndim == 1:
+        scopes = scopes[None, :]
+    if scopes.ndim != 2:
+        raise ValueError(f"{name} must have one or two dimensions, got {scopes.ndim}")
+    ordered = np.sort(scopes, axis=1)
+    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if repeated.any():
+        row = int(np.argmax(repeated))
+        raise ValueError(
+            f"{name}: factor {row} of the batch names a variable twice: {scopes[row].tolist()}"
+        )
+    return scopes
+
+
+class Table(Factors):
+    """Factors with a score for each configuration of their variables.
+
+    Parameters
+    ----------
+    scope : array-like of shape (arity,) or (n_factors, arity) of int
+        The variables.
+    scores : array-like of shape (n_states...) or (n_factors, n_states...)
+        The scores, one axis a variable, in the order of the scope; -inf forbids a configuration.
+        Without the first axis all factors of the batch share one table.
+
+    Raises
+    ------
+    TypeError
+        If the scope is not of integers, or the scores are no numbers.
+    ValueError
+        If a variable occurs twice in a scope, a score is NaN or +inf, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Table
+    >>> agree = Table([(0, 1), (1, 2)], [[1.0, 0.0], [0.0, 1.0]])
+    >>> FactorGraph([2, 2, 2], [agree]).score([0, 0, 1])
+    1.0
+    """
+
+    def __init__(self, scope: Any, scores: Any):
+        self.scopes = _scopes(scope, "scope")
+        self.tables = _numbers(scores, "scores")
+        n, arity = self.scopes.shape
+        if self.tables.ndim == arity:
+            self.tables = self.tables[None]
+        elif self.tables.ndim != arity + 1 or len(self.tables) != n:
+            raise ValueError(
+                f"scores must have {arity} axes, one a variable of the scope, or {arity + 1} with "
+                f"the {n} factors first, got the shape {self.tables.shape}"
+            )
+        check_scores(self.tables, "scores")
+
+    @property
+    def shared(self) -> bool:
+        """Whether one table serves all factors."""
+        return len(self.tables) == 1
+
+    def check(self, n_states: np.ndarray, first: int) -> None:
+        """Also the shape of the tables."""
+        super().check(n_states, first)
+        wrong = n_states[self.scopes] != np.array(self.tables.shape[1:], dtype=np.int64)
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            variable = self.scopes[row, column]
+            raise ValueError(
+                f"factor {first + row}: its table has {self.tables.shape[1 + column]} states for "
+                f"variable {variable}, which has {n_states[variable]}"
+            )
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """Entries of the tables."""
+        rows = np.zeros(len(self), dtype=np.int64) if self.shared else np.arange(len(self))
+        return self.tables[(rows, *labels[self.scopes].T)]
+
+
+class Potts(Factors):
+    """Pairs of variables that score a weight where their labels are equal.
+
+    Parameters
+    ----------
+    i, j : int or array-like of shape (n_factors,) of int
+        The variables.
+    weight : float or array-like of shape (n_factors,)
+        The scores of equal labels; unequal ones score 0.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers, or the weight is no number.
+    ValueError
+        If the two variables are one, or a weight is not finite.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> FactorGraph([3, 3], [Potts(0, 1, 2.0)]).score([2, 2])
+    2.0
+    """
+
+    def __init__(self, i: Any, j: Any, weight: Any):
+        try:
+            ends = np.broadcast_arrays(*(np.atleast_1d(_integers(v, "i and j")) for v in (i, j)))
+            self.scopes = _scopes(np.stack(ends, axis=1), "i and j")
+            weight = np.broadcast_to(_numbers(weight, "weight"), len(self.scopes))
+        except ValueError as error:
+            if "broadcast" not in str(error) and "shape" not in str(error):
+                raise
+            raise ValueError(
+                f"i, j and weight must be numbers or arrays of one length, got shapes "
+                f"{np.shape(i)}, {np.shape(j)} and {np.shape(weight)}"
+            ) from None
+        self.weights = np.ascontiguousarray(weight)
+        if not np.isfinite(self.weights).all():
+            row = int(np.argmin(np.isfinite(self.weights)))
+            raise ValueError(f"weight must be finite, got {self.weights[row]} at position {row}")
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """The weights of pairs with equal labels."""
+        first, second = labels[self.scopes].T
+        return np.where(first == second, self.weights, 0.0)
+
+
+class BinaryFactors(Factors):
+    """Factors of variables with two states each."""
+
+    def check(self, n_states: np.ndarray, first: int) -> None:
+        """Also that all variables have two states."""
+        super().check(n_states, first)
+        wrong = n_states[self.scopes] != 2
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            variable = self.scopes[row, column]
+            raise ValueError(
+                f"factor {first + row}: {type(self).__name__} is for variables of two states, "
+                f"variable {variable} has {n_states[variable]}"
+            )
+
+
+class Cardinality(BinaryFactors):
+    """A score of how many of some binary variables have label 1.
+
+    Parameters
+    ----------
+    variables : array-like of shape (n,) or (n_factors, n) of int
+        The variables.
+    scores_by_count : array-like of shape (n + 1,) or (n_factors, n + 1)
+        Scores of 0, 1, ..., n ones; -inf forbids a count.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers, or the scores are no numbers.
+    ValueError
+        If a variable occurs twice, a score is NaN or +inf, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import Cardinality, FactorGraph
+    >>> FactorGraph([2, 2, 2], [Cardinality([0, 1, 2], [0, 0, 5, 0])]).score([1, 0, 1])
+    5.0
+    """
+
+    def __init__(self, variables: Any, scores_by_count: Any):
+        self.scopes = _scopes(variables, "variables")
+        scores = np.atleast_2d(_numbers(scores_by_count, "scores_by_count"))
+        n, arity = self.scopes.shape
+        if scores.ndim != 2 or scores.shape[1] != arity + 1 or len(scores) not in (1, n):
+            raise ValueError(
+                f"scores_by_count must have {arity + 1} entries (counts 0 to {arity}), or {n} "
+                f"such rows, got the shape {np.shape(scores_by_count)}"
+            )
+        check_scores(scores, "scores_by_count")
+        self.scores_by_count = scores
+
+    @classmethod
+    def quadratic_hinge(cls, variables: Any, target: float, slack: float) -> Cardinality:
+        """``-max(0, |count - target| - slack)^2``, the paper's global factor of a segmentation.
+
+        Parameters
+        ----------
+        variables : array-like of shape (n,) of int
+            The variables.
+        target : float
+            The expected count.
+        slack : float
+            How far off costs nothing, at least 0.
+
+        Returns
+        -------
+        Cardinality
+            The factor.
+
+        Raises
+        ------
+        ValueError
+            If `target` or `slack` is not finite, or `slack` is negative.
+
+        References
+        ----------
+        Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
+        section 5.
+
+        Examples
+        --------
+        >>> from skstruct.map_inference import Cardinality
+        >>> Cardinality.quadratic_hinge([0, 1, 2], target=1, slack=0).scores_by_count
+        array([[-1., -0., -1., -4.]])
+        """
+        if not (np.isfinite(target) and np.isfinite(slack) and slack >= 0):
+            raise ValueError(
+                f"target must be finite and slack at least 0, got {target!r} and {slack!r}"
+            )
+        counts = np.arange(np.shape(variables)[-1] + 1)
+        return cls(variables, -(np.maximum(0.0, np.abs(counts - target) - slack) ** 2))
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """The scores of the counts."""
+        rows = np.arange(len(self)) % len(self.scores_by_count)
+        return self.scores_by_count[rows, labels[self.scopes].sum(axis=1)]
+
+
+class LogicFactors(BinaryFactors):
+    """Hard constraints on literals: a binary variable, or one minus it where it is negated.
+
+    Parameters
+    ----------
+    variables : array-like of shape (n,) or (n_factors, n) of int
+        The variables.
+    negated : array-like of bool, default=None
+        Which literals are negated, of the shape of `variables` or of one row of it; none by
+        default.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
+    """
+
+    def __init__(self, variables: Any, negated: Any = None):
+        self.scopes = _scopes(variables, "variables")
+        if self.arity == 0:
+            raise ValueError(f"variables: {type(self).__name__} needs at least one variable")
+        flags = np.zeros(1, dtype=bool) if negated is None else np.asarray(negated)
+        if flags.dtype.kind not in "b" and not np.isin(flags, (0, 1)).all():
+            raise ValueError("negated must be of booleans")
+        try:
+            flags = np.broadcast_to(flags.astype(bool), self.scopes.shape)
+        except ValueError:
+            raise ValueError(
+                f"negated must have the shape of variables, {self.scopes.shape}, got {flags.shape}"
+            ) from None
+        self.negated = np.ascontiguousarray(flags)
+
+    def n_true(self, labels: np.ndarray) -> np.ndarray:
+        """True literals of each factor under a labelling."""
+        return (labels[self.scopes].astype(bool) != self.negated).sum(axis=1)
+
+
+class ExactlyOne(LogicFactors):
+    """Constraints that exactly one of the literals holds.
+
+    Parameters
+    ----------
+    variables : array-like of shape (n,) or (n_factors, n) of int
+        Binary variables.
+    negated : array-like of bool, default=None
+        Which literals are negated.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import ExactlyOne, FactorGraph
+    >>> graph = FactorGraph([2, 2], [ExactlyOne([0, 1])])
+    >>> graph.score([1, 0]), graph.score([1, 1])
+    (0.0, -inf)
+    """
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """0 where it holds, else -inf."""
+        return np.where(self.n_true(labels) == 1, 0.0, -np.inf)
+
+
+class AtMostOne(LogicFactors):
+    """Constraints that at most one of the literals holds.
+
+    Parameters
+    ----------
+    variables : array-like of shape (n,) or (n_factors, n) of int
+        Binary variables.
+    negated : array-like of bool, default=None
+        Which literals are negated.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import AtMostOne, FactorGraph
+    >>> FactorGraph([2, 2], [AtMostOne([0, 1])]).score([1, 1])
+    -inf
+    """
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """0 where it holds, else -inf."""
+        return np.where(self.n_true(labels) <= 1, 0.0, -np.inf)
+
+
+class Or(LogicFactors):
+    """Constraints that at least one of the literals holds.
+
+    Parameters
+    ----------
+    variables : array-like of shape (n,) or (n_factors, n) of int
+        Binary variables.
+    negated : array-like of bool, default=None
+        Which literals are negated.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Or
+    >>> FactorGraph([2, 2], [Or([0, 1], negated=[False, True])]).score([0, 1])
+    -inf
+    """
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """0 where it holds, else -inf."""
+        return np.where(self.n_true(labels) >= 1, 0.0, -np.inf)

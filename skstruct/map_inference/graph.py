@@ -1,0 +1,214 @@
+"""Factor graphs: discrete variables, and factors that score their joint labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.offsets import ends_of
+from .factors import Cardinality, Factors, Potts, Table, _integers, _numbers, check_scores
+from .regions import Regions, make_regions
+
+
+class FactorGraph:
+    """A function of discrete variables that is a sum of factors, to be maximised.
+
+    Parameters
+    ----------
+    n_states : array-like of shape (n_variables,) of int
+        How many states each variable has, at least 1; its labels are 0 to ``n_states - 1``.
+    factors : iterable of Factors
+        :class:`Table`, :class:`Potts`, :class:`Cardinality`, :class:`ExactlyOne`,
+        :class:`AtMostOne`, :class:`Or`; each may stand for many factors.
+    unaries : list of array-like of shape (n_states[v],), or flat array, default=None
+        Scores of each variable's states; -inf forbids a state. 0 by default.
+    offset : float, default=0.0
+        A constant that is added to every score.
+    regions : {"variables", "pairs"}, default="variables"
+        What relaxations make consistent: factors with their variables, or a larger table with the
+        pairwise factors within its scope, too, which is tighter.
+
+    Attributes
+    ----------
+    n_states : ndarray of shape (n_variables,) of int64
+        States of each variable.
+    unary : ndarray of shape (sum of n_states,)
+        Scores of all states, with those of factors of one variable.
+    state_ptr : ndarray of shape (n_variables + 1,) of int64
+        Where a variable's states begin in `unary`.
+    offset : float
+        The constant, with that of factors without variables.
+    factors : tuple of Factors
+        The factors of two and more variables.
+
+    Raises
+    ------
+    TypeError
+        If a factor is of no known class, or a number is none.
+    ValueError
+        If a variable has no states, a factor does not fit the variables, or a score is NaN or
+        +inf. Messages count factors from 0 in the order given.
+
+    See Also
+    --------
+    skstruct.map_inference.solve_map : The best labelling, and a bound on its score.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
+    >>> graph.score([1, 1])
+    2.0
+    """
+
+    def __init__(
+        self,
+        n_states: Any,
+        factors: Iterable[Factors] = (),
+        *,
+        unaries: Any = None,
+        offset: float = 0.0,
+        regions: str = "variables",
+    ):
+        self.n_states = _integers(n_states, "n_states")
+        if self.n_states.ndim != 1 or (self.n_states < 1).any():
+            raise ValueError("n_states must be a list of numbers of at least 1")
+        if regions not in ("variables", "pairs"):
+            raise ValueError(f'regions must be "variables" or "pairs", got {regions!r}')
+        if not np.isfinite(offset):
+            raise ValueError(f"offset must be finite, got {offset!r}")
+        self.nested = regions == "pairs"
+        self.state_ptr = ends_of(self.n_states)
+        self.unary = _flat_unaries(unaries, self.n_states, self.state_ptr)
+        self.offset = float(offset)
+        self.factors = tuple(self._take(factors))
+
+    def _take(self, factors):
+        """The factors of two and more variables; smaller ones become unaries and the offset."""
+        first = 0
+        if isinstance(factors, Factors):
+            raise TypeError("factors must be a list of factors, got a single one: put it in a list")
+        for batch in factors:
+            if not isinstance(batch, Factors):
+                raise TypeError(
+                    f"factors: expected Table, Potts, Cardinality, ... at factor {first}, got a "
+                    f"{type(batch).__name__}"
+                )
+            batch.check(self.n_states, first)
+            first += len(batch)
+            small = _as_table(batch)
+            if small.arity == 0:
+                self.offset += float(small.tables.reshape(-1).sum()) * (
+                    len(batch) if small.shared else 1
+                )
+                if not np.isfinite(self.offset):
+                    raise ValueError(f"factor {first - 1}: a factor of no variables must be finite")
+            elif small.arity == 1 and isinstance(small, Table):
+                places = self.state_ptr[small.scopes] + np.arange(small.tables.shape[1])
+                np.add.at(self.unary, places, small.tables)
+            elif len(batch):
+                yield batch
+
+    @property
+    def n_variables(self) -> int:
+        """How many variables there are."""
+        return self.n_states.size
+
+    @property
+    def n_factors(self) -> int:
+        """Factors of two and more variables."""
+        return sum(map(len, self.factors))
+
+    def score(self, labels: Any) -> float | np.ndarray:
+        """Score of a labelling.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_variables,) or (n_labellings, n_variables) of int
+            One labelling, or several.
+
+        Returns
+        -------
+        float or ndarray of shape (n_labellings,)
+            The sum over all factors; -inf where a hard constraint is broken.
+
+        Raises
+        ------
+        TypeError
+            If labels are not integers.
+        ValueError
+            If there is not one label a variable, or a label is not one of its states.
+        """
+        labels = _integers(labels, "labels")
+        if labels.ndim == 2:
+            return np.array([self.score(row) for row in labels])
+        if labels.shape != self.n_states.shape:
+            raise ValueError(
+                f"labels must have one label for each of {self.n_variables} variables, got the "
+                f"shape {labels.shape}"
+            )
+        wrong = (labels < 0) | (labels >= self.n_states)
+        if wrong.any():
+            v = int(np.argmax(wrong))
+            raise ValueError(
+                f"labels: variable {v} has {self.n_states[v]} states, got label {labels[v]}"
+            )
+        total = self.offset + float(self.unary[self.state_ptr[:-1] + labels].sum())
+        return total + float(sum(batch.score(labels).sum() for batch in self.factors))
+
+    @cached_property
+    def regions(self) -> Regions:
+        """The graph in flat arrays, as the kernels of relaxations take it."""
+        return make_regions(self)
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "regions"}
+
+    def __repr__(self):
+        most = int(self.n_states.max(initial=0))
+        arity = max((batch.arity for batch in self.factors), default=0)
+        return (
+            f"FactorGraph({self.n_variables} variables of at most {most} states, {self.n_factors} "
+            f"factors of at most {arity} variables)"
+        )
+
+
+def _flat_unaries(unaries, n_states, state_ptr):
+    """The scores of all states in one new array."""
+    if unaries is None:
+        return np.zeros(state_ptr[-1])
+    if isinstance(unaries, np.ndarray) and unaries.ndim == 1 and unaries.dtype != object:
+        flat = _numbers(unaries, "unaries").copy()
+        if flat.size != state_ptr[-1]:
+            raise ValueError(
+                f"unaries must have a score for each of {state_ptr[-1]} states, got {flat.size}"
+            )
+    else:
+        rows = [_numbers(row, f"unaries[{v}]") for v, row in enumerate(unaries)]
+        if len(rows) != n_states.size:
+            raise ValueError(f"unaries must have {n_states.size} rows, got {len(rows)}")
+        for v, row in enumerate(rows):
+            if row.shape != (n_states[v],):
+                raise ValueError(
+                    f"unaries[{v}] must have the shape ({n_states[v]},), got {row.shape}"
+                )
+        flat = np.concatenate([*rows, np.zeros(0)])
+    check_scores(flat, "unaries")
+    return flat
+
+
+def _as_table(batch):
+    """Factors of fewer than two variables as tables; others as they are."""
+    if batch.arity > 1 or isinstance(batch, (Table, Potts)):
+        return batch
+    if isinstance(batch, Cardinality):
+        tables = batch.scores_by_count
+    else:
+        states = [np.full(batch.scopes.max(initial=0) + 1, k) for k in (0, 1)]
+        tables = np.stack([batch.score(k) for k in states], axis=1)
+    if batch.arity == 0:
+        tables = tables[:, 0]
+    return Table(batch.scopes, tables if len(tables) == len(batch) else tables[0])

@@ -1,0 +1,256 @@
+"""The flat form of a factor graph: regions, what they contain, and messages between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..core.offsets import ends_of
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+
+if TYPE_CHECKING:
+    from .graph import FactorGraph
+
+VARIABLE, TABLE, POTTS, CARDINALITY, EXACTLY_ONE, AT_MOST_ONE, OR = range(7)
+
+#: Code of the kind of each class of factors.
+KINDS = {
+    Table: TABLE,
+    Potts: POTTS,
+    Cardinality: CARDINALITY,
+    ExactlyOne: EXACTLY_ONE,
+    AtMostOne: AT_MOST_ONE,
+    Or: OR,
+}
+
+
+class Regions(NamedTuple):
+    """Variables, then factors of two and more variables, as regions of a relaxation.
+
+    A *slot* is one region within another, its child. Each slot has a message ``delta``, with an
+    entry for each configuration of the child: the child's reparametrised scores gain it, the
+    parent's lose it.
+
+    Parameters
+    ----------
+    n_variables : int
+        The first regions are the variables.
+    offset : float
+        Constant of all scores.
+    n_states : ndarray of shape (n_variables,) of int64
+        States of each variable.
+    kind : ndarray of shape (n_regions,) of uint8
+        ``VARIABLE``, ``TABLE``, ...
+    size : ndarray of shape (n_regions,) of int64
+        Configurations of variables, tables and Potts factors; 0 for kinds that are never written
+        out.
+    score_ptr : ndarray of shape (n_regions,) of int64
+        Where a region's scores begin; shared tables begin at one place.
+    scores : ndarray
+        Unaries; tables, the last variable fastest; weights of Potts factors; scores by count.
+    scope_ptr : ndarray of shape (n_regions + 1,) of int64
+        Where a region's variables begin.
+    scope : ndarray of int32
+        The variables; of a variable itself.
+    slot_ptr : ndarray of shape (n_regions + 1,) of int64
+        Where a region's slots begin.
+    child : ndarray of shape (n_slots,) of int32
+        The region in each slot.
+    owner : ndarray of shape (n_slots,) of int32
+        The region that has the slot.
+    message_ptr : ndarray of shape (n_slots + 1,) of int64
+        Where a slot's message begins.
+    parent_ptr : ndarray of shape (n_regions + 1,) of int64
+        Where the slots that a region is in begin in `parent`.
+    parent : ndarray of shape (n_slots,) of int32
+        Those slots.
+    step_ptr : ndarray of shape (n_regions + 1,) of int64
+        Where the steps of a table of three and more variables begin.
+    steps : ndarray of int64
+        For each of its slots one number a variable: the child's configuration is the sum of labels
+        times steps.
+    negated : ndarray of uint8
+        Which literals of logical factors are negated, aligned with `scope`.
+    """
+
+    n_variables: int
+    offset: float
+    n_states: np.ndarray
+    kind: np.ndarray
+    size: np.ndarray
+    score_ptr: np.ndarray
+    scores: np.ndarray
+    scope_ptr: np.ndarray
+    scope: np.ndarray
+    slot_ptr: np.ndarray
+    child: np.ndarray
+    owner: np.ndarray
+    message_ptr: np.ndarray
+    parent_ptr: np.ndarray
+    parent: np.ndarray
+    step_ptr: np.ndarray
+    steps: np.ndarray
+    negated: np.ndarray
+
+
+def _scores_of(batch):
+    """Scores of a batch in one flat array, and where each factor's begin in it."""
+    if isinstance(batch, Table):
+        rows = batch.tables.reshape(len(batch.tables), -1)
+    elif isinstance(batch, Potts):
+        rows = batch.weights[:, None]
+    elif isinstance(batch, Cardinality):
+        rows = batch.scores_by_count
+    else:
+        return np.zeros(0), np.zeros(len(batch), dtype=np.int64)
+    starts = np.arange(len(batch), dtype=np.int64) * rows.shape[1]
+    return rows.reshape(-1), starts if len(rows) == len(batch) else np.zeros_like(starts)
+
+
+def _sizes(batch, n_states):
+    """Configurations of each factor, 0 where they are not written out."""
+    if isinstance(batch, (Table, Potts)):
+        return n_states[batch.scopes].prod(axis=1)
+    return np.zeros(len(batch), dtype=np.int64)
+
+
+def _pair_positions(graph):
+    """Region of each pairwise factor by its two variables, sorted; several may share a pair."""
+    positions, region = {}, graph.n_variables
+    for batch in graph.factors:
+        if batch.arity == 2 and isinstance(batch, (Table, Potts)):
+            for row, (i, j) in enumerate(batch.scopes.tolist()):
+                positions.setdefault(frozenset((i, j)), []).append((region + row, i, j))
+        region += len(batch)
+    return positions
+
+
+def _children(scope, pairs, n_states):
+    """Children of a larger table that contains pairwise factors, and their steps."""
+    children, steps, covered = [], [], set()
+    place = {v: d for d, v in enumerate(scope)}
+    for b in range(len(scope)):
+        for a in range(b):
+            for region, i, j in pairs.get(frozenset((scope[a], scope[b])), ()):
+                row = [0] * len(scope)
+                row[place[i]], row[place[j]] = int(n_states[j]), 1
+                children.append(region)
+                steps.append(row)
+                covered |= {i, j}
+    for d, v in enumerate(scope):
+        if v not in covered:
+            children.append(v)
+            steps.append([int(k == d) for k in range(len(scope))])
+    return children, steps
+
+
+def _nested_slots(graph):
+    """Children and steps of all factors, where larger tables contain pairwise factors."""
+    pairs = _pair_positions(graph)
+    counts, children, step_counts, steps = [], [], [], []
+    for batch in graph.factors:
+        for scope in batch.scopes.tolist():
+            inside, rows = scope, []
+            if isinstance(batch, Table) and batch.arity > 2:
+                inside, rows = _children(scope, pairs, graph.n_states)
+            counts.append(len(inside))
+            children.extend(inside)
+            step_counts.append(sum(map(len, rows)))
+            steps.extend(entry for row in rows for entry in row)
+    return (
+        np.array(counts, dtype=np.int64),
+        np.array(children, dtype=np.int32),
+        np.array(step_counts, dtype=np.int64),
+        np.array(steps, dtype=np.int64),
+    )
+
+
+def _plain_slots(graph, scope):
+    """The same where factors contain variables only; the children are the scopes."""
+    counts, step_counts, steps = [], [], []
+    for batch in graph.factors:
+        with_steps = isinstance(batch, Table) and batch.arity > 2
+        counts.append(np.full(len(batch), batch.arity, dtype=np.int64))
+        step_counts.append(np.full(len(batch), with_steps * batch.arity**2, dtype=np.int64))
+        if with_steps:
+            steps.append(np.tile(np.eye(batch.arity, dtype=np.int64).reshape(-1), len(batch)))
+    empty = np.zeros(0, dtype=np.int64)
+    return (
+        np.concatenate([empty, *counts]),
+        scope[graph.n_variables :],
+        np.concatenate([empty, *step_counts]),
+        np.concatenate([empty, *steps]),
+    )
+
+
+def _concatenated(graph):
+    """Fields that are batches one after another: kind, size, score_ptr, scores, scope, negated."""
+    n, n_states = graph.n_variables, graph.n_states
+    kinds, sizes = [np.full(n, VARIABLE, dtype=np.uint8)], [n_states]
+    starts, scores, n_scores = [graph.state_ptr[:-1]], [graph.unary], graph.unary.size
+    scopes, negated = [np.arange(n, dtype=np.int32)], [np.zeros(n, dtype=np.uint8)]
+    for batch in graph.factors:
+        flat, begin = _scores_of(batch)
+        kinds.append(np.full(len(batch), KINDS[type(batch)], dtype=np.uint8))
+        sizes.append(_sizes(batch, n_states))
+        starts.append(begin + n_scores)
+        scores.append(flat)
+        n_scores += flat.size
+        scopes.append(batch.scopes.reshape(-1).astype(np.int32))
+        flags = getattr(batch, "negated", None)
+        if flags is None:
+            flags = np.zeros(batch.scopes.size, dtype=np.uint8)
+        negated.append(flags.reshape(-1).astype(np.uint8))
+    return map(np.concatenate, (kinds, sizes, starts, scores, scopes, negated))
+
+
+def make_regions(graph: FactorGraph) -> Regions:
+    """The regions of a graph.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    Regions
+        The arrays.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.regions import make_regions
+    >>> make_regions(FactorGraph([2, 2], [Potts(0, 1, 1.0)])).size
+    array([2, 2, 4])
+    """
+    n = graph.n_variables
+    kind, size, score_ptr, scores, scope, negated = _concatenated(graph)
+    arities = (np.full(len(batch), batch.arity) for batch in graph.factors)
+    scope_ptr = ends_of(np.concatenate([np.ones(n, dtype=np.int64), *arities]))
+    slots = _nested_slots(graph) if graph.nested else _plain_slots(graph, scope)
+    n_slots, child, n_steps, steps = slots
+    no_slots = np.zeros(n, dtype=np.int64)
+    slot_ptr = ends_of(np.concatenate([no_slots, n_slots]))
+    n_parents = np.bincount(child, minlength=kind.size)
+    return Regions(
+        n_variables=n,
+        offset=graph.offset,
+        n_states=graph.n_states,
+        kind=kind,
+        size=size,
+        score_ptr=score_ptr,
+        scores=scores,
+        scope_ptr=scope_ptr,
+        scope=scope,
+        slot_ptr=slot_ptr,
+        child=child,
+        owner=np.repeat(np.arange(kind.size, dtype=np.int32), np.diff(slot_ptr)),
+        message_ptr=ends_of(size[child]),
+        parent_ptr=ends_of(n_parents),
+        parent=np.argsort(child, kind="stable").astype(np.int32),
+        step_ptr=ends_of(np.concatenate([no_slots, n_steps])),
+        steps=steps,
+        negated=negated,
+    )

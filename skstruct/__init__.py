@@ -2,11 +2,20 @@
 
 __version__ = "0.1.0"
 
-from .crf import SAGCRF
-from .data.ragged import RaggedArray
-from .graphs import Chain, MultiClass, MultiLabel, Tree
-from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
-from .versions import show_versions
+import gc as _gc
+
+# A third of the import would go to collections that find nothing in what numba has loaded.
+_collecting = _gc.isenabled()
+_gc.disable()
+try:
+    from .crf import SAGCRF
+    from .data.ragged import RaggedArray
+    from .graphs import Chain, MultiClass, MultiLabel, Tree
+    from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
+    from .versions import show_versions
+finally:
+    if _collecting:
+        _gc.enable()
 
 __all__ = [
     "BCFWSSVM",

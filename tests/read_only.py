@@ -29,7 +29,7 @@ from skstruct.graphs.chain.kernels import ChainProblem
 from skstruct.inference.viterbi import viterbi
 
 warnings.simplefilter("ignore")
-skstruct.predict._NODES_A_THREAD = 2
+skstruct.core.threads._NODES_A_THREAD = 2
 made = Counter()
 
 

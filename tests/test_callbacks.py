@@ -1,6 +1,9 @@
 """Time limits and checkpoints."""
 
 import itertools
+import subprocess
+import sys
+import time
 import warnings
 from types import SimpleNamespace
 
@@ -258,3 +261,25 @@ def test_times_that_are_none_are_refused(bad):
         Checkpoint("model", bad)
     with pytest.raises(ValueError, match="positive number of seconds, got 0"):
         TimeLimit(0)
+
+
+@pytest.mark.slow
+def test_whenever_the_process_is_killed_the_file_holds_a_model(sequences, path):
+    code = f"""
+import numpy as np
+from skstruct import SAGCRF
+from skstruct.callbacks import Checkpoint
+from skstruct.testing import random_sequences
+X, y = random_sequences(np.random.default_rng(0))
+crf = SAGCRF(max_iter=10**6, tol=0.0).set_callbacks(Checkpoint({str(path)!r}, every_seconds=0))
+crf.fit(X, y)
+"""
+    for seconds in (0.0, 0.013, 0.21):
+        path.unlink(missing_ok=True)
+        process = subprocess.Popen([sys.executable, "-c", code])
+        while not path.exists() and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(seconds)
+        process.kill()
+        process.wait()
+        assert joblib.load(path).predict(sequences[0]).shape == (len(sequences[0]),)

@@ -335,7 +335,7 @@ def test_top_k_refuses_a_bad_k(fitted, sequences, k):
 
 
 def test_threads_change_nothing(fitted, sequences, monkeypatch):
-    monkeypatch.setattr("skstruct.predict._NODES_A_THREAD", 1)
+    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 1)
     X, y = sequences
     two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
     one = clone(fitted).set_params(solver="lbfgs").fit(X, y)

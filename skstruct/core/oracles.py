@@ -171,6 +171,28 @@ def max_marginals(problem, i, theta, out):
     """
 
 
+def has_own_loss(kind: type) -> bool:
+    """Whether a class of problems has a `loss_augmented_max` of its own, not the default.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+
+    Returns
+    -------
+    bool
+        Whether SSVMs can do without its `augment`.
+
+    Examples
+    --------
+    >>> from skstruct.core.oracles import has_own_loss
+    >>> has_own_loss(tuple)
+    False
+    """
+    return not loss_augmented_max.registry.keys().isdisjoint(kind.__mro__[:-1])
+
+
 def loss_is_linear(problem) -> bool:
     """Whether the task loss of a problem is ``<l_i, mu(y)>``, as :func:`augment` says it.
 

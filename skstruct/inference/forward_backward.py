@@ -81,13 +81,9 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
             _times(alpha, t - 1, matrix, alpha[t])
             for k in range(stride):
                 alpha[t, k] *= node_exp[t, k]
-        total, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for k in range(0, stride, 4):
+        total = 0.0
+        for k in range(stride):
             total += alpha[t, k]
-            b += alpha[t, k + 1]
-            c += alpha[t, k + 2]
-            d += alpha[t, k + 3]
-        total = (total + b) + (c + d)
         share = 1.0 / total
         for k in range(stride):
             alpha[t, k] *= share

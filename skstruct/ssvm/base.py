@@ -7,7 +7,7 @@ from numbers import Integral, Real
 
 from ..base import StructuredEstimator
 from ..core.dispatch import require
-from ..core.oracles import augment, loss_augmented_max, max_oracle, task_loss
+from ..core.oracles import augment, has_own_loss, max_oracle, task_loss
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..sklearn_private import Interval, StrOptions
@@ -37,7 +37,7 @@ class StructuralSVM(StructuredEstimator):
         super()._check_problem(problem)
         needed = [max_oracle, task_loss]
         # The default is made of the verb `augment`.
-        if not loss_augmented_max.registry.keys() & set(type(problem).__mro__[:-1]):
+        if not has_own_loss(type(problem)):
             needed.append(augment)
         for verb in needed:
             require(verb, problem, "train SAGCRF")

@@ -236,8 +236,7 @@ def _check_registered(problem):
     """The verbs are there that no structure can do without."""
     kind = type(problem)
     missing = [verb.__name__ for verb in _NEEDED if not verb.supports(kind)]
-    own_max = oracles.loss_augmented_max.registry.keys() & set(kind.__mro__[:-1])
-    if not oracles.augment.supports(kind) and not own_max:
+    if not oracles.augment.supports(kind) and not oracles.has_own_loss(kind):
         missing.append("augment, or loss_augmented_max if the loss is not linear in parts")
     assert not missing, f"{kind.__name__} does not register {'; '.join(missing)}"
 

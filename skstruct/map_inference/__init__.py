@@ -2,6 +2,7 @@
 
 from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
 from .graph import FactorGraph
+from .readers import read_cfn, read_libdai, read_uai, read_wcsp, write_uai
 
 __all__ = [
     "AtMostOne",
@@ -11,4 +12,9 @@ __all__ = [
     "Or",
     "Potts",
     "Table",
+    "read_cfn",
+    "read_libdai",
+    "read_uai",
+    "read_wcsp",
+    "write_uai",
 ]

@@ -1,0 +1,113 @@
+"""The factor graphs of libDAI: tables of which only the non-zero entries are written."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from ..graph import FactorGraph
+from .tables import MOST_CELLS, by_shape, check_scopes, ragged, table_sizes, tables
+from .text import Numbers, read_bytes
+
+_COMMENT = re.compile(rb"#[^\n]*")
+_MOST_VARIABLES = 2**27
+
+
+def read_libdai(path: Any) -> FactorGraph:
+    """Read a factor graph in libDAI's format (``.fg``).
+
+    The tables hold potentials; the score of a labelling is the sum of their natural logarithms.
+    Entries that are not written are 0: they forbid, with the score -inf.
+
+    Parameters
+    ----------
+    path : path-like or open file
+        The file, plain or compressed by gzip or xz.
+
+    Returns
+    -------
+    FactorGraph
+        The model. The variables keep the file's numbers; those below the largest that stand in no
+        factor have one state. Tables of one shape form one batch, so factors are not in the
+        file's order.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed; the message names the line and the token (comments are not
+        counted).
+
+    References
+    ----------
+    Mooij 2010, libDAI: A Free and Open Source C++ Library for Discrete Approximate Inference in
+    Graphical Models. Journal of Machine Learning Research 11.
+
+    Examples
+    --------
+    >>> from io import StringIO
+    >>> from skstruct.map_inference import read_libdai
+    >>> text = "1   2  0 1  2 3   2  1 0.5  4 1   # x0 = 1, x1 = 0 and x0 = 0, x1 = 2"
+    >>> graph = read_libdai(StringIO(text))
+    >>> graph.score([[0, 2], [0, 0]])
+    array([  0., -inf])
+    """
+    name, text = read_bytes(path)
+    numbers = Numbers(name, _COMMENT.sub(b"", text))
+    starts, arity, entries_at, n_entries = _walk(numbers)
+    places = ragged(starts + 1, arity)
+    scope = numbers.integers(places, 0, _MOST_VARIABLES, "a variable, from 0 to {high}")
+    check_scopes(numbers, arity, scope, starts + 1)
+    places = ragged(starts + 1 + arity, arity)
+    sizes = numbers.integers(places, 1, 2**31 - 1, "a number of states, at least 1")
+    n_states = np.ones(int(scope.max(initial=0)) + 1, dtype=np.int64)
+    n_states[scope[::-1]] = sizes[::-1]
+    numbers.check(places, n_states[scope] != sizes, "the number of states of an earlier factor")
+    cells = table_sizes(n_states, arity, scope)
+    numbers.check(starts, cells > MOST_CELLS, f"a factor of at most {MOST_CELLS} entries")
+    numbers.check(entries_at - 1, n_entries > cells, "a number of entries, at most the table's")
+    factors = []
+    for members, scopes, shape in by_shape(n_states, arity, scope):
+        values = _potentials(numbers, entries_at[members], n_entries[members], math.prod(shape))
+        with np.errstate(divide="ignore"):
+            # The first variable of a factor is its fastest.
+            scores = np.log(values).reshape(members.size, *shape[::-1])
+        axes = (0, *range(len(shape), 0, -1))
+        factors.append(tables(scopes, scores.transpose(axes), n_states))
+    return FactorGraph(n_states, factors)
+
+
+def _walk(numbers):
+    """Where each factor begins, its arity, where its entries begin and how many they are."""
+    n_factors = numbers.integer(0, 0, np.inf, "the number of factors")
+    numbers.need(1, 2 * n_factors, f"{n_factors} factors")
+    starts, arity, entries_at, n_entries = np.empty((4, n_factors), dtype=np.int64)
+    at = 1
+    for f in range(n_factors):
+        starts[f] = at
+        arity[f] = numbers.integer(at, 0, len(numbers), f"the number of variables of factor {f}")
+        at += 1 + 2 * int(arity[f])
+        n_entries[f] = numbers.integer(at, 0, len(numbers), f"the number of entries of factor {f}")
+        entries_at[f] = at + 1
+        at += 1 + 2 * int(n_entries[f])
+        numbers.need(at, 0, f"{n_entries[f]} entries of factor {f}, an index and a value each")
+    numbers.end(at, "the last factor")
+    return starts, arity, entries_at, n_entries
+
+
+def _potentials(numbers, start, count, size):
+    """The tables of factors of one size, with 0 where nothing is written."""
+    at = ragged(start, 2 * count)[::2]
+    cells = numbers.integers(at, 0, size - 1, "an entry of the table, from 0 to {high}")
+    cells += np.repeat(np.arange(start.size), count) * size
+    order = np.argsort(cells, kind="stable")
+    again = np.flatnonzero(np.diff(cells[order]) == 0)
+    if again.size:
+        numbers.fail(int(at[order[again[0] + 1]]), "an entry that was not given before")
+    given = numbers.values[at + 1]
+    numbers.check(at + 1, ~((given >= 0) & (given < np.inf)), "a potential, finite and >= 0")
+    values = np.zeros(start.size * size)
+    values[cells] = given
+    return values

@@ -1,0 +1,146 @@
+"""Text files of numbers: opening them, compressed or not, and saying where one is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import re
+import warnings
+from typing import NoReturn
+
+import numpy as np
+
+_WORD = re.compile(rb"\S+")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)", re.I)
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+
+
+def read_bytes(source) -> tuple[str, bytes]:
+    """A name for messages and the content of a path, compressed or not, or of an open file."""
+    if hasattr(source, "read"):
+        content, name = source.read(), str(getattr(source, "name", "<file>"))
+        return name, content.encode() if isinstance(content, str) else _unpacked(name, content)
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(f"path must be a path or an open file, got {type(source).__name__}")
+    name = os.fspath(source)
+    with open(source, "rb") as file:
+        return name, _unpacked(name, file.read())
+
+
+def _unpacked(name, content):
+    """The content of a .gz or .xz file, known by its first bytes, not by its name."""
+    try:
+        if content.startswith(_GZIP):
+            return gzip.decompress(content)
+        if content.startswith(_XZ):
+            return lzma.decompress(content)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(f"{name}: the compressed file is damaged: {error}") from error
+    return content
+
+
+def write_text(path, text: str) -> None:
+    """Write to a path, compressed if it ends with .gz or .xz, or to an open text file."""
+    if hasattr(path, "write"):
+        path.write(text)
+        return
+    name = os.fspath(path)
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(os.path.splitext(name)[1], io.open)
+    with opened(name, "wt", encoding="ascii", newline="\n") as file:
+        file.write(text)
+
+
+class Numbers:
+    """The numbers of a text as one array, behind its first `n_words` words.
+
+    `name` is the file's and `hint` says why there may be words instead, both for messages; tokens
+    are counted from 1, words included.
+    """
+
+    def __init__(self, name: str, text: bytes, n_words: int = 0, hint: str = "") -> None:
+        self.name, self.text = name, text
+        self.words = []
+        at = 0
+        for _ in range(n_words):
+            found = _WORD.search(text, at)
+            if found is None:
+                raise ValueError(f"{name}: the file is empty or ends after {len(self.words)} words")
+            self.words.append(found.group().decode(errors="replace"))
+            at = found.end()
+        self.values = self._parsed(text[at:] if at else text, f" ({hint})" if hint else "")
+
+    def _parsed(self, text, hint):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DeprecationWarning)
+                values = np.fromstring(text, sep=" ")
+        except (ValueError, DeprecationWarning):
+            values = None
+        # numpy reads "3-4" as two numbers: the words must be as many as the numbers.
+        if values is None or values.size != _n_words(text):
+            for index, found in enumerate(_WORD.finditer(text)):
+                if not _NUMBER.fullmatch(found.group()):
+                    self.fail(index, f"a number{hint}")
+            raise ValueError(f"{self.name}: not a text of numbers separated by white space")
+        return values
+
+    def __len__(self) -> int:
+        return self.values.size
+
+    def fail(self, index: int, expected: str) -> NoReturn:
+        """Raise the error that names the file, the line and the token."""
+        token = index + len(self.words)
+        for number, found in enumerate(_WORD.finditer(self.text)):
+            if number == token:
+                line = self.text.count(b"\n", 0, found.start()) + 1
+                word = found.group()[:40].decode(errors="replace")
+                raise ValueError(
+                    f"{self.name}, line {line}, token {token + 1}: expected {expected}, "
+                    f"got {word!r}"
+                )
+        raise ValueError(f"{self.name}: expected {expected}, but the file ends after token {token}")
+
+    def need(self, start: int, count: int, expected: str) -> None:
+        """Raise unless there are `count` numbers from `start` on."""
+        if start + count > self.values.size:
+            self.fail(self.values.size, expected)
+
+    def end(self, at: int, last: str) -> None:
+        """Raise unless the text ends here."""
+        if at < self.values.size:
+            self.fail(at, f"the end of the file after {last}")
+
+    def integer(self, at: int, low: float, high: float, expected: str) -> int:
+        """The integer at a place, between `low` and `high`."""
+        self.need(at, 1, expected)
+        value = self.values.item(at)
+        if not (value.is_integer() and low <= value <= high):
+            self.fail(at, expected)
+        return int(value)
+
+    def integers(self, at, low: int, high, expected: str) -> np.ndarray:
+        """The integers at the places `at` (a slice or indices), each between `low` and `high`."""
+        values = self.values[at]
+        wrong = ~((values == np.floor(values)) & (values >= low) & (values <= high))
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            places = np.arange(len(self))[at] if isinstance(at, slice) else at
+            limit = np.broadcast_to(high, values.shape)[first]
+            self.fail(int(places[first]), expected.format(high=int(limit) if limit < 1e18 else ""))
+        return values.astype(np.int64)
+
+    def check(self, at: np.ndarray, wrong: np.ndarray, expected: str) -> None:
+        """Raise at the first of the places `at` where the mask `wrong` is set."""
+        if wrong.any():
+            self.fail(int(at[np.argmax(wrong)]), expected)
+
+
+def _n_words(text):
+    """How many words a text has, counted without making them."""
+    letters = np.frombuffer(text, dtype=np.uint8)
+    # what bytes.split takes for white space
+    is_space = (letters == 32) | ((letters >= 9) & (letters <= 13))
+    starts = np.count_nonzero(is_space[:-1] & ~is_space[1:])
+    return int(starts) + int(letters.size > 0 and not is_space[0])

@@ -1,0 +1,183 @@
+"""The format of the UAI competitions: Markov and Bayes networks of explicit tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..graph import FactorGraph
+from .tables import by_shape, check_scopes, forced_states, ragged, table_sizes, tables
+from .text import Numbers, read_bytes
+
+
+def read_uai(
+    path: Any,
+    *,
+    evidence: Any = None,
+    logarithms: bool | None = None,
+) -> FactorGraph:
+    """Read a Markov or Bayes network in the UAI format.
+
+    The tables hold potentials or probabilities; the score of a labelling is the sum of their
+    natural logarithms, so a labelling of largest score is a most probable one. A zero forbids
+    what it stands for: its score is -inf.
+
+    Parameters
+    ----------
+    path : path-like or open file
+        The file, plain or compressed by gzip or xz.
+    evidence : path-like, open file or dict of int to int, default=None
+        Observed variables and their states: an evidence file of one sample
+        (``n var state ...``, in the newer form, or the same behind the number of samples, 1, in
+        the older) or a mapping. The variables stay in the graph, numbered as in the file; their
+        other states get the score -inf.
+    logarithms : bool, default=None
+        Whether the tables hold natural logarithms already. Default: if the name of the file ends
+        with ``.LG`` (before ``.gz`` or ``.xz``).
+
+    Returns
+    -------
+    FactorGraph
+        The model. Tables of one shape form one batch, so factors are not in the file's order;
+        unary tables are the graph's unaries.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed; the message names the line and the token.
+
+    References
+    ----------
+    UAI 2014 Inference Competition, file formats.
+    https://uaicompetition.github.io/uci-2022/file-formats/
+
+    Examples
+    --------
+    >>> from io import StringIO
+    >>> from skstruct.map_inference import read_uai
+    >>> graph = read_uai(StringIO("MARKOV 2  2 3  1  2 0 1  6  0.2 1 1  1 4 0"))
+    >>> graph.n_states
+    array([2, 3])
+    >>> graph.score([1, 2])
+    -inf
+    """
+    name, text = read_bytes(path)
+    if logarithms is None:
+        logarithms = holds_logarithms(name)
+    numbers = Numbers(name, text, n_words=1)
+    if numbers.words[0].upper() not in ("MARKOV", "BAYES"):
+        numbers.fail(-1, "MARKOV or BAYES")
+    n_states, arity, scope, at = _preamble(numbers)
+    cells = _cells(numbers, n_states, arity, scope, at)
+    factors = []
+    for members, scopes, shape in by_shape(n_states, arity, scope):
+        places = cells[members][:, None] + np.arange(math.prod(shape))
+        scores = _scores(numbers, places, logarithms).reshape(members.size, *shape)
+        factors.append(tables(scopes, scores, n_states))
+    if evidence is not None:
+        factors += forced_states(n_states, _read_evidence(evidence, n_states))
+    return FactorGraph(n_states, factors)
+
+
+def holds_logarithms(name: str) -> bool:
+    """Whether a file of this name has logarithms of potentials in its tables."""
+    return name.removesuffix(".gz").removesuffix(".xz").endswith(".LG")
+
+
+def _preamble(numbers):
+    """The numbers of states, each factor's arity, the scopes, and where the tables begin."""
+    n = numbers.integer(0, 1, len(numbers), "the number of variables, at least 1")
+    numbers.need(1, n, f"the numbers of states of {n} variables")
+    n_states = numbers.integers(slice(1, 1 + n), 1, 2**31 - 1, "a number of states, at least 1")
+    at = 1 + n
+    n_factors = numbers.integer(at, 0, np.inf, "the number of factors")
+    at += 1
+    numbers.need(at, n_factors, f"the scopes of {n_factors} factors")
+    starts = np.empty(n_factors, dtype=np.int64)
+    for f in range(n_factors):
+        starts[f] = at
+        at += 1 + numbers.integer(at, 0, n, f"the number of variables of factor {f}, at most {n}")
+    arity = np.diff(starts, append=at) - 1
+    numbers.need(at, 0, f"the scope of factor {n_factors - 1}")
+    places = ragged(starts + 1, arity)
+    scope = numbers.integers(places, 0, n - 1, "a variable of a scope, from 0 to {high}")
+    check_scopes(numbers, arity, scope, starts + 1)
+    return n_states, arity, scope, at
+
+
+def _cells(numbers, n_states, arity, scope, at):
+    """Where the cells of each factor's table begin."""
+    sizes = table_sizes(n_states, arity, scope)
+    # A table's size stands before it; the last that begins within the file tells what is wrong.
+    ends = at + np.cumsum(sizes + 1)
+    heads = np.concatenate([[at], ends[:-1]]) if sizes.size else np.empty(0)
+    inside = np.flatnonzero(heads < len(numbers))
+    places = heads[inside].astype(np.int64)
+    wrong = numbers.values[places] != sizes[inside]
+    if wrong.any():
+        f = int(inside[np.argmax(wrong)])
+        numbers.fail(int(heads[f]), f"{sizes[f]:.0f}, the size of the table of factor {f}")
+    if sizes.size and ends[-1] > len(numbers):
+        f = int(inside[-1]) if inside.size else 0
+        f += int(f + 1 < sizes.size and ends[f] == len(numbers))
+        numbers.fail(len(numbers), f"the table of factor {f}, {sizes[f]:.0f} numbers")
+    numbers.end(int(ends[-1]) if sizes.size else at, "the last table")
+    return places + 1
+
+
+def _scores(numbers, places, logarithms):
+    """The natural logarithms of tables."""
+    values = numbers.values[places]
+    if logarithms:
+        numbers.check(places.ravel(), ~(values < np.inf).ravel(), "a logarithm, not NaN or +inf")
+        return values
+    numbers.check(
+        places.ravel(), ~((values >= 0) & (values < np.inf)).ravel(), "a potential, finite and >= 0"
+    )
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _read_evidence(evidence, n_states):
+    """Observed states by variable."""
+    if isinstance(evidence, Mapping):
+        return _of_mapping(evidence, n_states)
+    name, text = read_bytes(evidence)
+    numbers = Numbers(name, text)
+    at = 0
+    if len(numbers) == 0:
+        return {}
+    n = numbers.integer(0, 0, np.inf, "the number of observed variables")
+    if len(numbers) != 1 + 2 * n and n == 1:
+        at = 1
+        n = numbers.integer(1, 0, np.inf, "the number of observed variables of the only sample")
+    numbers.need(at + 1, 2 * n, f"{n} pairs of a variable and its state")
+    numbers.end(at + 1 + 2 * n, f"{n} pairs of a variable and its state")
+    places = at + 1 + 2 * np.arange(n)
+    variables = numbers.integers(
+        places, 0, n_states.size - 1, "an observed variable, from 0 to {high}"
+    )
+    states = numbers.integers(
+        places + 1, 0, n_states[variables] - 1, "a state of the variable, from 0 to {high}"
+    )
+    observed = {}
+    for place, v, state in zip(places.tolist(), variables.tolist(), states.tolist(), strict=True):
+        if observed.setdefault(v, state) != state:
+            numbers.fail(place, f"variable {v} once, not with two states")
+    return observed
+
+
+def _of_mapping(evidence, n_states):
+    """The same of a mapping, checked."""
+    for v, state in evidence.items():
+        _check_below(v, n_states.size, "variable")
+        _check_below(state, int(n_states[v]), f"state of variable {v}:")
+    return {int(v): int(state) for v, state in evidence.items()}
+
+
+def _check_below(value, n, what):
+    if not isinstance(value, int | np.integer) or not 0 <= value < n:
+        raise ValueError(f"evidence: {what} {value!r} must be an integer from 0 to {n - 1}")

@@ -1,0 +1,211 @@
+"""The flat arrays that the kernels of the search work on."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Places in State.real: the bound so far, the cost of the best labelling, what a proof may leave
+# open, the least move of costs that is worth an event.
+BOUND, UPPER, GAP, STEP = range(4)
+# Places in State.count.
+TRAIL, SIZES, LEVEL, STAMP, NODES, FAILS, LAST, FOUND, BLAME = range(9)
+
+
+class Network(NamedTuple):
+    """Cost functions of a search; variables in their order, scopes ascending.
+
+    Parameters
+    ----------
+    state_ptr : ndarray of shape (n_variables + 1,)
+        Where the unary costs of each variable begin.
+    scope_ptr, scope : ndarray
+        Variables of each function; a place in `scope` is a slot.
+    stride, shift_ptr, owner : ndarray of shape (n_slots,)
+        Step of a slot's variable in the table, where its shifts begin in ``State.cost``, function.
+    table_ptr, table : ndarray
+        Costs of the functions, row-major, inf where forbidden.
+    slots_ptr, slots : ndarray
+        Slots of each variable.
+    """
+
+    state_ptr: np.ndarray
+    scope_ptr: np.ndarray
+    scope: np.ndarray
+    stride: np.ndarray
+    shift_ptr: np.ndarray
+    owner: np.ndarray
+    table_ptr: np.ndarray
+    table: np.ndarray
+    slots_ptr: np.ndarray
+    slots: np.ndarray
+
+
+class State(NamedTuple):
+    """Where a search stands.
+
+    Parameters
+    ----------
+    cost : ndarray
+        Unary costs, then the shifts: a function costs its table minus its slots' shifts.
+    stamp : ndarray
+        The last level that noted each entry of `cost`.
+    values, position, size, size_stamp : ndarray
+        Labels left: the first ``size[i]`` of variable i's `values`, as a sparse set.
+    trail_at, trail_cost, trail_variable, trail_size : ndarray
+        What to put back.
+    level_trail, level_sizes, level_bound, level_variable, level_value, level_open : ndarray
+        Decisions; open while the other branch is still to be taken.
+    support, best : ndarray of shape (n_variables,)
+        Labels that cost least now; the best labelling.
+    dirty, raised, doubtful : ndarray
+        Functions to visit, variables with new unary costs, variables without a free support.
+    weight : ndarray of shape (n_functions,)
+        1 + failures, for the order of variables.
+    real, count : ndarray
+        Scalars (see the constants of this file).
+    mass, offset, low, total, digit : ndarray
+        Scratch of :mod:`.marginals`.
+    """
+
+    cost: np.ndarray
+    stamp: np.ndarray
+    values: np.ndarray
+    position: np.ndarray
+    size: np.ndarray
+    size_stamp: np.ndarray
+    trail_at: np.ndarray
+    trail_cost: np.ndarray
+    trail_variable: np.ndarray
+    trail_size: np.ndarray
+    level_trail: np.ndarray
+    level_sizes: np.ndarray
+    level_bound: np.ndarray
+    level_variable: np.ndarray
+    level_value: np.ndarray
+    level_open: np.ndarray
+    support: np.ndarray
+    best: np.ndarray
+    dirty: np.ndarray
+    raised: np.ndarray
+    doubtful: np.ndarray
+    weight: np.ndarray
+    real: np.ndarray
+    count: np.ndarray
+    mass: np.ndarray
+    offset: np.ndarray
+    low: np.ndarray
+    total: np.ndarray
+    digit: np.ndarray
+
+
+def _pointers(sizes):
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def flatten(variables, unaries, scopes, tables):
+    """Network and state of one component.
+
+    Parameters
+    ----------
+    variables : sequence of int
+        The variables, in the order of the search's directions.
+    unaries : mapping of int to ndarray
+        Unary costs, all at least 0 and finite.
+    scopes : sequence of tuple of int
+        Scopes of two variables or more.
+    tables : sequence of ndarray
+        Their costs, all at least 0.
+
+    Returns
+    -------
+    network : Network
+        The cost functions.
+    state : State
+        The state before any decision, all functions dirty.
+    """
+    rank = {i: k for k, i in enumerate(variables)}
+    n, n_functions = len(variables), len(scopes)
+    sizes = np.array([len(unaries[i]) for i in variables], dtype=np.int64)
+    scope, stride, owner, flat = [], [], [], []
+    for f, (variables_of, table) in enumerate(zip(scopes, tables, strict=True)):
+        places = np.array([rank[i] for i in variables_of])
+        order = np.argsort(places)
+        table = np.ascontiguousarray(table.transpose(order))
+        scope.extend(places[order])
+        stride.extend(step // table.itemsize for step in table.strides)
+        owner.extend([f] * len(order))
+        flat.append(table.ravel())
+    state_ptr = _pointers(sizes)
+    scope = np.array(scope, dtype=np.int32)
+    by_variable = np.argsort(scope, kind="stable").astype(np.int32)
+    network = Network(
+        state_ptr=state_ptr,
+        scope_ptr=_pointers([len(s) for s in scopes]),
+        scope=scope,
+        stride=np.array(stride, dtype=np.int64),
+        shift_ptr=state_ptr[-1] + _pointers(sizes[scope]),
+        owner=np.array(owner, dtype=np.int32),
+        table_ptr=_pointers([len(t) for t in flat]),
+        table=np.concatenate(flat) if flat else np.zeros(0),
+        slots_ptr=_pointers(np.bincount(scope, minlength=n)),
+        slots=by_variable,
+    )
+    costs = np.concatenate([unaries[i] for i in variables])
+    return network, _state(network, sizes, costs, max([len(s) for s in scopes], default=1))
+
+
+def _state(network, sizes, unary, arity):
+    n, width = len(sizes), int(sizes.max())
+    n_costs = int(network.shift_ptr[-1])
+    n_states = int(network.state_ptr[-1])
+    n_functions = len(network.scope_ptr) - 1
+    values = np.concatenate([np.arange(k) for k in sizes]).astype(np.int32)
+    deepest = n_states + 2
+    cost = np.zeros(n_costs)
+    cost[:n_states] = unary
+    real = np.zeros(4)
+    real[UPPER] = np.inf
+    count = np.zeros(9, dtype=np.int64)
+    count[STAMP] = 1
+    count[LAST] = -1
+    return State(
+        cost=cost,
+        stamp=np.zeros(n_costs, dtype=np.int64),
+        values=values,
+        position=values.copy(),
+        size=sizes.astype(np.int32),
+        size_stamp=np.zeros(n, dtype=np.int64),
+        trail_at=np.zeros(4 * n_costs, dtype=np.int64),
+        trail_cost=np.zeros(4 * n_costs),
+        trail_variable=np.zeros(deepest + 4 * n, dtype=np.int32),
+        trail_size=np.zeros(deepest + 4 * n, dtype=np.int32),
+        level_trail=np.zeros(deepest, dtype=np.int64),
+        level_sizes=np.zeros(deepest, dtype=np.int64),
+        level_bound=np.zeros(deepest),
+        level_variable=np.zeros(deepest, dtype=np.int32),
+        level_value=np.zeros(deepest, dtype=np.int32),
+        level_open=np.zeros(deepest, dtype=np.uint8),
+        support=np.zeros(n, dtype=np.int32),
+        best=np.full(n, -1, dtype=np.int32),
+        dirty=np.ones(n_functions, dtype=np.uint8),
+        raised=np.zeros(n, dtype=np.uint8),
+        doubtful=np.zeros(n, dtype=np.uint8),
+        weight=np.ones(n_functions),
+        real=real,
+        count=count,
+        mass=np.zeros(arity * width),
+        offset=np.zeros(arity * width, dtype=np.int64),
+        low=np.zeros(width),
+        total=np.zeros(width),
+        digit=np.zeros(arity, dtype=np.int64),
+    )
+
+
+def grown(state):
+    """The state with twice the room for what to put back."""
+    return state._replace(
+        **{
+            name: np.concatenate([getattr(state, name)] * 2)
+            for name in ("trail_at", "trail_cost", "trail_variable", "trail_size")
+        }
+    )

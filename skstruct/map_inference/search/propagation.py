@@ -1,0 +1,330 @@
+"""Soft local consistency (FDAC and existential supports): a bound that grows with each decision."""
+
+import math
+
+from ...core.dispatch import inner_kernel
+from .flat import BOUND, FOUND, GAP, STEP, UPPER
+from .marginals import (
+    add_unary,
+    blame,
+    least_costs,
+    load,
+    lower,
+    mark,
+    prune,
+    remove,
+    set_cost,
+)
+
+
+@inner_kernel
+def _sweep_labels(w, s, slot):
+    """Remove the labels of a slot that ``low`` forbids: -1 none left, 1 some, 0 all allowed."""
+    i = w.scope[slot]
+    first = w.state_ptr[i]
+    some = False
+    for k in range(s.size[i]):
+        some = some or s.low[k] < math.inf
+    if not some:
+        return -1
+    found = 0
+    for k in range(s.size[i] - 1, -1, -1):  # what is swapped in from behind was seen before
+        if s.low[k] == math.inf:
+            remove(w, s, i, s.values[first + k])
+            s.raised[i] = 1
+            found = 1
+    return found
+
+
+@inner_kernel
+def _take(w, s, f, slot, width, least):
+    """Move ``low`` from a function to its slot's variable."""
+    i = w.scope[slot]
+    first, row = w.state_ptr[i], (slot - w.scope_ptr[f]) * width
+    for k in range(s.size[i]):
+        move = s.low[k]
+        if move > 0.0:
+            value = s.values[first + k]
+            at = w.shift_ptr[slot] + value
+            set_cost(s, at, s.cost[at] + move)
+            set_cost(s, first + value, s.cost[first + value] + move)
+            s.mass[row + k] -= move
+            if move > least:
+                s.raised[i] = 1
+
+
+@inner_kernel
+def _project(w, s, f, slot, width):
+    """Arc consistency of one slot; False if it has no label left."""
+    least_costs(w, s, f, slot, width)
+    state = _sweep_labels(w, s, slot)
+    if state < 0:
+        return False
+    if state > 0:
+        load(w, s, f, width)
+        least_costs(w, s, f, slot, width)
+    _take(w, s, f, slot, width, s.real[STEP])
+    return True
+
+
+@inner_kernel
+def _extend(w, s, f, slot, target, width):
+    """Give a function what it needs of a slot's unary costs so that the target can take more."""
+    i = w.scope[slot]
+    first, row = w.state_ptr[i], (slot - w.scope_ptr[f]) * width
+    add_unary(w, s, f, slot, width, -1.0)
+    least_costs(w, s, f, slot, width)  # the target's mass is already lowered by what it will take
+    for k in range(s.size[i]):
+        value = s.values[first + k]
+        need = min(-s.low[k], s.cost[first + value])
+        if need > 0.0:
+            at = w.shift_ptr[slot] + value
+            set_cost(s, at, s.cost[at] - need)
+            set_cost(s, first + value, s.cost[first + value] - need)
+            s.mass[row + k] += need
+
+
+@inner_kernel
+def _collect(w, s, f, target, width):
+    """Full arc consistency of a target slot, with the unary costs of the others; False: fails."""
+    begin, end = w.scope_ptr[f], w.scope_ptr[f + 1]
+    for turn in range(2):
+        for q in range(begin, end):
+            if q != target:
+                add_unary(w, s, f, q, width, 1.0)
+        least_costs(w, s, f, target, width)
+        state = _sweep_labels(w, s, target)
+        if state < 0:
+            return False
+        if state == 0 or turn == 1:
+            break
+        load(w, s, f, width)
+    i = w.scope[target]
+    first, row = w.state_ptr[i], (target - begin) * width
+    for k in range(s.size[i]):
+        move = max(s.low[k], 0.0)
+        value = s.values[first + k]
+        s.mass[row + k] -= move
+        if move > 0.0:
+            at = w.shift_ptr[target] + value
+            set_cost(s, at, s.cost[at] + move)
+            set_cost(s, first + value, s.cost[first + value] + move)
+            if move > s.real[STEP]:
+                s.raised[i] = 1
+    for q in range(begin, end):
+        if q != target:
+            _extend(w, s, f, q, target, width)
+    return True
+
+
+@inner_kernel
+def _visit(w, s, f, width):
+    """Make one function consistent; False if that shows a failure."""
+    begin, end = w.scope_ptr[f], w.scope_ptr[f + 1]
+    target = begin
+    while target < end and s.size[w.scope[target]] == 1:
+        target += 1
+    load(w, s, f, width)
+    if target < end:
+        if not _collect(w, s, f, target, width):
+            return False
+        for q in range(end - 1, begin - 1, -1):
+            if q != target and s.size[w.scope[q]] > 1 and not _project(w, s, f, q, width):
+                return False
+    else:
+        if not _project(w, s, f, begin, width):
+            return False
+    return True
+
+
+@inner_kernel
+def _settle(w, s):
+    """Bring raised unary costs to the bound and prune; False if a variable has no label left."""
+    before = s.real[BOUND]
+    for i in range(len(s.raised)):
+        if s.raised[i] == 1:
+            lower(w, s, i)
+    if not s.real[BOUND] < s.real[UPPER] - s.real[GAP]:
+        return False
+    everywhere = s.real[BOUND] > before
+    for i in range(len(s.raised)):
+        if s.raised[i] == 1 or everywhere:
+            if not prune(w, s, i):
+                return False
+            if s.raised[i] == 1:
+                s.raised[i] = 0
+                _wake(w, s, i)
+    return True
+
+
+@inner_kernel
+def _wake(w, s, i):
+    """Functions that can carry the unary costs of variable i to an earlier one."""
+    first = w.state_ptr[i]
+    most = 0.0
+    for k in range(s.size[i]):
+        most = max(most, s.cost[first + s.values[first + k]])
+    if most <= s.real[STEP]:
+        return
+    for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
+        f = w.owner[w.slots[at]]
+        for q in range(w.scope_ptr[f], w.slots[at]):
+            if s.size[w.scope[q]] > 1:
+                s.dirty[f] = 1
+                break
+
+
+@inner_kernel
+def sweep(w, s, width):
+    """Visit the dirty functions, backwards, until none is; False if this shows a failure."""
+    while True:
+        if not _settle(w, s):
+            return False
+        any_dirty = False
+        for f in range(len(s.dirty) - 1, -1, -1):
+            if s.dirty[f] == 1:
+                s.dirty[f] = 0
+                any_dirty = True
+                if not _visit(w, s, f, width):
+                    blame(s, f)
+                    return False
+                if not _settle(w, s):
+                    blame(s, f)
+                    return False
+        if not any_dirty:
+            return True
+
+
+@inner_kernel
+def cell_cost(w, s, f):
+    """What a function costs at the supports."""
+    at, moved = w.table_ptr[f], 0.0
+    for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
+        value = s.support[w.scope[q]]
+        at += value * w.stride[q]
+        moved += s.cost[w.shift_ptr[q] + value]
+    return w.table[at] - moved
+
+
+@inner_kernel
+def choose_supports(w, s):
+    """A label of least unary cost for each variable, that of the best labelling among equals."""
+    for i in range(len(s.size)):
+        first = w.state_ptr[i]
+        chosen, least = s.support[i], math.inf
+        if s.position[first + chosen] < s.size[i]:
+            least = s.cost[first + chosen]
+        for k in range(s.size[i]):
+            value = s.values[first + k]
+            if s.cost[first + value] < least:
+                chosen, least = value, s.cost[first + value]
+        known = s.best[i]
+        if known >= 0 and s.position[first + known] < s.size[i]:
+            if s.cost[first + known] <= least:
+                chosen = known
+        s.support[i] = chosen
+
+
+@inner_kernel
+def doubt(w, s):
+    """Mark the variables of functions that cost something at the supports; what all cost."""
+    for i in range(len(s.doubtful)):
+        s.doubtful[i] = 0
+    total = 0.0
+    for i in range(len(s.size)):
+        total += s.cost[w.state_ptr[i] + s.support[i]]
+    for f in range(len(s.dirty)):
+        cost = cell_cost(w, s, f)
+        total += cost
+        if cost > s.real[STEP]:
+            for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
+                s.doubtful[w.scope[q]] = 1
+    return total
+
+
+@inner_kernel
+def improve(s, excess):
+    """Keep the supports if they are the best labelling so far."""
+    cost = s.real[BOUND] + excess
+    if cost < s.real[UPPER]:
+        s.real[UPPER] = cost
+        s.count[FOUND] += 1
+        for i in range(len(s.best)):
+            s.best[i] = s.support[i]
+
+
+@inner_kernel
+def _star_totals(w, s, i, width):
+    """``total[k]``: unary cost and the least costs of all functions with their other variables."""
+    first = w.state_ptr[i]
+    for k in range(s.size[i]):
+        s.total[k] = s.cost[first + s.values[first + k]]
+    for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
+        slot = w.slots[at]
+        f = w.owner[slot]
+        load(w, s, f, width)
+        for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
+            if q != slot:
+                add_unary(w, s, f, q, width, 1.0)
+        least_costs(w, s, f, slot, width)
+        for k in range(s.size[i]):
+            s.total[k] += s.low[k]
+
+
+@inner_kernel
+def exist(w, s, i, width):
+    """Existential support of variable i: -1 fails, 1 the bound can grow and did, 0 supported."""
+    _star_totals(w, s, i, width)
+    first = w.state_ptr[i]
+    least = math.inf
+    for k in range(s.size[i]):
+        least = min(least, s.total[k])
+    if least <= s.real[STEP]:
+        chosen = -1
+        for k in range(s.size[i]):
+            if s.total[k] == least and chosen < 0:
+                chosen = s.values[first + k]
+        known = s.best[i]
+        if known >= 0 and s.position[first + known] < s.size[i]:
+            if s.total[s.position[first + known]] <= s.real[STEP]:
+                chosen = known
+        s.support[i] = chosen
+        return 0
+    for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
+        f = w.owner[w.slots[at]]
+        load(w, s, f, width)
+        if not _collect(w, s, f, w.slots[at], width):
+            blame(s, f)
+            return -1
+        s.dirty[f] = 1
+    s.raised[i] = 1
+    mark(w, s, i)
+    return 1
+
+
+@inner_kernel
+def propagate(w, s, width):
+    """All consistency of a node. -1: fails; 0: open; 1: the supports are as good as the bound."""
+    before = -math.inf
+    while True:
+        if not sweep(w, s, width):
+            return -1
+        grew = s.real[BOUND] > before + s.real[STEP]
+        before = s.real[BOUND]
+        choose_supports(w, s)
+        excess = doubt(w, s)
+        improve(s, excess)
+        if excess <= s.real[GAP]:
+            return 1
+        again = False
+        for i in range(len(s.size)):
+            if grew and s.doubtful[i] == 1 and s.size[i] > 1:
+                state = exist(w, s, i, width)
+                if state < 0:
+                    return -1
+                again = again or state > 0
+        if not again:
+            improve(s, doubt(w, s))
+            if not s.real[BOUND] < s.real[UPPER] - s.real[GAP]:
+                return -1
+            return 0

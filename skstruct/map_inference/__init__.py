@@ -3,12 +3,15 @@
 from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
 from .graph import FactorGraph
 from .readers import read_cfn, read_libdai, read_uai, read_wcsp, write_uai
+from .result import MAPResult
+from .solve import solve_map
 
 __all__ = [
     "AtMostOne",
     "Cardinality",
     "ExactlyOne",
     "FactorGraph",
+    "MAPResult",
     "Or",
     "Potts",
     "Table",
@@ -16,5 +19,6 @@ __all__ = [
     "read_libdai",
     "read_uai",
     "read_wcsp",
+    "solve_map",
     "write_uai",
 ]

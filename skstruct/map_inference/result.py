@@ -1,0 +1,109 @@
+"""What a solver of MAP problems returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+#: What `history_` holds, one entry a record.
+HISTORY_FIELDS = ("passes", "seconds", "bound", "score", "infeasibility")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MAPResult:
+    """The best labelling that was found, and how much better another one could be.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_variables,) of int64
+        The best labelling.
+    score : float
+        Its score, evaluated on the graph that was given; -inf if it breaks a hard constraint.
+    bound : float
+        No labelling has a higher score.
+    gap : float
+        ``bound - score``.
+    optimal : bool
+        Whether the labelling is proved to be optimal, up to the tolerance.
+    duals : ndarray or None
+        Messages with the layout of ``graph.regions``, for methods that have them.
+    beliefs : list of ndarray or None
+        One array of ``n_states[i]`` values a variable, for methods that have them: marginals of the
+        relaxed solution, or reparametrised scores.
+    history_ : dict of ndarray
+        Equally long arrays: ``passes``, ``seconds``, ``bound`` and ``score`` (the best by then) and
+        ``infeasibility`` (NaN where it is not known).
+    method : str
+        What solved the problem.
+    n_iter : int
+        Passes.
+    converged : bool
+        Whether the method has reached its tolerance.
+    message : str
+        Why it ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.map_inference import MAPResult
+    >>> MAPResult(np.array([0, 1]), 1.5, 1.5, True, method="trws")
+    MAPResult(score=1.5, optimal, method='trws')
+    """
+
+    labels: np.ndarray
+    score: float
+    bound: float
+    optimal: bool
+    duals: np.ndarray | None = None
+    beliefs: list | None = None
+    history_: dict = field(default_factory=lambda: {name: np.zeros(0) for name in HISTORY_FIELDS})
+    method: str = ""
+    n_iter: int = 0
+    converged: bool = False
+    message: str = ""
+
+    @property
+    def gap(self) -> float:
+        """How much better than `score` the best labelling could be."""
+        return 0.0 if self.bound == self.score else self.bound - self.score
+
+    def __repr__(self):
+        known = "optimal" if self.optimal else f"gap={self.gap:.6g}"
+        return f"MAPResult(score={self.score:.10g}, {known}, method={self.method!r})"
+
+
+def is_proved(score, bound, tol):
+    """Whether `bound` proves that a labelling of this score is optimal."""
+    return bound == score or bool(bound - score <= tol * max(1.0, abs(score)))
+
+
+class Records:
+    """The records of a run, in lists until the end; keeps the best of bounds and scores.
+
+    Parameters
+    ----------
+    watch : callable
+        The clock: has ``seconds``.
+
+    Attributes
+    ----------
+    bound, score : float
+        The best so far.
+    """
+
+    def __init__(self, watch):
+        self._watch = watch
+        self._rows = []
+        self.bound, self.score = np.inf, -np.inf
+
+    def add(self, passes, bound, score, infeasibility=np.nan):
+        """Note the state after some passes."""
+        self.bound, self.score = min(self.bound, bound), max(self.score, score)
+        row = passes, self._watch.seconds, self.bound, self.score, infeasibility
+        self._rows.append(row)
+
+    def history(self):
+        """The records as arrays."""
+        columns = np.array(self._rows, dtype=float).reshape(-1, len(HISTORY_FIELDS)).T
+        return {name: c.copy() for name, c in zip(HISTORY_FIELDS, columns, strict=True)}

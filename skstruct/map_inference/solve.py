@@ -1,0 +1,182 @@
+"""``solve_map``: one function in front of all MAP solvers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .result import MAPResult, is_proved
+from .watch import Watch
+
+#: Where each method stands; loaded when it is asked for.
+METHODS = {
+    "auto": "auto:solve_auto",
+    "subgradient": "methods.subgradient:solve_subgradient",
+    "coordinate-descent": "methods.coordinate_descent:solve_coordinate_descent",
+    "gradient": "methods.gradient:solve_gradient",
+    "accelerated-gradient": "methods.gradient:solve_accelerated_gradient",
+    "frank-wolfe": "methods.frank_wolfe:solve_frank_wolfe",
+    "sdca": "methods.sdca:solve_sdca",
+    "strong-accelerated": "methods.strong:solve_strong_accelerated",
+    "decreasing-smoothing": "methods.decreasing:solve_decreasing_smoothing",
+    "trws": "sequential.solver:solve_trws",
+    "max-product": "exact.elimination:solve_max_product",
+    "junction-tree": "exact.elimination:solve_junction_tree",
+    "max-flow": "exact.cuts:solve_max_flow",
+    "roof-dual": "exact.cuts:solve_roof_dual",
+    "branch-and-bound": "search.branch_and_bound:solve_branch_and_bound",
+}
+_ROUNDING = 1e-8
+_COMMON = ("tol", "max_iter", "time_limit", "rng", "on_pass")
+
+
+def find_method(name):
+    """The function of a method and the names of its own parameters."""
+    if name not in METHODS:
+        known = ", ".join(repr(m) for m in METHODS)
+        raise ValueError(f"method must be one of {known}; got {name!r}")
+    module, function = METHODS[name].split(":")
+    function = getattr(importlib.import_module(f".{module}", __package__), function)
+    kinds = inspect.Parameter.KEYWORD_ONLY
+    names = [p.name for p in inspect.signature(function).parameters.values() if p.kind == kinds]
+    return function, [n for n in names if n not in _COMMON]
+
+
+def _check_number(name, value, kind, expected, low, strict=False):
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {expected}, got {value!r}")
+    if not (value > low if strict else value >= low):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+
+
+def _check_common(tol, max_iter, time_limit, callbacks, verbose):
+    _check_number("tol", tol, Real, "a number >= 0", 0)
+    _check_number("max_iter", max_iter, Integral, "an integer >= 1", 1)
+    if time_limit is not None:
+        _check_number("time_limit", time_limit, Real, "None or a number of seconds > 0", 0, True)
+    if not isinstance(verbose, Integral | np.bool_):
+        raise TypeError(f"verbose must be an integer, got {verbose!r}")
+    if callbacks is None:
+        return ()
+    return tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
+
+
+def _check_own(method, own, parameters):
+    unknown = sorted(parameters.keys() - set(own))
+    if unknown:
+        has = ", ".join(own) if own else "none of its own"
+        raise TypeError(f"method {method!r} has no parameter {', '.join(unknown)}; it has: {has}")
+
+
+def solve_map(
+    graph,
+    method="auto",
+    *,
+    tol=1e-6,
+    max_iter=1000,
+    time_limit=None,
+    random_state=None,
+    callbacks=None,
+    verbose=0,
+    **parameters,
+):
+    """Find a labelling of highest score, and a bound on the score of all others.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    method : str, default="auto"
+        ``"auto"`` simplifies the model, solves it exactly where that is cheap, and else combines a
+        relaxation, decoding, moves and branch and bound. The others run one algorithm:
+        the relaxations ``"subgradient"``, ``"coordinate-descent"``, ``"gradient"``,
+        ``"accelerated-gradient"``, ``"frank-wolfe"``, ``"sdca"``, ``"strong-accelerated"``,
+        ``"decreasing-smoothing"`` and ``"trws"``; and, exact ones, ``"max-product"`` (forests),
+        ``"junction-tree"``, ``"max-flow"`` (two attracting labels), ``"roof-dual"`` (two labels)
+        and ``"branch-and-bound"``.
+    tol : float, default=1e-6
+        Relative: a labelling is optimal when ``bound - score <= tol * max(1, |score|)``.
+    max_iter : int, default=1000
+        Largest number of passes of the relaxations.
+    time_limit : float or None, default=None
+        Seconds; looked at between passes.
+    random_state : int, RandomState instance or None, default=None
+        For methods that draw; same seed, same result (without a time limit).
+    callbacks : callback or list of callbacks, default=None
+        Of scikit-learn, such as ``sklearn.callback.ProgressBar()``. One that returns True ends
+        the run.
+    verbose : int, default=0
+        1: a line a second; 2: one a pass.
+    **parameters : object
+        The method's own, by name.
+
+    Returns
+    -------
+    MAPResult
+        The best labelling found, its score, and the bound. After Ctrl-C the best so far (the second
+        one raises KeyboardInterrupt). If no labelling has a finite score, score and bound are -inf.
+
+    Raises
+    ------
+    ValueError
+        On an unknown method, parameters out of range, and models that the method does not take.
+    TypeError
+        On parameters that the method does not have (the message tells its own).
+
+    See Also
+    --------
+    FactorGraph : The models.
+    MAPResult : The results.
+
+    References
+    ----------
+    O. Meshi, M. Mahdavi, A. Schwing: Smooth and strong: MAP inference with linear convergence,
+    NIPS 2015, Table 1 and Algorithm 1.
+
+    V. Kolmogorov: Convergent tree-reweighted message passing for energy minimization, PAMI 2006.
+    """
+    function, own = find_method(method)
+    _check_own(method, own, parameters)
+    callbacks = _check_common(tol, max_iter, time_limit, callbacks, verbose)
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    watch = Watch(time_limit, callbacks, verbose, method)
+    common = {
+        "tol": float(tol),
+        "max_iter": int(max_iter),
+        "time_limit": time_limit,
+        "rng": np.random.default_rng(seed),
+        "on_pass": watch,
+    }
+    result = watch.run(lambda: function(graph, **common, **parameters))
+    if verbose:
+        print(f"[{method}] {watch.seconds:.2f} s: {result!r}; {result.message}")
+    return _certified(graph, result, method, tol, watch)
+
+
+def _certified(graph, result, method, tol, watch):
+    """The result with its score evaluated on the graph that the user gave."""
+    labels = np.ascontiguousarray(result.labels, dtype=np.int64)
+    score = float(graph.score(labels))
+    if not result.bound >= score - _ROUNDING * max(1.0, abs(score)):
+        raise FloatingPointError(
+            f"method {method!r}: the bound {result.bound!r} is below the score {score!r}"
+        )
+    # Both sides are rounded sums: an exact method's bound may be a few ulps below the score.
+    bound = max(float(result.bound), score)
+    return MAPResult(
+        labels=labels,
+        score=score,
+        bound=bound,
+        optimal=is_proved(score, bound, tol),
+        duals=result.duals,
+        beliefs=result.beliefs,
+        history_=result.history_,
+        method=method,
+        n_iter=result.n_iter,
+        converged=bool(result.converged),
+        message=watch.reason or result.message,
+    )

@@ -75,7 +75,8 @@ class MAPResult:
 
 def is_proved(score, bound, tol):
     """Whether `bound` proves that a labelling of this score is optimal."""
-    return bound == score or bool(bound - score <= tol * max(1.0, abs(score)))
+    finite = np.isfinite(score) and np.isfinite(bound)
+    return bound == score or bool(finite and bound - score <= tol * max(1.0, abs(score)))
 
 
 class Records:

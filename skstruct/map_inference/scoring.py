@@ -1,0 +1,200 @@
+"""Scores of labellings, and improvement of one label at a time."""
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE
+
+
+@inner_kernel
+def count_true(p, r, labels):
+    """Literals of an implicit factor that are true."""
+    n = 0
+    for d in range(p.scope_ptr[r], p.scope_ptr[r + 1]):
+        n += labels[p.scope[d]] != p.negated[d]
+    return n
+
+
+@inner_kernel
+def score_of_count(p, r, n_true):
+    """Score of an implicit factor."""
+    if p.kind[r] == CARDINALITY:
+        return p.scores[p.score_ptr[r] + n_true]
+    if p.kind[r] == EXACTLY_ONE:
+        return 0.0 if n_true == 1 else -np.inf
+    if p.kind[r] == AT_MOST_ONE:
+        return 0.0 if n_true <= 1 else -np.inf
+    return 0.0 if n_true >= 1 else -np.inf
+
+
+@inner_kernel
+def region_score(p, r, labels):
+    """Score of a region at a labelling."""
+    first = p.scope_ptr[r]
+    if p.kind[r] == POTTS:
+        same = labels[p.scope[first]] == labels[p.scope[first + 1]]
+        return p.scores[p.score_ptr[r]] if same else 0.0
+    if p.kind[r] > POTTS:
+        return score_of_count(p, r, count_true(p, r, labels))
+    index = 0
+    for d in range(first, p.scope_ptr[r + 1]):
+        index = index * p.n_states[p.scope[d]] + labels[p.scope[d]]
+    return p.scores[p.score_ptr[r] + index]
+
+
+@kernel
+def score_labels(p, labels):
+    """Score of a labelling.
+
+    Parameters
+    ----------
+    p : Regions
+        The model.
+    labels : ndarray of shape (n_variables,) of int64
+        A label for each variable.
+
+    Returns
+    -------
+    float
+        The sum of all regions' scores and the offset.
+    """
+    total = p.offset
+    for r in range(p.kind.size):
+        total += region_score(p, r, labels)
+    return total
+
+
+@inner_kernel
+def _add_table(p, r, i, labels, low, scores):
+    """Add a table's scores for all labels of a variable, the others' labels fixed."""
+    index = 0
+    step = 0
+    for d in range(p.scope_ptr[r], p.scope_ptr[r + 1]):
+        j = p.scope[d]
+        step *= p.n_states[j]
+        index *= p.n_states[j]
+        if j == i:
+            step = 1
+        else:
+            index += labels[j]
+    index += p.score_ptr[r]
+    for k in range(scores.size):
+        s = p.scores[index + k * step]
+        scores[k] += s if s > low else low
+
+
+@inner_kernel
+def _add_implicit(p, r, i, label, count, low, scores):
+    """The same for an implicit factor, whose count of true literals is known."""
+    negated = 0
+    for d in range(p.scope_ptr[r], p.scope_ptr[r + 1]):
+        if p.scope[d] == i:
+            negated = p.negated[d]
+    others = count - (label != negated)
+    for k in range(2):
+        s = score_of_count(p, r, others + (k != negated))
+        scores[k] += s if s > low else low
+
+
+@inner_kernel
+def conditional_scores(p, i, labels, counts, low, scores):
+    """Scores of all labels of a variable, the others' labels fixed; -inf counts as `low`."""
+    for k in range(scores.size):
+        s = p.scores[p.score_ptr[i] + k]
+        scores[k] = s if s > low else low
+    for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
+        r = p.owner[p.parent[e]]
+        if p.kind[r] == TABLE:
+            _add_table(p, r, i, labels, low, scores)
+        elif p.kind[r] == POTTS:
+            first = p.scope_ptr[r]
+            o = p.scope[first] + p.scope[first + 1] - i
+            if labels[o] < scores.size:
+                scores[labels[o]] += p.scores[p.score_ptr[r]]
+        else:
+            _add_implicit(p, r, i, labels[i], counts[r], low, scores)
+
+
+@inner_kernel
+def _recount(p, i, counts, label):
+    """Adjust the counts of implicit factors to a new label of a variable of two labels."""
+    for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
+        r = p.owner[p.parent[e]]
+        if p.kind[r] >= CARDINALITY:
+            for d in range(p.scope_ptr[r], p.scope_ptr[r + 1]):
+                if p.scope[d] == i:
+                    counts[r] += 1 if label != p.negated[d] else -1
+
+
+@kernel
+def improve_labels(p, order, labels, counts, low, scratch):
+    """Iterated conditional modes: give each variable in turn its best label, the others fixed.
+
+    Parameters
+    ----------
+    p : Regions
+        The model; factors contain variables.
+    order : ndarray of int64
+        The variables to visit.
+    labels : ndarray of shape (n_variables,) of int64
+        Changed in place.
+    counts : ndarray of shape (n_regions,) of int64
+        Scratch.
+    low : float
+        What -inf counts as: fewer broken constraints come first.
+    scratch : ndarray of shape (most states,)
+        Scratch.
+
+    Returns
+    -------
+    int
+        How many labels have changed.
+    """
+    for r in range(p.n_variables, p.kind.size):
+        if p.kind[r] >= CARDINALITY:
+            counts[r] = count_true(p, r, labels)
+    changed = 0
+    for k in range(order.size):
+        i = order[k]
+        scores = scratch[: p.n_states[i]]
+        conditional_scores(p, i, labels, counts, low, scores)
+        best = labels[i]
+        for x in range(scores.size):
+            best = x if scores[x] > scores[best] else best
+        if best != labels[i]:
+            changed += 1
+            labels[i] = best
+            _recount(p, i, counts, best)
+    return changed
+
+
+@kernel
+def sum_of_maxima(p):
+    """Bound without any messages: every region takes its largest score.
+
+    Parameters
+    ----------
+    p : Regions
+        The model.
+
+    Returns
+    -------
+    float
+        At least the score of every labelling.
+    """
+    total = p.offset
+    for r in range(p.kind.size):
+        begin, n = p.score_ptr[r], p.size[r]
+        if p.kind[r] == POTTS:
+            best = p.scores[begin]
+            alone = p.n_states[p.scope[p.scope_ptr[r]]] * p.n_states[p.scope[p.scope_ptr[r] + 1]]
+            best = 0.0 if best < 0.0 and alone > 1 else best
+        elif p.kind[r] > CARDINALITY:
+            best = 0.0
+        else:
+            n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1 if p.kind[r] == CARDINALITY else n
+            best = p.scores[begin]
+            for k in range(1, n):
+                best = max(best, p.scores[begin + k])
+        total += best
+    return total

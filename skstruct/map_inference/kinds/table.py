@@ -1,0 +1,221 @@
+"""Variables and tables of any arity, and Potts factors that are to be written out."""
+
+import math
+
+from ...core.dispatch import inner_kernel
+from ...inference.simplex import project
+from ..regions import POTTS
+from .scratch import exponentials, fill_mu, fill_own, largest
+from .walk import (
+    children_of,
+    fill_pair_row,
+    spread_exactly,
+    spread_max,
+    spread_sum,
+    subtract_messages,
+)
+
+# Sums of exponentials above this have lost nothing to underflow.
+_SAFE = 1e-280
+
+
+@inner_kernel
+def fill_hat(p, r, delta, hat, scratch):
+    """Reparametrised scores of a variable, table or Potts factor."""
+    arity = p.scope_ptr[r + 1] - p.scope_ptr[r]
+    if arity == 2:
+        n_last = p.n_states[p.scope[p.scope_ptr[r] + 1]]
+        for i in range(p.n_states[p.scope[p.scope_ptr[r]]]):
+            fill_pair_row(p, r, i, delta, hat, i * n_last)
+        return
+    size, first = p.size[r], p.score_ptr[r]
+    for e in range(size):
+        hat[e] = p.scores[first + e]
+    for q in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        m = p.message_ptr[p.parent[q]]
+        for e in range(size):
+            hat[e] += delta[m + e]
+    if arity > 2:
+        subtract_messages(p, r, delta, hat, scratch)
+
+
+@inner_kernel(inline=True)
+def _is_two_by_two(p, r):
+    """Whether a region is a pair of binary variables that nothing contains."""
+    return (
+        p.size[r] == 4
+        and p.scope_ptr[r + 1] - p.scope_ptr[r] == 2
+        and p.parent_ptr[r + 1] == p.parent_ptr[r]
+        and p.message_ptr[p.slot_ptr[r] + 1] - p.message_ptr[p.slot_ptr[r]] == 2
+    )
+
+
+@inner_kernel(inline=True)
+def _four(p, r, delta):
+    """Reparametrised scores of a pair of binary variables, and where its messages begin."""
+    a, b, s = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r] + 1], p.score_ptr[r]
+    h00, h01, h10, h11 = p.scores[s], 0.0, 0.0, p.scores[s]
+    if p.kind[r] != POTTS:
+        h01, h10, h11 = p.scores[s + 1], p.scores[s + 2], p.scores[s + 3]
+    a0, a1, b0, b1 = delta[a], delta[a + 1], delta[b], delta[b + 1]
+    return a, b, h00 - a0 - b0, h01 - a0 - b1, h10 - a1 - b0, h11 - a1 - b1
+
+
+@inner_kernel
+def _two_by_two_max(p, r, delta, mu, down):
+    a, b, h00, h01, h10, h11 = _four(p, r, delta)
+    best = max(max(h00, h01), max(h10, h11))
+    fill_mu(p, r, mu, 0.0)
+    if best == -math.inf:
+        fill_own(p, r, down, 0.0)
+        return best
+    i = 0 if h00 == best or h01 == best else 1
+    first = h00 if i == 0 else h10
+    j = 0 if first == best else 1
+    down[a + i], down[a + 1 - i] = 1.0, 0.0
+    down[b + j], down[b + 1 - j] = 1.0, 0.0
+    if mu.shape[0] > 0:
+        mu[2 * i + j] = 1.0
+    return best
+
+
+@inner_kernel
+def table_max(p, r, delta, mu, down, scratch):
+    """Largest reparametrised score and the first configuration that has it."""
+    if _is_two_by_two(p, r):
+        return _two_by_two_max(p, r, delta, mu, down)
+    hat = scratch.hat
+    fill_hat(p, r, delta, hat, scratch)
+    best = largest(hat, 0, p.size[r])
+    fill_mu(p, r, mu, 0.0)
+    fill_own(p, r, down, 0.0)
+    if best == -math.inf:
+        return best
+    at = 0
+    while hat[at] != best:
+        at += 1
+    if mu.shape[0] > 0:
+        mu[at] = 1.0
+    children_of(p, r, at, scratch.base)
+    first = p.slot_ptr[r]
+    for slot in range(first, p.slot_ptr[r + 1]):
+        down[p.message_ptr[slot] + scratch.base[slot - first]] = 1.0
+    return best
+
+
+@inner_kernel
+def table_soft_max(p, r, delta, gamma, mu, down, scratch):
+    """Soft maximum of the reparametrised scores and its gradient, a softmax."""
+    hat, weight, size = scratch.hat, scratch.weight, p.size[r]
+    fill_hat(p, r, delta, hat, scratch)
+    top = largest(hat, 0, size)
+    if top == -math.inf:
+        fill_mu(p, r, mu, 0.0)
+        fill_own(p, r, down, 0.0)
+        return top
+    total = exponentials(hat, size, top, gamma, weight)
+    scale = 1.0 / total
+    for e in range(size):
+        weight[e] *= scale
+    _hand_out(p, r, mu, down, scratch)
+    return top + gamma * math.log(total)
+
+
+@inner_kernel
+def table_project(p, r, delta, gamma, mu, down, scratch):
+    """L2-smoothed maximum of the reparametrised scores and its gradient, a projection."""
+    hat, weight, size = scratch.hat, scratch.weight, p.size[r]
+    fill_hat(p, r, delta, hat, scratch)
+    top = largest(hat, 0, size)
+    if top == -math.inf:
+        fill_mu(p, r, mu, 0.0)
+        fill_own(p, r, down, 0.0)
+        return top
+    value = project_hat(hat, size, top, gamma, weight)
+    _hand_out(p, r, mu, down, scratch)
+    return value
+
+
+@inner_kernel
+def project_hat(hat, size, top, gamma, weight):
+    """Projection of ``hat / gamma`` on the simplex, and the smoothed maximum."""
+    inverse = 1.0 / gamma
+    for e in range(size):
+        weight[e] = (hat[e] - top) * inverse
+    project(weight, size)
+    linear, square = 0.0, 0.0
+    for e in range(size):
+        if weight[e] > 0.0:  # scores of -inf have no weight
+            linear += weight[e] * (hat[e] - top)
+            square += weight[e] * weight[e]
+    return top + (linear - 0.5 * gamma * square)
+
+
+@inner_kernel
+def _hand_out(p, r, mu, down, scratch):
+    """Copy marginals to the caller and sum them onto the children."""
+    if mu.shape[0] > 0:
+        for e in range(p.size[r]):
+            mu[e] = scratch.weight[e]
+    spread_sum(p, r, scratch.weight, down, scratch)
+
+
+@inner_kernel
+def _two_by_two_max_marginals(p, r, delta, down):
+    a, b, h00, h01, h10, h11 = _four(p, r, delta)
+    first, second = max(h00, h01), max(h10, h11)
+    down[a], down[a + 1] = first, second
+    down[b], down[b + 1] = max(h00, h10), max(h01, h11)
+    return max(first, second)
+
+
+@inner_kernel
+def _pair_max_marginals(p, r, delta, down, scratch):
+    """Row by row: the table itself is written nowhere."""
+    row, best = scratch.hat, -math.inf
+    a, b = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r] + 1]
+    n_last = p.n_states[p.scope[p.scope_ptr[r] + 1]]
+    for j in range(n_last):
+        down[b + j] = -math.inf
+    for i in range(p.n_states[p.scope[p.scope_ptr[r]]]):
+        fill_pair_row(p, r, i, delta, row, 0)
+        for j in range(n_last):
+            down[b + j] = max(down[b + j], row[j])
+        down[a + i] = largest(row, 0, n_last)
+        best = max(best, down[a + i])
+    return best
+
+
+@inner_kernel
+def table_max_marginals(p, r, delta, down, scratch):
+    """Largest reparametrised score for each configuration of each child."""
+    if _is_two_by_two(p, r):
+        return _two_by_two_max_marginals(p, r, delta, down)
+    if p.scope_ptr[r + 1] - p.scope_ptr[r] == 2:
+        return _pair_max_marginals(p, r, delta, down, scratch)
+    fill_hat(p, r, delta, scratch.hat, scratch)
+    spread_max(p, r, scratch.hat, down, scratch)
+    return largest(scratch.hat, 0, p.size[r])
+
+
+@inner_kernel
+def table_soft_marginals(p, r, delta, gamma, down, scratch):
+    """Soft maximum of the reparametrised scores for each configuration of each child."""
+    hat, size = scratch.hat, p.size[r]
+    fill_hat(p, r, delta, hat, scratch)
+    top = largest(hat, 0, size)
+    if top == -math.inf:
+        fill_own(p, r, down, top)
+        return top
+    total = exponentials(hat, size, top, gamma, scratch.weight)
+    spread_sum(p, r, scratch.weight, down, scratch)
+    first, stop = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]
+    least = math.inf
+    for m in range(first, stop):
+        least = min(least, down[m])
+    if least < _SAFE:
+        spread_exactly(p, r, hat, gamma, down, scratch)
+    else:
+        for m in range(first, stop):
+            down[m] = top + gamma * math.log(down[m])
+    return top + gamma * math.log(total)

@@ -1,0 +1,206 @@
+"""The verbs that relaxations are made of, for regions of every kind.
+
+All take `p` (:class:`~skstruct.map_inference.regions.Regions`), a region, finite messages `delta`,
+and room from :func:`~skstruct.map_inference.kinds.scratch.region_scratch`. They return a value and
+write into `down`, an array with the layout of `delta`, in the slots that the region owns: what its
+maximiser or softened maximiser is on its children, or maxima for each configuration of a child. The
+region's own maximiser goes to `mu` for kinds with a size, as many entries; callers that do not need
+it hand over an array without entries, which is cheaper.
+
+Where a region has no configuration of finite score, the value is -inf, `mu` and marginals are 0,
+and max-marginals and soft marginals -inf; a single entry of these is -inf where no configuration
+of finite score agrees with it. Nothing is ever NaN.
+"""
+
+from ...core.dispatch import inner_kernel
+from ..regions import CARDINALITY, KINDS, OR, POTTS, TABLE
+from .cardinality import (
+    cardinality_max,
+    cardinality_max_marginals,
+    cardinality_soft_marginals,
+    cardinality_soft_max,
+)
+from .logic import (
+    one_max,
+    one_max_marginals,
+    one_project,
+    one_soft_marginals,
+    one_soft_max,
+    or_max,
+    or_max_marginals,
+    or_soft_marginals,
+    or_soft_max,
+)
+from .potts import potts_max, potts_max_marginals, potts_soft_marginals, potts_soft_max
+from .table import (
+    fill_hat,
+    table_max,
+    table_max_marginals,
+    table_project,
+    table_soft_marginals,
+    table_soft_max,
+)
+
+VERBS = {
+    "region_max": "maxima",
+    "region_soft_max": "soft maxima",
+    "region_project": "projections",
+    "region_max_marginals": "max-marginals",
+    "region_soft_marginals": "soft marginals",
+}
+_LACKING = {CARDINALITY: {"region_project"}, OR: {"region_project"}}
+_INSTEAD = {
+    "region_project": (
+        'use smoothing="softmax", or a method that needs only maxima, such as '
+        '"coordinate-descent" or "frank-wolfe"'
+    )
+}
+
+
+def has_verb(kind, verb):
+    """Whether regions of a kind have a verb.
+
+    Parameters
+    ----------
+    kind : int
+        A kind, as in :mod:`skstruct.map_inference.regions`.
+    verb : str
+        Name of a verb, such as ``"region_project"``.
+
+    Returns
+    -------
+    bool
+        Whether they have.
+
+    Raises
+    ------
+    ValueError
+        If there is no such verb.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference.kinds.verbs import has_verb
+    >>> from skstruct.map_inference.regions import CARDINALITY, TABLE
+    >>> has_verb(TABLE, "region_project"), has_verb(CARDINALITY, "region_project")
+    (True, False)
+    """
+    if verb not in VERBS:
+        raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
+    return verb not in _LACKING.get(int(kind), ())
+
+
+def require_verb(graph, verb, method):
+    """Refuse a method for graphs with a factor that lacks what the method needs.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+    verb : str
+        Name of a verb, such as ``"region_project"``.
+    method : str
+        Name of the method, for the message.
+
+    Raises
+    ------
+    TypeError
+        If a factor lacks the verb.
+    ValueError
+        If there is no such verb.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Or
+    >>> from skstruct.map_inference.kinds.verbs import require_verb
+    >>> require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_max", "subgradient")
+    >>> require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_project", "sdca")
+    Traceback (most recent call last):
+        ...
+    TypeError: sdca needs projections, which factor 0 (Or) does not have; use smoothing="softmax", \
+or a method that needs only maxima, such as "coordinate-descent" or "frank-wolfe"
+    """
+    first = 0
+    for batch in graph.factors:
+        if not has_verb(KINDS[type(batch)], verb):
+            raise TypeError(
+                f"{method} needs {VERBS[verb]}, which factor {first} ({type(batch).__name__}) does "
+                f"not have; {_INSTEAD[verb]}"
+            )
+        first += len(batch)
+
+
+@inner_kernel
+def region_hat(p, r, delta, hat, scratch):
+    """Reparametrised scores of a region of a kind with a size, into the first entries of `hat`."""
+    fill_hat(p, r, delta, hat, scratch)
+
+
+@inner_kernel
+def region_max(p, r, delta, mu, down, scratch):
+    """Largest reparametrised score; its first configuration, one-hot in `mu` and `down`."""
+    kind = p.kind[r]
+    if kind <= TABLE:
+        return table_max(p, r, delta, mu, down, scratch)
+    if kind == POTTS:
+        return potts_max(p, r, delta, mu, down, scratch)
+    if kind == CARDINALITY:
+        return cardinality_max(p, r, delta, down, scratch)
+    if kind == OR:
+        return or_max(p, r, delta, down, scratch)
+    return one_max(p, r, delta, down, scratch)
+
+
+@inner_kernel
+def region_soft_max(p, r, delta, gamma, mu, down, scratch):
+    """``gamma * log(sum(exp(hat / gamma)))``; its gradient in `mu` and `down`."""
+    kind = p.kind[r]
+    if kind <= TABLE:
+        return table_soft_max(p, r, delta, gamma, mu, down, scratch)
+    if kind == POTTS:
+        return potts_soft_max(p, r, delta, gamma, mu, down, scratch)
+    if kind == CARDINALITY:
+        return cardinality_soft_max(p, r, delta, gamma, down, scratch)
+    if kind == OR:
+        return or_soft_max(p, r, delta, gamma, down, scratch)
+    return one_soft_max(p, r, delta, gamma, down, scratch)
+
+
+@inner_kernel
+def region_project(p, r, delta, gamma, mu, down, scratch):
+    """Maximum of ``<u, hat> - gamma / 2 * |u|^2`` over the simplex; u in `mu` and `down`.
+
+    For kinds that have it: see :func:`require_verb`.
+    """
+    if p.kind[r] <= POTTS:
+        return table_project(p, r, delta, gamma, mu, down, scratch)
+    return one_project(p, r, delta, gamma, down, scratch)
+
+
+@inner_kernel
+def region_max_marginals(p, r, delta, down, scratch):
+    """Largest reparametrised score, also for each configuration of each child."""
+    kind = p.kind[r]
+    if kind <= TABLE:
+        return table_max_marginals(p, r, delta, down, scratch)
+    if kind == POTTS:
+        return potts_max_marginals(p, r, delta, down, scratch)
+    if kind == CARDINALITY:
+        return cardinality_max_marginals(p, r, delta, down, scratch)
+    if kind == OR:
+        return or_max_marginals(p, r, delta, down, scratch)
+    return one_max_marginals(p, r, delta, down, scratch)
+
+
+@inner_kernel
+def region_soft_marginals(p, r, delta, gamma, down, scratch):
+    """Soft maximum of the reparametrised scores, also for each configuration of each child."""
+    kind = p.kind[r]
+    if kind <= TABLE:
+        return table_soft_marginals(p, r, delta, gamma, down, scratch)
+    if kind == POTTS:
+        return potts_soft_marginals(p, r, delta, gamma, down, scratch)
+    if kind == CARDINALITY:
+        return cardinality_soft_marginals(p, r, delta, gamma, down, scratch)
+    if kind == OR:
+        return or_soft_marginals(p, r, delta, gamma, down, scratch)
+    return one_soft_marginals(p, r, delta, gamma, down, scratch)

@@ -1,53 +1,15 @@
-"""Max flow against SciPy, the roof dual against HiGHS and enumeration."""
+"""The roof dual against HiGHS and enumeration."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from scipy.optimize import linprog
-from scipy.sparse.csgraph import maximum_flow
 
 from skstruct import MultiLabel
 from skstruct.core import oracles
 from skstruct.graphs.multilabel.edges import neighbours
-from skstruct.inference.max_flow import Network, flow_scratch, max_flow
 from skstruct.inference.roof_dual import HALF, complete, roof_dual, roof_scratch
 from skstruct.testing import all_labellings, training_problem
-
-
-def _network(rng, n):
-    """Random arcs in the form of the kernel, and the same for SciPy."""
-    arcs = [(a, b) for a in range(n) for b in range(n) if a != b and rng.random() < 0.4]
-    capacity = rng.integers(1, 9, size=len(arcs))
-    excess = rng.integers(-9, 10, size=n)
-    owner = [end for arc in arcs for end in arc]
-    order = np.argsort(owner, kind="stable")
-    place = np.empty(len(owner), dtype=np.int64)
-    place[order] = np.arange(len(owner))
-    head, sister, cap = np.zeros((2, len(owner)), dtype=np.int64), None, np.zeros(len(owner))
-    head, sister = head
-    for q, (a, b) in enumerate(arcs):
-        forth, back = place[2 * q], place[2 * q + 1]
-        head[forth], head[back] = b, a
-        sister[forth], sister[back] = back, forth
-        cap[forth] = capacity[q]
-    first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n))]).astype(np.int64)
-    whole = np.zeros((n + 2, n + 2), dtype=np.int32)
-    for (a, b), c in zip(arcs, capacity, strict=True):
-        whole[a, b] += c
-    whole[n, :n] = np.maximum(excess, 0)
-    whole[:n, n + 1] = np.maximum(-excess, 0)
-    return first, head, sister, cap, excess.astype(float), whole
-
-
-@given(n=st.integers(1, 9), seed=st.integers(0, 10**6))
-def test_max_flow_equals_scipy_and_a_cut(n, seed):
-    first, head, sister, cap, excess, whole = _network(np.random.default_rng(seed), n)
-    scratch = flow_scratch(n)
-    flow = max_flow(n, Network(first, head, sister, cap, excess), scratch)
-    assert flow == maximum_flow(sparse.csr_matrix(whole), n, n + 1).flow_value
-    side = np.append(scratch.level[:n] == 1, [True, False])
-    assert whole[side][:, ~side].sum() == flow
 
 
 def _relaxation(unary, pair, edges):

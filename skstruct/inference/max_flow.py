@@ -1,12 +1,38 @@
-"""Maximum flow by Dinic's algorithm, on graphs whose terminal arcs are folded into the nodes."""
+"""Maximum flow by search trees that stay from one augmentation to the next, and to the next call.
 
+Terminal arcs are folded into the nodes: a node's *excess* is the capacity of its arc from the
+source, or minus that of its arc to the sink. What remains of it after the flow is all that one
+needs: the largest ``excess(S) - cut(S)`` of any set S of nodes is the sum of the surplus left over.
+"""
+
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
+from .search_trees import (
+    AMOUNTS,
+    COUNTS,
+    DISTANCE,
+    FLOW,
+    GROWING,
+    LEAST,
+    NO_PARENT,
+    PARENT,
+    SINK,
+    SOURCE,
+    STAMP,
+    TERMINAL,
+    TREE,
+    WHICH,
+    WIDTH,
+    search,
+    set_active,
+)
 
-_ROUNDING = 1e-12
+# Of the largest flow an arc can have: less is what rounding has left of a full arc.
+_ROUNDING = 2.0**-48
 
 
 class Network(NamedTuple):
@@ -14,14 +40,15 @@ class Network(NamedTuple):
 
     Parameters
     ----------
-    first : ndarray of shape (n_nodes + 1,) of int64
+    first : ndarray of shape (n_nodes + 1,) of int32
         Where the arcs of each node begin.
-    head, sister : ndarray of shape (n_arcs,) of int64
+    head, sister : ndarray of shape (n_arcs,) of int32
         The node each arc goes to, and the arc back.
     cap : ndarray of shape (n_arcs,)
-        Capacities.
+        Capacities; may be infinite.
     excess : ndarray of shape (n_nodes,)
         Positive: capacity of the arc from the source; negative: minus that of the arc to the sink.
+        Infinite: the node is on this terminal's side.
     """
 
     first: np.ndarray
@@ -31,19 +58,26 @@ class Network(NamedTuple):
     excess: np.ndarray
 
 
-class FlowScratch(NamedTuple):
-    """Scratch of :func:`max_flow`.
+class Forest(NamedTuple):
+    """Search trees of :func:`max_flow` (:mod:`.search_trees`), valid from one call to the next.
 
     Parameters
     ----------
-    level, current, queue, path : ndarray of shape (n_nodes + 1,) of int64
-        Distances to the sink, the next arc to try, nodes to visit, arcs on the way.
+    node : ndarray of shape (4 * n_nodes,) of int32
+        Arc to the parent, time stamp, distance, and tree of each node.
+    active, orphan : ndarray of shape (n_nodes,) of int32
+        Queues, as rings.
+    count : ndarray of int64
+        The time, the ends of the queues, the node that grows.
+    amount : ndarray
+        The least capacity that counts, and the flow so far.
     """
 
-    level: np.ndarray
-    current: np.ndarray
-    queue: np.ndarray
-    path: np.ndarray
+    node: np.ndarray
+    active: np.ndarray
+    orphan: np.ndarray
+    count: np.ndarray
+    amount: np.ndarray
 
 
 def empty_network(n_nodes, n_arcs):
@@ -65,12 +99,14 @@ def empty_network(n_nodes, n_arcs):
     >>> empty_network(2, 4).head.shape
     (4,)
     """
-    first, ends = np.empty(n_nodes + 1, dtype=np.int64), np.empty((2, n_arcs), dtype=np.int64)
+    if max(n_nodes, n_arcs) >= np.iinfo(np.int32).max // WIDTH:
+        raise ValueError(f"{n_nodes} nodes and {n_arcs} arcs are more than int32 can number")
+    first, ends = np.empty(n_nodes + 1, dtype=np.int32), np.empty((2, n_arcs), dtype=np.int32)
     return Network(first, *ends, np.empty(n_arcs), np.empty(n_nodes))
 
 
-def flow_scratch(n_nodes):
-    """Scratch for networks of at most `n_nodes` nodes.
+def empty_forest(n_nodes):
+    """Room for the search trees of networks of at most `n_nodes` nodes.
 
     Parameters
     ----------
@@ -79,104 +115,135 @@ def flow_scratch(n_nodes):
 
     Returns
     -------
-    FlowScratch
-        The scratch.
+    Forest
+        The arrays, for :func:`max_flow` to initialise.
 
     Examples
     --------
-    >>> from skstruct.inference.max_flow import flow_scratch
-    >>> flow_scratch(2).level.shape
-    (3,)
+    >>> from skstruct.inference.max_flow import empty_forest
+    >>> empty_forest(2).active.shape
+    (2,)
     """
-    return FlowScratch(*np.empty((4, n_nodes + 1), dtype=np.int64))
-
-
-@inner_kernel
-def _levels(n, network, scratch):
-    """``level[v]``: arcs from v to the sink plus one, -1 where there is no way."""
-    first, head, sister = network.first, network.head, network.sister
-    cap, excess = network.cap, network.excess
-    level, queue = scratch.level, scratch.queue
-    count = 0
-    for v in range(n):
-        level[v] = -1
-        if excess[v] < 0.0:
-            level[v] = 1
-            queue[count] = v
-            count += 1
-    place = 0
-    reached = False
-    while place < count:
-        v = queue[place]
-        place += 1
-        reached |= excess[v] > 0.0
-        for a in range(first[v], first[v + 1]):
-            u = head[a]
-            if level[u] < 0 and cap[sister[a]] > 0.0:
-                level[u] = level[v] + 1
-                reached |= excess[u] > 0.0
-                queue[count] = u
-                count += 1
-    return reached
-
-
-@inner_kernel
-def _augment_from(source, network, scratch):
-    """Send what a node has along arcs that lead down in level; returns how much went."""
-    first, head, sister = network.first, network.head, network.sister
-    cap, excess = network.cap, network.excess
-    level, current, path = scratch.level, scratch.current, scratch.path
-    sent = 0.0
-    depth = 0
-    v = source
-    while True:
-        if excess[v] < 0.0 and depth > 0:
-            flow = min(excess[source], -excess[v])
-            for d in range(depth):
-                flow = min(flow, cap[path[d]])
-            excess[source] -= flow
-            excess[v] += flow
-            sent += flow
-            back = depth
-            for d in range(depth - 1, -1, -1):
-                a = path[d]
-                cap[a] -= flow
-                cap[sister[a]] += flow
-                if not cap[a] > 0.0:
-                    back = d
-            if not excess[source] > 0.0:
-                return sent
-            # Go on from the first arc that is full, or from where the sink took all.
-            if back < depth:
-                v = head[sister[path[back]]]
-                depth = back
-            elif not excess[v] < 0.0:
-                depth -= 1
-                v = head[sister[path[depth]]]
-            continue
-        stuck = True
-        while current[v] < first[v + 1]:
-            a = current[v]
-            u = head[a]
-            if cap[a] > 0.0 and level[u] == level[v] - 1 and level[u] > 0:
-                stuck = False
-                break
-            current[v] += 1
-        if not stuck:
-            path[depth] = current[v]
-            depth += 1
-            v = head[current[v]]
-            continue
-        if depth == 0:
-            return sent
-        level[v] = -1
-        depth -= 1
-        v = head[sister[path[depth]]]
-        current[v] += 1
+    node, queues = np.empty(WIDTH * n_nodes, np.int32), np.empty((2, n_nodes), np.int32)
+    return Forest(node, *queues, np.zeros(COUNTS, np.int64), np.zeros(AMOUNTS))
 
 
 @kernel
-def max_flow(n, network, scratch):
+def link(n, tail, head, there, back, network):
+    """Write the arcs of a network, a pair for each edge, in the order of the edges.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    tail, head : ndarray of shape (n_edges,) of int32
+        The two nodes of each edge.
+    there, back : ndarray of shape (n_edges,)
+        Capacities from tail to head and from head to tail.
+    network : Network
+        Receives the arcs; the excess of nodes is left alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.max_flow import empty_network, link
+    >>> network, ends = empty_network(2, 2), np.array([[0], [1]], dtype=np.int32)
+    >>> link(2, ends[0], ends[1], np.array([3.0]), np.array([0.0]), network)
+    >>> network.cap.tolist(), network.sister.tolist()
+    ([3.0, 0.0], [1, 0])
+    """
+    first, ends, sister, cap = network.first, network.head, network.sister, network.cap
+    for v in range(n + 1):
+        first[v] = 0
+    for e in range(tail.shape[0]):
+        first[tail[e]] += 1
+        first[head[e]] += 1
+    total = 0
+    for v in range(n + 1):
+        degree = first[v]
+        first[v] = total
+        total += degree
+    for e in range(tail.shape[0]):
+        u, v = tail[e], head[e]
+        p, q = first[u], first[v]
+        first[u] = p + 1
+        first[v] = q + 1
+        ends[p], ends[q] = v, u
+        sister[p], sister[q] = q, p
+        cap[p], cap[q] = there[e], back[e]
+    # Each node's place is now where the next one's arcs begin.
+    for v in range(n, 0, -1):
+        first[v] = first[v - 1]
+    first[0] = 0
+
+
+@inner_kernel
+def _least(n, network):
+    """Capacities up to this are rounding: no arc carries more than all nodes can send."""
+    first, cap, excess = network.first, network.cap, network.excess
+    largest = surplus = deficit = 0.0
+    for v in range(n):
+        out = 0.0
+        for a in range(first[v], first[v + 1]):
+            out += cap[a]
+            if cap[a] < math.inf:
+                largest = max(largest, cap[a])
+        if abs(excess[v]) < math.inf:
+            largest = max(largest, abs(excess[v]))
+        if excess[v] > 0.0:
+            surplus += min(excess[v], out)
+        else:
+            deficit -= excess[v]
+    return _ROUNDING * min(largest, surplus, deficit)
+
+
+@inner_kernel
+def _saturate(n, network):
+    """Send what can go from a surplus to a deficit by one arc, which needs no trees; its value."""
+    first, head, sister = network.first, network.head, network.sister
+    cap, excess = network.cap, network.excess
+    sent = 0.0
+    for v in range(n):
+        if not excess[v] > 0.0:
+            continue
+        for a in range(first[v], first[v + 1]):
+            u = head[a]
+            if excess[u] < 0.0 and cap[a] > 0.0:
+                flow = min(cap[a], excess[v], -excess[u])
+                sent += flow
+                if flow == math.inf:
+                    return sent
+                cap[a] -= flow
+                cap[sister[a]] += flow
+                excess[u] += flow
+                excess[v] -= flow
+                if not excess[v] > 0.0:
+                    break
+    return sent
+
+
+@inner_kernel
+def _plant(n, network, forest):
+    """Trees of one node each: those with a surplus or a deficit."""
+    node, count, amount = forest.node, forest.count, forest.amount
+    for k in range(COUNTS):
+        count[k] = 0
+    count[GROWING] = -1
+    least = amount[LEAST] = _least(n, network)
+    amount[FLOW] = _saturate(n, network)
+    for v in range(n):
+        at = WIDTH * v
+        node[at + STAMP] = node[at + DISTANCE] = node[at + TREE] = 0
+        node[at + PARENT] = NO_PARENT
+        if abs(network.excess[v]) > least:
+            node[at + PARENT] = TERMINAL
+            node[at + DISTANCE] = 1
+            node[at + TREE] = SOURCE if network.excess[v] > 0.0 else SINK
+            set_active(v, forest)
+
+
+@kernel
+def max_flow(n, network, forest):
     """Maximum flow from the nodes with a surplus to those with a deficit.
 
     Parameters
@@ -185,63 +252,85 @@ def max_flow(n, network, scratch):
         Number of nodes.
     network : Network
         The network. On return ``cap`` are the residual capacities, and ``excess`` is what is left.
-    scratch : FlowScratch
-        For networks at least as large. On return ``level[v]`` is 1 on the smallest source side of a
-        minimum cut, else 0.
+    forest : Forest
+        For networks at least as large; receives the trees, see :func:`source_side`.
 
     Returns
     -------
     float
-        The value of the flow.
+        The value of the flow; infinite if some path from source to sink has no limit (the rest is
+        undefined then).
 
     References
     ----------
-    Dinic 1970, Algorithm for solution of a problem of maximum flow in a network with power
-    estimation.
+    Boykov and Kolmogorov 2004, An experimental comparison of min-cut/max-flow algorithms for energy
+    minimization in vision, section 3.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.inference.max_flow import Network, flow_scratch, max_flow
-    >>> network = Network(np.array([0, 1, 2]), np.array([1, 0]), np.array([1, 0]),
-    ...                   np.array([2.0, 0.0]), np.array([3.0, -5.0]))
-    >>> max_flow(2, network, flow_scratch(2))
+    >>> from skstruct.inference.max_flow import empty_forest, empty_network, link, max_flow
+    >>> network, ends = empty_network(2, 2), np.array([[0], [1]], dtype=np.int32)
+    >>> link(2, ends[0], ends[1], np.array([2.0]), np.array([0.0]), network)
+    >>> network.excess[:] = 3.0, -5.0
+    >>> max_flow(2, network, empty_forest(2))
     2.0
     """
-    first, head, cap, excess = network.first, network.head, network.cap, network.excess
-    level, current, queue = scratch.level, scratch.current, scratch.queue
-    # Sums of the capacities leave residues of rounding, which must not count as ways.
-    scale = 0.0
+    _plant(n, network, forest)
+    while not search(network, forest, 1 << 60):
+        pass
+    return forest.amount[FLOW]
+
+
+@kernel
+def start_flow(n, network, forest):
+    """Begin what :func:`advance_flow` goes on with, instead of :func:`max_flow`.
+
+    Parameters
+    ----------
+    n, network, forest : object
+        As for :func:`max_flow`.
+    """
+    _plant(n, network, forest)
+
+
+@kernel
+def advance_flow(network, forest, work):
+    """Go on with a flow, so that Python (an interrupt, a time limit) comes through in between.
+
+    Parameters
+    ----------
+    network, forest : object
+        After :func:`start_flow` or :func:`restart_flow`.
+    work : int
+        About how many nodes to visit.
+
+    Returns
+    -------
+    bool
+        Whether the flow is at its maximum.
+    """
+    return search(network, forest, work)
+
+
+@kernel
+def source_side(n, forest, side):
+    """The smallest source side of a minimum cut.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    forest : Forest
+        After the flow.
+    side : ndarray of shape (n,)
+        Receives 1 on the source's side, else 0.
+    """
     for v in range(n):
-        scale = max(scale, abs(excess[v]))
-    for a in range(first[n]):
-        scale = max(scale, cap[a])
-    least = _ROUNDING * scale
-    total = 0.0
-    while _levels(n, network, scratch):
-        for v in range(n):
-            current[v] = first[v]
-        moved = 0.0
-        for v in range(n):
-            if excess[v] > 0.0 and level[v] > 0:
-                moved += _augment_from(v, network, scratch)
-        total += moved
-        if not moved > 0.0:
-            break
-    count = 0
-    for v in range(n):
-        level[v] = 0
-        if excess[v] > least:
-            level[v] = 1
-            queue[count] = v
-            count += 1
-    place = 0
-    while place < count:
-        v = queue[place]
-        place += 1
-        for a in range(first[v], first[v + 1]):
-            if cap[a] > least and level[head[a]] == 0:
-                level[head[a]] = 1
-                queue[count] = head[a]
-                count += 1
-    return total
+        side[v] = 1 if forest.node[WIDTH * v + TREE] & WHICH == SOURCE else 0
+
+
+@inner_kernel
+def in_source_side(v, forest):
+    """Whether a node is in the smallest source side of a minimum cut."""
+    return forest.node[WIDTH * v + TREE] & WHICH == SOURCE

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
-from .max_flow import FlowScratch, Network, empty_network, flow_scratch, max_flow
+from .max_flow import Forest, Network, empty_forest, empty_network, in_source_side, max_flow
 
 OFF, ON, HALF = 0, 1, 2
 
@@ -41,13 +41,13 @@ class RoofScratch(NamedTuple):
         Numbers of the open nodes.
     network : Network
         Two nodes and four arcs for each node and edge.
-    flow : FlowScratch
+    forest : Forest
         For that network.
     """
 
     index: np.ndarray
     network: Network
-    flow: FlowScratch
+    forest: Forest
 
 
 def roof_scratch(n_nodes, n_edges):
@@ -70,7 +70,7 @@ def roof_scratch(n_nodes, n_edges):
     (4,)
     """
     index = np.empty(n_nodes, dtype=np.int64)
-    return RoofScratch(index, empty_network(2 * n_nodes, 4 * n_edges), flow_scratch(2 * n_nodes))
+    return RoofScratch(index, empty_network(2 * n_nodes, 4 * n_edges), empty_forest(2 * n_nodes))
 
 
 @inner_kernel(inline=True)
@@ -225,14 +225,14 @@ def roof_dual(unary, pair, graph, states, scratch):
     n = unary.shape[0]
     n_open = settle(unary, pair, graph, states)
     if n_open > 0:
-        index, level = scratch.index, scratch.flow.level
+        index, forest = scratch.index, scratch.forest
         c = _build(unary, pair, graph, states, scratch)
-        max_flow(2 * c, scratch.network, scratch.flow)
+        max_flow(2 * c, scratch.network, forest)
         for j in range(n):
             if states[j] == HALF:
-                if level[index[j]] == 1:
+                if in_source_side(index[j], forest):
                     states[j] = ON
-                elif level[c + index[j]] == 1:
+                elif in_source_side(c + index[j], forest):
                     states[j] = OFF
     return relaxed_score(unary, pair, graph, states)
 

@@ -1,0 +1,304 @@
+"""Bucket elimination on a planned junction tree: the best labelling, max-marginals, marginals.
+
+A bucket's table is never stored whole: blocks of it, of which the eliminated variable is the
+innermost, are summed and reduced in cache. What the outer variables decide is summed once a change
+of theirs: a stack of blocks, one a level, each the one before plus the inputs of its level.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .tree_planning import CONTIGUOUS, SCALAR
+
+
+class EliminationScratch(NamedTuple):
+    """Scratch of the kernels of this file.
+
+    Parameters
+    ----------
+    sums, beliefs : ndarray of shape (n_levels, n_block)
+        What the inputs of each level and those before add up to; what is known at each level.
+    block, row : ndarray of shape (n_block,)
+        Beliefs and messages of a block.
+    maps : ndarray of uint32
+        Where the entries of a block stand in the inputs.
+    at : ndarray of shape (n_inputs,) of int64
+        Where each input begins at present.
+    digit : ndarray of shape (n_dims,) of int64
+        States of the outer variables.
+    is_empty : ndarray of shape (n_levels,) of uint8
+        Whether nothing is known at a level.
+    """
+
+    sums: np.ndarray
+    beliefs: np.ndarray
+    block: np.ndarray
+    row: np.ndarray
+    maps: np.ndarray
+    at: np.ndarray
+    digit: np.ndarray
+    is_empty: np.ndarray
+
+
+def elimination_scratch(plan):
+    """Scratch for a plan.
+
+    Parameters
+    ----------
+    plan : JunctionTree
+        The plan.
+
+    Returns
+    -------
+    EliminationScratch
+        The scratch.
+    """
+    _, block, levels, maps, inputs, dims = plan.room
+    return EliminationScratch(
+        np.empty((levels, block)),
+        np.empty((levels, block)),
+        np.empty(block),
+        np.empty(block),
+        np.empty(maps, dtype=np.uint32),
+        np.empty(inputs, dtype=np.int64),
+        np.empty(dims, dtype=np.int64),
+        np.empty(levels, dtype=np.uint8),
+    )
+
+
+@kernel
+def place_factors(tables, plan, start, labels, base):
+    """Where each factor begins, given the labels of the variables that no bucket eliminates.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    plan : JunctionTree
+        The plan.
+    start : ndarray of shape (n_factors,) of int64
+        Where the tables of the factors begin, such as ``tables.table_ptr``.
+    labels : ndarray of shape (n_variables,) of int64
+        Those labels; others are not looked at.
+    base : ndarray of shape (n_factors,) of int64
+        Receives `start` plus the steps of those labels; -1 where
+        `start` is negative.
+    """
+    for f in range(start.shape[0]):
+        stride, offset = 1, start[f]
+        for d in range(tables.scope_ptr[f + 1] - 1, tables.scope_ptr[f] - 1, -1):
+            v = tables.scope[d]
+            if plan.bucket[v] < 0:
+                offset += stride * labels[v]
+            stride *= tables.n_states[v]
+        base[f] = offset if start[f] >= 0 else -1
+
+
+@inner_kernel
+def _fill_map(n_states, plan, k, i, row):
+    """Where the entries of a block stand in input i."""
+    row[0] = 0
+    size = 1
+    for d in range(plan.dim_ptr[k + 1] - plan.dim_ptr[k] - 1, plan.outer[k] - 1, -1):
+        step = plan.step[plan.step_ptr[i] + d]
+        for x in range(1, n_states[plan.dim[plan.dim_ptr[k] + d]]):
+            for j in range(size):
+                row[x * size + j] = np.uint32(row[j] + x * step)
+        size *= n_states[plan.dim[plan.dim_ptr[k] + d]]
+
+
+@inner_kernel
+def map_of(n_states, plan, k, i, w):
+    """Where the map of input i begins; that of row 0 is made each time."""
+    if plan.map_row[i] == 0:
+        _fill_map(n_states, plan, k, i, w.maps)
+    return plan.map_row[i] * plan.block[k]
+
+
+@inner_kernel
+def open_bucket(tables, plan, base, at, k, w):
+    """Make ready for the first block of bucket k; returns the number of blocks."""
+    for d in range(plan.outer[k]):
+        w.digit[d] = 0
+    begin = plan.input_ptr[k]
+    for i in range(begin, plan.input_ptr[k + 1]):
+        if plan.map_row[i] > 0:
+            block = plan.block[k]
+            row = w.maps[plan.map_row[i] * block : (plan.map_row[i] + 1) * block]
+            _fill_map(tables.n_states, plan, k, i, row)
+        f = plan.source[i]
+        w.at[i - begin] = base[f] if f >= 0 else at[-1 - f]
+    return plan.size[k] // plan.block[k]
+
+
+@inner_kernel
+def next_digits(n_states, plan, k, w):
+    """Go on to the next block; returns the outermost variable that changes, -1 after the last."""
+    d = plan.outer[k] - 1
+    while d >= 0:
+        w.digit[d] += 1
+        if w.digit[d] < n_states[plan.dim[plan.dim_ptr[k] + d]]:
+            break
+        w.digit[d] = 0
+        d -= 1
+    return d
+
+
+@inner_kernel
+def _add(tables, plan, k, i, start, slots, before, has_before, sums, w):
+    """``sums = before + input`` (without `before` if there is none)."""
+    n = plan.block[k]
+    data = tables.scores if plan.source[i] >= 0 else slots
+    if plan.form[i] == SCALAR:
+        value = data[start]
+        if has_before:
+            for j in range(n):
+                sums[j] = before[j] + value
+        else:
+            for j in range(n):
+                sums[j] = value
+        return
+    if plan.form[i] == CONTIGUOUS:
+        part = data[start : start + n]
+        if has_before:
+            for j in range(n):
+                sums[j] = before[j] + part[j]
+        else:
+            for j in range(n):
+                sums[j] = part[j]
+        return
+    row = w.maps[map_of(tables.n_states, plan, k, i, w) :]
+    part = data[start:]
+    if has_before:
+        for j in range(n):
+            sums[j] = before[j] + part[row[j]]
+    else:
+        for j in range(n):
+            sums[j] = part[row[j]]
+
+
+@inner_kernel
+def sum_up(tables, plan, base, at, slots, k, changed, w):
+    """Sum the levels that variable `changed` decides (-1: all); returns the last level."""
+    begin, end = plan.input_ptr[k], plan.input_ptr[k + 1]
+    n = plan.block[k]
+    a = -1
+    for i in range(begin, end):
+        is_new = i == begin or plan.level[i] != plan.level[i - 1]
+        a += is_new
+        if plan.level[i] <= changed:
+            continue
+        start = 0
+        for d in range(plan.level[i]):
+            start += w.digit[d] * plan.step[plan.step_ptr[i] + d]
+        f = plan.source[i]
+        start += base[f] if f >= 0 else at[-1 - f]
+        w.at[i - begin] = start
+        before = w.sums[a - 1] if is_new and a > 0 else w.sums[a]
+        _add(tables, plan, k, i, start, slots, before, a > 0 or not is_new, w.sums[a], w)
+    if a < 0:
+        a = 0
+        for j in range(n):
+            w.sums[0, j] = 0.0
+    return a
+
+
+@inner_kernel
+def _max_out(n, states, sums, out, back, far):
+    """Maximum over the innermost variable, and where it is; the lowest of equals."""
+    if states == 2:
+        for j in range(n):
+            x, y = sums[2 * j], sums[2 * j + 1]
+            out[j] = y if y > x else x
+            back[j] = y > x
+        return
+    for j in range(n):
+        best, where = sums[j * states], 0
+        for x in range(1, states):
+            value = sums[j * states + x]
+            if value > best:
+                best, where = value, x
+        out[j] = best
+        back[j] = where & 255
+        if states > 256:
+            back[far + j] = where >> 8
+
+
+@inner_kernel
+def send(row, n, slots, start, is_first):
+    """Put a block of messages into its slot."""
+    out = slots[start : start + n]
+    if is_first:
+        for j in range(n):
+            out[j] = row[j]
+    else:
+        for j in range(n):
+            out[j] += row[j]
+
+
+@kernel
+def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
+    """Send the maxima of buckets `begin` to `end` up the tree.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    plan : JunctionTree
+        The plan.
+    base : ndarray of shape (n_factors,) of int64
+        Where each factor begins: :func:`place_factors`.
+    at : ndarray of shape (n_slots,) of int64
+        Where each slot begins: ``plan.live_ptr`` or ``plan.slot_ptr``.
+    slots : ndarray
+        Messages. After the last bucket the first entry is the sum of the maxima of all trees.
+    back : ndarray of uint8
+        Receives the best states: :func:`best_labels`.
+    begin, end : int
+        The buckets.
+    w : EliminationScratch
+        Scratch.
+    """
+    n_states = tables.n_states
+    for k in range(begin, end):
+        states = n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        far = plan.size[k] // states
+        start = at[plan.slot[k]]
+        arrow = plan.back_ptr[k]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, slots, k, changed, w)
+            _max_out(n, states, w.sums[a], w.row, back[arrow + b * n :], far)
+            send(w.row, n, slots, start + b * n, plan.is_first[k])
+            changed = next_digits(n_states, plan, k, w)
+
+
+@kernel
+def best_labels(tables, plan, back, labels):
+    """Follow the best states down the tree.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    plan : JunctionTree
+        The plan.
+    back : ndarray of uint8
+        What :func:`max_buckets` left.
+    labels : ndarray of shape (n_variables,) of int64
+        Receives the labels of the variables of buckets; others stay.
+    """
+    for k in range(plan.variable.shape[0] - 1, -1, -1):
+        stride, entry = 1, 0
+        for d in range(plan.dim_ptr[k + 1] - 2, plan.dim_ptr[k] - 1, -1):
+            v = plan.dim[d]
+            entry += stride * labels[v]
+            stride *= tables.n_states[v]
+        label = np.int64(back[plan.back_ptr[k] + entry])
+        if tables.n_states[plan.variable[k]] > 256:
+            label += 256 * np.int64(back[plan.back_ptr[k] + stride + entry])
+        labels[plan.variable[k]] = label

@@ -1,0 +1,210 @@
+"""Max-marginals and marginals on a planned junction tree: messages up, then down.
+
+Down the tree a bucket's belief is what its inputs say, less what it told its parent, plus what the
+parent knows of the separator. Beliefs gather in a stack of blocks as the sums of inputs do, so that
+an input that changes seldom is told seldom.
+"""
+
+import math
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .bucket_elimination import map_of, next_digits, open_bucket, send, sum_up
+from .numerics import fast_exp
+from .tree_planning import CONTIGUOUS, SCALAR
+
+
+@inner_kernel
+def _log_sum_out(n, states, sums, out):
+    """Logarithm of the sum of exponentials over the innermost variable."""
+    for j in range(n):
+        best = sums[j * states]
+        for x in range(1, states):
+            best = max(best, sums[j * states + x])
+        if best == -np.inf:
+            out[j] = -np.inf
+            continue
+        total = 0.0
+        for x in range(states):
+            total += fast_exp(sums[j * states + x] - best)
+        out[j] = best + math.log(total)
+
+
+@kernel
+def sum_buckets(tables, plan, base, at, slots, w):
+    """Send logarithms of sums up the tree.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    plan : JunctionTree
+        The plan.
+    base : ndarray of shape (n_factors,) of int64
+        Where each factor begins: :func:`~skstruct.inference.bucket_elimination.place_factors`.
+    at : ndarray of shape (n_slots + 1,) of int64
+        Where each slot begins: ``plan.slot_ptr``.
+    slots : ndarray
+        Messages. The first entry is the log-partition on return.
+    w : EliminationScratch
+        Scratch.
+    """
+    for k in range(plan.variable.shape[0]):
+        states = tables.n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        start = at[plan.slot[k]]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, slots, k, changed, w)
+            _log_sum_out(n, states, w.sums[a], w.row)
+            send(w.row, n, slots, start + b * n, plan.is_first[k])
+            changed = next_digits(tables.n_states, plan, k, w)
+
+
+@inner_kernel
+def _max_beliefs(n, states, sums, known, is_root, belief):
+    """Max-marginals of a block, from those of its separator (at a root: one number)."""
+    for j in range(n):
+        best = sums[j * states]
+        for x in range(1, states):
+            best = max(best, sums[j * states + x])
+        more = known[0 if is_root else j] - best
+        if best == -np.inf:
+            more = 0.0
+        for x in range(states):
+            belief[j * states + x] = sums[j * states + x] + more
+
+
+@inner_kernel
+def _sum_beliefs(n, states, sums, known, is_root, belief):
+    """Marginals of a block, from those of its separator."""
+    for j in range(n):
+        best = sums[j * states]
+        for x in range(1, states):
+            best = max(best, sums[j * states + x])
+        if best == -np.inf:
+            best = 0.0
+        total = 0.0
+        for x in range(states):
+            belief[j * states + x] = fast_exp(sums[j * states + x] - best)
+            total += belief[j * states + x]
+        share = known[0 if is_root else j] / total if total > 0.0 else 0.0
+        for x in range(states):
+            belief[j * states + x] *= share
+
+
+@inner_kernel
+def _merge(n, is_sum, is_empty, belief, into):
+    """Tell the level before."""
+    if is_empty:
+        for j in range(n):
+            into[j] = belief[j]
+    elif is_sum:
+        for j in range(n):
+            into[j] += belief[j]
+    else:
+        for j in range(n):
+            into[j] = belief[j] if belief[j] > into[j] else into[j]
+
+
+@inner_kernel
+def _tell(tables, plan, k, i, is_sum, belief, out, start, w):
+    """Tell input i what is known of it."""
+    n = plan.block[k]
+    part = out[start:]
+    if plan.form[i] == SCALAR:
+        known = part[0]
+        for j in range(n):
+            if is_sum:
+                known += belief[j]
+            else:
+                known = max(known, belief[j])
+        part[0] = known
+    elif plan.form[i] == CONTIGUOUS:
+        _merge(n, is_sum, False, belief, part)
+    else:
+        row = w.maps[map_of(tables.n_states, plan, k, i, w) :]
+        if is_sum:
+            for j in range(n):
+                part[row[j]] += belief[j]
+        else:
+            for j in range(n):
+                part[row[j]] = max(part[row[j]], belief[j])
+
+
+@inner_kernel
+def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
+    """Tell the inputs of the levels that variable `changed` decides (-1: all)."""
+    base, target, _ = places
+    begin, i = plan.input_ptr[k], plan.input_ptr[k + 1] - 1
+    n = plan.block[k]
+    while i >= begin and plan.level[i] > changed:
+        f = plan.source[i]
+        start = w.at[i - begin]
+        if f < 0:
+            _tell(tables, plan, k, i, is_sum, w.beliefs[a], down, start, w)
+        elif target[f] >= 0:
+            start += target[f] - base[f]
+            _tell(tables, plan, k, i, is_sum, w.beliefs[a], out, start, w)
+        if i > begin and plan.level[i] != plan.level[i - 1]:
+            _merge(n, is_sum, w.is_empty[a - 1], w.beliefs[a], w.beliefs[a - 1])
+            w.is_empty[a - 1] = 0
+            w.is_empty[a] = 1
+            a -= 1
+        i -= 1
+
+
+@kernel
+def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
+    """Send what is known down the tree: max-marginals, or marginals, of factors.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    plan : JunctionTree
+        The plan.
+    places : tuple of three ndarray of int64
+        Where each factor begins in the scores and in `out` (both as
+        :func:`~skstruct.inference.bucket_elimination.place_factors` has it; negative in `out` if it
+        is not asked for), and each slot: ``plan.slot_ptr``.
+    is_sum : bool
+        Whether `up` comes from :func:`sum_buckets`, or from
+        :func:`~skstruct.inference.bucket_elimination.max_buckets`.
+    value : ndarray of shape (1,)
+        The maximum of the whole; 1 for sums.
+    up : ndarray
+        The messages.
+    down : ndarray
+        Scratch as long as `up`.
+    out : ndarray
+        Receives max-marginals (the larger of them and what is there), or marginals (added).
+    w : EliminationScratch
+        Scratch.
+    """
+    base, _, at = places
+    nothing = 0.0 if is_sum else -np.inf
+    for j in range(down.shape[0]):
+        down[j] = nothing
+    for k in range(plan.variable.shape[0] - 1, -1, -1):
+        states = tables.n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        is_root = plan.slot[k] == 0
+        start = at[plan.slot[k]]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        for a in range(w.is_empty.shape[0]):
+            w.is_empty[a] = 1
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, up, k, changed, w)
+            known = value if is_root else down[start + b * n :]
+            if is_sum:
+                _sum_beliefs(n, states, w.sums[a], known, is_root, w.block)
+            else:
+                _max_beliefs(n, states, w.sums[a], known, is_root, w.block)
+            _merge(n * states, is_sum, w.is_empty[a], w.block, w.beliefs[a])
+            w.is_empty[a] = 0
+            changed = next_digits(tables.n_states, plan, k, w)
+            _flush(tables, plan, places, k, a, changed, is_sum, down, out, w)

@@ -1,0 +1,471 @@
+"""Orders in which to eliminate the variables of a graph: min-fill, min-weight, sweeps.
+
+The graph is kept as linked lists of live neighbours; fill and weight of every vertex are updated
+exactly as edges come and go, so that a step costs what it changes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+
+# Weights of variables are whole numbers, so that sums and ties are exact.
+UNIT = 64
+_OVER = 1 << 60
+_UNTOUCHED = 1 << 52
+_MIN_FILL, _MIN_WEIGHT, _SWEEP, _GIVEN = range(4)
+_RULES = {"min-fill": _MIN_FILL, "min-weight": _MIN_WEIGHT, "sweep": _SWEEP, "given": _GIVEN}
+
+
+class Elimination(NamedTuple):
+    """An order, and what it costs.
+
+    Parameters
+    ----------
+    order : ndarray of int32
+        The variables in the order in which they are eliminated.
+    fixed : ndarray of int32
+        Those that had to be left out to keep tables below the limit.
+    width : int
+        Number of other variables in the largest clique.
+    largest : float
+        Entries of the largest table, inf if `order` could not be completed.
+    total : float
+        Entries of all tables.
+    """
+
+    order: np.ndarray
+    fixed: np.ndarray
+    width: int
+    largest: float
+    total: float
+
+
+class _Work(NamedTuple):
+    """The graph during elimination: lists of neighbours, keys of vertices, a heap of them."""
+
+    weight: np.ndarray
+    log_states: np.ndarray
+    rank: np.ndarray
+    first: np.ndarray
+    link: np.ndarray
+    to: np.ndarray
+    fill: np.ndarray
+    cost: np.ndarray
+    touched: np.ndarray
+    heap: np.ndarray
+    place: np.ndarray
+    mark: np.ndarray
+    other: np.ndarray
+    near: np.ndarray
+    changed: np.ndarray
+    order: np.ndarray
+    fixed: np.ndarray
+    count: np.ndarray
+    sums: np.ndarray
+
+
+@inner_kernel
+def _is_before(w, rule, limit, a, b):
+    """Whether vertex a goes before b."""
+    over_a, over_b = w.cost[a] > limit, w.cost[b] > limit
+    if over_a != over_b:
+        return over_b
+    a1, a2, b1, b2 = w.fill[a], w.cost[a], w.fill[b], w.cost[b]
+    if rule == _MIN_WEIGHT:
+        a1, a2, b1, b2 = a2, a1, b2, b1
+    elif rule == _SWEEP:
+        a1, a2, b1, b2 = a2, w.touched[a], b2, w.touched[b]
+        if a2 == 0:
+            a1 = _UNTOUCHED
+        if b2 == 0:
+            b1 = _UNTOUCHED
+    elif rule == _GIVEN:
+        a1, a2, b1, b2 = 0, 0, 0, 0
+    if a1 != b1:
+        return a1 < b1
+    if a2 != b2:
+        return a2 < b2
+    return w.rank[a] < w.rank[b]
+
+
+@inner_kernel
+def _sift(w, rule, limit, n_heap, v):
+    """Move vertex v to its place in the heap."""
+    heap, place = w.heap, w.place
+    i = place[v]
+    while i > 0 and _is_before(w, rule, limit, v, heap[(i - 1) // 2]):
+        heap[i] = heap[(i - 1) // 2]
+        place[heap[i]] = i
+        i = (i - 1) // 2
+    while 2 * i + 1 < n_heap:
+        child = 2 * i + 1
+        if child + 1 < n_heap and _is_before(w, rule, limit, heap[child + 1], heap[child]):
+            child += 1
+        if not _is_before(w, rule, limit, heap[child], v):
+            break
+        heap[i] = heap[child]
+        place[heap[i]] = i
+        i = child
+    heap[i] = v
+    place[v] = i
+
+
+@inner_kernel
+def _take_off(w, rule, limit, v):
+    """Take vertex v off the heap."""
+    heap, place, count = w.heap, w.place, w.count
+    count[0] -= 1
+    last = heap[count[0]]
+    hole = place[v]
+    place[v] = -1
+    if last != v:
+        heap[hole] = last
+        place[last] = hole
+        _sift(w, rule, limit, count[0], last)
+
+
+@inner_kernel
+def _note(w, v):
+    """Note that the key of vertex v has changed."""
+    if w.other[v] == 0:
+        w.other[v] = 1
+        w.changed[w.count[1]] = v
+        w.count[1] += 1
+
+
+@inner_kernel
+def _remove(w, v):
+    """Take vertex v out of the graph; its neighbours are in `near`, their number is returned."""
+    first, link, to, mark, near = w.first, w.link, w.to, w.mark, w.near
+    stamp = w.count[2] + 1
+    w.count[2] = stamp
+    mark[v] = stamp
+    n = 0
+    e = first[v]
+    while e >= 0:
+        near[n] = to[e]
+        mark[to[e]] = stamp
+        n += 1
+        e = link[e]
+    for j in range(n):
+        a = near[j]
+        apart = 0
+        e, before = first[a], -1
+        while e >= 0:
+            after = link[e]
+            if to[e] == v:
+                if before < 0:
+                    first[a] = after
+                else:
+                    link[before] = after
+                link[e] = w.count[3]
+                w.count[3] = e
+                w.count[4] += 1
+            else:
+                if mark[to[e]] != stamp:
+                    apart += w.weight[to[e]]
+                before = e
+            e = after
+        w.fill[a] -= w.weight[v] * apart
+        w.cost[a] -= w.weight[v]
+        _note(w, a)
+    e = first[v]
+    while e >= 0:
+        after = link[e]
+        link[e] = w.count[3]
+        w.count[3] = e
+        w.count[4] += 1
+        e = after
+    first[v] = -1
+    return n
+
+
+@inner_kernel
+def _link(w, a, b):
+    """Enter b among a's neighbours."""
+    e = w.count[3]
+    w.count[3] = w.link[e]
+    w.count[4] -= 1
+    w.to[e] = b
+    w.link[e] = w.first[a]
+    w.first[a] = e
+
+
+@inner_kernel
+def _connect(w, n):
+    """Make the n vertices of `near` a clique."""
+    first, link, to, mark, near, weight = w.first, w.link, w.to, w.mark, w.near, w.weight
+    for j in range(n):
+        a = near[j]
+        stamp = w.count[2] + 1
+        w.count[2] = stamp
+        e = first[a]
+        while e >= 0:
+            mark[to[e]] = stamp
+            e = link[e]
+        for i in range(j + 1, n):
+            b = near[i]
+            if mark[b] == stamp:
+                continue
+            common, apart = 0, 0
+            e = first[b]
+            while e >= 0:
+                x = to[e]
+                if mark[x] == stamp:
+                    common += weight[x]
+                    w.fill[x] -= weight[a] * weight[b]
+                    _note(w, x)
+                else:
+                    apart += weight[x]
+                e = link[e]
+            w.fill[a] += weight[b] * (w.cost[a] - weight[a] - common)
+            w.fill[b] += weight[a] * apart
+            _link(w, a, b)
+            _link(w, b, a)
+            mark[b] = stamp
+            w.cost[a] += weight[b]
+            w.cost[b] += weight[a]
+
+
+@inner_kernel
+def _heaviest(w, v):
+    """Of vertex v and its neighbours, that with the most around it; the highest rank of these."""
+    best = v
+    e = w.first[v]
+    while e >= 0:
+        u = w.to[e]
+        if w.cost[u] > w.cost[best] or (w.cost[u] == w.cost[best] and w.rank[u] > w.rank[best]):
+            best = u
+        e = w.link[e]
+    return best
+
+
+@inner_kernel
+def _step(w, rule, limit):
+    """Eliminate, or leave out, one vertex."""
+    v = w.heap[0]
+    is_kept = w.cost[v] <= limit
+    if not is_kept:
+        v = _heaviest(w, v)
+    entries = w.log_states[v]
+    n = _remove(w, v)
+    _take_off(w, rule, limit, v)
+    if is_kept:
+        for j in range(n):
+            a = w.near[j]
+            entries += w.log_states[a]
+            if w.touched[a] == 0:
+                w.count[7] += 1
+                w.touched[a] = w.count[7]
+        _connect(w, n)
+        w.order[w.count[5]] = v
+        w.count[5] += 1
+        w.count[8] = max(w.count[8], n)
+        w.sums[0] = max(w.sums[0], entries)
+        w.sums[1] += 2.0**entries
+    else:
+        w.fixed[w.count[6]] = v
+        w.count[6] += 1
+    for j in range(w.count[1]):
+        u = w.changed[j]
+        w.other[u] = 0
+        _sift(w, rule, limit, w.count[0], u)
+    w.count[1] = 0
+
+
+@kernel
+def _start(w, rule, limit):
+    """Fill and weight of all vertices, and the heap."""
+    first, link, to, mark = w.first, w.link, w.to, w.mark
+    n = w.weight.shape[0]
+    for v in range(n):
+        stamp = w.count[2] + 1
+        w.count[2] = stamp
+        around = 0
+        e = first[v]
+        while e >= 0:
+            mark[to[e]] = stamp
+            around += w.weight[to[e]]
+            e = link[e]
+        apart = 0
+        e = first[v]
+        while e >= 0:
+            u = to[e]
+            missing = around - w.weight[u]
+            d = first[u]
+            while d >= 0:
+                if mark[to[d]] == stamp:
+                    missing -= w.weight[to[d]]
+                d = link[d]
+            apart += w.weight[u] * missing
+            e = link[e]
+        w.fill[v] = apart // 2
+        w.cost[v] = around + w.weight[v]
+    for v in range(n):
+        w.heap[v] = v
+        w.place[v] = v
+        _sift(w, rule, limit, v + 1, v)
+    w.count[0] = n
+
+
+@kernel
+def _run(w, rule, limit, stops, most):
+    """Eliminate until done (0), out of room (1), above the limit (2) or too costly (3)."""
+    while w.count[0] > 0:
+        v = w.heap[0]
+        if w.cost[v] > limit and stops:
+            return 2
+        if w.sums[1] > most:
+            return 3
+        degree = 0
+        e = w.first[v]
+        while e >= 0:
+            degree += 1
+            e = w.link[e]
+        if w.count[4] < degree * (degree - 1):
+            return 1
+        _step(w, rule, limit)
+    return 0
+
+
+@kernel
+def _peel(ptr, neighbours, degree, order):
+    """Leaves, and what becomes a leaf without them, in `order`; returns how many."""
+    n, count = degree.shape[0], 0
+    for v in range(n):
+        degree[v] = ptr[v + 1] - ptr[v]
+        if degree[v] <= 1:
+            order[count] = v
+            degree[v] = -1
+            count += 1
+    done = 0
+    while done < count:
+        v = order[done]
+        done += 1
+        for e in range(ptr[v], ptr[v + 1]):
+            u = neighbours[e]
+            if degree[u] >= 0:
+                degree[u] -= 1
+                if degree[u] <= 1:
+                    order[count] = u
+                    degree[u] = -1
+                    count += 1
+    return count
+
+
+def _work(ptr, neighbours, log_states, rank, room):
+    """Arrays for a graph, with room for so many more edges."""
+    n, n_edges = len(log_states), len(neighbours)
+    link = np.arange(1, n_edges + room + 1)
+    ends = ptr[1:][ptr[1:] > ptr[:-1]]
+    link[ends - 1] = -1
+    link[-1] = -1
+    first = np.where(ptr[1:] > ptr[:-1], ptr[:-1], -1)
+    to = np.concatenate((neighbours, np.empty(room, dtype=np.int64)))
+    weight = np.maximum(np.rint(UNIT * log_states), 1).astype(np.int64)
+    fill, cost, touched, heap, place, mark, other, near, changed, order, fixed = np.zeros(
+        (11, n), dtype=np.int64
+    )
+    count = np.zeros(9, dtype=np.int64)
+    count[3], count[4] = n_edges, room
+    lists = weight, log_states, rank, first, link, to, fill, cost, touched, heap, place
+    return _Work(*lists, mark, other, near, changed, order, fixed, count, np.zeros(2))
+
+
+def _with_room(w):
+    """The same with room for twice as many edges."""
+    n = len(w.link)
+    link = np.concatenate((w.link, np.arange(n + 1, 2 * n + 1)))
+    link[-1] = w.count[3]
+    w.count[3] = n
+    w.count[4] += n
+    return w._replace(link=link, to=np.concatenate((w.to, np.empty(n, dtype=np.int64))))
+
+
+def elimination_order(
+    graph,
+    n_states,
+    rule="min-fill",
+    *,
+    max_table=None,
+    rank=None,
+    leave_out=False,
+    most=np.inf,
+    keep=None,
+):
+    """An order in which to eliminate the variables of a graph, by a greedy rule.
+
+    Parameters
+    ----------
+    graph : tuple of ndarray
+        What :func:`~skstruct.inference.primal_graph.primal_graph` returns.
+    n_states : ndarray of shape (n_variables,) of int64
+        States of each variable; those with one state are in no order.
+    rule : {"min-fill", "min-weight", "sweep", "given"}
+        What goes next: the variable that joins the least weight of pairs, that with the smallest
+        table, that with the smallest table next to what is gone, or that of lowest rank. Leaves go
+        first, except with "given".
+    max_table : float, optional
+        Entries that a table may have at most.
+    rank : ndarray of shape (n_variables,) of int64, optional
+        Which goes first among equals: the lowest, by default that of the lowest index.
+    leave_out : bool
+        Leave variables out to stay below `max_table`. Else the order ends at the first table above.
+    most : float
+        Give up when all tables together have more entries.
+    keep : ndarray of shape (n_variables,) of bool, optional
+        The variables that count, as for the graph.
+
+    Returns
+    -------
+    Elimination
+        The order. `largest` is inf if it is not complete.
+
+    References
+    ----------
+    Kjaerulff 1990, Triangulation of graphs: algorithms giving small total state space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.elimination_order import elimination_order
+    >>> from skstruct.inference.primal_graph import primal_graph
+    >>> n_states = np.array([2, 2, 2, 2])
+    >>> ring = primal_graph(n_states, np.arange(0, 10, 2), np.array([0, 1, 1, 2, 2, 3, 3, 0]))
+    >>> elimination_order(ring, n_states).width
+    2
+    """
+    ptr, neighbours = graph
+    n = len(n_states)
+    counts = n_states > 1 if keep is None else keep & (n_states > 1)
+    log_states = np.log2(np.maximum(n_states, 1).astype(float))
+    rank = np.arange(n) if rank is None else np.asarray(rank, dtype=np.int64)
+    limit = np.int64(_OVER)
+    if max_table is not None:
+        limit = np.int64(np.floor(UNIT * np.log2(max_table) + 1e-6))
+    peeled, degree = np.empty((2, n), dtype=np.int64)
+    n_peeled = 0 if rule == "given" else _peel(ptr, neighbours, degree, peeled)
+    before, left = peeled[:n_peeled], np.ones(n, dtype=bool)
+    pairs = np.diff(ptr)[before] > 0
+    left[before] = False
+    core = np.flatnonzero(left & counts)
+    inside = left[np.repeat(np.arange(n), np.diff(ptr))] & left[neighbours]
+    new = np.cumsum(left & counts) - 1
+    tails = np.repeat(np.arange(n), np.diff(ptr))[inside]
+    core_ptr = np.zeros(len(core) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(new[tails], minlength=len(core)), out=core_ptr[1:])
+    w = _work(
+        core_ptr, new[neighbours[inside]], log_states[core], rank[core], len(neighbours) + 4 * n + 8
+    )
+    code = np.int64(_RULES[rule])
+    _start(w, code, limit)
+    while (status := _run(w, code, limit, not leave_out, float(most))) == 1:
+        w = _with_room(w)
+    before = before[counts[before]]
+    order = np.concatenate((before, core[w.order[: w.count[5]]])).astype(np.int32)
+    fixed = core[w.fixed[: w.count[6]]].astype(np.int32)
+    width = max(int(w.count[8]), int(pairs.any()))
+    largest = float(2.0 ** w.sums[0]) if len(core) else 1.0
+    return Elimination(order, fixed, width, np.inf if status else largest, float(w.sums[1]))

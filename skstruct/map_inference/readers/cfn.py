@@ -241,6 +241,12 @@ class _Network:
 
     def _scope(self, label, item):
         if isinstance(item, Numeric):
+            scope = item.values.astype(np.int64).tolist()
+            below = 0 <= min(scope) and max(scope) < self.n_states.size
+            named = not self.positions.keys().isdisjoint(map(str, scope))
+            if below and scope == item.values.tolist() and len(set(scope)) == len(scope):
+                if not named:
+                    return scope
             words = [Word(item.at, f"{value:.17g}") for value in item.values.tolist()]
         else:
             words = item.items if isinstance(item, Group) else [item]
@@ -326,23 +332,24 @@ class _Network:
             if self.costs[owner].shape != tuple(self.n_states[self.scopes[f]].tolist()):
                 self.parsed.fail(costs.at, "a function with the same numbers of values")
             users.setdefault(owner, []).append(f)
-        best = {f: min(0.0, float((sign * self.costs[f]).min())) for f in users}
-        total = math.fsum(best[f] for f, of in users.items() for _ in of)
+        by_shape: dict[tuple, list[int]] = {}
+        for f in users:
+            by_shape.setdefault(self.costs[f].shape, []).append(f)
+        stacks = {of[0]: sign * np.stack([self.costs[f] for f in of]) for of in by_shape.values()}
+        best = np.zeros(len(self.costs))
+        for of in by_shape.values():
+            lowest = stacks[of[0]].reshape(len(of), -1).min(axis=1)
+            best[of] = np.minimum(lowest, 0.0)
+        total = math.fsum(best[f] * len(of) for f, of in users.items())
         factors: list[Table] = []
-        by_shape: dict[tuple, tuple[list, list]] = {}
-        for f, of in users.items():
-            costs = sign * self.costs[f]
-            scores = np.where(costs + (total - best[f]) >= top, -np.inf, 0.0 - costs)
-            if len(of) > 1:
-                factors.append(
-                    tables(np.array([self.scopes[g] for g in of]), scores, self.n_states)
-                )
-                continue
-            scopes, stacked = by_shape.setdefault(costs.shape, ([], []))
-            scopes.append(self.scopes[f])
-            stacked.append(scores)
-        for scopes, stacked in by_shape.values():
-            factors.append(
-                tables(np.array(scopes, dtype=np.int64), np.stack(stacked), self.n_states)
-            )
+        for of in by_shape.values():
+            costs = stacks[of[0]]
+            room = top - (total - best[of]).reshape(-1, *[1] * (costs.ndim - 1))
+            scores = np.where(costs >= room, -np.inf, 0.0 - costs)
+            alone = [row for row, f in enumerate(of) if len(users[f]) == 1]
+            batches = [([of[row] for row in alone], scores[alone])] if alone else []
+            batches += [(users[f], scores[row]) for row, f in enumerate(of) if len(users[f]) > 1]
+            for members, stacked in batches:
+                scopes = np.array([self.scopes[f] for f in members], dtype=np.int64)
+                factors.append(tables(scopes, stacked, self.n_states))
         return FactorGraph(self.n_states, factors)

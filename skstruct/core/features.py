@@ -47,30 +47,39 @@ class SparseFeatures(NamedTuple):
     intercept: int
 
 
-def constant_row(features):
-    """One row of one feature of value 1, for what all edges of a problem share.
+def constant_rows(features, n_rows):
+    """Rows of one feature of value 1 each, for tables that all edges of a problem share.
 
     Parameters
     ----------
     features : DenseFeatures or SparseFeatures
-        What the row is to be of one type with, so that the kernels of one serve the other.
+        What the rows are to be of one type with, so that the kernels of one serve the other.
+    n_rows : int
+        How many; row t is about table row t.
 
     Returns
     -------
     DenseFeatures or SparseFeatures
-        The row; its table row is the first.
+        The rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.core.features import DenseFeatures, constant_row
-    >>> constant_row(DenseFeatures(np.ones((4, 2)), -1)).intercept
-    0
+    >>> from skstruct.core.features import DenseFeatures, constant_rows
+    >>> constant_rows(DenseFeatures(np.ones((4, 2)), -1), 2).values
+    array([[1., 0.],
+           [0., 1.]])
     """
+    if n_rows == 1:  # without arithmetic
+        if isinstance(features, DenseFeatures):
+            return DenseFeatures(np.empty((1, 0)), 0)
+        nothing = features.data[:0].copy(), features.indices[:0].copy()
+        return SparseFeatures(*nothing, np.zeros(2, dtype=features.indptr.dtype), 0)
     if isinstance(features, DenseFeatures):
-        return DenseFeatures(np.empty((1, 0)), 0)
-    nothing = features.data[:0].copy(), features.indices[:0].copy()
-    return SparseFeatures(*nothing, np.zeros(2, dtype=features.indptr.dtype), 0)
+        return DenseFeatures(np.eye(n_rows), -1)
+    columns = np.arange(n_rows, dtype=features.indices.dtype)
+    ends = np.arange(n_rows + 1, dtype=features.indptr.dtype)
+    return SparseFeatures(np.ones(n_rows), columns, ends, -1)
 
 
 @generic

@@ -39,21 +39,21 @@ def not_stored():
     return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
 
 
-def gram_of_constant(n_samples):
-    """Of samples that have one and the same row, of norm 1.
+def gram_of_constant(n_samples, n_rows):
+    """Of samples that have the same rows, orthogonal ones of norm 1.
 
     Parameters
     ----------
-    n_samples : int
-        How many.
+    n_samples, n_rows : int
+        How many samples, and rows of each.
 
     Returns
     -------
     Gram
-        One matrix of one entry.
+        One identity matrix.
     """
     ptr = np.zeros(n_samples + 1, dtype=np.int64)
-    return Gram(np.ones(1, dtype=np.float32), ptr)
+    return Gram(np.eye(n_rows, dtype=np.float32).reshape(-1), ptr)
 
 
 @kernel

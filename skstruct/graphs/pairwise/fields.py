@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ...core.factors import PairwiseFactors
-from ...core.features import constant_row
+from ...core.features import constant_rows
 from ...core.gram import gram_of, gram_of_constant, not_stored
 from ...core.offsets import ends_of
 from ...data.packing import check_n_features
@@ -98,13 +98,16 @@ class PairwiseGraph(Graph):
             edges, n_tables = feature_rows(samples.edge_features, -1), samples.n_edges
             edge_ptr = ends_of(n_tables)
         else:
-            edges, n_tables = constant_row(nodes), np.ones_like(lengths)
+            n_shared = shapes[1][0]
+            edges, n_tables = constant_rows(nodes, n_shared), np.full_like(lengths, n_shared)
             edge_ptr = np.zeros(offsets.size, dtype=np.int64)
-        n_parts = lengths * n_classes + n_tables * n_classes**2
+        n_parts = lengths * n_classes + n_tables * shapes[1][1]
         node_gram = pair_gram = not_stored()
         if for_training:
             node_gram = gram_of(nodes, offsets, shapes[0][0])
-            pair_gram = pair_gram if self.edge_features else gram_of_constant(lengths.size)
+            pair_gram = (
+                pair_gram if self.edge_features else gram_of_constant(lengths.size, n_shared)
+            )
         cost, normalize = cost_matrix(loss, classes)
         fields = {
             "nodes": nodes,
@@ -113,6 +116,7 @@ class PairwiseGraph(Graph):
             "label_ptr": offsets,
             "edge_ptr": edge_ptr,
             "n_tables": n_tables,
+            "width": shapes[1][1],
             "labels": codes if for_training else no_codes(),
             "cost": cost,
             "normalize": int(normalize),

@@ -26,7 +26,9 @@ class PairwiseProblem(NamedTuple):
         Where the parts, the nodes and the edge rows of each sample begin; `edge_ptr` is all zeros
         when edges share one row.
     n_tables : ndarray of shape (n_samples,) of int64
-        Number of transition tables in the parts of each sample: its edges, or 1 that they share.
+        Number of transition tables in the parts of each sample: its edges, or as many as they share.
+    width : int
+        Entries of a table: ``n_labels ** 2``, or fewer where label pairs share weights.
     labels : ndarray of shape (n_nodes,) of int32
         True labels; empty when unknown.
     transition_mask : ndarray of shape (n_labels, n_labels)
@@ -57,6 +59,7 @@ class PairwiseProblem(NamedTuple):
     label_ptr: np.ndarray
     edge_ptr: np.ndarray
     n_tables: np.ndarray
+    width: int
     labels: np.ndarray
     transition_mask: np.ndarray
     allowed: np.ndarray
@@ -111,21 +114,21 @@ def _(problem, i, w, theta):
 @kernel
 def _(problem, i, r, c, w):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
-    size, square = n * n_labels, n_labels * n_labels
+    size, width = n * n_labels, problem.width
     row = problem.work.tables.row
     add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, row)
-    add_outer(problem.edges, e0, e0 + n_tables, square, r, size, c, w.pair, w, row)
+    add_outer(problem.edges, e0, e0 + n_tables, width, r, size, c, w.pair, w, row)
 
 
 @gram.register(PairwiseProblem)
 @kernel
 def _(problem, i, r, out):
     first, n, n_labels, e0, n_tables = shape_of(problem, i)
-    size, square = n * n_labels, n_labels * n_labels
+    size, width = n * n_labels, problem.width
     of_nodes, of_edges, tables = problem.node_gram, problem.pair_gram, problem.work.tables
     nodes, edges, stop = problem.nodes, problem.edges, e0 + n_tables
     gram_product(of_nodes, nodes, i, first, first + n, n_labels, r, out, 0, tables.node)
-    gram_product(of_edges, edges, i, e0, stop, square, r, out, size, tables.pair)
+    gram_product(of_edges, edges, i, e0, stop, width, r, out, size, tables.pair)
 
 
 @truth.register(PairwiseProblem)

@@ -46,6 +46,7 @@ PUBLIC_MODULES = [
     "skstruct.preprocessing",
     "skstruct.metrics",
     "skstruct.model_selection",
+    "skstruct.map_inference",
     "skstruct.inspection",
     "skstruct.datasets",
     "skstruct.testing",

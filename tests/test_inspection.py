@@ -1,6 +1,7 @@
 """Tables add up to scores; displays show what they are given."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skstruct import SAGCRF, Chain, MultiLabel
 from skstruct.inspection import (
     ConvergenceDisplay,
+    MAPConvergenceDisplay,
     MarginalsDisplay,
     TransitionDisplay,
     coef_frame,
@@ -170,6 +172,34 @@ class TestDisplays:
         expected = named[-1].predict_marginals(named[:-1].transform(DICTS[1:]))[0]
         assert_array_equal(display.image_.get_array(), expected.T)
         assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["b", "a", "b"]
+
+    def test_bounds_and_scores_of_map_inference(self):
+        history = {
+            "passes": np.array([1, 2, 3]),
+            "seconds": np.array([0.1, 0.2, 0.4]),
+            "bound": np.array([np.inf, 4.0, 3.0]),
+            "score": np.array([-np.inf, -np.inf, 2.5]),
+        }
+        passes = SimpleNamespace(history_=history, method="trws", bound=3.0, score=2.5)
+        empty = {name: values[:0] for name, values in history.items()}
+        exact = SimpleNamespace(history_=empty, method="junction-tree", bound=2.75, score=2.75)
+        display = MAPConvergenceDisplay.from_results({"a": passes, "b": exact})
+        assert_array_equal(display.bound_lines_["a"].get_xdata(), [0.2, 0.4])
+        assert_array_equal(display.bound_lines_["a"].get_ydata(), [4.0, 3.0])
+        assert_array_equal(display.score_lines_["a"].get_ydata(), [2.5])
+        assert_array_equal(display.score_lines_["b"].get_ydata(), [2.75, 2.75])
+        assert display.ax_.get_xlabel() == "seconds"
+        colors = [line["a"].get_color() for line in (display.bound_lines_, display.score_lines_)]
+        assert colors[0] == colors[1] != display.bound_lines_["b"].get_color()
+        display = MAPConvergenceDisplay.from_results([passes, exact], x="passes", ax=display.ax_)
+        assert list(display.bound_lines_) == ["trws", "junction-tree"]
+        assert_array_equal(display.bound_lines_["trws"].get_xdata(), [2, 3])
+        display = MAPConvergenceDisplay.from_results([passes, passes])
+        assert list(display.score_lines_) == ["trws 0", "trws 1"]
+        with pytest.raises(ValueError, match=r"x must be .* got 'score'"):
+            MAPConvergenceDisplay.from_results(passes, x="score")
+        with pytest.raises(ValueError, match=r"curves\['a'\] must have equally many .* 2, 1 and 2"):
+            MAPConvergenceDisplay({"a": ([1, 2], [3], [1, 2])}, xlabel="seconds")
 
     def test_matplotlib_is_optional(self, named, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -1,10 +1,12 @@
 """Look at what a model learned: tables of weights, explanations, pictures."""
 
 from .displays import ConvergenceDisplay, MarginalsDisplay, TransitionDisplay
+from .map_display import MAPConvergenceDisplay
 from .tables import coef_frame, explain, top_features, transition_frame
 
 __all__ = [
     "ConvergenceDisplay",
+    "MAPConvergenceDisplay",
     "MarginalsDisplay",
     "TransitionDisplay",
     "coef_frame",

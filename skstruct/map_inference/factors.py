@@ -150,7 +150,7 @@ class Table(Factors):
     1.0
     """
 
-    def __init__(self, scope: Any, scores: Any):
+    def __init__(self, scope: Any, scores: Any) -> None:
         self.scopes = _scopes(scope, "scope")
         self.tables = _numbers(scores, "scores")
         n, arity = self.scopes.shape
@@ -210,7 +210,7 @@ class Potts(Factors):
     2.0
     """
 
-    def __init__(self, i: Any, j: Any, weight: Any):
+    def __init__(self, i: Any, j: Any, weight: Any) -> None:
         try:
             ends = np.broadcast_arrays(*(np.atleast_1d(_integers(v, "i and j")) for v in (i, j)))
             self.scopes = _scopes(np.stack(ends, axis=1), "i and j")
@@ -273,7 +273,7 @@ class Cardinality(BinaryFactors):
     5.0
     """
 
-    def __init__(self, variables: Any, scores_by_count: Any):
+    def __init__(self, variables: Any, scores_by_count: Any) -> None:
         self.scopes = _scopes(variables, "variables")
         scores = np.atleast_2d(_numbers(scores_by_count, "scores_by_count"))
         n, arity = self.scopes.shape
@@ -351,7 +351,7 @@ class LogicFactors(BinaryFactors):
         If a variable occurs twice, or the shapes do not fit.
     """
 
-    def __init__(self, variables: Any, negated: Any = None):
+    def __init__(self, variables: Any, negated: Any = None) -> None:
         self.scopes = _scopes(variables, "variables")
         if self.arity == 0:
             raise ValueError(f"variables: {type(self).__name__} needs at least one variable")

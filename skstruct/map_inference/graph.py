@@ -72,7 +72,7 @@ class FactorGraph:
         unaries: Any = None,
         offset: float = 0.0,
         regions: str = "variables",
-    ):
+    ) -> None:
         self.n_states = _integers(n_states, "n_states")
         if self.n_states.ndim != 1 or (self.n_states < 1).any():
             raise ValueError("n_states must be a list of numbers of at least 1")

@@ -242,11 +242,10 @@ class _Network:
     def _scope(self, label, item):
         if isinstance(item, Numeric):
             scope = item.values.astype(np.int64).tolist()
-            below = 0 <= min(scope) and max(scope) < self.n_states.size
-            named = not self.positions.keys().isdisjoint(map(str, scope))
-            if below and scope == item.values.tolist() and len(set(scope)) == len(scope):
-                if not named:
-                    return scope
+            different = len(set(scope)) == len(scope) and scope == item.values.tolist()
+            inside = different and min(scope) >= 0 and max(scope) < self.n_states.size
+            if inside and self.positions.keys().isdisjoint(map(str, scope)):
+                return scope
             words = [Word(item.at, f"{value:.17g}") for value in item.values.tolist()]
         else:
             words = item.items if isinstance(item, Group) else [item]

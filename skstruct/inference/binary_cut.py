@@ -1,0 +1,245 @@
+"""Switches (:mod:`.choices`) by max flow: exact where all edges can be made to attract, else relaxed.
+
+Components of the graph without frustration, where flipping some variables makes all edges attract,
+need one node a variable, and the minimum cut is a best choice. Others need two, one a literal: the
+optimum of the relaxation over the local polytope (the *roof dual*), and labels of some variables
+that a best choice has (*persistency*).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .choices import HALF, OFF, ON, force_of, is_open
+from .max_flow import in_source_side
+
+
+class Signs(NamedTuple):
+    """Which variables to flip, and their nodes in the network.
+
+    Parameters
+    ----------
+    link : ndarray of shape (n_variables,) of int32
+        Another variable of the component, the variable itself at its root.
+    size : ndarray of shape (n_variables,) of int32
+        Variables of a component, at its root.
+    flip : ndarray of shape (n_variables,) of uint8
+        Whether a variable is flipped, against that in `link` while the components grow.
+    double : ndarray of shape (n_variables,) of uint8
+        Whether its component is frustrated.
+    node : ndarray of shape (n_variables,) of int32
+        The (first) node; -1 where there is no choice.
+    """
+
+    link: np.ndarray
+    size: np.ndarray
+    flip: np.ndarray
+    double: np.ndarray
+    node: np.ndarray
+
+
+def empty_signs(n_variables):
+    """Room for the signs of so many variables.
+
+    Parameters
+    ----------
+    n_variables : int
+        How many.
+
+    Returns
+    -------
+    Signs
+        The arrays, not initialised.
+
+    Examples
+    --------
+    >>> from skstruct.inference.binary_cut import empty_signs
+    >>> empty_signs(3).node.shape
+    (3,)
+    """
+    numbers, flags = np.int32, np.uint8
+    kinds = numbers, numbers, flags, flags, numbers
+    return Signs(*(np.empty(n_variables, dtype=kind) for kind in kinds))
+
+
+@inner_kernel
+def _root(v, signs):
+    """The root of a variable's component; on the way, links come to point at it."""
+    link, flip = signs.link, signs.flip
+    root, parity = v, 0
+    while link[root] != root:
+        parity ^= flip[root]
+        root = link[root]
+    while link[v] != root and v != root:
+        after, own = link[v], flip[v]
+        link[v], flip[v] = root, parity
+        parity ^= own
+        v = after
+    return root
+
+
+@kernel
+def find_signs(choices, n_edges, signs):
+    """Which variables to flip so that edges attract; the nodes of the network.
+
+    Parameters
+    ----------
+    choices : Choices
+        The switches.
+    n_edges : int
+        How many edges they have.
+    signs : Signs
+        Receives the signs.
+
+    Returns
+    -------
+    n_nodes, n_doubled, frustrated : int
+        Nodes of the network; edges in components with frustration; the first edge that closes a
+        cycle that does not fit, -1 if there is none.
+
+    References
+    ----------
+    Harary 1953, On the notion of balance of a signed graph.
+    """
+    link, size, flip = signs.link, signs.size, signs.flip
+    double, node = signs.double, signs.node
+    for v in range(link.shape[0]):
+        link[v], size[v] = v, 1
+        flip[v] = double[v] = 0
+    frustrated = -1
+    for e in range(n_edges):
+        i, j = choices.tail[e] >> 1, choices.head[e] >> 1
+        a, b = _root(i, signs), _root(j, signs)
+        parity = (choices.tail[e] ^ choices.head[e]) & 1
+        parity ^= flip[i] ^ flip[j]
+        if a != b:
+            if size[a] < size[b]:
+                a, b = b, a
+            link[b], flip[b] = a, parity
+            size[a] += size[b]
+            double[a] |= double[b]
+        elif parity != 0:
+            double[a] = 1
+            frustrated = e if frustrated < 0 else frustrated
+    n_nodes = n_doubled = 0
+    for v in range(link.shape[0]):
+        double[v] = double[_root(v, signs)]
+        node[v] = -1
+        if is_open(choices.must[v]):
+            node[v] = n_nodes
+            n_nodes += 1 + double[v]
+    for e in range(n_edges):
+        n_doubled += double[choices.tail[e] >> 1]
+    return n_nodes, n_doubled, frustrated
+
+
+@inner_kernel
+def _lay_nodes(choices, signs, excess):
+    """Write the excess of nodes; score of the best choice if nothing had to flow."""
+    total = choices.constant[0]
+    for v in range(signs.node.shape[0]):
+        k = signs.node[v]
+        if k < 0:
+            continue
+        gain, force = choices.gain[v], force_of(choices.must[v])
+        if force != HALF:
+            total += gain if force == ON else 0.0
+            sign = 1.0 if (force == ON) != (signs.flip[v] == 1 and signs.double[v] == 0) else -1.0
+            excess[k] = sign * math.inf
+            if signs.double[v] == 1:
+                excess[k + 1] = -excess[k]
+        elif signs.double[v] == 1:
+            total += max(gain, 0.0)
+            excess[k], excess[k + 1] = 0.5 * gain, -0.5 * gain
+        else:
+            total += max(gain, 0.0)
+            excess[k] = -gain if signs.flip[v] == 1 else gain
+    return total
+
+
+@kernel
+def lay(choices, n_edges, signs, excess):
+    """Turn edges between literals into edges between nodes, in place.
+
+    Parameters
+    ----------
+    choices : Choices
+        The switches; behind the `n_edges` edges there must be room for those of components with
+        frustration once more.
+    n_edges : int
+        How many edges they have.
+    signs : Signs
+        From :func:`find_signs`.
+    excess : ndarray of shape (n_nodes,)
+        Receives the excess of nodes.
+
+    Returns
+    -------
+    float
+        A bound on all scores: less the maximum flow it is the optimum of the relaxation.
+    """
+    tail, head, there, back = choices.tail, choices.head, choices.there, choices.back
+    node, extra = signs.node, n_edges
+    for e in range(n_edges):
+        x, y = tail[e], head[e]
+        i, j = x >> 1, y >> 1
+        if signs.double[i] == 1:
+            there[e] *= 0.5
+            back[e] *= 0.5
+            tail[e], head[e] = node[i] + (x & 1), node[j] + (y & 1)
+            tail[extra], head[extra] = node[j] + 1 - (y & 1), node[i] + 1 - (x & 1)
+            there[extra], back[extra] = there[e], back[e]
+            extra += 1
+        else:
+            tail[e], head[e] = node[i], node[j]
+            if (x & 1) != signs.flip[i]:
+                # Both literals are false where their nodes are on the source's side.
+                there[e], back[e] = back[e], there[e]
+    return _lay_nodes(choices, signs, excess)
+
+
+@kernel
+def read_states(signs, forest, component, states):
+    """What the flow says of each variable.
+
+    Parameters
+    ----------
+    signs : Signs
+        From :func:`find_signs`.
+    forest : Forest
+        After the flow.
+    component : ndarray of int32
+        From :func:`.components.strong_components`, of all nodes where there is a component with
+        frustration; else empty.
+    states : ndarray of shape (n_variables,) of int8
+        Receives OFF, ON, or HALF where neither is known to be best; OFF where there is no choice.
+
+    Returns
+    -------
+    int
+        How many are HALF.
+
+    References
+    ----------
+    Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review,
+    section 2.3 and appendix (weak persistency).
+    """
+    n_half = 0
+    for v in range(states.shape[0]):
+        k = signs.node[v]
+        states[v] = OFF
+        if k < 0:
+            continue
+        if signs.double[v] == 0:
+            states[v] = ON if in_source_side(k, forest) != (signs.flip[v] == 1) else OFF
+        elif in_source_side(k, forest):
+            states[v] = ON
+        elif not in_source_side(k + 1, forest):
+            # A literal that implies others comes after them: the earlier one of the two is true.
+            states[v] = HALF
+            if component[k] != component[k + 1]:
+                states[v] = ON if component[k] < component[k + 1] else OFF
+            n_half += states[v] == HALF
+    return n_half

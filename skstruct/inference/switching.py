@@ -1,0 +1,129 @@
+"""Best choices between two labellings of a pairwise model, in room that is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .binary_cut import empty_signs, find_signs, lay, read_states
+from .choices import Choices, Pairs, choose, empty_choices
+from .components import component_scratch, strong_components
+from .max_flow import advance_flow, empty_forest, empty_network, link, start_flow
+from .search_trees import FLOW
+
+# Nodes to visit between two looks at the clock: about half a second on images.
+_WORK = 1_000_000
+
+
+class Switching(NamedTuple):
+    """The relaxation of a choice between two labellings.
+
+    Parameters
+    ----------
+    states : ndarray of shape (n_variables,) of int8
+        0 for the first labelling, 1 for the second, 2 where neither is known to be best.
+    n_half : int
+        How many states are 2.
+    bound : float
+        The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf
+        if no choice has a finite score.
+    size : float
+        Sum of what is added up for the bound, of which its rounding error is a tiny share.
+    n_doubled : int
+        Factors in components with frustration; 0 where the problem is a minimum cut.
+    done : bool
+        False if it was stopped; the bound is valid, but the states are any.
+    """
+
+    states: np.ndarray
+    n_half: int
+    bound: float
+    size: float
+    n_doubled: int
+    done: bool
+
+
+class Switcher:
+    """Solver of choices between labellings of one model.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        The model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.choices import Pairs
+    >>> from skstruct.inference.switching import Switcher
+    >>> pairs = Pairs(np.array([0, 2, 4]), np.array([0.0, 1.0, 2.0, 0.0]),
+    ...               np.array([[0], [1]], dtype=np.int32), np.array([0]), np.array([0]),
+    ...               np.array([5.0]))
+    >>> Switcher(pairs).solve(np.array([0, 0]), np.array([1, 1])).states
+    array([0, 0], dtype=int8)
+    """
+
+    def __init__(self, pairs: Pairs):
+        n, m = pairs.state_ptr.size - 1, pairs.columns.size
+        self.pairs = pairs
+        self.choices, self.signs = empty_choices(n, m), empty_signs(n)
+        self.network, self.forest = empty_network(0, 0), empty_forest(0)
+        self.scratch, self.component = component_scratch(0), np.empty(0, dtype=np.int32)
+
+    def _make_room(self, n_nodes, n_edges, n_doubled):
+        """Enlarge what is too small, by half at least."""
+        total = n_edges + n_doubled
+        if total > self.choices.tail.size:
+            more = (np.resize(edges[:n_edges], total) for edges in self.choices[3:])
+            self.choices = Choices(*self.choices[:3], *more)
+        nodes, arcs = self.network.excess.size, self.network.cap.size
+        if n_nodes > nodes or 2 * total > arcs:
+            nodes = max(nodes, n_nodes, min(2 * self.signs.node.size, nodes + nodes // 2))
+            self.network = empty_network(nodes, max(arcs, 2 * total))
+            self.forest = empty_forest(nodes)
+        if n_doubled and n_nodes > self.component.size:
+            self.scratch, self.component = component_scratch(nodes), np.empty(nodes, np.int32)
+
+    def solve(
+        self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None
+    ) -> Switching:
+        """The best choice for each variable, as far as the relaxation tells.
+
+        Parameters
+        ----------
+        off, on : ndarray of shape (n_variables,) of int64
+            The two labellings; where they are equal, the state is 0.
+        stop : callable, default=None
+            Called about every half second; returns True to stop.
+
+        Returns
+        -------
+        Switching
+            The states and the bound. Of all choices, one of the best has the states that are not 2;
+            and to set them so never lowers the score of a choice.
+
+        References
+        ----------
+        Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review.
+        """
+        n_edges = choose(self.pairs, off, on, self.choices)
+        states = np.empty(off.size, dtype=np.int8)
+        n_nodes, n_doubled, _ = find_signs(self.choices, n_edges, self.signs)
+        self._make_room(n_nodes, n_edges, n_doubled)
+        network, forest, edges = self.network, self.forest, n_edges + n_doubled
+        total = lay(self.choices, n_edges, self.signs, network.excess)
+        if not total > -np.inf:
+            states[:] = 0
+            return Switching(states, 0, -np.inf, 0.0, n_doubled, True)
+        link(n_nodes, *(part[:edges] for part in self.choices[3:]), network)
+        start_flow(n_nodes, network, forest)
+        done = advance_flow(network, forest, _WORK)
+        while not done and not (stop is not None and stop()):
+            done = advance_flow(network, forest, _WORK)
+        if n_doubled:
+            strong_components(n_nodes, network, forest, self.scratch, self.component)
+        n_half = read_states(self.signs, forest, self.component, states)
+        flow = float(forest.amount[FLOW])
+        return Switching(states, n_half, total - flow, abs(total) + flow, n_doubled, done)

@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
 from ...core.factors import BinaryFactors
-from ...core.features import constant_row
+from ...core.features import constant_rows
 from ...data.allowed import read_table_mask
 from ...data.labels import read_indicator
 from ...data.matrices import row_squares, writable
@@ -213,7 +213,7 @@ class MultiLabel(Graph):
         nodes = feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1)
         fields = {
             "nodes": nodes,
-            "edges": constant_row(nodes),
+            "edges": constant_rows(nodes, 1),
             "part_ptr": np.arange(n_samples + 1, dtype=np.int64) * (2 * n + width),
             "label_ptr": np.arange(n_samples + 1, dtype=np.int64) * n,
             "labels": no_codes() if codes is None else codes,

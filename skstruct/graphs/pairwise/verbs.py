@@ -26,7 +26,7 @@ class PairwiseProblem(NamedTuple):
         Where the parts, the nodes and the edge rows of each sample begin; `edge_ptr` is all zeros
         when edges share one row.
     n_tables : ndarray of shape (n_samples,) of int64
-        Number of transition tables in the parts of each sample: its edges, or as many as they share.
+        Number of transition tables in the parts of each sample: its edges, or those they share.
     width : int
         Entries of a table: ``n_labels ** 2``, or fewer where label pairs share weights.
     labels : ndarray of shape (n_nodes,) of int32

@@ -1,0 +1,5 @@
+"""Graphs with cycles, and images."""
+
+from .graph import Networks, Pairwise
+
+__all__ = ["Networks", "Pairwise"]

@@ -1,0 +1,225 @@
+"""Graphs with cycles: nodes whose labels interact along any edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ...core.offsets import ends_of
+from ...data.constraints import check_steps, transition_mask
+from ...data.packing import as_list, pack_nodes, read_edge_features
+from ...typing import LossLike, SamplesLike
+from ..pairwise.fields import PairwiseGraph
+from .columns import check_interactions, pair_columns
+from .inference import choose_problem
+from .inputs import Networks, read_edges
+from .kernels import Network
+
+__all__ = ["Networks", "Pairwise"]
+
+
+class Pairwise(PairwiseGraph):
+    """Nodes with labels and edges between any of them: meshes, social graphs, superpixels.
+
+    A sample of X is a tuple (features, edges): features of shape (n_nodes, n_features), dense or
+    CSR, and an integer array (n_edges, 2) of nodes. Nodes without edges and graphs of several
+    components are fine; an edge may not occur twice, in either direction, nor link a node to
+    itself. The weights of an edge are those of (label of its first end, label of its second end).
+
+    Parameters
+    ----------
+    edge_features : bool, default=False
+        Whether edges have features. A sample is then a tuple (features, edges, edge features of
+        shape (n_edges, n_edge_features)), and each edge feature has a table of weights.
+    edge_types : int, default=1
+        How many types of edges there are, each with weights of its own. With more than one the
+        edges have a third column, the type, 0 to ``edge_types - 1``; two nodes may be linked by
+        edges of different types.
+    interactions : {"full", "symmetric", "potts"}, default="full"
+        What a table of weights holds: a weight for each pair of labels; for each unordered pair; or
+        a single one for equal labels.
+    forbidden : list of pairs, default=None
+        Pairs (label of the first end, label of the second) that may not occur, in training and in
+        prediction.
+    inference : {"auto", "junction-tree", "max-flow", "roof-dual", "lp"}, default="auto"
+        How labellings are found. "auto" takes the first of
+        junction trees where their tables are small, the roof dual for two labels, and the LP
+        relaxation. "max-flow" is exact for two labels with attractive interactions.
+    max_table : int, default=65536
+        Largest table of a junction tree, in entries.
+
+    Attributes
+    ----------
+    inference_, training_inference_ : {"exact", "relaxed"}
+        What predictions are decoded by, and which set the training objective ranges over. Of a
+        structure inside a fitted estimator.
+    method_ : str
+        What "auto" has chosen.
+
+    See Also
+    --------
+    Grid : Images.
+    Tree : Graphs without cycles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM, Pairwise
+    >>> triangle = np.array([[0, 1], [1, 2], [2, 0]])
+    >>> X = [(np.eye(3), triangle), (np.eye(3)[::-1], triangle)]
+    >>> y = [["a", "a", "b"], ["b", "a", "a"]]
+    >>> svm = BCFWSSVM(Pairwise(interactions="potts"), random_state=0).fit(X, y)
+    >>> svm.predict(X)[0].tolist()
+    ['a', 'a', 'b']
+    """
+
+    def __init__(
+        self,
+        edge_features: bool = False,
+        edge_types: int = 1,
+        interactions: str = "full",
+        forbidden: Iterable | None = None,
+        inference: str = "auto",
+        max_table: int = 2**16,
+    ) -> None:
+        self.edge_features = edge_features
+        self.edge_types = edge_types
+        self.interactions = interactions
+        self.forbidden = forbidden
+        self.inference = inference
+        self.max_table = max_table
+
+    # Reading
+
+    def no_samples(self, estimator: BaseEstimator) -> Networks:
+        """No samples."""
+        nodes, offsets, edges = self._no_features(estimator)
+        none = np.empty((0, 2), dtype=np.int32)
+        return Networks(nodes, offsets, none, offsets, none[:, 0].copy(), edges)
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
+        """Pack the samples."""
+        n_types = self._n_types()
+        items = as_list(X, "X")
+        wanted = "(features, edges, edge_features)" if self.edge_features else "(features, edges)"
+        for i, item in enumerate(items):
+            if not isinstance(item, tuple) or len(item) != 2 + bool(self.edge_features):
+                raise ValueError(f"X: sample {i} must be a tuple {wanted}")
+        features, offsets = pack_nodes([item[0] for item in items], "X")
+        lengths = np.diff(offsets)
+        read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
+        rows = [item[2] for item in items] if self.edge_features else None
+        samples = _pack(features, offsets, read, rows, n_types)
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def _n_types(self):
+        n = self.edge_types
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"edge_types must be an integer of at least 1, got {n!r}")
+        return int(n)
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random sequences whose ends are linked, too."""
+        X, y = super().example(rng, sparse_X)
+        parts = [x if self.edge_features else (x,) for x in X]
+        samples = []
+        for x, labels in zip(parts, y, strict=True):
+            n = len(labels)
+            edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+            if n > 2 and not self.edge_features:
+                edges = np.concatenate([edges, [[n - 1, 0]]])
+            if self._n_types() > 1:
+                edges = np.column_stack([edges, np.arange(len(edges)) % self.edge_types])
+            samples.append((x[0], edges, *x[1:]))
+        return samples, y
+
+    # Weights
+
+    def weight_shapes(
+        self, samples: Networks, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(Features, then the intercept) x labels; types (times edge features) x table entries."""
+        check_interactions(self.interactions)
+        n_rows = samples.features.shape[1] + bool(fit_intercept)
+        n_columns = int(pair_columns(self.interactions, n_classes).max()) + 1
+        if self.edge_features:
+            return (n_rows, n_classes), (samples.edge_features.shape[1], n_columns)
+        return (n_rows, n_classes), (self._n_types(), n_columns)
+
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
+        """Weights of pairs of labels: one table, or one a type and edge feature."""
+        columns = pair_columns(self.interactions, n_classes)
+        padded = np.append(pair_weights, np.zeros((len(pair_weights), 1)), axis=1)
+        tables = padded[:, columns]  # column -1 is the zero
+        return tables[0] if len(tables) == 1 and not self.edge_features else tables
+
+    # Problems
+
+    def make_problem(
+        self,
+        samples: Networks,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem; its class says how it is decoded."""
+        mask = transition_mask(self.forbidden, classes)
+        if mask.bounds_ends:
+            raise ValueError("forbidden: graphs have no first and last node, None is not allowed")
+        if codes is not None:
+            check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
+        n_classes = len(classes)
+        fields, tables = self._fields(
+            samples, samples.features, classes, fit_intercept, codes, loss
+        )
+        within = np.arange(len(samples.edges)) - np.repeat(samples.edge_ptr[:-1], samples.n_edges)
+        network = Network(
+            ends=samples.edges,
+            ptr=samples.edge_ptr,
+            table=within.astype(np.int32) if self.edge_features else samples.types,
+            column=pair_columns(self.interactions, n_classes),
+            inference=(),
+        )
+        fields |= {
+            "transition_mask": mask.pairs,
+            "allowed": np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
+        }
+        return choose_problem(self, samples, fields, network, tables, n_best)
+
+    def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of every edge as they were given."""
+        return samples.global_ends()
+
+    def factors(self, problem: NamedTuple, samples: Any) -> None:
+        """None: GDMMSSVM knows one table for all edges only."""
+
+
+def _pack(features, offsets, read, edge_rows, n_types):
+    """Packed samples; with several types each has its own columns of edge features."""
+    n_edges = np.array([len(ends) for ends, _ in read], dtype=np.int64)
+    edges = np.concatenate([ends for ends, _ in read])
+    types = np.concatenate([kinds for _, kinds in read])
+    rows = None
+    if edge_rows is not None:
+        rows = read_edge_features(edge_rows, np.diff(offsets), n_edges, "X")
+        rows = rows if n_types == 1 else _by_type(rows, types, n_types)
+    return Networks(features, offsets, edges, ends_of(n_edges), types, rows)
+
+
+def _by_type(rows, types, n_types):
+    """Edge features in the block of columns of the edge's type, as CSR."""
+    rows = sparse.csr_matrix(rows)
+    n_columns = rows.shape[1]
+    shift = np.repeat(types.astype(np.int64) * n_columns, np.diff(rows.indptr))
+    indices = (rows.indices + shift).astype(np.int32)
+    shape = (rows.shape[0], n_types * n_columns)
+    return sparse.csr_matrix((rows.data, indices, rows.indptr.astype(np.int64)), shape)

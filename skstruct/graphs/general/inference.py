@@ -1,0 +1,69 @@
+"""Which way of inference a graph is decoded by."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+METHODS = "junction-tree", "max-flow", "roof-dual", "lp"
+
+# Each module has `applies(graph, samples, fields, network)`, which says why not or returns None,
+# and `make(graph, samples, fields, network, tables, n_best)`, which builds the problem.
+_MODULES = {
+    "junction-tree": "junction",
+    "max-flow": "cuts",
+    "roof-dual": "roof",
+    "lp": "relaxed",
+}
+
+
+def _module(method):
+    return import_module(f"{__package__}.{_MODULES[method]}")
+
+
+def choose_problem(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> NamedTuple:
+    """The problem of the way that the graph asks for, or of the first that applies.
+
+    Parameters
+    ----------
+    graph : Pairwise
+        Its ``inference`` says which; takes ``method_``, ``inference_`` and
+        ``training_inference_``.
+    samples : Networks
+        The packed samples.
+    fields : dict
+        Fields of a :class:`~skstruct.graphs.pairwise.PairwiseProblem`.
+    network : Network
+        The edges.
+    tables : TableScratch
+        Scratch for weights.
+    n_best : int
+        Largest number of labellings that will be asked for at once.
+
+    Returns
+    -------
+    NamedTuple
+        The problem.
+
+    Raises
+    ------
+    ValueError
+        If the way asked for does not exist, or cannot decode these graphs.
+    """
+    asked = graph.inference
+    if asked != "auto" and asked not in METHODS:
+        raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
+    for method in METHODS if asked == "auto" else (asked,):
+        if asked == "auto" and method == "max-flow":
+            continue  # weights that are not attractive would stop it
+        module = _module(method)
+        refusal = module.applies(graph, samples, fields, network)
+        if refusal is None:
+            graph.method_ = method
+            graph.inference_ = graph.training_inference_ = module.INFERENCE
+            return module.make(graph, samples, fields, network, tables, n_best)
+        if asked != "auto":
+            raise ValueError(f'inference="{asked}": {refusal}')
+    raise AssertionError("the last way applies always")

@@ -1,0 +1,154 @@
+"""The best labelling by elimination: max-product on forests, junction trees else."""
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ...core.offsets import ends_of
+from ...inference.bucket_elimination import (
+    best_labels,
+    elimination_scratch,
+    max_buckets,
+    place_factors,
+)
+from ...inference.elimination_order import elimination_order
+from ...inference.junction_tree import junction_tree
+from ...inference.order_search import best_elimination_order
+from ...inference.primal_graph import primal_graph
+from ..result import MAPResult
+from .written_out import write_out
+
+# About half a second of work: Ctrl-C and the time limit come through between pieces.
+_PIECE = 2e8
+
+
+def elimination_cost(graph, max_table=2.0**30):
+    """What elimination would cost, without making a table.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    max_table : float, default=2**30
+        Look no further once a table must have more entries.
+
+    Returns
+    -------
+    width : float
+        Other variables in the largest clique; inf where tables are above `max_table` or a factor
+        cannot be written out.
+    largest : float
+        Logarithm to base 10 of the entries of the largest table, inf likewise.
+    total : float
+        Entries of all tables, inf likewise.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.exact.elimination import elimination_cost
+    >>> elimination_cost(FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], 1.0)]))
+    (1.0, 0.602, 10.0)
+    """
+    try:
+        tables = write_out(graph, max_table)
+    except ValueError:
+        return np.inf, np.inf, np.inf
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    found = best_elimination_order(primal, tables.n_states, max_table=max_table)
+    if not found.largest < np.inf:
+        return np.inf, np.inf, np.inf
+    return float(found.width), round(float(np.log10(found.largest)), 3), found.total
+
+
+def is_forest(graph):
+    """Whether the graph of variables and factors has no cycle.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+
+    Returns
+    -------
+    bool
+        True for forests.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.exact.elimination import is_forest
+    >>> is_forest(FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], 1.0)]))
+    False
+    """
+    n, first, ends = graph.n_variables, graph.n_variables, [np.empty((0, 2), dtype=np.int64)]
+    for batch in graph.factors:
+        factors = np.repeat(np.arange(first, first + len(batch)), batch.arity)
+        ends.append(np.stack((factors, batch.scopes.ravel()), axis=1))
+        first += len(batch)
+    rows, columns = np.concatenate(ends).T
+    if len(rows) > n + graph.n_factors:
+        return False
+    edges = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(first, first))
+    return len(rows) == first - connected_components(edges, directed=False)[0]
+
+
+def eliminate(tables, order, on_pass=None):
+    """The best labelling and its score, by one elimination; None if `on_pass` stops it.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    order : ndarray of int32
+        Variables of two states and more, all of them.
+    on_pass : callable, optional
+        Called with the share that is done between pieces of work; returns True to stop.
+
+    Returns
+    -------
+    tuple of ndarray and float, or None
+        The labels of all variables, and the maximum.
+    """
+    plan = junction_tree(tables, order)
+    scratch = elimination_scratch(plan)
+    labels = np.zeros(len(tables.n_states), dtype=np.int64)
+    base = np.empty(len(tables.table_ptr), dtype=np.int64)
+    place_factors(tables, plan, tables.table_ptr, labels, base)
+    slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
+    done, n = ends_of(plan.size), len(plan.variable)
+    begin = 0
+    while begin < n:
+        end = min(max(int(np.searchsorted(done, done[begin] + _PIECE)), begin + 1), n)
+        max_buckets(tables, plan, base, plan.live_ptr, slots, back, begin, end, scratch)
+        begin = end
+        if begin < n and on_pass is not None and on_pass(done[begin] / done[n]):
+            return None
+    best_labels(tables, plan, back, labels)
+    return labels, float(slots[0] + tables.scores[base[plan.constant]].sum())
+
+
+def _as_result(graph, tables, order, on_pass, method):
+    """The result of an elimination."""
+    found = eliminate(tables, order, on_pass)
+    if found is None:
+        labels = np.zeros(graph.n_variables, dtype=np.int64)
+        bound = graph.offset + float(np.maximum.reduceat(tables.scores, _table_starts(tables)).sum())
+        return MAPResult(
+            labels=labels,
+            score=graph.score(labels),
+            bound=bound,
+            method=method,
+            message="stopped before elimination was done",
+        )
+    labels = found[0][: graph.n_variables]
+    score = graph.score(labels)
+    return MAPResult(
+        labels=labels,
+        score=score,
+        bound=max(score, found[1] + graph.offset),
+        optimal=True,
+        converged=True,
+        n_iter=1,
+        method=method,
+        message="solved by elimination",
+    )

@@ -15,7 +15,8 @@ from ...inference.elimination_order import elimination_order
 from ...inference.junction_tree import junction_tree
 from ...inference.order_search import best_elimination_order
 from ...inference.primal_graph import primal_graph
-from ..result import MAPResult
+from ..result import MAPResult, Records
+from ..scoring import sum_of_maxima
 from .written_out import write_out
 
 # About half a second of work: Ctrl-C and the time limit come through between pieces.
@@ -129,26 +130,103 @@ def eliminate(tables, order, on_pass=None):
 
 def _as_result(graph, tables, order, on_pass, method):
     """The result of an elimination."""
+    records = Records(on_pass)
     found = eliminate(tables, order, on_pass)
     if found is None:
         labels = np.zeros(graph.n_variables, dtype=np.int64)
-        bound = graph.offset + float(np.maximum.reduceat(tables.scores, _table_starts(tables)).sum())
-        return MAPResult(
-            labels=labels,
-            score=graph.score(labels),
-            bound=bound,
-            method=method,
-            message="stopped before elimination was done",
-        )
-    labels = found[0][: graph.n_variables]
-    score = graph.score(labels)
+        records.add(0, sum_of_maxima(graph.regions), graph.score(labels))
+        message = "stopped before the elimination was done"
+    else:
+        labels = found[0][: graph.n_variables]
+        score = graph.score(labels)
+        records.add(1, max(score, found[1] + graph.offset), score)
+        message = "solved by elimination"
     return MAPResult(
         labels=labels,
-        score=score,
-        bound=max(score, found[1] + graph.offset),
-        optimal=True,
-        converged=True,
-        n_iter=1,
+        score=records.score,
+        bound=records.bound,
+        optimal=found is not None,
+        history_=records.history(),
         method=method,
-        message="solved by elimination",
+        n_iter=int(found is not None),
+        converged=found is not None,
+        message=message,
     )
+
+
+def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_table=2**24):
+    """The best labelling by bucket elimination along a junction tree.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol, max_iter, time_limit, rng : object
+        Not used: the method is exact.
+    on_pass : Watch
+        Asked between pieces of work whether to stop.
+    max_table : float, default=2**24
+        Entries that a table may have at most.
+
+    Returns
+    -------
+    MAPResult
+        The optimum; if stopped, any labelling and a bound.
+
+    Raises
+    ------
+    ValueError
+        If no order was found with tables below `max_table`.
+
+    References
+    ----------
+    Dechter 1999, Bucket elimination: a unifying framework for reasoning.
+    """
+    if not max_table >= 1:
+        raise ValueError(f"max_table must be at least 1, got {max_table!r}")
+    tables = write_out(graph, max_table)
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    found = best_elimination_order(primal, tables.n_states, max_table=max_table)
+    if not found.largest < np.inf:
+        raise ValueError(
+            f"the junction tree would need a table of more than max_table={max_table:g} entries: "
+            'try method="auto", or a larger max_table'
+        )
+    return _as_result(graph, tables, found.order, on_pass, "junction-tree")
+
+
+def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
+    """The best labelling of a forest of variables and factors, by max-product.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol, max_iter, time_limit, rng : object
+        Not used: the method is exact.
+    on_pass : Watch
+        Asked between pieces of work whether to stop.
+
+    Returns
+    -------
+    MAPResult
+        The optimum; if stopped, any labelling and a bound.
+
+    Raises
+    ------
+    ValueError
+        If the graph has a cycle.
+
+    References
+    ----------
+    Kschischang, Frey, Loeliger 2001, Factor graphs and the sum-product algorithm.
+    """
+    if not is_forest(graph):
+        raise ValueError(
+            'max-product is for graphs without cycles, this one has some: try method="auto" or '
+            '"junction-tree"'
+        )
+    tables = write_out(graph, np.inf)
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    order = elimination_order(primal, tables.n_states).order
+    return _as_result(graph, tables, order, on_pass, "max-product")

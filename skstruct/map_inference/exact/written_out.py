@@ -21,7 +21,7 @@ class _Writer:
         self.n_scores = graph.unary.size
 
     def add(self, scopes, tables, rows=None):
-        """Factors of one arity; `rows`: which table each has, by default its own or the only one."""
+        """Factors of one arity; `rows`: which table each has, by default its own or the one."""
         m, arity = scopes.shape
         if rows is None:
             rows = np.zeros(m, dtype=np.int64) if len(tables) == 1 else np.arange(m)

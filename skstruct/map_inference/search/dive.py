@@ -76,9 +76,8 @@ def dive(w, s, width, floor, most_fails, most_nodes):
     """Search below the current node, whose state is not yet consistent, until it is done."""
     fails, nodes = 0, 0
     while True:
-        if (
-            s.count[TRAIL] + len(s.cost) > len(s.trail_at)
-            or s.count[SIZES] + len(s.size) > len(s.trail_size)
+        if s.count[TRAIL] + len(s.cost) > len(s.trail_at) or s.count[SIZES] + len(s.size) > len(
+            s.trail_size
         ):
             return NO_ROOM
         if fails >= most_fails or nodes >= most_nodes:

@@ -148,7 +148,9 @@ def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
         elif target[f] >= 0:
             start += target[f] - base[f]
             _tell(tables, plan, k, i, is_sum, w.beliefs[a], out, start, w)
-        if i > begin and plan.level[i] != plan.level[i - 1]:
+        if i == begin:
+            w.is_empty[a] = 1
+        elif plan.level[i] != plan.level[i - 1]:
             _merge(n, is_sum, w.is_empty[a - 1], w.beliefs[a], w.beliefs[a - 1])
             w.is_empty[a - 1] = 0
             w.is_empty[a] = 1

@@ -171,7 +171,7 @@ def _buckets(n_variables, variable):
     return bucket
 
 
-def junction_tree(tables, order):
+def junction_tree(tables, order, block=512):
     """Plan the elimination of variables in an order.
 
     Parameters
@@ -181,6 +181,8 @@ def junction_tree(tables, order):
     order : ndarray of int32
         The variables to eliminate. Those of one state and those that are not named keep a label
         that is given with each evaluation.
+    block : int
+        Entries of a table that are worked on at once, about.
 
     Returns
     -------
@@ -227,7 +229,7 @@ def junction_tree(tables, order):
     plan = plan._replace(
         slot=slot[:n].copy(), is_first=is_first, constant=np.flatnonzero(first == n)
     )
-    blocks(n_states, plan)
+    blocks(n_states, block, plan)
     slots = slot_of, slot_head, slot_next
     position = np.empty(n_variables, dtype=np.int64)
     inputs(tables.scope_ptr, tables.scope, n_states, plan, lists, slots, position)

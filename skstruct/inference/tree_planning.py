@@ -3,7 +3,6 @@
 from ..core.dispatch import inner_kernel, kernel
 
 SCALAR, CONTIGUOUS, GATHERED = range(3)
-_BLOCK, _SHORT_BLOCK, _LONG_BLOCK = 1024, 128, 8192
 
 
 @kernel
@@ -209,14 +208,14 @@ def by_level(plan):
 
 
 @kernel
-def blocks(n_states, plan):
-    """Sizes of tables and of their blocks."""
+def blocks(n_states, usual, plan):
+    """Sizes of tables and of their blocks, which are far from `usual` only if they must."""
     for k in range(plan.variable.shape[0]):
         size, block = 1, 1
         outer = -1
         for d in range(plan.dim_ptr[k + 1] - 1, plan.dim_ptr[k] - 1, -1):
             states = n_states[plan.dim[d]]
-            most = _LONG_BLOCK if block < _SHORT_BLOCK else _BLOCK
+            most = 16 * usual if 8 * block < usual else usual
             fits = outer < 0 and (block == 1 or block * states <= most)
             if fits:
                 block *= states

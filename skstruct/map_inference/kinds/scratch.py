@@ -83,20 +83,19 @@ def region_scratch(regions):
 
 
 @inner_kernel
-def largest(values, start, stop):
-    """Maximum of a range, in four strands that the processor runs side by side."""
-    best = -math.inf
-    e = start
-    if stop - start >= 8:
+def largest(values):
+    """Maximum, in four strands that the processor runs side by side."""
+    n, best, e = values.shape[0], -math.inf, 0
+    if n >= 8:
         second, third, fourth = best, best, best
-        while e + 4 <= stop:
+        while e + 4 <= n:
             best = max(best, values[e])
             second = max(second, values[e + 1])
             third = max(third, values[e + 2])
             fourth = max(fourth, values[e + 3])
             e += 4
         best = max(max(best, second), max(third, fourth))
-    while e < stop:
+    while e < n:
         best = max(best, values[e])
         e += 1
     return best
@@ -125,10 +124,10 @@ def log_add(a, b, gamma):
 
 
 @inner_kernel
-def exponentials(values, size, top, gamma, out):
+def exponentials(values, top, gamma, out):
     """``exp((values - top) / gamma)`` and their sum; `top` is finite."""
     inverse, total = 1.0 / gamma, 0.0
-    for e in range(size):
+    for e in range(values.shape[0]):
         out[e] = fast_exp((values[e] - top) * inverse)
         total += out[e]
     return total
@@ -141,7 +140,7 @@ def soft_rest(values, size, gamma, out):
     Without any other entry the sum is ``sum - out[e]``, and nothing cancels.
     """
     top, at, second, _ = top_two(values, 0, size, 1.0)
-    total = exponentials(values, size, top, gamma, out)
+    total = exponentials(values[:size], top, gamma, out)
     rest = second
     if second > -math.inf:
         inverse, others = 1.0 / gamma, 0.0

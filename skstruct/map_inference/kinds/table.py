@@ -3,17 +3,12 @@
 import math
 
 from ...core.dispatch import inner_kernel
+from ...inference.numerics import fast_exp
 from ...inference.simplex import project
 from ..regions import POTTS
-from .scratch import exponentials, fill_mu, fill_own, largest
-from .walk import (
-    children_of,
-    fill_pair_row,
-    spread_exactly,
-    spread_max,
-    spread_sum,
-    subtract_messages,
-)
+from .outer import contract, fill_outer, fill_pair_row, has_variables_only
+from .scratch import exponentials, fill_mu, fill_own, largest, log_add
+from .walk import children_of, soften, spread, subtract_messages
 
 # Sums of exponentials above this have lost nothing to underflow.
 _SAFE = 1e-280
@@ -22,21 +17,53 @@ _SAFE = 1e-280
 @inner_kernel
 def fill_hat(p, r, delta, hat, scratch):
     """Reparametrised scores of a variable, table or Potts factor."""
-    arity = p.scope_ptr[r + 1] - p.scope_ptr[r]
+    arity, size, first = p.scope_ptr[r + 1] - p.scope_ptr[r], p.size[r], p.score_ptr[r]
     if arity == 2:
-        n_last = p.n_states[p.scope[p.scope_ptr[r] + 1]]
+        n = p.n_states[p.scope[p.scope_ptr[r] + 1]]
         for i in range(p.n_states[p.scope[p.scope_ptr[r]]]):
-            fill_pair_row(p, r, i, delta, hat, i * n_last)
+            fill_pair_row(p, r, i, delta, hat[i * n : i * n + n])
+    elif arity > 2 and has_variables_only(p, r):
+        fill_outer(p, r, delta, hat)
+    else:
+        _copy(p.scores[first : first + size], hat)
+        if arity == 1:
+            _add_parents(p, r, delta, hat[:size])
+        else:
+            subtract_messages(p, r, delta, hat, scratch)
+
+
+@inner_kernel
+def _copy(values, out):
+    for e in range(values.shape[0]):
+        out[e] = values[e]
+
+
+@inner_kernel
+def _add_parents(p, r, delta, hat):
+    """Add the messages of what contains a variable."""
+    n = hat.shape[0]
+    if n == 2:
+        low, high = hat[0], hat[1]
+        for q in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+            m = p.message_ptr[p.parent[q]]
+            low, high = low + delta[m], high + delta[m + 1]
+        hat[0], hat[1] = low, high
         return
-    size, first = p.size[r], p.score_ptr[r]
-    for e in range(size):
-        hat[e] = p.scores[first + e]
     for q in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
         m = p.message_ptr[p.parent[q]]
-        for e in range(size):
-            hat[e] += delta[m + e]
-    if arity > 2:
-        subtract_messages(p, r, delta, hat, scratch)
+        message = delta[m : m + n]
+        for x in range(n):
+            hat[x] += message[x]
+
+
+@inner_kernel
+def onto_children(p, r, values, down, use_max, scratch):
+    """Maximise or sum a table onto its children; `values` are lost."""
+    if p.slot_ptr[r + 1] > p.slot_ptr[r]:
+        if has_variables_only(p, r):
+            contract(p, r, values, down, use_max)
+        else:
+            spread(p, r, values, down, use_max, scratch)
 
 
 @inner_kernel(inline=True)
@@ -86,7 +113,7 @@ def table_max(p, r, delta, mu, down, scratch):
         return _two_by_two_max(p, r, delta, mu, down)
     hat = scratch.hat
     fill_hat(p, r, delta, hat, scratch)
-    best = largest(hat, 0, p.size[r])
+    best = largest(hat[: p.size[r]])
     fill_mu(p, r, mu, 0.0)
     fill_own(p, r, down, 0.0)
     if best == -math.inf:
@@ -108,12 +135,12 @@ def table_soft_max(p, r, delta, gamma, mu, down, scratch):
     """Soft maximum of the reparametrised scores and its gradient, a softmax."""
     hat, weight, size = scratch.hat, scratch.weight, p.size[r]
     fill_hat(p, r, delta, hat, scratch)
-    top = largest(hat, 0, size)
+    top = largest(hat[:size])
     if top == -math.inf:
         fill_mu(p, r, mu, 0.0)
         fill_own(p, r, down, 0.0)
         return top
-    total = exponentials(hat, size, top, gamma, weight)
+    total = exponentials(hat[:size], top, gamma, weight)
     scale = 1.0 / total
     for e in range(size):
         weight[e] *= scale
@@ -126,7 +153,7 @@ def table_project(p, r, delta, gamma, mu, down, scratch):
     """L2-smoothed maximum of the reparametrised scores and its gradient, a projection."""
     hat, weight, size = scratch.hat, scratch.weight, p.size[r]
     fill_hat(p, r, delta, hat, scratch)
-    top = largest(hat, 0, size)
+    top = largest(hat[:size])
     if top == -math.inf:
         fill_mu(p, r, mu, 0.0)
         fill_own(p, r, down, 0.0)
@@ -155,9 +182,8 @@ def project_hat(hat, size, top, gamma, weight):
 def _hand_out(p, r, mu, down, scratch):
     """Copy marginals to the caller and sum them onto the children."""
     if mu.shape[0] > 0:
-        for e in range(p.size[r]):
-            mu[e] = scratch.weight[e]
-    spread_sum(p, r, scratch.weight, down, scratch)
+        _copy(scratch.weight[: p.size[r]], mu)
+    onto_children(p, r, scratch.weight, down, False, scratch)
 
 
 @inner_kernel
@@ -172,16 +198,16 @@ def _two_by_two_max_marginals(p, r, delta, down):
 @inner_kernel
 def _pair_max_marginals(p, r, delta, down, scratch):
     """Row by row: the table itself is written nowhere."""
-    row, best = scratch.hat, -math.inf
     a, b = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r] + 1]
-    n_last = p.n_states[p.scope[p.scope_ptr[r] + 1]]
-    for j in range(n_last):
-        down[b + j] = -math.inf
+    n = p.n_states[p.scope[p.scope_ptr[r] + 1]]
+    row, out, best = scratch.hat[:n], down[b : b + n], -math.inf
+    for j in range(n):
+        out[j] = -math.inf
     for i in range(p.n_states[p.scope[p.scope_ptr[r]]]):
-        fill_pair_row(p, r, i, delta, row, 0)
-        for j in range(n_last):
-            down[b + j] = max(down[b + j], row[j])
-        down[a + i] = largest(row, 0, n_last)
+        fill_pair_row(p, r, i, delta, row)
+        for j in range(n):
+            out[j] = max(out[j], row[j])
+        down[a + i] = largest(row)
         best = max(best, down[a + i])
     return best
 
@@ -193,9 +219,29 @@ def table_max_marginals(p, r, delta, down, scratch):
         return _two_by_two_max_marginals(p, r, delta, down)
     if p.scope_ptr[r + 1] - p.scope_ptr[r] == 2:
         return _pair_max_marginals(p, r, delta, down, scratch)
-    fill_hat(p, r, delta, scratch.hat, scratch)
-    spread_max(p, r, scratch.hat, down, scratch)
-    return largest(scratch.hat, 0, p.size[r])
+    hat = scratch.hat
+    fill_hat(p, r, delta, hat, scratch)
+    best = largest(hat[: p.size[r]])
+    onto_children(p, r, hat, down, True, scratch)
+    return best
+
+
+@inner_kernel
+def _two_by_two_soft(p, r, delta, gamma, down):
+    """Soft maxima of four scores, by rows and columns; the top one is finite."""
+    a, b, h00, h01, h10, h11 = _four(p, r, delta)
+    top, inverse = max(max(h00, h01), max(h10, h11)), 1.0 / gamma
+    e00, e01 = fast_exp((h00 - top) * inverse), fast_exp((h01 - top) * inverse)
+    e10, e11 = fast_exp((h10 - top) * inverse), fast_exp((h11 - top) * inverse)
+    if min(min(e00 + e01, e10 + e11), min(e00 + e10, e01 + e11)) < _SAFE:
+        down[a], down[a + 1] = log_add(h00, h01, gamma), log_add(h10, h11, gamma)
+        down[b], down[b + 1] = log_add(h00, h10, gamma), log_add(h01, h11, gamma)
+    else:
+        down[a] = top + gamma * math.log(e00 + e01)
+        down[a + 1] = top + gamma * math.log(e10 + e11)
+        down[b] = top + gamma * math.log(e00 + e10)
+        down[b + 1] = top + gamma * math.log(e01 + e11)
+    return top + gamma * math.log(e00 + e01 + e10 + e11)
 
 
 @inner_kernel
@@ -203,18 +249,22 @@ def table_soft_marginals(p, r, delta, gamma, down, scratch):
     """Soft maximum of the reparametrised scores for each configuration of each child."""
     hat, size = scratch.hat, p.size[r]
     fill_hat(p, r, delta, hat, scratch)
-    top = largest(hat, 0, size)
+    top = largest(hat[:size])
     if top == -math.inf:
         fill_own(p, r, down, top)
         return top
-    total = exponentials(hat, size, top, gamma, scratch.weight)
-    spread_sum(p, r, scratch.weight, down, scratch)
+    if _is_two_by_two(p, r):
+        return _two_by_two_soft(p, r, delta, gamma, down)
+    total = exponentials(hat[:size], top, gamma, scratch.weight)
+    onto_children(p, r, scratch.weight, down, False, scratch)
     first, stop = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]
     least = math.inf
     for m in range(first, stop):
         least = min(least, down[m])
     if least < _SAFE:
-        spread_exactly(p, r, hat, gamma, down, scratch)
+        _copy(hat[:size], scratch.weight)
+        onto_children(p, r, scratch.weight, down, True, scratch)
+        soften(p, r, hat, gamma, down, scratch)
     else:
         for m in range(first, stop):
             down[m] = top + gamma * math.log(down[m])

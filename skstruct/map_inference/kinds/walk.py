@@ -4,31 +4,9 @@ import math
 
 from ...core.dispatch import inner_kernel
 from ...inference.numerics import fast_exp
-from ..regions import POTTS
-from .scratch import fill_own, largest
+from .scratch import fill_own
 
 _LOWEST = -1e300
-
-
-@inner_kernel
-def fill_pair_row(p, r, i, delta, out, at):
-    """Reparametrised scores of a pairwise factor for label `i` of its first variable."""
-    a, b = p.message_ptr[p.slot_ptr[r]] + i, p.message_ptr[p.slot_ptr[r] + 1]
-    n_last = p.message_ptr[p.slot_ptr[r] + 2] - b
-    own = delta[a]
-    if p.kind[r] == POTTS:
-        for j in range(n_last):
-            out[at + j] = -own - delta[b + j]
-        if i < n_last:
-            out[at + i] += p.scores[p.score_ptr[r]]
-    else:
-        row = p.score_ptr[r] + i * n_last
-        for j in range(n_last):
-            out[at + j] = p.scores[row + j] - own - delta[b + j]
-    for q in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
-        m = p.message_ptr[p.parent[q]] + i * n_last
-        for j in range(n_last):
-            out[at + j] += delta[m + j]
 
 
 @inner_kernel
@@ -113,67 +91,26 @@ def subtract_messages(p, r, delta, hat, scratch):
 
 
 @inner_kernel
-def spread_sum(p, r, values, down, scratch):
-    """Sum a table onto its children."""
-    arity, first = p.scope_ptr[r + 1] - p.scope_ptr[r], p.slot_ptr[r]
-    fill_own(p, r, down, 0.0)
-    if arity < 2:
-        return
-    if arity == 2:
-        a, b = p.message_ptr[first], p.message_ptr[first + 1]
-        n_last, at = p.message_ptr[first + 2] - b, 0
-        for i in range(b - a):
-            total = 0.0
-            for j in range(n_last):
-                total += values[at + j]
-                down[b + j] += values[at + j]
-            down[a + i] = total
-            at += n_last
-        return
+def spread(p, r, values, down, use_max, scratch):
+    """Maximise or sum a table of three and more variables onto its children."""
+    fill_own(p, r, down, -math.inf if use_max else 0.0)
     n_rows, n_last = _start(p, r, scratch)
+    first = p.slot_ptr[r]
     for row in range(n_rows):
-        at, total = row * n_last, 0.0
-        for x in range(n_last):
-            total += values[at + x]
+        at, total = row * n_last, values[row * n_last]
+        for x in range(1, n_last):
+            total = max(total, values[at + x]) if use_max else total + values[at + x]
         for slot in range(first, p.slot_ptr[r + 1]):
             step = _last_step(p, r, slot - first)
             m = p.message_ptr[slot] + scratch.base[slot - first]
             if step == 0:
-                down[m] += total
+                down[m] = max(down[m], total) if use_max else down[m] + total
+            elif use_max:
+                for x in range(n_last):
+                    down[m + x * step] = max(down[m + x * step], values[at + x])
             else:
                 for x in range(n_last):
                     down[m + x * step] += values[at + x]
-        _advance(p, r, scratch)
-
-
-@inner_kernel
-def spread_max(p, r, values, down, scratch):
-    """Maximise a table onto its children."""
-    arity, first = p.scope_ptr[r + 1] - p.scope_ptr[r], p.slot_ptr[r]
-    fill_own(p, r, down, -math.inf)
-    if arity < 2:
-        return
-    if arity == 2:
-        a, b = p.message_ptr[first], p.message_ptr[first + 1]
-        n_last, at = p.message_ptr[first + 2] - b, 0
-        for i in range(b - a):
-            for j in range(n_last):
-                down[b + j] = max(down[b + j], values[at + j])
-            down[a + i] = largest(values, at, at + n_last)
-            at += n_last
-        return
-    n_rows, n_last = _start(p, r, scratch)
-    for row in range(n_rows):
-        at = row * n_last
-        best = largest(values, at, at + n_last)
-        for slot in range(first, p.slot_ptr[r + 1]):
-            step = _last_step(p, r, slot - first)
-            m = p.message_ptr[slot] + scratch.base[slot - first]
-            if step == 0:
-                down[m] = max(down[m], best)
-            else:
-                for x in range(n_last):
-                    down[m + x * step] = max(down[m + x * step], values[at + x])
         _advance(p, r, scratch)
 
 
@@ -193,11 +130,10 @@ def _sum_row(values, at, n, step, gamma, down, m, sums, s):
 
 
 @inner_kernel
-def spread_exactly(p, r, values, gamma, down, scratch):
-    """Soft maxima of a table onto its children, each with its own maximum removed."""
+def soften(p, r, values, gamma, down, scratch):
+    """From maxima of a table onto its children to soft maxima, each with its own one removed."""
     arity, first, stop = p.scope_ptr[r + 1] - p.scope_ptr[r], p.slot_ptr[r], p.slot_ptr[r + 1]
     begin, sums = p.message_ptr[first], scratch.sums
-    spread_max(p, r, values, down, scratch)
     for m in range(begin, p.message_ptr[stop]):
         sums[m - begin] = 0.0
     if arity == 2:

@@ -1,0 +1,1 @@
+"""Exact algorithms for the models that have them."""

@@ -1,0 +1,232 @@
+"""The best labelling by elimination: max-product on forests, junction trees else."""
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ...core.offsets import ends_of
+from ...inference.bucket_elimination import (
+    best_labels,
+    elimination_scratch,
+    max_buckets,
+    place_factors,
+)
+from ...inference.elimination_order import elimination_order
+from ...inference.junction_tree import junction_tree
+from ...inference.order_search import best_elimination_order
+from ...inference.primal_graph import primal_graph
+from ..result import MAPResult, Records
+from ..scoring import sum_of_maxima
+from .written_out import write_out
+
+# About half a second of work: Ctrl-C and the time limit come through between pieces.
+_PIECE = 2e8
+
+
+def elimination_cost(graph, max_table=2.0**30):
+    """What elimination would cost, without making a table.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    max_table : float, default=2**30
+        Look no further once a table must have more entries.
+
+    Returns
+    -------
+    width : float
+        Other variables in the largest clique; inf where tables are above `max_table` or a factor
+        cannot be written out.
+    largest : float
+        Logarithm to base 10 of the entries of the largest table, inf likewise.
+    total : float
+        Entries of all tables, inf likewise.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.exact.elimination import elimination_cost
+    >>> elimination_cost(FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], 1.0)]))
+    (1.0, 0.602, 10.0)
+    """
+    try:
+        tables = write_out(graph, max_table)
+    except ValueError:
+        return np.inf, np.inf, np.inf
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    found = best_elimination_order(primal, tables.n_states, max_table=max_table)
+    if not found.largest < np.inf:
+        return np.inf, np.inf, np.inf
+    return float(found.width), round(float(np.log10(found.largest)), 3), found.total
+
+
+def is_forest(graph):
+    """Whether the graph of variables and factors has no cycle.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+
+    Returns
+    -------
+    bool
+        True for forests.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.exact.elimination import is_forest
+    >>> is_forest(FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], 1.0)]))
+    False
+    """
+    n, first, ends = graph.n_variables, graph.n_variables, [np.empty((0, 2), dtype=np.int64)]
+    for batch in graph.factors:
+        factors = np.repeat(np.arange(first, first + len(batch)), batch.arity)
+        ends.append(np.stack((factors, batch.scopes.ravel()), axis=1))
+        first += len(batch)
+    rows, columns = np.concatenate(ends).T
+    if len(rows) > n + graph.n_factors:
+        return False
+    edges = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(first, first))
+    return len(rows) == first - connected_components(edges, directed=False)[0]
+
+
+def eliminate(tables, order, on_pass=None):
+    """The best labelling and its score, by one elimination; None if `on_pass` stops it.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    order : ndarray of int32
+        Variables of two states and more, all of them.
+    on_pass : callable, optional
+        Called with the share that is done between pieces of work; returns True to stop.
+
+    Returns
+    -------
+    tuple of ndarray and float, or None
+        The labels of all variables, and the maximum.
+    """
+    plan = junction_tree(tables, order)
+    scratch = elimination_scratch(plan)
+    labels = np.zeros(len(tables.n_states), dtype=np.int64)
+    base = np.empty(len(tables.table_ptr), dtype=np.int64)
+    place_factors(tables, plan, tables.table_ptr, labels, base)
+    slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
+    done, n = ends_of(plan.size), len(plan.variable)
+    begin = 0
+    while begin < n:
+        end = min(max(int(np.searchsorted(done, done[begin] + _PIECE)), begin + 1), n)
+        max_buckets(tables, plan, base, plan.live_ptr, slots, back, begin, end, scratch)
+        begin = end
+        if begin < n and on_pass is not None and on_pass(done[begin] / done[n]):
+            return None
+    best_labels(tables, plan, back, labels)
+    return labels, float(slots[0] + tables.scores[base[plan.constant]].sum())
+
+
+def _as_result(graph, tables, order, on_pass, method):
+    """The result of an elimination."""
+    records = Records(on_pass)
+    found = eliminate(tables, order, on_pass)
+    if found is None:
+        labels = np.zeros(graph.n_variables, dtype=np.int64)
+        records.add(0, sum_of_maxima(graph.regions), graph.score(labels))
+        message = "stopped before the elimination was done"
+    else:
+        labels = found[0][: graph.n_variables]
+        score = graph.score(labels)
+        records.add(1, max(score, found[1] + graph.offset), score)
+        message = "solved by elimination"
+    return MAPResult(
+        labels=labels,
+        score=records.score,
+        bound=records.bound,
+        optimal=found is not None,
+        history_=records.history(),
+        method=method,
+        n_iter=int(found is not None),
+        converged=found is not None,
+        message=message,
+    )
+
+
+def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_table=2**24):
+    """The best labelling by bucket elimination along a junction tree.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol, max_iter, time_limit, rng : object
+        Not used: the method is exact.
+    on_pass : Watch
+        Asked between pieces of work whether to stop.
+    max_table : float, default=2**24
+        Entries that a table may have at most.
+
+    Returns
+    -------
+    MAPResult
+        The optimum; if stopped, any labelling and a bound.
+
+    Raises
+    ------
+    ValueError
+        If no order was found with tables below `max_table`.
+
+    References
+    ----------
+    Dechter 1999, Bucket elimination: a unifying framework for reasoning.
+    """
+    if not max_table >= 1:
+        raise ValueError(f"max_table must be at least 1, got {max_table!r}")
+    tables = write_out(graph, max_table)
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    found = best_elimination_order(primal, tables.n_states, max_table=max_table)
+    if not found.largest < np.inf:
+        raise ValueError(
+            f"the junction tree would need a table of more than max_table={max_table:g} entries: "
+            'try method="auto", or a larger max_table'
+        )
+    return _as_result(graph, tables, found.order, on_pass, "junction-tree")
+
+
+def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
+    """The best labelling of a forest of variables and factors, by max-product.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol, max_iter, time_limit, rng : object
+        Not used: the method is exact.
+    on_pass : Watch
+        Asked between pieces of work whether to stop.
+
+    Returns
+    -------
+    MAPResult
+        The optimum; if stopped, any labelling and a bound.
+
+    Raises
+    ------
+    ValueError
+        If the graph has a cycle.
+
+    References
+    ----------
+    Kschischang, Frey, Loeliger 2001, Factor graphs and the sum-product algorithm.
+    """
+    if not is_forest(graph):
+        raise ValueError(
+            'max-product is for graphs without cycles, this one has some: try method="auto" or '
+            '"junction-tree"'
+        )
+    tables = write_out(graph, np.inf)
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    order = elimination_order(primal, tables.n_states).order
+    return _as_result(graph, tables, order, on_pass, "max-product")

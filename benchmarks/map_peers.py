@@ -108,7 +108,6 @@ def pymaxflow(graph):
     flow = maxflow.GraphFloat(graph.n_variables, i.size)
     nodes = flow.add_nodes(graph.n_variables)
     flow.add_edges(i, j, coupling, np.zeros(i.size))
-    # t11 - t10 was given to j: label (0, 1) then scores the coupling too much
     difference = unary[:, 1] - unary[:, 0]
     flow.add_grid_tedges(nodes, np.maximum(-difference, 0), np.maximum(difference, 0))
     flow.maxflow()

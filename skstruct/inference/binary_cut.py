@@ -1,9 +1,9 @@
-"""Switches (:mod:`.choices`) by max flow: exact where all edges can be made to attract, else relaxed.
+"""Switches (:mod:`.choices`) by max flow: exact where all edges can be made to attract.
 
 Components of the graph without frustration, where flipping some variables makes all edges attract,
-need one node a variable, and the minimum cut is a best choice. Others need two, one a literal: the
-optimum of the relaxation over the local polytope (the *roof dual*), and labels of some variables
-that a best choice has (*persistency*).
+need one node a variable, and the minimum cut is a best choice. Others need one a literal: that is
+the optimum of the relaxation over the local polytope (the *roof dual*), and labels of some
+variables that a best choice has (*persistency*).
 """
 
 import math

@@ -19,7 +19,7 @@ OFF, ON, HALF = 0, 1, 2
 _MUST_BE_OFF, _MUST_BE_ON, _CLOSED = 1, 2, 4
 
 # Interactions up to this, relative to the entries, are rounding.
-_ROUNDING = 4.0 * 2.0**-53
+_ROUNDING = 2.0**-49
 
 
 class Pairs(NamedTuple):
@@ -54,8 +54,9 @@ class Choices(NamedTuple):
 
     Parameters
     ----------
-    constant : ndarray of shape (1,)
-        Score that does not depend on the switches; -inf if no choice has a finite score.
+    constant : ndarray of shape (2,)
+        Score that does not depend on the switches, -inf if no choice has a finite score; sum of the
+        sizes of all scores, of which rounding errors are a tiny share.
     gain : ndarray of shape (n_variables,)
         Score of on minus score of off.
     must : ndarray of shape (n_variables,) of uint8
@@ -95,7 +96,7 @@ def empty_choices(n_variables, n_edges):
     (2,)
     """
     return Choices(
-        np.zeros(1),
+        np.zeros(2),
         np.empty(n_variables),
         np.empty(n_variables, dtype=np.uint8),
         *np.empty((2, n_edges), dtype=np.int32),
@@ -127,8 +128,15 @@ def force_of(must):
 
 
 @inner_kernel
+def _size(score):
+    """How large a finite score is."""
+    return abs(score) if score > -math.inf else 0.0
+
+
+@inner_kernel
 def _add_unary(choices, v, off, on):
     """Scores of the two labels of one variable."""
+    choices.constant[1] += max(_size(off), _size(on))
     if choices.must[v] & _CLOSED != 0 or on == -math.inf:
         choices.constant[0] += off
         choices.must[v] |= _MUST_BE_OFF if choices.must[v] & _CLOSED == 0 else 0
@@ -144,6 +152,7 @@ def _add_unary(choices, v, off, on):
 def _add_table(choices, e, i, j, t00, t01, t10, t11):
     """Scores of the four choices of two open variables; e counts the edges, this one or not."""
     lowest = -math.inf
+    choices.constant[1] += max(_size(t00), _size(t01), _size(t10), _size(t11))
     # A row or column without a finite score is ruled out; what stands there does not matter then.
     if t00 == lowest and t01 == lowest:
         choices.must[i] |= _MUST_BE_ON
@@ -228,7 +237,7 @@ def choose(pairs, off, on, choices):
     section 2.
     """
     must, left, right = choices.must, pairs.ends[0], pairs.ends[1]
-    choices.constant[0] = 0.0
+    choices.constant[:] = 0.0
     for v in range(off.shape[0]):
         choices.gain[v] = 0.0
         must[v] = _CLOSED if off[v] == on[v] else 0

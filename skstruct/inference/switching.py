@@ -30,7 +30,7 @@ class Switching(NamedTuple):
         The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf
         if no choice has a finite score.
     size : float
-        Sum of what is added up for the bound, of which its rounding error is a tiny share.
+        Sum of the sizes of all scores, of which the bound's rounding error is a tiny share.
     n_doubled : int
         Factors in components with frustration; 0 where the problem is a minimum cut.
     done : bool
@@ -71,6 +71,7 @@ class Switcher:
         self.choices, self.signs = empty_choices(n, m), empty_signs(n)
         self.network, self.forest = empty_network(0, 0), empty_forest(0)
         self.scratch, self.component = component_scratch(0), np.empty(0, dtype=np.int32)
+        self._size = 0, 0, 0
 
     def _make_room(self, n_nodes, n_edges, n_doubled):
         """Enlarge what is too small, by half at least."""
@@ -86,6 +87,60 @@ class Switcher:
         if n_doubled and n_nodes > self.component.size:
             self.scratch, self.component = component_scratch(nodes), np.empty(nodes, np.int32)
 
+    def set_up(self, off: np.ndarray, on: np.ndarray) -> tuple[int, int] | None:
+        """Take a problem, for :meth:`run` to solve.
+
+        Parameters
+        ----------
+        off, on : ndarray of shape (n_variables,) of int64
+            The two labellings.
+
+        Returns
+        -------
+        tuple of int or None
+            Two variables whose factor closes a cycle with frustration: no flips of variables make
+            all factors attract. None if there is none, and the problem is a minimum cut.
+        """
+        n_edges = choose(self.pairs, off, on, self.choices)
+        n_nodes, n_doubled, frustrated = find_signs(self.choices, n_edges, self.signs)
+        self._size = n_nodes, n_edges, n_doubled
+        if frustrated < 0:
+            return None
+        ends = self.choices.tail[frustrated] >> 1, self.choices.head[frustrated] >> 1
+        return int(ends[0]), int(ends[1])
+
+    def run(self, stop: Callable[[], bool] | None = None) -> Switching:
+        """Solve the problem of :meth:`set_up`, once.
+
+        Parameters
+        ----------
+        stop : callable, default=None
+            Called about every half second; returns True to stop.
+
+        Returns
+        -------
+        Switching
+            The states and the bound.
+        """
+        n_nodes, n_edges, n_doubled = self._size
+        self._make_room(n_nodes, n_edges, n_doubled)
+        network, forest, edges = self.network, self.forest, n_edges + n_doubled
+        states = np.zeros(self.signs.node.size, dtype=np.int8)
+        total = lay(self.choices, n_edges, self.signs, network.excess)
+        if not total > -np.inf:
+            return Switching(states, 0, -np.inf, 0.0, n_doubled, True)
+        link(n_nodes, *(part[:edges] for part in self.choices[3:]), network)
+        start_flow(n_nodes, network, forest)
+        done = advance_flow(network, forest, _WORK)
+        while not done and not (stop is not None and stop()):
+            done = advance_flow(network, forest, _WORK)
+        if n_doubled:
+            strong_components(n_nodes, network, forest, self.scratch, self.component)
+        n_half = read_states(self.signs, forest, self.component, states)
+        flow = float(forest.amount[FLOW])
+        size = float(self.choices.constant[1])
+        return Switching(states, n_half, total - flow, size, n_doubled, done)
+
     def solve(
         self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None
     ) -> Switching:
@@ -96,7 +151,7 @@ class Switcher:
         off, on : ndarray of shape (n_variables,) of int64
             The two labellings; where they are equal, the state is 0.
         stop : callable, default=None
-            Called about every half second; returns True to stop.
+            As for :meth:`run`.
 
         Returns
         -------
@@ -108,22 +163,5 @@ class Switcher:
         ----------
         Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review.
         """
-        n_edges = choose(self.pairs, off, on, self.choices)
-        states = np.empty(off.size, dtype=np.int8)
-        n_nodes, n_doubled, _ = find_signs(self.choices, n_edges, self.signs)
-        self._make_room(n_nodes, n_edges, n_doubled)
-        network, forest, edges = self.network, self.forest, n_edges + n_doubled
-        total = lay(self.choices, n_edges, self.signs, network.excess)
-        if not total > -np.inf:
-            states[:] = 0
-            return Switching(states, 0, -np.inf, 0.0, n_doubled, True)
-        link(n_nodes, *(part[:edges] for part in self.choices[3:]), network)
-        start_flow(n_nodes, network, forest)
-        done = advance_flow(network, forest, _WORK)
-        while not done and not (stop is not None and stop()):
-            done = advance_flow(network, forest, _WORK)
-        if n_doubled:
-            strong_components(n_nodes, network, forest, self.scratch, self.component)
-        n_half = read_states(self.signs, forest, self.component, states)
-        flow = float(forest.amount[FLOW])
-        return Switching(states, n_half, total - flow, abs(total) + flow, n_doubled, done)
+        self.set_up(off, on)
+        return self.run(stop)

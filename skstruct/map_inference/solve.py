@@ -24,6 +24,7 @@ METHODS = {
     "strong-accelerated": "methods.strong:solve_strong_accelerated",
     "decreasing-smoothing": "methods.decreasing:solve_decreasing_smoothing",
     "trws": "sequential.solver:solve_trws",
+    "mini-buckets": "minibuckets.solver:solve_mini_buckets",
     "max-product": "exact.elimination:solve_max_product",
     "junction-tree": "exact.elimination:solve_junction_tree",
     "max-flow": "exact.cuts:solve_max_flow",
@@ -95,9 +96,9 @@ def solve_map(
         relaxation, decoding, moves and branch and bound. The others run one algorithm:
         the relaxations ``"subgradient"``, ``"coordinate-descent"``, ``"gradient"``,
         ``"accelerated-gradient"``, ``"frank-wolfe"``, ``"sdca"``, ``"strong-accelerated"``,
-        ``"decreasing-smoothing"`` and ``"trws"``; and, exact ones, ``"max-product"`` (forests),
-        ``"junction-tree"``, ``"max-flow"`` (two attracting labels), ``"roof-dual"`` (two labels)
-        and ``"branch-and-bound"``.
+        ``"decreasing-smoothing"``, ``"trws"`` and ``"mini-buckets"``; and, exact ones,
+        ``"max-product"`` (forests), ``"junction-tree"``, ``"max-flow"`` (two attracting labels),
+        ``"roof-dual"`` (two labels) and ``"branch-and-bound"``.
     tol : float, default=1e-6
         Relative: a labelling is optimal when ``bound - score <= tol * max(1, |score|)``.
     max_iter : int, default=1000

@@ -1,0 +1,190 @@
+"""Models of two labels by max flow: minimum cuts where factors attract, roof duality elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...inference.choices import HALF, pairs_score
+from ...inference.switching import Switcher
+from ..decode import Decoder
+from ..pairwise import is_pairwise, pairs_of
+from ..result import MAPResult, Records, is_proved
+
+# Of what was added up: the rounding error of a flow's value.
+_ROUNDING = 1e-12
+
+
+def _check(graph, method):
+    """Refuse models with more than two labels or variables a factor."""
+    many = np.flatnonzero(graph.n_states > 2)
+    if many.size:
+        v = int(many[0])
+        raise ValueError(
+            f"method {method!r} is for variables of two states, variable {v} has "
+            f"{graph.n_states[v]}"
+        )
+    for batch in graph.factors:
+        if not is_pairwise(batch):
+            raise ValueError(
+                f"method {method!r} is for factors of two variables, there is a "
+                f"{type(batch).__name__} of the variables {batch.scopes[0].tolist()}"
+            )
+
+
+def _refuse(graph, ends, method):
+    """Say which factor does not attract."""
+    i, j = ends
+    raise ValueError(
+        f"method {method!r} needs factors that attract, score(0, 0) + score(1, 1) >= score(0, 1) + "
+        f"score(1, 0), if need be with the labels of some variables exchanged: the factor of the "
+        f'variables {i} and {j} does not fit the others; take "roof-dual" or "auto"'
+    )
+
+
+class _Run:
+    """One run: the switches from label 0 to label 1 of each variable, and the result."""
+
+    def __init__(self, graph, method, tol, on_pass):
+        _check(graph, method)
+        self.graph, self.method, self.tol, self.on_pass = graph, method, tol, on_pass
+        self.pairs = pairs_of(graph)
+        self.switcher, self.records = Switcher(self.pairs), Records(on_pass)
+        self.looks = 0
+
+    def set_up(self):
+        """The first factor that is in the way of a minimum cut, if any."""
+        off = np.zeros(self.graph.n_variables, dtype=np.int64)
+        return self.switcher.set_up(off, self.graph.n_states - 1)
+
+    def _stop(self):
+        """Nobody knows how long a flow takes."""
+        self.looks += 1
+        return self.on_pass(1.0 - 0.9**self.looks)
+
+    def solve(self):
+        """The result."""
+        found = self.switcher.run(self._stop)
+        halves = found.states == HALF
+        labels = np.where(halves, 0, found.states).astype(np.int64)
+        score = pairs_score(self.pairs, labels) + self.graph.offset
+        if halves.any() or not found.done:
+            decoder = Decoder(self.graph)
+            decoder.offer(labels)
+            decoder.improve(labels)
+            labels, score = decoder.labels, decoder.score
+        bound = found.bound + self.graph.offset
+        error = _ROUNDING * (found.size + abs(self.graph.offset))
+        if found.done and not halves.any():
+            # The flow and the cut are equal but for the rounding of their sums.
+            bound = score if abs(bound - score) <= error else max(bound, score)
+        elif found.bound > -np.inf:
+            bound = max(bound + error, score)
+        self.records.add(1, bound, score)
+        proved = is_proved(score, bound, self.tol)
+        share = np.count_nonzero(~halves) / max(halves.size, 1)
+        message = "proved" if proved else f"{share:.1%} of the variables have their best label"
+        return MAPResult(
+            labels=labels,
+            score=score,
+            bound=bound,
+            optimal=proved,
+            beliefs=self._beliefs(found.states),
+            history_=self.records.history(),
+            method=self.method,
+            n_iter=1,
+            converged=found.done,
+            message=message if found.done else "stopped",
+        )
+
+    def _beliefs(self, states):
+        """Marginals of the optimum of the relaxation."""
+        kinds = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])[states]
+        if (self.graph.n_states == 2).all():
+            return list(kinds)
+        return [row[:k] for row, k in zip(kinds, self.graph.n_states, strict=True)]
+
+
+def solve_max_flow(graph, *, tol, max_iter, time_limit, rng, on_pass):
+    """The best labelling of a model of two attracting labels, by a minimum cut.
+
+    Factors of two variables attract if ``score(0, 0) + score(1, 1) >= score(0, 1) + score(1, 0)``.
+    It is enough if they all do after the labels of some variables are exchanged. Labels may be
+    forbidden.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model; variables have one or two states, factors two variables.
+    tol, max_iter, time_limit, rng, on_pass : object
+        As for all methods.
+
+    Returns
+    -------
+    MAPResult
+        The optimum.
+
+    Raises
+    ------
+    ValueError
+        If the model is not of this form; the message names the variables.
+
+    References
+    ----------
+    Kolmogorov and Zabih 2004, What energy functions can be minimized via graph cuts?, section 4.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
+    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
+    >>> solve_map(graph, "max-flow")
+    MAPResult(score=2, optimal, method='max-flow')
+    """
+    run = _Run(graph, "max-flow", tol, on_pass)
+    ends = run.set_up()
+    if ends is not None:
+        _refuse(graph, ends, "max-flow")
+    return run.solve()
+
+
+def solve_roof_dual(graph, *, tol, max_iter, time_limit, rng, on_pass):
+    """The LP relaxation of a model of two labels by one max flow, and labels that it proves.
+
+    The relaxation over the local polytope has a half-integral optimum, the *roof dual*. Variables
+    that have a label in it (``beliefs`` of 0 and 1) have it in some best labelling, too; the others
+    are labelled by iterated conditional modes. Parts of the model that are minimum cuts are solved
+    as such, exactly.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model; variables have one or two states, factors two variables.
+    tol, max_iter, time_limit, rng, on_pass : object
+        As for all methods.
+
+    Returns
+    -------
+    MAPResult
+        Its bound is the optimum of the relaxation.
+
+    Raises
+    ------
+    ValueError
+        If the model is not of this form; the message names the variables.
+
+    References
+    ----------
+    Boros and Hammer 2002, Pseudo-Boolean optimization, section 5; Kolmogorov and Rother 2007,
+    Minimizing nonsubmodular functions with graph cuts: a review.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
+    >>> graph = FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], [-1.0, -1.0, -1.0])],
+    ...                     unaries=[[0, 3], [0, 0], [0, 0]])
+    >>> result = solve_map(graph, "roof-dual")
+    >>> result.score, result.beliefs[0].tolist()
+    (2.0, [0.0, 1.0])
+    """
+    run = _Run(graph, "roof-dual", tol, on_pass)
+    run.set_up()
+    return run.solve()

@@ -81,6 +81,40 @@ class Networks(NamedTuple):
         return self.edges[:, 0] + shift, self.edges[:, 1] + shift
 
 
+class Incidence(NamedTuple):
+    """The edges of each node.
+
+    Parameters
+    ----------
+    ptr : ndarray of shape (n_nodes + 1,) of int64
+        Where those of a node begin, nodes counted over all samples.
+    edge : ndarray of shape (2 n_edges,) of int32
+        The edges, counted over all samples.
+    """
+
+    ptr: np.ndarray
+    edge: np.ndarray
+
+
+def incidence(samples: Networks) -> Incidence:
+    """The edges of each node.
+
+    Parameters
+    ----------
+    samples : Networks
+        The graphs.
+
+    Returns
+    -------
+    Incidence
+        The edges of a node in the order in which they were given.
+    """
+    ends = np.stack(samples.global_ends(), axis=1).reshape(-1)
+    order = np.argsort(ends, kind="stable")
+    counts = np.bincount(ends, minlength=int(samples.offsets[-1]))
+    return Incidence(ends_of(counts), (order // 2).astype(np.int32))
+
+
 def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndarray]:
     """Ends and types of the edges of sample i.
 
@@ -145,7 +179,7 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
 
 def _refuse_duplicates(ends, types, i):
     """One edge twice, in whichever direction, is a mistake; of another type it is not."""
-    low, high = ends.min(axis=1, initial=2**62), ends.max(axis=1, initial=-1)
+    low, high = np.minimum(*ends.T), np.maximum(*ends.T)
     order = np.lexsort((types, high, low))
     keys = np.stack([low, high, types])[:, order]
     again = np.flatnonzero((keys[:, 1:] == keys[:, :-1]).all(axis=0))

@@ -142,14 +142,12 @@ def _(problem, i, labels):
 @augment.register(PairwiseProblem)
 @kernel
 def _(problem, i, theta):
-    unary = blocks(problem, i, theta)[0]
-    n, n_labels = unary.shape
-    first = problem.label_ptr[i]
+    first, n, n_labels, _, _ = shape_of(problem, i)
     share = 1.0 / n if problem.normalize == 1 else 1.0
     for t in range(n):
         y = problem.labels[first + t]
         for k in range(n_labels):
-            unary[t, k] += share * problem.cost[y, k]
+            theta[t * n_labels + k] += share * problem.cost[y, k]
 
 
 @task_loss.register(PairwiseProblem)

@@ -6,7 +6,7 @@ One contained in a larger table has that table's messages on its pairs and is a 
 import math
 
 from ...core.dispatch import inner_kernel
-from .scratch import fill_mu, fill_own, log_add, soft_rest, top_two
+from .scratch import fill_mu, fill_own, log_add, soft_maximum, soft_rest, top_two
 from .table import (
     table_max,
     table_max_marginals,
@@ -108,10 +108,7 @@ def potts_soft_marginals(p, r, delta, gamma, down, scratch):
     a, b, end = p.message_ptr[first], p.message_ptr[first + 1], p.message_ptr[first + 2]
     _soft_side(delta, a, b - a, b, end - b, weight, gamma, down, scratch)
     _soft_side(delta, b, end - b, a, b - a, weight, gamma, down, scratch)
-    for i in range(b - a):
-        scratch.hat[i] = down[a + i]
-    top, _, total, _ = soft_rest(scratch.hat, b - a, gamma, scratch.weight)
-    return top + gamma * math.log(total)
+    return soft_maximum(down[a:b], gamma)
 
 
 @inner_kernel

@@ -6,38 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_map_sequential import enumerate_best, random_graph
+from test_map_sequential import enumerate_best, graph_with_implicit, random_graph
 
 from skstruct.map_inference import (
-    AtMostOne,
-    Cardinality,
-    ExactlyOne,
     FactorGraph,
-    Or,
     Potts,
-    Table,
     read_uai,
 )
 from skstruct.map_inference.simplify import Simplified
-
-
-def with_implicit(seed):
-    """Seven binary variables with larger implicit factors beside tables."""
-    rng = np.random.default_rng(seed)
-    n = 7
-    factors = []
-    for kind in rng.choice([AtMostOne, ExactlyOne, Or], rng.integers(1, 3)):
-        arity = int(rng.integers(2, n + 1))
-        factors.append(kind(rng.permutation(n)[:arity], rng.random(arity) < 0.3))
-    scores = rng.integers(-2, 3, n).astype(float)
-    scores[rng.random(n) < 0.2] = -np.inf
-    factors.append(Cardinality(rng.permutation(n)[: n - 1], scores))
-    tables = rng.integers(-2, 3, (3, 2, 2)).astype(float)
-    tables[rng.random(tables.shape) < 0.2] = -np.inf
-    factors.append(Table([rng.permutation(n)[:2] for _ in range(3)], tables))
-    unaries = rng.integers(-2, 3, 2 * n).astype(float)
-    unaries[rng.random(2 * n) < 0.15] = -np.inf
-    return FactorGraph(np.full(n, 2), factors, unaries=unaries, offset=0.5)
 
 
 def check(graph, **options):
@@ -64,7 +40,7 @@ def test_same_optimum(seed, forbidden, growth):
 
 @given(st.integers(0, 10**6))
 def test_implicit_factors(seed):
-    check(with_implicit(seed))
+    check(graph_with_implicit(seed))
 
 
 @given(st.integers(0, 10**6))

@@ -108,7 +108,7 @@ def run_stuck(args):
     lp = lp_value(graph)
     best = solve_map(graph, "branch-and-bound" if args.exact else "auto", time_limit=20)
     print(f"\n## Stuck: {graph}, LP {lp:.6f}, best score {best.score:.6f}\n")
-    rows = curves(graph, methods(0.1, 0.1), 300 if args.quick else 3000, lp)
+    rows = curves(graph, methods(0.01, 0.1), 300 if args.quick else 3000, lp)
     return {"lp": lp, "best": best.score, "curves": rows}
 
 

@@ -222,6 +222,9 @@ def graphs(draw, structure):
     scope, negated = numbers.rng.permutation(n), numbers.rng.random(n) < 0.4
     if structure == "nested":
         n_states, factors = make_nested(draw, numbers)
+    elif structure == "nested-wide":
+        n_states = [9, 10, 2]
+        factors = [Potts(1, 0, numbers()), Table([0, 2, 1], numbers(9, 2, 10, forbidden=0.2))]
     elif structure.startswith("table"):
         n_states, factors = make_table(draw, int(structure[5:]), numbers)
     elif structure == "potts":
@@ -233,7 +236,7 @@ def graphs(draw, structure):
     else:
         factors = [structure_class(structure)(scope, negated if draw(st.booleans()) else None)]
     unaries = [numbers(k, forbidden=draw(st.sampled_from([0.0, 0.5]))) for k in n_states]
-    nested = "pairs" if structure == "nested" else "variables"
+    nested = "pairs" if structure.startswith("nested") else "variables"
     graph = FactorGraph(n_states, factors, unaries=unaries, regions=nested)
     return graph, numbers(graph.regions.message_ptr[-1])
 
@@ -243,11 +246,164 @@ def structure_class(name):
 
 
 STRUCTURES = "table2 table3 table4 nested potts cardinality exactly at-most or".split()
+PROJECTED = [s for s in STRUCTURES if s not in ("cardinality", "or")]
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("structure", [*STRUCTURES, "nested-wide"])
 @given(data=st.data(), gamma=st.sampled_from([1e-3, 0.1, 1.0, 30.0]))
 def test_verbs_equal_those_of_the_table(structure, data, gamma):
     graph, delta = data.draw(graphs(structure))
     for r in range(graph.regions.kind.size):
         check_region(graph, r, delta, gamma)
+
+
+def gains_of(n, whole):
+    """A cardinality factor of many variables and messages of its slots."""
+    numbers = Numbers(n, whole, 3.0)
+    graph = FactorGraph([2] * n, [Cardinality(np.arange(n), numbers(n + 1, forbidden=0.3))])
+    return graph, numbers(2 * n)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("n", [2, 15, 16, 17, 31, 33, 70])
+def test_many_counted_variables(n, whole):
+    graph, delta = gains_of(n, whole)
+    p, scratch, counts = graph.regions, region_scratch(graph.regions), graph.regions.scores
+    counts = counts[2 * n :]
+    off, on = -delta[::2], -delta[1::2]
+
+    def best(join, forced, label):
+        """Joined scores of the other variables by count, then with that of the forced one."""
+        sums = np.full(n + 1, -np.inf)
+        sums[0] = 0.0
+        for j in range(n):
+            allowed = [k for k in (0, 1) if j != forced or k == label]
+            stay = sums + (off[j] if 0 in allowed else -np.inf)
+            move = np.r_[-np.inf, sums[:-1]] + (on[j] if 1 in allowed else -np.inf)
+            sums = join(stay, move)
+        return sums + counts
+
+    tolerance = 1e-12 * (np.abs(delta).sum() + np.abs(counts[np.isfinite(counts)]).max())
+    down = np.full_like(delta, np.nan)
+    value = region_max_marginals(p, n, delta, down, scratch)
+    expected = [best(np.maximum, j, k).max() for j in range(n) for k in (0, 1)]
+    close(down, np.array(expected), tolerance)
+    close(value, max(expected), tolerance)
+
+    labels = np.full_like(delta, np.nan)
+    assert region_max(p, n, delta, NOTHING, labels, scratch) == pytest.approx(value, abs=tolerance)
+    labels = labels[1::2].astype(int)
+    reached = counts[labels.sum()] + np.where(labels == 1, on, off).sum()
+    assert reached == pytest.approx(value, abs=tolerance)
+    for gamma in (1e-4, 0.3, 5.0):
+
+        def soft(a, b, gamma=gamma):
+            return gamma * np.logaddexp(a / gamma, b / gamma)
+
+        expected = [soft_max(best(soft, j, k), gamma) for j in range(n) for k in (0, 1)]
+        value = region_soft_marginals(p, n, delta, gamma, down, scratch)
+        close(down, np.array(expected), 10 * tolerance)
+        region_soft_max(p, n, delta, gamma, NOTHING, down, scratch)
+        pairs = softmax(np.reshape(expected, (n, 2)) / gamma, axis=1)
+        close(down, pairs.reshape(-1), 10 * tolerance / gamma)
+
+
+def test_of_equal_maximisers_the_lowest_wins():
+    """Ties within a count, between counts, and between literals that are negated or not."""
+    cases = [
+        (Cardinality([0, 1, 2], [0, 1, 1, 1]), [0, 0, 1]),
+        (Cardinality([0, 1, 2], [0, 0, 3, 1]), [0, 1, 1]),
+        (ExactlyOne([0, 1, 2]), [0, 0, 1]),
+        (ExactlyOne([0, 1, 2], [False, True, False]), [0, 0, 0]),
+        (AtMostOne([0, 1, 2]), [0, 0, 0]),
+        (AtMostOne([0, 1, 2], [True, True, False]), [0, 1, 0]),
+        (Or([0, 1, 2]), [0, 0, 1]),
+        (Potts(0, 1, -1.0), [0, 1]),
+        (Table([0, 1], [[0, 2], [2, 2]]), [0, 1]),
+    ]
+    for factor, labels in cases:
+        p = FactorGraph([2, 2, 2], [factor]).regions
+        down = np.zeros(p.message_ptr[-1])
+        region_max(p, 3, np.zeros_like(down), NOTHING, down, region_scratch(p))
+        assert down[1::2].tolist() == labels, factor
+
+
+@pytest.mark.parametrize(
+    ("verb", "structure"),
+    [(region_soft_max, s) for s in STRUCTURES] + [(region_project, s) for s in PROJECTED],
+)
+def test_marginals_are_the_gradient(verb, structure):
+    """Of the sum over all regions: what a child has less what its parent says it has."""
+    factors = {
+        "table2": [Table([1, 0], np.arange(4.0).reshape(2, 2) ** 0.5)],
+        "table3": [Table([1, 0, 2], np.cos(np.arange(8.0)).reshape(2, 2, 2))],
+        "table4": [Table([1, 0, 2, 3], np.cos(np.arange(16.0)).reshape(2, 2, 2, 2))],
+        "nested": [
+            Table([1, 0], np.arange(4.0).reshape(2, 2) ** 0.5),
+            Potts(2, 0, 0.4),
+            Table([1, 0, 2, 3], np.cos(np.arange(16.0)).reshape(2, 2, 2, 2)),
+        ],
+        "potts": [Potts(0, 1, 0.3)],
+        "cardinality": [Cardinality([3, 1, 2, 0], [0, 1, 3, 2, -np.inf])],
+        "exactly": [ExactlyOne([3, 1, 0], [True, False, False])],
+        "at-most": [AtMostOne([3, 1, 0], [True, False, False])],
+        "or": [Or([3, 1, 0], [True, False, False])],
+    }[structure]
+    n_states = [12] * 4 if structure == "potts" else [2] * 4
+    regions = "pairs" if structure.startswith("nested") else "variables"
+    graph = FactorGraph(n_states, factors, regions=regions)
+    p = graph.regions
+    rng, scratch, gamma = np.random.default_rng(3), region_scratch(p), 1.3
+    delta = rng.normal(size=p.message_ptr[-1]) * 0.3
+
+    def dual(delta, down, mus):
+        return sum(verb(p, r, delta, gamma, mus[r], down, scratch) for r in range(p.kind.size))
+
+    mus, down = [np.zeros(k) for k in p.size], np.zeros_like(delta)
+    dual(delta, down, mus)
+    gradient = np.concatenate([mus[c] for c in p.child]) - down
+    nothing, spare = [NOTHING] * p.kind.size, np.zeros_like(delta)
+    for m in range(delta.size):
+        step = np.zeros_like(delta)
+        step[m] = 1e-5
+        slope = (dual(delta + step, spare, nothing) - dual(delta - step, spare, nothing)) / 2e-5
+        assert slope == pytest.approx(gradient[m], abs=1e-8)
+
+
+def test_huge_scores_and_tiny_smoothing_stay_finite():
+    """Scores of 1e4 and a gamma of 1e-6: soft maxima are maxima to gamma times a logarithm."""
+    numbers = Numbers(0, False, 1e4)
+    graph = FactorGraph(
+        [2] * 40 + [15] * 2,
+        [
+            Table([0, 1], numbers(2, 2)),
+            Table([0, 1, 2, 3], numbers(2, 2, 2, 2)),
+            Potts(40, 41, 1e4),
+            Potts(40, 41, -1e4),
+            Cardinality.quadratic_hinge(np.arange(40), 9, 1),
+            ExactlyOne(np.arange(40)),
+            AtMostOne(np.arange(40)),
+            Or(np.arange(40)),
+            Or(np.arange(40), True),
+        ],
+    )
+    p, scratch = graph.regions, region_scratch(graph.regions)
+    delta = numbers(p.message_ptr[-1])
+    hard, soft = np.full_like(delta, np.nan), np.full_like(delta, np.nan)
+    for r in range(p.kind.size):
+        value = region_max_marginals(p, r, delta, hard, scratch)
+        above = region_soft_marginals(p, r, delta, 1e-6, soft, scratch) - value
+        assert -1e-7 <= above <= 1e-3
+    assert np.isfinite(hard).all()
+    np.testing.assert_allclose(soft, hard, rtol=0, atol=1e-3)
+
+
+def test_a_method_names_the_factor_that_lacks_its_verb():
+    """With its position among the factors, and what to do instead."""
+    factors = [Potts([0, 1], [1, 2], 1.0), Or([[0, 1], [1, 2]]), Cardinality([0, 1], [0, 0, 1])]
+    graph = FactorGraph([2, 2, 2], factors)
+    verbs.require_verb(graph, "region_soft_max", "gradient")
+    with pytest.raises(TypeError, match=r'sdca needs projections, .* factor 2 \(Or\).*"softmax"'):
+        verbs.require_verb(graph, "region_project", "sdca")
+    with pytest.raises(ValueError, match="verb must be one of region_max"):
+        verbs.require_verb(graph, "region_min", "sdca")

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.map_inference import FactorGraph, Potts, Table, solve_map
+from skstruct.map_inference import (
+    AtMostOne,
+    Cardinality,
+    ExactlyOne,
+    FactorGraph,
+    Or,
+    Potts,
+    Table,
+    solve_map,
+)
 from skstruct.map_inference.sequential.solver import Sweeper
 
 
@@ -34,6 +43,25 @@ def random_graph(seed, forbidden=0.0, is_tree=False):
             factors.append(Table(scope, scores))
     unaries = [rng.integers(-3, 4, k).astype(float) for k in n_states]
     return FactorGraph(n_states, factors, unaries=unaries, offset=1.5)
+
+
+def graph_with_implicit(seed):
+    """Seven binary variables with larger implicit factors beside tables."""
+    rng = np.random.default_rng(seed)
+    n = 7
+    factors = []
+    for kind in rng.choice([AtMostOne, ExactlyOne, Or], rng.integers(1, 3)):
+        arity = int(rng.integers(2, n + 1))
+        factors.append(kind(rng.permutation(n)[:arity], rng.random(arity) < 0.3))
+    scores = rng.integers(-2, 3, n).astype(float)
+    scores[rng.random(n) < 0.2] = -np.inf
+    factors.append(Cardinality(rng.permutation(n)[: n - 1], scores))
+    tables = rng.integers(-2, 3, (3, 2, 2)).astype(float)
+    tables[rng.random(tables.shape) < 0.2] = -np.inf
+    factors.append(Table([rng.permutation(n)[:2] for _ in range(3)], tables))
+    unaries = rng.integers(-2, 3, 2 * n).astype(float)
+    unaries[rng.random(2 * n) < 0.15] = -np.inf
+    return FactorGraph(np.full(n, 2), factors, unaries=unaries, offset=0.5)
 
 
 def dual_value(graph, delta):
@@ -77,6 +105,26 @@ def test_bounds_and_scores(seed, forbidden, reverse):
         assert result.score == pytest.approx(best, abs=1e-5)
     if best > -np.inf:
         assert dual_value(graph, result.duals) == pytest.approx(result.bound, abs=1e-6)
+
+
+@given(st.integers(0, 10**6))
+def test_implicit_factors(seed):
+    graph = graph_with_implicit(seed)
+    best = enumerate_best(graph)
+    result = solve_map(graph, "trws", max_iter=30)
+    assert result.score <= best <= result.bound
+    bounds = result.history_["bound"]
+    assert (bounds[1:] <= bounds[:-1]).all()
+    assert np.isfinite(result.duals).all()
+
+
+def test_cardinality_alone_is_solved():
+    rng = np.random.default_rng(0)
+    factor = Cardinality.quadratic_hinge(np.arange(9), 3, 1)
+    graph = FactorGraph(np.full(9, 2), [factor], unaries=rng.normal(size=18))
+    result = solve_map(graph, "trws")
+    assert result.optimal
+    assert result.score == pytest.approx(enumerate_best(graph))
 
 
 @given(st.integers(0, 10**6))

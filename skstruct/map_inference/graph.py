@@ -164,6 +164,18 @@ class FactorGraph:
         """The graph in flat arrays, as the kernels of relaxations take it."""
         return make_regions(self)
 
+    def of_variables(self) -> FactorGraph:
+        """The graph with regions that contain variables only.
+
+        Returns
+        -------
+        FactorGraph
+            Itself, unless it was made with ``regions="pairs"``.
+        """
+        if not self.nested:
+            return self
+        return FactorGraph(self.n_states, self.factors, unaries=self.unary, offset=self.offset)
+
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name != "regions"}
 

@@ -1,8 +1,11 @@
 """Tables whose children are their variables: one axis at a time, from the last to the first."""
 
+import math
+
 from ...core.dispatch import inner_kernel
+from ...inference.numerics import fast_exp
 from ..regions import POTTS
-from .scratch import largest
+from .scratch import LOWEST, largest, soft_maximum
 
 
 @inner_kernel
@@ -94,6 +97,33 @@ def contract(p, r, values, down, use_max):
                 for x in range(n):
                     out[x] += own[x]
                 values[row] = _sum(own)
+
+
+@inner_kernel
+def soft_contract(p, r, values, gamma, down, scratch):
+    """Soft maxima of a table onto its variables, each relative to its own maximum; as above."""
+    begin, first, inverse = p.scope_ptr[r], p.slot_ptr[r], 1.0 / gamma
+    n_rows = p.size[r]
+    for d in range(p.scope_ptr[r + 1] - begin - 1, -1, -1):
+        n, m = p.n_states[p.scope[begin + d]], p.message_ptr[first + d]
+        n_rows //= n
+        out, sums = down[m : m + n], scratch.sums[:n]
+        for x in range(n):
+            out[x], sums[x] = values[x], 0.0
+        if d == 0:
+            return
+        for row in range(1, n_rows):
+            own = values[row * n : row * n + n]
+            for x in range(n):
+                out[x] = max(out[x], own[x])
+        for row in range(n_rows):
+            own = values[row * n : row * n + n]
+            for x in range(n):
+                sums[x] += fast_exp((own[x] - max(out[x], LOWEST)) * inverse)
+            values[row] = soft_maximum(own, gamma)
+        for x in range(n):
+            if out[x] > -math.inf:
+                out[x] += gamma * math.log(sums[x])
 
 
 @inner_kernel

@@ -6,35 +6,31 @@ One contained in a larger table has that table's messages on its pairs and is a 
 import math
 
 from ...core.dispatch import inner_kernel
-from .scratch import fill_mu, fill_own, log_add, soft_rest, top_two
-from .table import (
-    table_max,
-    table_max_marginals,
-    table_soft_marginals,
-    table_soft_max,
-)
+from ..regions import POTTS, TABLE
+from .scratch import fill_mu, fill_own, log_add, soft_maximum, soft_rest, top_two
 
-# Up to this many entries a label, exponentials of all pairs are cheaper than logarithms of sums.
+# Up to this many pairs a label.
 _MANY = 4
 
 
 @inner_kernel(inline=True)
-def _is_written_out(p, r):
+def is_table(p, r):
+    """Whether a region is to be taken for a table: one, or small, or with messages on its pairs."""
+    if p.kind[r] != POTTS:
+        return p.kind[r] <= TABLE
     return p.size[r] <= 4 or p.parent_ptr[r + 1] > p.parent_ptr[r]
 
 
 @inner_kernel(inline=True)
-def _sums_pay(p, r):
-    """Whether sums over labels are cheaper than those over pairs, and possible."""
+def is_soft_table(p, r):
+    """The same where exponentials of pairs may be cheaper than logarithms of sums."""
     n_labels = p.message_ptr[p.slot_ptr[r + 1]] - p.message_ptr[p.slot_ptr[r]]
-    return p.parent_ptr[r + 1] == p.parent_ptr[r] and p.size[r] > _MANY * n_labels
+    return is_table(p, r) or (p.kind[r] == POTTS and p.size[r] <= _MANY * n_labels)
 
 
 @inner_kernel
 def potts_max(p, r, delta, mu, down, scratch):
     """Best pair of equal labels against the best of different ones, O(states)."""
-    if _is_written_out(p, r):
-        return table_max(p, r, delta, mu, down, scratch)
     first, weight = p.slot_ptr[r], p.scores[p.score_ptr[r]]
     a, b, end = p.message_ptr[first], p.message_ptr[first + 1], p.message_ptr[first + 2]
     top, at, second, other = top_two(delta, b, end, -1.0)
@@ -61,8 +57,6 @@ def potts_max(p, r, delta, mu, down, scratch):
 @inner_kernel
 def potts_max_marginals(p, r, delta, down, scratch):
     """Best partner of each label: the best other one, or the same label; O(states)."""
-    if _is_written_out(p, r):
-        return table_max_marginals(p, r, delta, down, scratch)
     first, weight, best = p.slot_ptr[r], p.scores[p.score_ptr[r]], -math.inf
     a, b, end = p.message_ptr[first], p.message_ptr[first + 1], p.message_ptr[first + 2]
     top, at, second, _ = top_two(delta, b, end, -1.0)
@@ -102,23 +96,16 @@ def _soft_side(delta, own, n, other, n_other, weight, gamma, down, scratch):
 @inner_kernel
 def potts_soft_marginals(p, r, delta, gamma, down, scratch):
     """Sums over all other labels, and the same label with its weight; O(states)."""
-    if not _sums_pay(p, r):
-        return table_soft_marginals(p, r, delta, gamma, down, scratch)
     first, weight = p.slot_ptr[r], p.scores[p.score_ptr[r]]
     a, b, end = p.message_ptr[first], p.message_ptr[first + 1], p.message_ptr[first + 2]
     _soft_side(delta, a, b - a, b, end - b, weight, gamma, down, scratch)
     _soft_side(delta, b, end - b, a, b - a, weight, gamma, down, scratch)
-    for i in range(b - a):
-        scratch.hat[i] = down[a + i]
-    top, _, total, _ = soft_rest(scratch.hat, b - a, gamma, scratch.weight)
-    return top + gamma * math.log(total)
+    return soft_maximum(down[a:b], gamma)
 
 
 @inner_kernel
-def potts_soft_max(p, r, delta, gamma, mu, down, scratch):
-    """Marginals of the labels by sums, unless those of the pairs are asked for."""
-    if mu.shape[0] > 0 or not _sums_pay(p, r):
-        return table_soft_max(p, r, delta, gamma, mu, down, scratch)
+def potts_soft_max(p, r, delta, gamma, down, scratch):
+    """Probabilities of the labels by sums; those of the pairs are not written."""
     value = potts_soft_marginals(p, r, delta, gamma, down, scratch)
     for m in range(p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]):
         down[m] = math.exp((down[m] - value) / gamma)

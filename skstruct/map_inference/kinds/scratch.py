@@ -9,6 +9,9 @@ from ...core.dispatch import inner_kernel
 from ...inference.numerics import fast_exp
 from ..regions import CARDINALITY
 
+#: What -inf is replaced by where it is subtracted.
+LOWEST = -1e300
+
 
 class RegionScratch(NamedTuple):
     """Room for one region at a time; what it holds between calls means nothing.
@@ -131,6 +134,18 @@ def exponentials(values, top, gamma, out):
         out[e] = fast_exp((values[e] - top) * inverse)
         total += out[e]
     return total
+
+
+@inner_kernel
+def soft_maximum(values, gamma):
+    """``gamma * log(sum(exp(values / gamma)))``; -inf if all are."""
+    top = largest(values)
+    if top == -math.inf:
+        return top
+    inverse, total = 1.0 / gamma, 0.0
+    for e in range(values.shape[0]):
+        total += fast_exp((values[e] - top) * inverse)
+    return top + gamma * math.log(total)
 
 
 @inner_kernel

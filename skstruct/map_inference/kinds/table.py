@@ -6,9 +6,9 @@ from ...core.dispatch import inner_kernel
 from ...inference.numerics import fast_exp
 from ...inference.simplex import project
 from ..regions import POTTS
-from .outer import contract, fill_outer, fill_pair_row, has_variables_only
+from .outer import contract, fill_outer, fill_pair_row, has_variables_only, soft_contract
 from .scratch import exponentials, fill_mu, fill_own, largest, log_add
-from .walk import children_of, soften, spread, subtract_messages
+from .walk import children_of, soft_spread, spread, subtract_messages
 
 # Sums of exponentials above this have lost nothing to underflow.
 _SAFE = 1e-280
@@ -262,9 +262,10 @@ def table_soft_marginals(p, r, delta, gamma, down, scratch):
     for m in range(first, stop):
         least = min(least, down[m])
     if least < _SAFE:
-        _copy(hat[:size], scratch.weight)
-        onto_children(p, r, scratch.weight, down, True, scratch)
-        soften(p, r, hat, gamma, down, scratch)
+        if has_variables_only(p, r):
+            soft_contract(p, r, hat, gamma, down, scratch)
+        else:
+            soft_spread(p, r, hat, gamma, down, scratch)
     else:
         for m in range(first, stop):
             down[m] = top + gamma * math.log(down[m])

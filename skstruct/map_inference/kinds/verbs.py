@@ -13,7 +13,7 @@ of finite score agrees with it. Nothing is ever NaN.
 """
 
 from ...core.dispatch import inner_kernel
-from ..regions import CARDINALITY, KINDS, OR, POTTS, TABLE
+from ..regions import CARDINALITY, KINDS, OR, POTTS
 from .cardinality import (
     cardinality_max,
     cardinality_max_marginals,
@@ -31,7 +31,14 @@ from .logic import (
     or_soft_marginals,
     or_soft_max,
 )
-from .potts import potts_max, potts_max_marginals, potts_soft_marginals, potts_soft_max
+from .potts import (
+    is_soft_table,
+    is_table,
+    potts_max,
+    potts_max_marginals,
+    potts_soft_marginals,
+    potts_soft_max,
+)
 from .table import (
     fill_hat,
     table_max,
@@ -139,7 +146,7 @@ def region_hat(p, r, delta, hat, scratch):
 def region_max(p, r, delta, mu, down, scratch):
     """Largest reparametrised score; its first configuration, one-hot in `mu` and `down`."""
     kind = p.kind[r]
-    if kind <= TABLE:
+    if is_table(p, r):
         return table_max(p, r, delta, mu, down, scratch)
     if kind == POTTS:
         return potts_max(p, r, delta, mu, down, scratch)
@@ -154,10 +161,10 @@ def region_max(p, r, delta, mu, down, scratch):
 def region_soft_max(p, r, delta, gamma, mu, down, scratch):
     """``gamma * log(sum(exp(hat / gamma)))``; its gradient in `mu` and `down`."""
     kind = p.kind[r]
-    if kind <= TABLE:
+    if is_soft_table(p, r) or (kind == POTTS and mu.shape[0] > 0):
         return table_soft_max(p, r, delta, gamma, mu, down, scratch)
     if kind == POTTS:
-        return potts_soft_max(p, r, delta, gamma, mu, down, scratch)
+        return potts_soft_max(p, r, delta, gamma, down, scratch)
     if kind == CARDINALITY:
         return cardinality_soft_max(p, r, delta, gamma, down, scratch)
     if kind == OR:
@@ -180,7 +187,7 @@ def region_project(p, r, delta, gamma, mu, down, scratch):
 def region_max_marginals(p, r, delta, down, scratch):
     """Largest reparametrised score, also for each configuration of each child."""
     kind = p.kind[r]
-    if kind <= TABLE:
+    if is_table(p, r):
         return table_max_marginals(p, r, delta, down, scratch)
     if kind == POTTS:
         return potts_max_marginals(p, r, delta, down, scratch)
@@ -195,7 +202,7 @@ def region_max_marginals(p, r, delta, down, scratch):
 def region_soft_marginals(p, r, delta, gamma, down, scratch):
     """Soft maximum of the reparametrised scores, also for each configuration of each child."""
     kind = p.kind[r]
-    if kind <= TABLE:
+    if is_soft_table(p, r):
         return table_soft_marginals(p, r, delta, gamma, down, scratch)
     if kind == POTTS:
         return potts_soft_marginals(p, r, delta, gamma, down, scratch)

@@ -4,9 +4,7 @@ import math
 
 from ...core.dispatch import inner_kernel
 from ...inference.numerics import fast_exp
-from .scratch import fill_own
-
-_LOWEST = -1e300
+from .scratch import LOWEST, fill_own
 
 
 @inner_kernel
@@ -119,37 +117,31 @@ def _sum_row(values, at, n, step, gamma, down, m, sums, s):
     """Add exponentials of a row, each relative to the maximum of the child's configuration."""
     inverse = 1.0 / gamma
     if step == 0:
-        top, total = max(down[m], _LOWEST), 0.0
+        top, total = max(down[m], LOWEST), 0.0
         for x in range(n):
             total += fast_exp((values[at + x] - top) * inverse)
         sums[s] += total
     else:
         for x in range(n):
-            top = max(down[m + x * step], _LOWEST)
+            top = max(down[m + x * step], LOWEST)
             sums[s + x * step] += fast_exp((values[at + x] - top) * inverse)
 
 
 @inner_kernel
-def soften(p, r, values, gamma, down, scratch):
-    """From maxima of a table onto its children to soft maxima, each with its own one removed."""
-    arity, first, stop = p.scope_ptr[r + 1] - p.scope_ptr[r], p.slot_ptr[r], p.slot_ptr[r + 1]
+def soft_spread(p, r, values, gamma, down, scratch):
+    """Soft maxima of a table onto its children, each relative to its own maximum."""
+    spread(p, r, values, down, True, scratch)
+    first, stop = p.slot_ptr[r], p.slot_ptr[r + 1]
     begin, sums = p.message_ptr[first], scratch.sums
     for m in range(begin, p.message_ptr[stop]):
         sums[m - begin] = 0.0
-    if arity == 2:
-        b = p.message_ptr[first + 1]
-        n_last = p.message_ptr[stop] - b
-        for i in range(b - begin):
-            _sum_row(values, i * n_last, n_last, 0, gamma, down, begin + i, sums, i)
-            _sum_row(values, i * n_last, n_last, 1, gamma, down, b, sums, b - begin)
-    else:
-        n_rows, n_last = _start(p, r, scratch)
-        for row in range(n_rows):
-            for slot in range(first, stop):
-                m = p.message_ptr[slot] + scratch.base[slot - first]
-                step = _last_step(p, r, slot - first)
-                _sum_row(values, row * n_last, n_last, step, gamma, down, m, sums, m - begin)
-            _advance(p, r, scratch)
+    n_rows, n_last = _start(p, r, scratch)
+    for row in range(n_rows):
+        for slot in range(first, stop):
+            m = p.message_ptr[slot] + scratch.base[slot - first]
+            step = _last_step(p, r, slot - first)
+            _sum_row(values, row * n_last, n_last, step, gamma, down, m, sums, m - begin)
+        _advance(p, r, scratch)
     for m in range(begin, p.message_ptr[stop]):
         if down[m] > -math.inf:
             down[m] += gamma * math.log(sums[m - begin])

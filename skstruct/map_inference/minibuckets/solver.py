@@ -137,7 +137,8 @@ class MiniBuckets:
             forward_pass(self.plan, self.hat, self.work, start, stop)
         if self.stopped:
             return None
-        return self.work.sums[0] + _ROUNDING * self.work.sums[1]
+        total, size = self.work.sums
+        return float(total + (_ROUNDING * size if total > -np.inf else 0.0))
 
     def backward(self, ask=None):
         """Decode, and hand scores back; whether it went through."""

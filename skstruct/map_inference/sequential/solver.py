@@ -10,9 +10,11 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ...core.pieces import Pieces
 from ..decode import Decoder
-from ..regions import TABLE
+from ..kinds.scratch import region_scratch
+from ..regions import CARDINALITY, TABLE
 from ..result import MAPResult, Records, is_proved
 from ..scoring import sum_of_maxima
+from .implicit import visit_implicit
 from .kernels import Sweep, flip_tables, set_roles, sweep
 
 _PATIENCE = 20
@@ -91,6 +93,9 @@ class Sweeper:
         self.delta = np.zeros(self.p.message_ptr[-1]) if delta is None else delta.copy()
         self._pieces = Pieces(self._interrupted)
         self._sums = np.zeros(2)
+        self._down = self._scratch = None
+        if (self.p.kind >= CARDINALITY).any():
+            self._down, self._scratch = np.zeros_like(self.delta), region_scratch(self.p)
         self.stopped, self._ask = False, None
 
     def _interrupted(self, share):
@@ -101,11 +106,14 @@ class Sweeper:
         """One sweep: the bound; None if `ask` has stopped it."""
         self._ask, self._sums[:] = ask, 0.0
         n = self.graph.n_variables
+        if self._scratch is not None:
+            visit_implicit(self.p, self.z, self.delta, self._down, self._scratch)
         for start, stop in self._pieces.ranges(0, n):
             sweep(self.p, self.z, self.delta, start, stop, forward, self._sums)
         if self.stopped:
             return None
-        return self.graph.offset + self._sums[0] + _ROUNDING * (1.0 + self._sums[1])
+        total, size = self._sums
+        return self.graph.offset + total + (_ROUNDING * (1.0 + size) if total > -np.inf else 0.0)
 
     @property
     def labels(self):
@@ -151,8 +159,9 @@ def solve_trws(
     >>> solve_map(graph, "trws").score
     2.0
     """
-    sweeper = Sweeper(graph, order)
-    decoder = Decoder(graph)
+    flat = graph.of_variables()
+    sweeper = Sweeper(flat, order)
+    decoder = Decoder(flat)
     records = Records(on_pass)
     records.add(0, sum_of_maxima(graph.regions), decoder.score)
     bounds, message, done = [], "max_iter is reached", 0

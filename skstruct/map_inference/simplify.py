@@ -1,0 +1,174 @@
+"""A smaller factor graph with the same best labelling, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from .graph import FactorGraph
+from .search.costs import Costs, Infeasible
+
+_SMALL_ARITY = 4
+
+
+def small_table(batch, row, n_states):
+    """The table of one factor; None for an implicit factor of many variables."""
+    shape = n_states[batch.scopes[row]]
+    if isinstance(batch, Table):
+        return batch.tables[0 if batch.shared else row]
+    if isinstance(batch, Potts):
+        return np.where(np.eye(*shape, dtype=bool), batch.weights[row], 0.0)
+    if batch.arity > _SMALL_ARITY:
+        return None
+    labels = np.indices(shape).reshape(batch.arity, -1)
+    if isinstance(batch, Cardinality):
+        scores = batch.scores_by_count[row % len(batch.scores_by_count)]
+        return scores[labels.sum(axis=0)].reshape(shape)
+    count = (labels != batch.negated[row][:, None]).sum(axis=0)
+    holds = {ExactlyOne: count == 1, AtMostOne: count <= 1, Or: count >= 1}[type(batch)]
+    return np.where(holds, 0.0, -np.inf).reshape(shape)
+
+
+class _PinnedCosts(Costs):
+    """Costs some of whose variables are not eliminated: implicit factors need them."""
+
+    def __init__(self, unaries, tables, offset, pinned):
+        super().__init__(unaries, tables, offset)
+        self.pinned = pinned
+
+    def _price(self, i, growth, most_variables):
+        return None if self.pinned[i] else super()._price(i, growth, most_variables)
+
+
+class Simplified:
+    """The simplified form of a graph.
+
+    Labels that no factor allows go, to a fixed point; factors move to larger ones that hold their
+    scopes; variables are eliminated while their neighbours' new table is no larger than the tables
+    that it replaces (leaves, evidence, variables of degree two).
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    fixed : dict of {int: int}, default=None
+        Labels that some best labelling is known to have.
+    growth : float, default=1.0
+        How much larger the new tables may be.
+    most_variables : int, default=3
+        Their largest arity.
+
+    Attributes
+    ----------
+    graph : FactorGraph
+        What is left; its scores are those of the best labellings of the whole.
+    is_feasible : bool
+        False if no labelling has a finite score; there is no graph then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.simplify import Simplified
+    >>> small = Simplified(FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]]))
+    >>> small.graph.n_variables, small.lift(np.zeros(0, dtype=np.int64)).tolist()
+    (0, [1, 1])
+    """
+
+    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3):
+        self._whole = graph
+        unaries = np.split(graph.unary, graph.state_ptr[1:-1]) if graph.n_variables else []
+        pinned = np.zeros(graph.n_variables, dtype=bool)
+        tables, self._implicit = [], []
+        for batch in graph.factors:
+            for row, scope in enumerate(batch.scopes.tolist()):
+                table = small_table(batch, row, graph.n_states)
+                if table is None:
+                    pinned[scope] = True
+                    self._implicit.append((batch, row))
+                else:
+                    tables.append((scope, table))
+        self._costs = _PinnedCosts(unaries, tables, graph.offset, pinned)
+        self.is_feasible, self.graph = True, None
+        try:
+            for v, label in (fixed or {}).items():
+                self._costs.keep(v, self._costs.domains[v] == label)
+            self._costs.simplify(growth, most_variables)
+            self._build()
+        except Infeasible:
+            self.is_feasible = False
+
+    def _build(self):
+        """The graph of what is left."""
+        costs = self._costs
+        self._settle_implicit()
+        left = np.flatnonzero(~costs.gone)
+        sizes = np.array([len(costs.domains[v]) for v in left], dtype=np.int64)
+        self._kept = left
+        index = np.full(costs.gone.size, -1)
+        index[left] = np.arange(left.size)
+        shapes = {}
+        for key in sorted(costs.scopes):
+            scope, table = costs.scopes[key], costs.tables[key]
+            scopes, tables = shapes.setdefault(table.shape, ([], []))
+            scopes.append(index[list(scope)])
+            tables.append(-table)
+        factors = [Table(np.array(s), np.stack(t)) for s, t in shapes.values()]
+        factors += [make(index) for make in self._rest]
+        unaries = np.concatenate([-costs.unaries[v] for v in left] + [np.zeros(0)])
+        self.graph = FactorGraph(sizes, factors, unaries=unaries, offset=-costs.constant)
+
+    def _settle_implicit(self):
+        """Take the variables that have one label left out of implicit factors."""
+        costs = self._costs
+        while True:
+            self._rest = []
+            before = [len(d) for d in costs.domains]
+            for batch, row in self._implicit:
+                self._settle(batch, row)
+            if before == [len(d) for d in costs.domains]:
+                return
+            costs.normalise()
+
+    def _settle(self, batch, row):
+        costs, scope = self._costs, batch.scopes[row]
+        negated = getattr(batch, "negated", None)
+        flags = np.zeros(scope.size, dtype=bool) if negated is None else negated[row]
+        is_open = np.array([len(costs.domains[v]) > 1 for v in scope])
+        labels = np.array([costs.domains[v][0] for v in scope])
+        n_true = int((labels.astype(bool) != flags)[~is_open].sum())
+        rest, flags = scope[is_open], flags[is_open]
+        if isinstance(batch, Cardinality):
+            scores = batch.scores_by_count[row % len(batch.scores_by_count)]
+            scores = scores[n_true : n_true + rest.size + 1]
+            if not np.isfinite(scores).any():
+                raise Infeasible
+            self._rest.append(lambda index: Cardinality(index[rest][None], scores[None]))
+            return
+        kind = type(batch)
+        if n_true > 1 and kind is not Or:
+            raise Infeasible
+        if n_true and kind is not Or:
+            for v, flag in zip(rest, flags, strict=True):
+                costs.keep(v, costs.domains[v] == int(flag))
+        elif n_true == 0 and rest.size == 0 and kind is not AtMostOne:
+            raise Infeasible
+        elif n_true == 0 and rest.size == 1 and kind is not AtMostOne:
+            costs.keep(rest[0], costs.domains[rest[0]] == 1 - int(flags[0]))
+        elif n_true == 0 and rest.size:
+            self._rest.append(lambda index: kind(index[rest][None], flags[None]))
+
+    def lift(self, labels):
+        """The labelling of all variables that is best given that of the simplified graph."""
+        costs = self._costs
+        whole = np.zeros(self._whole.n_variables, dtype=np.int64)
+        for v, label in zip(self._kept, labels, strict=True):
+            whole[v] = costs.domains[v][label]
+        return costs.expand(whole)
+
+    def lower(self, labels):
+        """A labelling of the simplified graph: as near as may be to one of the whole."""
+        found = np.zeros(self._kept.size, dtype=np.int64)
+        for k, v in enumerate(self._kept):
+            found[k] = np.argmax(self._costs.domains[v] == labels[v])
+        return found

@@ -1,5 +1,7 @@
 """Graphs with cycles, and images."""
 
 from .graph import Networks, Pairwise
+from .grid import Grid
+from .inputs import grid_edges
 
-__all__ = ["Networks", "Pairwise"]
+__all__ = ["Grid", "Networks", "Pairwise", "grid_edges"]

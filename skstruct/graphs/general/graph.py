@@ -113,7 +113,7 @@ class Pairwise(PairwiseGraph):
         lengths = np.diff(offsets)
         read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = _pack(features, offsets, read, rows, n_types)
+        samples = pack(features, offsets, read, rows, n_types)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -203,7 +203,7 @@ class Pairwise(PairwiseGraph):
         """None: GDMMSSVM knows one table for all edges only."""
 
 
-def _pack(features, offsets, read, edge_rows, n_types):
+def pack(features, offsets, read, edge_rows, n_types):
     """Packed samples; with several types each has its own columns of edge features."""
     n_edges = np.array([len(ends) for ends, _ in read], dtype=np.int64)
     edges = np.concatenate([ends for ends, _ in read])

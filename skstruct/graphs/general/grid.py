@@ -1,0 +1,215 @@
+"""Images: pixels whose labels interact with those of their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ...core.offsets import ends_of
+from ...data.matrices import numeric, refuse_masked
+from ...data.packing import as_list, check_finite
+from ...data.ragged import object_array
+from ...typing import SamplesLike
+from .graph import Pairwise, pack
+from .inputs import Networks, grid_edges
+
+
+class Grid(Pairwise):
+    """Pixels of images, linked to their neighbours.
+
+    A sample of X is an array (height, width, n_features), one of y an array (height, width) of
+    labels; sizes may differ from sample to sample. Predictions are arrays (height, width).
+
+    Parameters
+    ----------
+    neighborhood : {4, 8}, default=4
+        Neighbours of a pixel, without or with diagonal ones.
+    directions : bool, default=False
+        Whether horizontal, vertical and the two kinds of diagonal edges have weights of their own.
+        Edges go to the right and downward: with weights of ordered pairs of labels it matters which
+        of two pixels is the upper or the left one.
+    edge_features : False, True or "contrast", default=False
+        "contrast": edges have two features, 1 and ``exp(-|x_u - x_v|^2 / (2 m))`` of the features
+        of their pixels, m the mean of ``|x_u - x_v|^2`` over the image (Rother et al. 2004,
+        "GrabCut": Interactive foreground extraction using iterated graph cuts). True: a sample of X
+        is a tuple (image, edge features), with a row an edge in the order of
+        :func:`skstruct.graphs.general.grid_edges`.
+    interactions : {"full", "symmetric", "potts"}, default="full"
+        What a table of weights holds: a weight for each pair of labels; for each unordered pair; or
+        a single one for equal labels.
+    forbidden : list of pairs, default=None
+        Pairs (label of the left or upper pixel, label of the other) that may not occur.
+    inference : {"auto", "junction-tree", "max-flow", "roof-dual", "lp"}, default="auto"
+        How labellings are found, see :class:`Pairwise`.
+    max_table : int, default=65536
+        Largest table of a junction tree, in entries.
+
+    Attributes
+    ----------
+    inference_, training_inference_ : {"exact", "relaxed"}
+        What predictions are decoded by, and which set the training objective ranges over. Of a
+        structure inside a fitted estimator.
+    method_ : str
+        What "auto" has chosen.
+
+    See Also
+    --------
+    Pairwise : Nodes and edges of any kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM, Grid
+    >>> y = np.zeros((2, 4, 5), dtype=int)
+    >>> y[:, 1:3, 1:4] = 1
+    >>> X = y[..., None] + np.random.default_rng(0).normal(scale=0.5, size=(2, 4, 5, 1))
+    >>> svm = BCFWSSVM(Grid(interactions="potts"), random_state=0).fit(list(X), list(y))
+    >>> svm.predict(list(X))[0].shape
+    (4, 5)
+    """
+
+    def __init__(
+        self,
+        neighborhood: int = 4,
+        directions: bool = False,
+        edge_features: bool | str = False,
+        interactions: str = "full",
+        forbidden: Iterable | None = None,
+        inference: str = "auto",
+        max_table: int = 2**16,
+    ) -> None:
+        self.neighborhood = neighborhood
+        self.directions = directions
+        self.edge_features = edge_features
+        self.interactions = interactions
+        self.forbidden = forbidden
+        self.inference = inference
+        self.max_table = max_table
+
+    def _n_types(self):
+        if self.neighborhood not in (4, 8):
+            raise ValueError(f"neighborhood must be 4 or 8, got {self.neighborhood!r}")
+        return self.neighborhood // 2 if self.directions else 1
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
+        """Pack the images."""
+        n_types, given = self._n_types(), self.edge_features
+        if not (isinstance(given, (bool, np.bool_)) or given == "contrast"):
+            raise ValueError(f'edge_features must be a bool or "contrast", got {given!r}')
+        items = list(X) if getattr(X, "ndim", 0) == 4 else as_list(X, "X")
+        rows = None
+        if given and given != "contrast":
+            for i, item in enumerate(items):
+                if not isinstance(item, tuple) or len(item) != 2:
+                    raise ValueError(f"X: sample {i} must be a tuple (image, edge features)")
+            items, rows = zip(*items, strict=True) if items else ((), ())
+        images = [_read_image(item, i) for i, item in enumerate(items)]
+        _check_channels(images)
+        features = np.concatenate([image.reshape(-1, image.shape[2]) for image in images])
+        shapes = np.array([image.shape[:2] for image in images], dtype=np.int64)
+        offsets = ends_of(shapes.prod(axis=1))
+        check_finite(features, offsets, "X")
+        known = {}
+        for size in map(tuple, shapes.tolist()):
+            if size not in known:
+                known[size] = grid_edges(*size, self.neighborhood)
+        read = [known[size] for size in map(tuple, shapes.tolist())]
+        if given == "contrast":
+            rows = [_contrast(image, ends) for image, (ends, _) in zip(images, read, strict=True)]
+        if n_types == 1:
+            read = [(ends, np.zeros_like(kinds)) for ends, kinds in read]
+        samples = pack(features, offsets, read, rows, n_types)._replace(shapes=shapes)
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def no_samples(self, estimator: BaseEstimator) -> Networks:
+        """No images."""
+        return super().no_samples(estimator)._replace(shapes=np.empty((0, 2), dtype=np.int64))
+
+    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of all pixels, row by row."""
+        items = list(y) if isinstance(y, np.ndarray) and y.ndim == 3 else y
+        if hasattr(items, "__len__") and not isinstance(items, (str, bytes)):
+            n = len(samples.shapes)
+            if len(items) != n:
+                raise ValueError(f"X has {n} images, but y has {len(items)}")
+            flat = []
+            for i, (item, shape) in enumerate(zip(items, samples.shapes.tolist(), strict=True)):
+                labels = np.asarray(item)
+                if labels.shape != tuple(shape):
+                    raise ValueError(
+                        f"y: sample {i} must have the shape of its image, {tuple(shape)}, got "
+                        f"{labels.shape}"
+                    )
+                flat.append(labels.reshape(-1))
+            items = object_array(flat)
+        return super().read_y(items, samples)
+
+    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
+        """An object array of one array (height, width, ...) a sample."""
+        results = super().wrap(flat, samples)
+        shapes = samples.shapes.tolist()
+        return object_array(
+            [
+                row.reshape(*shape, *row.shape[1:])
+                for row, shape in zip(results, shapes, strict=True)
+            ]
+        )
+
+    def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
+        """Masks of shape (height, width, n_classes), one a sample."""
+        flat = []
+        for i, item in enumerate(allowed):
+            mask = np.asarray(item)
+            if i < len(samples.shapes) and mask.shape[:2] != tuple(samples.shapes[i].tolist()):
+                raise ValueError(
+                    f"allowed: sample {i} must have the shape (height, width, n_classes) of its "
+                    f"image, {(*samples.shapes[i].tolist(), len(classes))}, got {mask.shape}"
+                )
+            flat.append(mask.reshape(-1, *mask.shape[2:]))
+        return super().read_allowed(flat, samples, classes)
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Small random images."""
+        if sparse_X:
+            raise TypeError("images are dense arrays")
+        sizes = (2, 3), (3, 2), (1, 4)
+        X = [rng.normal(size=(*size, 3)) for size in sizes]
+        if self.edge_features and self.edge_features != "contrast":
+            ends = (grid_edges(*size, self.neighborhood)[0] for size in sizes)
+            X = [(x, rng.normal(size=(len(e), 2))) for x, e in zip(X, ends, strict=True)]
+        return X, [np.arange(h * w).reshape(h, w) % 2 for h, w in sizes]
+
+
+def _read_image(item, i):
+    """One image as float64."""
+    refuse_masked(item, f"X: sample {i}")
+    image = numeric(item, f"X: sample {i}")
+    if image.ndim != 3 or 0 in image.shape:
+        raise ValueError(
+            f"X: sample {i} must be an image of shape (height, width, n_features), none of them 0, "
+            f"got the shape {image.shape}"
+        )
+    return np.asarray(image, dtype=np.float64)
+
+
+def _check_channels(images):
+    """All images have as many features as the first."""
+    for i, image in enumerate(images):
+        if image.shape[2] != images[0].shape[2]:
+            raise ValueError(
+                f"X: sample {i} has {image.shape[2]} features a pixel, sample 0 has "
+                f"{images[0].shape[2]}"
+            )
+
+
+def _contrast(image, ends):
+    """1 and the likeness of the two pixels of each edge."""
+    flat = image.reshape(-1, image.shape[2])
+    squares = ((flat[ends[:, 0]] - flat[ends[:, 1]]) ** 2).sum(axis=1)
+    mean = squares.mean() if squares.size else 0.0
+    likeness = np.exp(-squares / (2.0 * mean)) if mean > 0.0 else np.ones_like(squares)
+    return np.column_stack([np.ones_like(squares), likeness])

@@ -2,6 +2,7 @@
 
 from .base import Graph
 from .chain import Chain, SequenceProblem
+from .general import Pairwise
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .pairwise import PairwiseGraph, PairwiseProblem
@@ -12,6 +13,7 @@ __all__ = [
     "Graph",
     "MultiClass",
     "MultiLabel",
+    "Pairwise",
     "PairwiseGraph",
     "PairwiseProblem",
     "SequenceProblem",

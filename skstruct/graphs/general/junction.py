@@ -96,7 +96,12 @@ def _distinct(samples):
 
 def _tables(samples, i, n_labels):
     """The factors of sample i, without scores: a node each, then an edge each."""
-    n, edges = samples.lengths[i], samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]]
+    n = samples.offsets[i + 1] - samples.offsets[i]
+    return _plain_tables(n, samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]], n_labels)
+
+
+def _plain_tables(n, edges, n_labels):
+    """A factor a node, and one an edge."""
     return Tables(
         n_states=np.full(n, n_labels, dtype=np.int64),
         scope_ptr=np.concatenate((np.arange(n), n + 2 * np.arange(len(edges) + 1))),
@@ -174,7 +179,9 @@ def make(
     found = zip(where, orders, strict=True)
     trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
     if not trees:
-        trees = [junction_tree(_tables(samples, slice(0), n_labels), np.empty(0, np.int32))]
+        trees = [
+            junction_tree(_plain_tables(0, samples.edges[:0], n_labels), np.empty(0, np.int32))
+        ]
     plans = Plans(
         tree=_concatenate(trees),
         bucket_ptr=ends_of([len(tree.variable) for tree in trees]),

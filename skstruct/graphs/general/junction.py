@@ -9,7 +9,6 @@ import numpy as np
 
 from ...core.offsets import ends_of, longest_item
 from ...inference.bucket_elimination import EliminationScratch
-from ...inference.elimination_order import elimination_order
 from ...inference.junction_tree import JunctionTree, Tables, junction_tree
 from ...inference.order_search import best_elimination_order
 from ...inference.primal_graph import primal_graph
@@ -18,7 +17,7 @@ from .junction_kernels import Branches, JunctionProblem, JunctionScratch, Plans
 INFERENCE = "exact"
 
 # Larger graphs are not searched again only to tell how large their tables would be.
-_SEARCHED_AGAIN = 20_000
+_SEARCHED_AGAIN = 2_000
 
 
 def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
@@ -59,7 +58,7 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
         if not found.largest < np.inf:
             size = "more"
             if graph.inference != "auto" and len(tables.n_states) <= _SEARCHED_AGAIN:
-                size = f"{elimination_order(primal, tables.n_states).largest:.6g}"
+                size = f"{best_elimination_order(primal, tables.n_states).largest:.6g}"
             return _refusal(samples, i, n_labels, limit, size)
         orders[p] = found.order
     fields["junction_trees"] = plan, where, orders

@@ -2,7 +2,7 @@
 
 from .base import Graph
 from .chain import Chain, SequenceProblem
-from .general import Pairwise
+from .general import Grid, Pairwise
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .pairwise import PairwiseGraph, PairwiseProblem
@@ -11,6 +11,7 @@ from .tree import Tree
 __all__ = [
     "Chain",
     "Graph",
+    "Grid",
     "MultiClass",
     "MultiLabel",
     "Pairwise",

@@ -22,7 +22,10 @@ def _images(seed=0, sizes=SIZES, n_labels=3, d=2, repeat=1):
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(*size, d)) for _ in range(repeat) for size in sizes]
     w = rng.normal(size=(d, n_labels))
-    y = [np.array(list("abc"))[(x @ w + rng.normal(size=w.shape[1])).argmax(axis=2)] for x in X]
+    y = [
+        np.array(list("abc"))[(x @ w + rng.normal(size=(*x.shape[:2], n_labels))).argmax(axis=2)]
+        for x in X
+    ]
     return X, y
 
 
@@ -182,7 +185,7 @@ def test_bad_labels(y, match):
         ({"neighborhood": 6}, "neighborhood must be 4 or 8, got 6"),
         ({"edge_features": "color"}, "edge_features must be .*, got 'color'"),
         ({"interactions": "ising"}, "interactions must be one of"),
-        ({"max_table": 8}, "sample 0 .* needs a table of .* but max_table=8"),
+        ({"max_table": 7}, r"sample 0 .* needs a table of at least 2\^3 .* but max_table=7"),
     ],
 )
 def test_bad_parameters(parameters, match):

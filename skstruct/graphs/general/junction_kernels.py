@@ -170,9 +170,7 @@ def _max_marginals(problem, i):
     p = plans.plan[i]
     begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
     tree, at = plans.tree, plans.tree.slot_ptr
-    max_buckets(
-        work.factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination
-    )
+    max_buckets(work.factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
     for f in range(n + problem.own.ptr[i + 1] - problem.own.ptr[i]):
         work.target[f] = work.base[f] if f < n else -1
     _tell(problem, i, False, n * n_labels)

@@ -278,7 +278,7 @@ def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
 
 
 @kernel
-def best_labels(tables, plan, back, begin, end, labels):
+def best_labels(tables, plan, back, labels):
     """Follow the best states down the tree.
 
     Parameters
@@ -289,12 +289,10 @@ def best_labels(tables, plan, back, begin, end, labels):
         The plan.
     back : ndarray of uint8
         What :func:`max_buckets` left.
-    begin, end : int
-        The buckets.
     labels : ndarray of shape (n_variables,) of int64
         Receives the labels of the variables of buckets; others stay.
     """
-    for k in range(end - 1, begin - 1, -1):
+    for k in range(plan.variable.shape[0] - 1, -1, -1):
         stride, entry = 1, 0
         for d in range(plan.dim_ptr[k + 1] - 2, plan.dim_ptr[k] - 1, -1):
             v = plan.dim[d]

@@ -32,7 +32,7 @@ def _log_sum_out(n, states, sums, out):
 
 
 @kernel
-def sum_buckets(tables, plan, base, at, slots, begin, end, w):
+def sum_buckets(tables, plan, base, at, slots, w):
     """Send logarithms of sums up the tree.
 
     Parameters
@@ -47,12 +47,10 @@ def sum_buckets(tables, plan, base, at, slots, begin, end, w):
         Where each slot begins: ``plan.slot_ptr``.
     slots : ndarray
         Messages. The first entry is the log-partition on return.
-    begin, end : int
-        The buckets.
     w : EliminationScratch
         Scratch.
     """
-    for k in range(begin, end):
+    for k in range(plan.variable.shape[0]):
         states = tables.n_states[plan.variable[k]]
         n = plan.block[k] // states
         start = at[plan.slot[k]]
@@ -161,7 +159,7 @@ def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
 
 
 @kernel
-def tell_buckets(tables, plan, places, is_sum, value, up, down, out, begin, end, w):
+def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
     """Send what is known down the tree: max-marginals, or marginals, of factors.
 
     Parameters
@@ -185,8 +183,6 @@ def tell_buckets(tables, plan, places, is_sum, value, up, down, out, begin, end,
         Scratch as long as `up`.
     out : ndarray
         Receives max-marginals (the larger of them and what is there), or marginals (added).
-    begin, end : int
-        The buckets.
     w : EliminationScratch
         Scratch.
     """
@@ -194,7 +190,7 @@ def tell_buckets(tables, plan, places, is_sum, value, up, down, out, begin, end,
     nothing = 0.0 if is_sum else -np.inf
     for j in range(down.shape[0]):
         down[j] = nothing
-    for k in range(end - 1, begin - 1, -1):
+    for k in range(plan.variable.shape[0] - 1, -1, -1):
         states = tables.n_states[plan.variable[k]]
         n = plan.block[k] // states
         is_root = plan.slot[k] == 0

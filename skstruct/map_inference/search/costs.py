@@ -11,7 +11,7 @@ class Infeasible(Exception):
     """No labelling has a finite score (or one better than the known one)."""
 
 
-def _spread(table, scope, full):
+def spread(table, scope, full):
     """A view of a table with one axis for each variable of `full` (1 where it is not in scope)."""
     order = sorted(range(len(scope)), key=lambda d: full.index(scope[d]))
     table = table.transpose(order)
@@ -131,7 +131,7 @@ class Costs:
                 target = min(larger, key=lambda other: (self.tables[other].size, other))
                 _, table = self._drop(key)
                 full = self.scopes[target]
-                self.tables[target] = self.tables[target] + _spread(table, scope, full)
+                self.tables[target] = self.tables[target] + spread(table, scope, full)
                 self.queue.add(target)
 
     def _neighbours(self, i):
@@ -156,7 +156,7 @@ class Costs:
         total = np.zeros([len(self.domains[j]) for j in others] + [1]) + self.unaries[i]
         for key in sorted(self.of[i]):
             scope, table = self._drop(key)
-            total = total + _spread(table, scope, full)
+            total = total + spread(table, scope, full)
         self.gone[i] = True
         choice = total.argmin(axis=-1).astype(np.int32)
         self.eliminated.append((i, others, [self.domains[j] for j in others], choice))

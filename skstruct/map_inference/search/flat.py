@@ -8,7 +8,7 @@ import numpy as np
 # open, the least move of costs that is worth an event.
 BOUND, UPPER, GAP, STEP = range(4)
 # Places in State.count.
-TRAIL, SIZES, LEVEL, STAMP, NODES, FAILS, LAST, FOUND, BLAME = range(9)
+TRAIL, SIZES, LEVEL, STAMP, NODES, FAILS, LAST, FOUND, VISITS = range(9)
 
 
 class Network(NamedTuple):
@@ -124,7 +124,7 @@ def flatten(variables, unaries, scopes, tables):
         The state before any decision, all functions dirty.
     """
     rank = {i: k for k, i in enumerate(variables)}
-    n, n_functions = len(variables), len(scopes)
+    n = len(variables)
     sizes = np.array([len(unaries[i]) for i in variables], dtype=np.int64)
     scope, stride, owner, flat = [], [], [], []
     for f, (variables_of, table) in enumerate(zip(scopes, tables, strict=True)):
@@ -164,7 +164,13 @@ def _state(network, sizes, unary, arity):
     cost = np.zeros(n_costs)
     cost[:n_states] = unary
     real = np.zeros(4)
-    real[UPPER] = np.inf
+    # Beyond what any labelling costs: without it the bound of an infeasible node grows for ever.
+    starts = network.table_ptr[:-1]
+    finite = np.where(network.table < np.inf, network.table, 0.0)
+    real[UPPER] = np.maximum.reduceat(finite, starts).sum() if len(starts) else 0.0
+    real[UPPER] = 1.0 + 1.001 * (
+        real[UPPER] + np.maximum.reduceat(unary, network.state_ptr[:-1]).sum()
+    )
     count = np.zeros(9, dtype=np.int64)
     count[STAMP] = 1
     count[LAST] = -1

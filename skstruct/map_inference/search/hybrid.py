@@ -2,15 +2,20 @@
 
 import heapq
 import time
+from itertools import pairwise
 
 import numpy as np
 
-from .diffusion import diffuse, settle
+from .diffusion import adopt, diffuse, settle
 from .dive import DONE, NO_ROOM, dive, replay, rewind, start
-from .flat import BOUND, FAILS, GAP, LEVEL, NODES, STAMP, STEP, TRAIL, UPPER, flatten, grown
+from .flat import BOUND, FAILS, FOUND, GAP, LEVEL, NODES, STAMP, TRAIL, UPPER, flatten, grown
 
 _MOST_FAILS = 16384  # of one depth-first search
+_LEAST_FAILS = 16
 _SECONDS = 0.25  # between two returns to Python
+_MOST_SWEEPS = 100
+_LEAST_GROWTH = 1e-3  # of a sweep, as a share of the gap
+_CELLS_A_PIECE = 1 << 25
 
 
 class Part:
@@ -34,44 +39,77 @@ class Part:
         self.width = int(self.state.size.max())
         self.heap, self.number = [], 0
         self.path = tuple(np.zeros(0, dtype=np.int32) for _ in range(3))
-        self.floor, self.is_open = 0, True
+        self.floor, self.is_open, self.is_new = 0, True, True
         self.above, self.loosest = 0.0, 0.0  # bound of where we began, largest gap so far
-        self.most_fails, self.replays, self.rate = 16, 0, 2000.0
+        self.most_fails = self.fails_left = _LEAST_FAILS
+        self.replays, self.rate = 0, 2000.0
 
-    def diffuse(self, most_sweeps, out_of_time, gain=1e-4):
-        """Sweep the root until the bound no longer grows."""
-        s, n = self.state, len(self.variables)
-        for at in range(most_sweeps):
-            before = s.real[BOUND]
+    def adopt(self, labels):
+        """Begin with a known labelling, if its labels are still there."""
+        places = [
+            int(np.searchsorted(domain, labels[i]))
+            for i, domain in zip(self.variables, self.domains, strict=True)
+        ]
+        for i, domain, place in zip(self.variables, self.domains, places, strict=True):
+            if place >= len(domain) or domain[place] != labels[i]:
+                return
+        self.state.support[:] = places
+        adopt(self.network, self.state)
+
+    def write(self, labels):
+        """Write the best labelling so far (or what costs least now) into `labels`."""
+        found = self.state.best if self.upper < np.inf else self.state.support
+        for i, domain, place in zip(self.variables, self.domains, found, strict=True):
+            labels[i] = domain[place]
+
+    def _pieces(self):
+        """Ranges of variables of so many cells that a kernel returns soon."""
+        w = self.network
+        cells = np.diff(w.table_ptr)[w.owner]
+        work = np.cumsum(np.bincount(w.scope, cells, minlength=len(self.variables)))
+        ends = np.searchsorted(work, np.arange(_CELLS_A_PIECE, work[-1], _CELLS_A_PIECE))
+        ends = [0, *sorted(set(ends.tolist()) - {0}), len(self.variables)]
+        return list(pairwise(ends))
+
+    def _forget(self):
+        """What was moved at the root is never put back."""
+        self.state.count[TRAIL] = 0
+        self.state.count[STAMP] += 1
+
+    def diffuse(self, interrupted):
+        """Sweep the root until the bound hardly grows."""
+        s, n, pieces = self.state, len(self.variables), self._pieces()
+        for at in range(_MOST_SWEEPS):
+            before = float(s.real[BOUND])
             for forward in (True, False):
-                diffuse(self.network, s, self.width, 0, n, forward)
-                s.count[TRAIL] = 0
-                s.count[STAMP] += 1
-            growth = s.real[BOUND] - before
-            if out_of_time() or (at > 3 and growth <= gain * max(1e-3, abs(s.real[BOUND]))):
+                for begin, end in pieces if forward else pieces[::-1]:
+                    first, last = (begin, end) if forward else (n - end, n - begin)
+                    diffuse(self.network, s, self.width, first, last, forward)
+                    if len(pieces) > 1 and interrupted():
+                        return
+                self._forget()
+            growth = float(s.real[BOUND]) - before
+            open_gap = min(self.upper - float(s.real[BOUND]), 0.1 * float(s.real[BOUND]))
+            if (at > 3 and growth <= _LEAST_GROWTH * open_gap) or interrupted():
                 break
         settle(self.network, s, self.width)
-        s.count[TRAIL] = 0
-        s.count[STAMP] += 1
-
-    def begin(self):
-        """Have the root visited."""
-        start(self.network, self.state)
+        self._forget()
 
     @property
     def upper(self):
         """Cost of the best labelling so far."""
-        return float(self.state.real[UPPER])
+        return float(self.state.real[UPPER]) if self.state.count[FOUND] else np.inf
 
     @property
     def bound(self):
         """No labelling costs less."""
+        most = self.upper - self.loosest
         if not self.is_open:
-            return self.upper - self.loosest
+            return most
         best = self._here()
         if self.heap:
             best = min(best, self.heap[0][0])
-        return min(best, self.upper - self.loosest)
+        return min(best, most)
 
     def _here(self):
         """Bound of the current depth-first search."""
@@ -115,9 +153,8 @@ class Part:
                 return False
             self.replays += len(variables)
             if replay(self.network, s, variables, values, equal):
-                self.above = bound
+                self.above, self.floor = bound, 1
                 self.path = variables, values, equal
-                self.floor = 1
                 return True
             rewind(s, 0)
         return False
@@ -128,31 +165,31 @@ class Part:
         if self.replays > 0.1 * nodes:
             self.most_fails = min(2 * self.most_fails, _MOST_FAILS)
         elif self.replays < 0.05 * nodes:
-            self.most_fails = max(self.most_fails // 2, 16)
+            self.most_fails = max(self.most_fails // 2, _LEAST_FAILS)
+        self.fails_left = self.most_fails
 
-    def run(self, seconds=_SECONDS):
-        """Search for about so long; what it finds is in the state."""
-        began = time.perf_counter()
-        fails_left = self.most_fails
-        while self.is_open:
-            left = seconds - (time.perf_counter() - began)
-            if left <= 0:
-                return
+    def run(self, most_nodes, interrupted):
+        """Search that many nodes; what is found is in the state."""
+        if self.is_new:
+            start(self.network, self.state)
+            self.is_new = False
+        end = int(self.state.count[NODES]) + most_nodes
+        while self.is_open and self.state.count[NODES] < end:
             s = self.state
             self.loosest = max(self.loosest, float(s.real[GAP]))
             nodes, fails = int(s.count[NODES]), int(s.count[FAILS])
-            most_nodes = int(max(8, min(left, 0.1) * self.rate))
-            at = time.perf_counter()
-            state = dive(self.network, s, self.width, self.floor, fails_left, most_nodes)
-            spent = max(time.perf_counter() - at, 1e-6)
-            done = int(s.count[NODES]) - nodes
-            self.rate = 0.5 * self.rate + 0.5 * done / spent
-            fails_left -= int(s.count[FAILS]) - fails
+            piece = min(end - nodes, max(1, int(_SECONDS * self.rate)))
+            began = time.perf_counter()
+            state = dive(self.network, s, self.width, self.floor, self.fails_left, piece)
+            spent = max(time.perf_counter() - began, 1e-6)
+            self.rate = 0.5 * self.rate + 0.5 * (int(s.count[NODES]) - nodes) / spent
+            self.fails_left -= int(s.count[FAILS]) - fails
             if state == NO_ROOM:
                 self.state = grown(s)
-            elif state == DONE or fails_left <= 0:
+            elif state == DONE or self.fails_left <= 0:
                 if state != DONE:
                     self._put_off()
                 self._pace()
-                fails_left = self.most_fails
                 self.is_open = self._next()
+            if interrupted():
+                return

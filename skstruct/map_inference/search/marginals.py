@@ -3,7 +3,7 @@
 import math
 
 from ...core.dispatch import inner_kernel
-from .flat import BLAME, BOUND, GAP, LEVEL, SIZES, STAMP, TRAIL, UPPER
+from .flat import BOUND, GAP, LEVEL, SIZES, STAMP, TRAIL, UPPER
 
 
 @inner_kernel
@@ -200,4 +200,3 @@ def least_costs(w, s, f, slot, width):
 def blame(s, f):
     """A function that failed counts in the order of variables."""
     s.weight[f] += 1.0
-    s.count[BLAME] = f

@@ -3,7 +3,7 @@
 import math
 
 from ...core.dispatch import inner_kernel
-from .flat import BOUND, FOUND, GAP, STEP, UPPER
+from .flat import BOUND, FOUND, GAP, STEP, UPPER, VISITS
 from .marginals import (
     add_unary,
     blame,
@@ -15,6 +15,9 @@ from .marginals import (
     remove,
     set_cost,
 )
+
+_MOST_VISITS = 20  # of each function in one sweep, for the sake of costs alone
+_MOST_ROUNDS = 30  # of existential supports in one node
 
 
 @inner_kernel
@@ -160,6 +163,8 @@ def _settle(w, s):
 @inner_kernel
 def _wake(w, s, i):
     """Functions that can carry the unary costs of variable i to an earlier one."""
+    if s.count[VISITS] > _MOST_VISITS * len(s.dirty):  # costs can go round in circles
+        return
     first = w.state_ptr[i]
     most = 0.0
     for k in range(s.size[i]):
@@ -177,6 +182,7 @@ def _wake(w, s, i):
 @inner_kernel
 def sweep(w, s, width):
     """Visit the dirty functions, backwards, until none is; False if this shows a failure."""
+    s.count[VISITS] = 0
     while True:
         if not _settle(w, s):
             return False
@@ -184,6 +190,7 @@ def sweep(w, s, width):
         for f in range(len(s.dirty) - 1, -1, -1):
             if s.dirty[f] == 1:
                 s.dirty[f] = 0
+                s.count[VISITS] += 1
                 any_dirty = True
                 if not _visit(w, s, f, width):
                     blame(s, f)
@@ -219,9 +226,9 @@ def choose_supports(w, s):
             if s.cost[first + value] < least:
                 chosen, least = value, s.cost[first + value]
         known = s.best[i]
-        if known >= 0 and s.position[first + known] < s.size[i]:
-            if s.cost[first + known] <= least:
-                chosen = known
+        there = known >= 0 and s.position[first + known] < s.size[i]
+        if there and s.cost[first + known] <= least:
+            chosen = known
         s.support[i] = chosen
 
 
@@ -285,9 +292,9 @@ def exist(w, s, i, width):
             if s.total[k] == least and chosen < 0:
                 chosen = s.values[first + k]
         known = s.best[i]
-        if known >= 0 and s.position[first + known] < s.size[i]:
-            if s.total[s.position[first + known]] <= s.real[STEP]:
-                chosen = known
+        there = known >= 0 and s.position[first + known] < s.size[i]
+        if there and s.total[s.position[first + known]] <= s.real[STEP]:
+            chosen = known
         s.support[i] = chosen
         return 0
     for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
@@ -306,10 +313,12 @@ def exist(w, s, i, width):
 def propagate(w, s, width):
     """All consistency of a node. -1: fails; 0: open; 1: the supports are as good as the bound."""
     before = -math.inf
+    rounds = 0
     while True:
         if not sweep(w, s, width):
             return -1
-        grew = s.real[BOUND] > before + s.real[STEP]
+        rounds += 1
+        grew = s.real[BOUND] > before + s.real[STEP] and rounds < _MOST_ROUNDS
         before = s.real[BOUND]
         choose_supports(w, s)
         excess = doubt(w, s)

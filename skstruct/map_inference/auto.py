@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from .exact.cuts import solve_max_flow, solve_roof_dual
+from .exact.cuts import solve_roof_dual
 from .exact.elimination import elimination_cost, solve_junction_tree
 from .expansion import expand
-from .factors import Table
+from .factors import Potts, Table
 from .minibuckets.solver import solve_mini_buckets
 from .pairwise import is_pairwise
 from .result import HISTORY_FIELDS, MAPResult, is_proved
 from .scoring import score_labels, sum_of_maxima
-from .search.branch_and_bound import solve_branch_and_bound
+
+try:
+    from .search.branch_and_bound import solve_branch_and_bound
+except ImportError:
+    solve_branch_and_bound = None
 from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .watch import Part
 
 _FIRST_PASSES = 60  # of sweeps before anything else
+_MORE_PASSES = 300  # of the simplified model
 _MOST_FACTORS = 50_000  # that Python looks at one by one
+_MOST_ENTRIES = 2.0**28  # of all tables of an elimination, a second or two
+_MOST_TABLE = 2.0**23  # of one
+_FIRST_NODES, _MORE_NODES = 20, 300  # thousands, of branch and bound without a time limit
+_BUCKETS = 1 << 12
 
 
 class _Run:
@@ -42,9 +51,9 @@ class _Run:
         self.score = score_labels(graph.regions, self.labels)
         self.bound = sum_of_maxima(graph.regions)
         self.duals, self.passes, self.rows, self.how = None, 0, [], ""
-        self._note()
+        self.note()
 
-    def _note(self):
+    def note(self):
         self.rows.append((self.passes, self.watch.seconds, self.bound, self.score, np.nan))
 
     @property
@@ -62,7 +71,6 @@ class _Run:
         score = score_labels(self.graph.regions, labels)
         if score > self.score:
             self.labels, self.score = labels.copy(), score
-            self._note()
 
     def stage(self, method, graph, lift=None, seconds=None, **parameters):
         """Run a method on the graph or on a simplified one, and take over what it finds."""
@@ -81,26 +89,21 @@ class _Run:
         history = result.history_
         for row in zip(*(history[name] for name in HISTORY_FIELDS), strict=True):
             passes, seconds, bound, score, infeasibility = map(float, row)
-            self.bound, self.score = min(self.bound, bound), max(self.score, score)
-            at = max(seconds, began)
-            self.rows.append((self.passes + passes, at, self.bound, self.score, infeasibility))
+            self.bound, at = min(self.bound, bound), max(seconds, began)
+            best = max(self.score, score)
+            self.rows.append((self.passes + passes, at, self.bound, best, infeasibility))
         self.passes += result.n_iter
-        was_proved = self.is_proved
         self.bound = min(self.bound, float(result.bound))
-        labels = lift(result.labels)
-        score = score_labels(self.graph.regions, labels)
-        if score >= self.score or not np.isfinite(self.score):
-            self.labels, self.score = labels.copy(), max(score, self.score)
         self.how = result.method
-        if self.is_proved and not was_proved:
-            self._note()
+        self.offer(lift(result.labels))
+        self.note()
         return result
 
     def result(self):
         """What is known at the end."""
         columns = np.array(self.rows).T
-        # Stages report their own seconds and scores: the best until then counts.
-        columns[1] = np.maximum.accumulate(columns[1])
+        # Scores of simplified graphs are rounded differently.
+        columns[3] = np.minimum(columns[3], self.score)
         message = f"{'proved' if self.is_proved else 'stopped'} by {self.how or 'inspection'}"
         return MAPResult(
             labels=self.labels,
@@ -116,14 +119,130 @@ class _Run:
         )
 
 
-def _two_labels(graph):
-    return (graph.n_states <= 2).all() and all(is_pairwise(batch) for batch in graph.factors)
+def _cut(run):
+    """Models of two labels: a minimum cut, or labels that the roof dual is sure of."""
+    graph = run.graph
+    two = (graph.n_states <= 2).all() and all(is_pairwise(batch) for batch in graph.factors)
+    if not two or not graph.factors:
+        return {}
+    result = run.stage(solve_roof_dual, graph, max_iter=1)
+    if result.beliefs is None:
+        return {}
+    sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
+    return {v: int(b.argmax()) for v, b in sure}
 
 
-def _persistent(graph, result):
-    """Labels that the roof dual proves to be in a best labelling."""
-    sure = {}
-    for v, belief in enumerate(result.beliefs):
-        if graph.n_states[v] == 2 and belief.max() == 1.0:
-            sure[v] = int(belief.argmax())
-    return sure
+def _eliminate(run, small, lift):
+    """Elimination where its tables are small."""
+    if elimination_cost(small, _MOST_TABLE)[2] <= _MOST_ENTRIES:
+        run.stage(solve_junction_tree, small, lift, max_iter=1, max_table=_MOST_TABLE)
+
+
+def _search(run, small, lower, lift, duals, passes, seconds):
+    """Branch and bound, from the best labelling so far."""
+    start = lower(run.labels)
+    start = start if np.isfinite(small.score(start)) else None
+    options = {"start": start, "duals": duals, "max_iter": passes, "seconds": seconds}
+    try:
+        run.stage(solve_branch_and_bound, small, lift, **options)
+    except TypeError:  # an implicit factor of too many variables
+        return
+
+
+def _tighten(run, small, lower, lift, duals, seconds):
+    """Bounds by mini-buckets."""
+    if not all(isinstance(batch, Table | Potts) for batch in small.factors):
+        return
+    run.stage(
+        solve_mini_buckets,
+        small,
+        lift,
+        seconds=seconds,
+        max_iter=30,
+        most_cells=_BUCKETS,
+        duals=duals,
+        start=lower(run.labels),
+    )
+
+
+def _move(run, small, lower, lift, seconds):
+    """Moves of many variables at once."""
+    part = Part(run.watch, seconds=seconds)
+    labels = expand(small, lower(run.labels), run.rng, part)
+    run.offer(lift(labels))
+    run.note()
+
+
+def _share(run, share):
+    """A share of the seconds left, None without a time limit."""
+    left = run.watch.seconds_left
+    return None if np.isinf(left) else share * left
+
+
+def _stages(run, max_iter):
+    """Run stages until the labelling is proved, or the time is over."""
+    sure = _cut(run)
+    if run.is_over:
+        return
+    first = run.stage(solve_trws, run.graph, max_iter=min(max_iter, _FIRST_PASSES))
+    run.duals = first.duals
+    if run.is_over or run.graph.n_factors > _MOST_FACTORS:
+        return
+    simple = Simplified(run.graph, sure)
+    if not simple.is_feasible:
+        run.bound, run.how = -np.inf, "propagation of constraints"
+        return
+    small, lift, lower = simple.graph, simple.lift, simple.lower
+    _eliminate(run, small, lift)
+    if run.is_over:
+        return
+    sweeps = run.stage(solve_trws, small, lift, max_iter=min(max_iter, _MORE_PASSES))
+    rest = small, lower, lift
+    if not run.is_over:
+        _search(run, *rest, sweeps.duals, min(max_iter, _FIRST_NODES), _share(run, 0.3))
+    if not run.is_over:
+        _tighten(run, *rest, sweeps.duals, _share(run, 0.3))
+    if not run.is_over:
+        _move(run, *rest, _share(run, 0.5))
+    if not run.is_over:
+        _search(run, *rest, sweeps.duals, min(max_iter, _MORE_NODES), None)
+
+
+def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):
+    """Cheap methods first, thorough ones while the labelling is not proved to be optimal.
+
+    1. Two labels: a minimum cut where all factors attract, else the roof dual, which fixes labels.
+    2. Sweeps in the order of TRW-S, which decode on the way: they prove what the LP proves.
+    3. Simplification: labels that no factor allows, leaves and evidence, factors within others.
+    4. Elimination, if all of its tables are small.
+    5. More sweeps on the simplified model; branch and bound; bounds by mini-buckets; moves of many
+       variables; branch and bound again.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol, max_iter, time_limit, rng, on_pass : object
+        As for all methods; `max_iter` holds for each stage.
+
+    Returns
+    -------
+    MAPResult
+        The best of all stages.
+
+    References
+    ----------
+    The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``,
+    ``"mini-buckets"``.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
+    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
+    >>> solve_map(graph)
+    MAPResult(score=2, optimal, method='auto')
+    """
+    run = _Run(graph.of_variables(), tol, rng, on_pass)
+    if not run.is_proved:
+        _stages(run, max_iter)
+    return run.result()

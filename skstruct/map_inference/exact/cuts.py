@@ -88,7 +88,7 @@ class _Run:
             score=score,
             bound=bound,
             optimal=proved,
-            beliefs=self._beliefs(found.states),
+            beliefs=self._beliefs(found.states) if self.method == "roof-dual" else None,
             history_=self.records.history(),
             method=self.method,
             n_iter=1,

@@ -12,11 +12,7 @@ from .minibuckets.solver import solve_mini_buckets
 from .pairwise import is_pairwise
 from .result import HISTORY_FIELDS, MAPResult, is_proved
 from .scoring import score_labels, sum_of_maxima
-
-try:
-    from .search.branch_and_bound import solve_branch_and_bound
-except ImportError:
-    solve_branch_and_bound = None
+from .search.branch_and_bound import solve_branch_and_bound
 from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .watch import Part

@@ -53,9 +53,7 @@ methods = {
 }
 results = {}
 for name, (method, parameters) in methods.items():
-    results[name] = solve_map(
-        graph, method, max_iter=300, time_limit=2, random_state=0, **parameters
-    )
+    results[name] = solve_map(graph, method, max_iter=300, random_state=0, **parameters)
     result = results[name]
     print(f"{name}: {result.n_iter} passes, {result.score:.3f} to {result.bound:.3f}")
 

@@ -19,6 +19,7 @@ from skstruct.map_inference import (
     read_uai,
     solve_map,
 )
+from skstruct.map_inference.exact.cuts import is_cut
 from skstruct.map_inference.expansion import expand, fuse
 from skstruct.map_inference.pairwise import pairs_of
 from skstruct.testing import all_labellings
@@ -88,6 +89,7 @@ def test_max_flow_finds_the_optimum_of_attractive_models(n, seed, kind):
             table = table[:, ::-1]
         factors.append(Table((i, j), table))
     graph = FactorGraph([2] * n, factors, unaries=[_scores(rng, kind, 2) for _ in range(n)])
+    assert is_cut(graph)
     result = solve_map(graph, "max-flow")
     _check_optimum(graph, result)
     assert result.method == "max-flow"
@@ -263,6 +265,7 @@ def test_models_of_other_forms_are_refused():
     triangle = FactorGraph([2] * 4, [Potts([0, 1, 2, 3], [1, 2, 3, 1], [1.0, -1.0, 1.0, 1.0])])
     with pytest.raises(ValueError, match=r"variables (1 and 2|2 and 3|3 and 1) does not fit"):
         solve_map(triangle, "max-flow")
+    assert not any(map(is_cut, (triangle, larger, FactorGraph([3]))))
     result = solve_map(triangle, "roof-dual")
     np.testing.assert_allclose([result.score, result.bound], [2.0, 3.0])
 

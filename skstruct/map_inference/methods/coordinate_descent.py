@@ -18,12 +18,7 @@ from .smoothed import smoothed_dual
 # A region with more slots is updated as a whole: once for each slot would cost their square.
 _MOST_SLOTS = 4
 _STALLED, _PATIENCE = 1e-3, 5
-
-
-@inner_kernel
-def _pair_score(p, q, x):
-    """Score of configuration `x` of a table, or of the diagonal of a Potts factor."""
-    return p.scores[p.score_ptr[q] + (x if p.kind[q] == TABLE else 0)]
+_LOWEST = -1e300
 
 
 @inner_kernel
@@ -34,6 +29,22 @@ def _is_plain_pair(p, q):
 
 
 @inner_kernel
+def _potts_max(p, q, to, n, by, m, delta):
+    """Best partner of each label: itself, or the best other one."""
+    weight, best, second, at = p.scores[p.score_ptr[q]], -math.inf, -math.inf, 0
+    for j in range(m):
+        score = -delta[by + j]
+        if score > best:
+            best, second, at = score, best, j
+        elif score > second:
+            second = score
+    for i in range(n):
+        unequal = second if i == at else best
+        equal = weight - delta[by + i] if i < m else -math.inf
+        delta[to + i] = max(equal, unequal)
+
+
+@inner_kernel
 def _pair_max(p, s, delta):
     """Max-marginals of a plain pair without what it tells slot `s`, written there."""
     q = p.owner[s]
@@ -41,25 +52,52 @@ def _pair_max(p, s, delta):
     other = 2 * first + 1 - s
     to, by = p.message_ptr[s], p.message_ptr[other]
     n, m = p.message_ptr[s + 1] - to, p.message_ptr[other + 1] - by
+    at = p.score_ptr[q]
     if p.kind[q] == POTTS:
-        weight, best, second, at = p.scores[p.score_ptr[q]], -math.inf, -math.inf, 0
-        for j in range(m):
-            score = -delta[by + j]
-            if score > best:
-                best, second, at = score, best, j
-            elif score > second:
-                second = score
+        _potts_max(p, q, to, n, by, m, delta)
+    elif s == first:
         for i in range(n):
-            unequal = second if i == at else best
-            equal = weight - delta[by + i] if i < m else -math.inf
-            delta[to + i] = max(equal, unequal)
-        return
-    step, other_step = (m, 1) if s == first else (1, n)
-    for i in range(n):
-        at, best = p.score_ptr[q] + i * step, -math.inf
+            best = -math.inf
+            for j in range(m):
+                best = max(best, p.scores[at + i * m + j] - delta[by + j])
+            delta[to + i] = best
+    else:
+        for i in range(n):
+            delta[to + i] = p.scores[at + i] - delta[by]
+        for j in range(1, m):
+            message = delta[by + j]
+            for i in range(n):
+                delta[to + i] = max(delta[to + i], p.scores[at + j * n + i] - message)
+
+
+@inner_kernel
+def _pair_soft_max(p, s, delta, gamma, sums):
+    """Soft-max-marginals of a plain table without what it tells slot `s`, written there."""
+    q = p.owner[s]
+    first = p.slot_ptr[q]
+    other = 2 * first + 1 - s
+    to, by = p.message_ptr[s], p.message_ptr[other]
+    n, m = p.message_ptr[s + 1] - to, p.message_ptr[other + 1] - by
+    at, inverse = p.score_ptr[q], 1.0 / gamma
+    _pair_max(p, s, delta)
+    # Where nothing is possible all exponentials are 0 relative to any finite number.
+    if s == first:
+        for i in range(n):
+            top, total = max(delta[to + i], _LOWEST), 0.0
+            for j in range(m):
+                total += fast_exp((p.scores[at + i * m + j] - delta[by + j] - top) * inverse)
+            sums[to + i] = total
+    else:
+        for i in range(n):
+            sums[to + i] = 0.0
         for j in range(m):
-            best = max(best, p.scores[at + j * other_step] - delta[by + j])
-        delta[to + i] = best
+            message = delta[by + j]
+            for i in range(n):
+                top = max(delta[to + i], _LOWEST)
+                sums[to + i] += fast_exp((p.scores[at + j * n + i] - message - top) * inverse)
+    for i in range(n):
+        if delta[to + i] > -math.inf:
+            delta[to + i] += gamma * math.log(sums[to + i])
 
 
 @inner_kernel
@@ -74,15 +112,31 @@ def _clip(values, start, n, forbidden):
 
 
 @inner_kernel
-def _take(p, s, delta, down, total, forbidden):
-    """Replace the message in slot `s` by the marginals without it, and add these to `total`."""
+def _begin_star(p, r, is_wide, delta, total, forbidden):
+    """Scores of region `r` with what large parents tell it."""
+    own_scores(p, r, delta, total)
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        s = p.parent[at]
+        if is_wide[p.owner[s]] == 1:
+            for x in range(p.size[r]):
+                total[x] += delta[p.message_ptr[s] + x]
+    _clip(total, 0, p.size[r], forbidden)
+
+
+@inner_kernel
+def _take(p, s, delta, total, forbidden):
+    """Add the marginals that stand in slot `s` to `total`."""
     first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
-    if not _is_plain_pair(p, p.owner[s]):
-        for x in range(n):
-            delta[first + x] += down[first + x]
     _clip(delta, first, n, forbidden)
     for x in range(n):
         total[x] += delta[first + x]
+
+
+@inner_kernel
+def _add_back(p, s, delta, down):
+    """Marginals in `down` without the message in slot `s`, written there."""
+    for k in range(p.message_ptr[s], p.message_ptr[s + 1]):
+        delta[k] += down[k]
 
 
 @inner_kernel
@@ -100,20 +154,30 @@ def _share(p, r, is_wide, delta, total):
 
 
 @inner_kernel
-def _begin_star(p, r, is_wide, delta, total, forbidden):
-    """Scores of region `r` with what large parents tell it."""
-    own_scores(p, r, delta, total)
-    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
-        s = p.parent[at]
-        if is_wide[p.owner[s]] == 1:
-            for x in range(p.size[r]):
-                total[x] += delta[p.message_ptr[s] + x]
-    _clip(total, 0, p.size[r], forbidden)
+def _give_all(p, q, delta, total, forbidden):
+    """Move all scores of the children of region `q` into it."""
+    for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
+        hat_scores(p, p.child[s], delta, total)
+        first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
+        _clip(total, 0, n, forbidden)
+        for x in range(n):
+            delta[first + x] -= total[x]
+
+
+@inner_kernel
+def _give_back(p, q, delta, down, forbidden):
+    """Give each child of region `q` an equal share of its max-marginals."""
+    n_slots = p.slot_ptr[q + 1] - p.slot_ptr[q]
+    for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
+        first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
+        _clip(down, first, n, forbidden)
+        for x in range(n):
+            delta[first + x] += down[first + x] / (n_slots + 1)
 
 
 @kernel
 def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down, scratch):
-    """Star updates of some regions by max-marginals: blocks of the non-smooth dual.
+    """Blocks of the non-smooth dual: messages into a region, or all those of a large one.
 
     Parameters
     ----------
@@ -124,7 +188,7 @@ def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down,
     start, stop : int
         Which of them.
     is_wide : ndarray of shape (n_regions,) of uint8
-        Parents whose messages are left alone.
+        Regions whose messages are left alone but when it is their turn.
     delta : ndarray
         The messages, updated.
     forbidden : float
@@ -134,10 +198,15 @@ def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down,
     down : ndarray of the shape of `delta`
         Room for max-marginals.
     scratch : NamedTuple
-        See :func:`~skstruct.map_inference.kinds.region_scratch`.
+        See :func:`~skstruct.map_inference.kinds.scratch.region_scratch`.
     """
     for k in range(start, stop):
         r = order[k]
+        if is_wide[r] == 1:
+            _give_all(p, r, delta, total, forbidden)
+            region_max_marginals(p, r, delta, down, scratch)
+            _give_back(p, r, delta, down, forbidden)
+            continue
         _begin_star(p, r, is_wide, delta, total, forbidden)
         for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
             s = p.parent[at]
@@ -147,36 +216,27 @@ def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down,
                     _pair_max(p, s, delta)
                 else:
                     region_max_marginals(p, q, delta, down, scratch)
-                _take(p, s, delta, down, total, forbidden)
+                    _add_back(p, s, delta, down)
+                _take(p, s, delta, total, forbidden)
         _share(p, r, is_wide, delta, total)
 
 
 @inner_kernel
-def _pair_soft_max(p, s, delta, gamma):
-    """Soft-max-marginals of a plain pair without what it tells slot `s`, written there."""
-    q = p.owner[s]
-    first = p.slot_ptr[q]
-    other = 2 * first + 1 - s
-    to, by = p.message_ptr[s], p.message_ptr[other]
-    n, m = p.message_ptr[s + 1] - to, p.message_ptr[other + 1] - by
-    step, other_step = (m, 1) if s == first else (1, n)
-    is_table = p.kind[q] == TABLE
-    for i in range(n):
-        top, total = -math.inf, 0.0
-        for j in range(m):
-            score = _pair_score(p, q, i * step + j * other_step) if is_table or i == j else 0.0
-            top = max(top, score - delta[by + j])
-        if top > -math.inf:
-            for j in range(m):
-                score = _pair_score(p, q, i * step + j * other_step) if is_table or i == j else 0.0
-                total += fast_exp((score - delta[by + j] - top) / gamma)
-            top += gamma * math.log(total)
-        delta[to + i] = top
+def _even_out(p, q, delta, total, down, forbidden):
+    """The mean of the exact updates of single messages of region `q`, a convex combination."""
+    n_slots = p.slot_ptr[q + 1] - p.slot_ptr[q]
+    for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
+        hat_scores(p, p.child[s], delta, total)
+        first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
+        _clip(total, 0, n, forbidden)
+        _clip(down, first, n, forbidden)
+        for x in range(n):
+            delta[first + x] += (down[first + x] - total[x]) / (n_slots + 1)
 
 
 @kernel
 def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, total, down, scratch):
-    """Star updates by soft-max-marginals: exact blocks of the soft-max dual.
+    """Blocks of the soft-max dual: messages into a region, or a step for those of a large one.
 
     Parameters
     ----------
@@ -187,72 +247,22 @@ def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, tota
     """
     for k in range(start, stop):
         r = order[k]
+        if is_wide[r] == 1:
+            region_soft_marginals(p, r, delta, gamma, down, scratch)
+            _even_out(p, r, delta, total, down, forbidden)
+            continue
         _begin_star(p, r, is_wide, delta, total, forbidden)
         for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
             s = p.parent[at]
             q = p.owner[s]
             if is_wide[q] == 0:
-                if _is_plain_pair(p, q):
-                    _pair_soft_max(p, s, delta, gamma)
+                if _is_plain_pair(p, q) and p.kind[q] == TABLE:
+                    _pair_soft_max(p, s, delta, gamma, down)
                 else:
                     region_soft_marginals(p, q, delta, gamma, down, scratch)
-                _take(p, s, delta, down, total, forbidden)
+                    _add_back(p, s, delta, down)
+                _take(p, s, delta, total, forbidden)
         _share(p, r, is_wide, delta, total)
-
-
-@kernel
-def max_wide_pass(p, wide, start, stop, delta, forbidden, total, down, scratch):
-    """All messages out of some large regions at once: blocks of the non-smooth dual.
-
-    Parameters
-    ----------
-    p, start, stop, delta, forbidden, total, down, scratch
-        As for :func:`max_star_pass`.
-    wide : ndarray of int64
-        The regions.
-    """
-    for k in range(start, stop):
-        q = wide[k]
-        n_slots = p.slot_ptr[q + 1] - p.slot_ptr[q]
-        # Everything goes into the region first, then each child gets its share of the marginals.
-        for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
-            hat_scores(p, p.child[s], delta, total)
-            first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
-            _clip(total, 0, n, forbidden)
-            for x in range(n):
-                delta[first + x] -= total[x]
-        region_max_marginals(p, q, delta, down, scratch)
-        for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
-            first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
-            _clip(down, first, n, forbidden)
-            for x in range(n):
-                delta[first + x] += down[first + x] / (n_slots + 1)
-
-
-@kernel
-def soft_wide_pass(p, wide, start, stop, delta, gamma, forbidden, total, down, scratch):
-    """All messages out of some large regions, a step that decreases the soft-max dual.
-
-    It is the mean of the exact updates of single messages, whose steps are convex combinations.
-
-    Parameters
-    ----------
-    p, wide, start, stop, delta, forbidden, total, down, scratch
-        As for :func:`max_wide_pass`.
-    gamma : float
-        The smoothing, positive.
-    """
-    for k in range(start, stop):
-        q = wide[k]
-        n_slots = p.slot_ptr[q + 1] - p.slot_ptr[q]
-        region_soft_marginals(p, q, delta, gamma, down, scratch)
-        for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
-            hat_scores(p, p.child[s], delta, total)
-            first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
-            _clip(total, 0, n, forbidden)
-            _clip(down, first, n, forbidden)
-            for x in range(n):
-                delta[first + x] += (down[first + x] - total[x]) / (n_slots + 1)
 
 
 class CoordinateDescent(Method):
@@ -263,30 +273,27 @@ class CoordinateDescent(Method):
         p, self.gamma = self.regions, smoothing
         self.monotone_bound = smoothing == 0
         self.is_wide = (np.diff(p.slot_ptr) > _MOST_SLOTS).astype(np.uint8)
-        self.wide = np.flatnonzero(self.is_wide)
         in_narrow = self.is_wide[p.owner] == 0
-        self.order = np.flatnonzero(np.bincount(p.child[in_narrow], minlength=p.kind.size))
+        is_updated = np.bincount(p.child[in_narrow], minlength=p.kind.size) + self.is_wide > 0
+        self.order = np.flatnonzero(is_updated)
         visits = np.bincount(p.child, weights=self.room.work[p.owner], minlength=p.kind.size)
-        self.cuts = cut(visits[self.order])
         # A visit of a cardinality factor may cost the square of its variables.
-        self.wide_cuts = cut(np.diff(p.slot_ptr)[self.wide] ** 2)
+        visits += self.is_wide * np.diff(p.slot_ptr).astype(float) ** 2
+        self.cuts = cut(visits[self.order])
         self.total = np.zeros(self.room.mu.size)
-        self.last, self.stalled = math.inf, 0
+        self.last, self.stalled, self.n_sweeps = math.inf, 0, 0
 
     def pieces(self):
         """A sweep, in the opposite direction of the last one."""
-        order = self.order if int(self.passes) % 2 == 0 else self.order[::-1].copy()
+        order = self.order if self.n_sweeps % 2 == 0 else self.order[::-1].copy()
+        self.n_sweeps += 1
         room = self.room
-        common = self.delta, *((self.gamma,) if self.gamma else ()), room.forbidden
-        star, wide = (
-            (soft_star_pass, soft_wide_pass) if self.gamma else (max_star_pass, max_wide_pass)
-        )
-        buffers = self.total, room.down, room.scratch
+        one_pass, own = (soft_star_pass, (self.gamma,)) if self.gamma else (max_star_pass, ())
         for start, stop in pairwise(self.cuts):
-            star(self.regions, order, start, stop, self.is_wide, *common, *buffers)
-            yield
-        for start, stop in pairwise(self.wide_cuts):
-            wide(self.regions, self.wide, start, stop, *common, *buffers)
+            one_pass(
+                self.regions, order, start, stop, self.is_wide, self.delta, *own, room.forbidden,
+                self.total, room.down, room.scratch,
+            )  # fmt: skip
             yield
         self.passes += 1
 

@@ -56,6 +56,8 @@ class Method:
     ----------
     delta : ndarray
         The messages.
+    decoder : Decoder
+        The best labelling so far.
     passes : float
         Evaluations of all regions so far.
     up : ndarray
@@ -74,6 +76,7 @@ class Method:
         self.graph, self.tol, self.rng = graph, tol, rng
         self.regions = graph.regions
         self.room = Room(self.regions)
+        self.decoder = Decoder(_with_variables(graph))
         self.delta = np.zeros(self.room.n_messages)
         self.up = np.zeros(0)
         self.passes = 0.0
@@ -116,7 +119,7 @@ class _Run:
     def __init__(self, graph, method, tol, on_pass, max_iter):
         self.graph, self.method, self.tol = graph, method, tol
         self.on_pass, self.max_iter = on_pass, max_iter
-        self.bound, self.decoder = math.inf, Decoder(_with_variables(graph))
+        self.bound, self.decoder = math.inf, method.decoder
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
         self.duals, self.rows, self.n_iter = method.delta, [], 0
         self.next_improvement = 0.0

@@ -17,22 +17,32 @@ class Subgradient(Method):
         super().__init__(graph, tol, rng)
         self.up = np.zeros(self.room.n_messages)
         self.delta = hard_start(self.room)
-        # A disagreement is settled by messages of the size of the scores' differences.
-        self.step = step * (0.5 * self.room.mean_range or 1.0)
+        self.relative, self.step, self.value = step, 0.0, 0.0
 
     def pieces(self):
         """The bound that is evaluated after each pass leaves what the next step needs."""
         np.subtract(self.up, self.room.down, out=self.up)
         self.passes += 1
+        if self.passes == 1:
+            self.step = self.relative * self._first_step()
         self.up *= self.step / np.sqrt(self.passes)
         self.delta -= self.up
         yield
+
+    def _first_step(self):
+        """Polyak's, as if the first labels' score were the optimum."""
+        square = float(self.up @ self.up)
+        distance = self.value - self.decoder.score
+        if not (square > 0.0 and np.isfinite(distance)):
+            return 0.5 * self.room.mean_range or 1.0
+        return distance / square
 
     def report(self, maxima):
         """The bound is the objective; where all maximisers agree it is the optimum."""
         disagreement = float(np.linalg.norm(self.up - self.room.down))
         done = "" if disagreement else "the regions' maximisers agree"
-        return Report(self.regions.offset + maxima, done=done)
+        self.value = self.regions.offset + maxima
+        return Report(self.value, done=done)
 
 
 def solve_subgradient(graph, *, tol, max_iter, time_limit, rng, on_pass, step=1.0):
@@ -53,7 +63,7 @@ def solve_subgradient(graph, *, tol, max_iter, time_limit, rng, on_pass, step=1.
     on_pass : callable or None
         Called between passes; returns True to stop.
     step : float, default=1.0
-        Size of the first step, relative to half the mean range of the regions' scores.
+        Size of the first step, relative to Polyak's for an optimum at the first labelling's score.
 
     Returns
     -------

@@ -64,7 +64,8 @@ best = max(result.score for result in results.values())
 lowest = min(result.bound for result in results.values())
 for ax in axes:
     ax.set(xscale="log", ylim=(best - 60, lowest + 60))
-axes[1].get_legend().remove()
+axes[0].get_legend().remove()
+axes[1].legend(loc="lower left", fontsize="small")
 
 # %%
 # The labelling of the best score.

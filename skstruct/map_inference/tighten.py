@@ -20,13 +20,18 @@ from ..inference.bucket_elimination import (
     place_factors,
 )
 from ..inference.calibration import sum_buckets, tell_buckets
+from ..inference.elimination_order import elimination_order
 from ..inference.junction_tree import Tables, junction_tree
-from ..inference.order_search import best_elimination_order
 from ..inference.primal_graph import primal_graph
 from .exact.written_out import write_out
 
 _MOST_COUNTERS = 1e6
-_FIRST_TEMPERATURE, _COOLING, _STAGES, _PASSES = 1.0, 0.5, 8, 15
+_FIRST_TEMPERATURE, _COOLING, _PASSES = 0.5, 0.4, 8
+_STAGES, _FEW_STAGES = 8, 2
+# Larger and larger tables: what they gain is more than messages between smaller ones do.
+_LEVELS = 2.0**10, 2.0**14, 2.0**17
+_MEMORY = 1e9
+_SECONDS_AN_ENTRY, _SOFT_PASS = 2.5e-9, 30.0
 
 
 def bfs_layers(graph, n_states):
@@ -45,27 +50,27 @@ def bfs_layers(graph, n_states):
         The layer of each variable, counted from 0 in each component.
     """
     ptr, neighbours = graph
-    n = len(n_states)
+    layer = np.full(len(n_states), -1)
+    degree = np.diff(ptr)
+    layer[degree == 0] = 0
 
-    def search(start, layer):
+    def search(start):
+        """Layers from a variable; returns all that it reaches, and the least of the last layer."""
         layer[start] = 0
-        front, depth = np.array([start]), 0
-        while len(front):
-            last, depth = front, depth + 1
-            around = np.concatenate([neighbours[ptr[v] : ptr[v + 1]] for v in front])
-            front = np.unique(around[layer[around] < 0])
-            layer[front] = depth
-        degree = np.diff(ptr)[last]
-        return last[np.argmin(degree)]
+        fronts = [np.array([start])]
+        while len(fronts[-1]):
+            around = np.concatenate([neighbours[ptr[v] : ptr[v + 1]] for v in fronts[-1]])
+            fronts.append(np.unique(around[layer[around] < 0]))
+            layer[fronts[-1]] = len(fronts) - 1
+        return np.concatenate(fronts), fronts[-2][np.argmin(degree[fronts[-2]])]
 
-    layer = np.full(n, -1)
-    for v in range(n):
+    for v in range(len(layer)):
         if layer[v] < 0:
-            trial, start = layer.copy(), v
+            start = v
             for _ in range(2):
-                start = search(start, trial)
-                trial = layer.copy()
-            search(start, layer)
+                reached, start = search(start)
+                layer[reached] = -1
+            search(start)
     return layer
 
 
@@ -92,8 +97,11 @@ def _cut(tables, layer, max_table):
     def order_of(begin, end):
         keep = (layer >= begin) & (layer <= end)
         graph = primal_graph(tables.n_states, tables.scope_ptr, tables.scope, keep)
-        found = best_elimination_order(graph, tables.n_states, max_table=max_table, keep=keep)
-        return found.order if found.largest < np.inf else None
+        for rule in ("min-fill", "sweep"):
+            found = elimination_order(graph, tables.n_states, rule, max_table=max_table, keep=keep)
+            if found.largest < np.inf:
+                return found.order
+        return None
 
     while not orders or cuts[-1] < last:
         low = begin = cuts[-1]
@@ -200,6 +208,8 @@ class Tightener:
     ----------
     tables : Tables
         The factors.
+    layer : ndarray of shape (n_variables,)
+        Breadth-first layers: :func:`bfs_layers`.
     max_table : float
         Entries that a table may have at most.
 
@@ -207,38 +217,38 @@ class Tightener:
     ----------
     strips : _Strips or None
         None if not even two layers of the graph have small enough tables.
+    entries : float
+        Entries of all tables.
+    memory : float
+        Bytes that passes take.
     bound : float
         The best bound so far.
     labels : ndarray of shape (n_variables,)
         The labels of the first copies when it was found.
     """
 
-    def __init__(self, tables, max_table):
+    def __init__(self, tables, layer, max_table):
         self.bound, self.labels = np.inf, np.zeros(len(tables.n_states), dtype=np.int64)
-        layer = bfs_layers(
-            primal_graph(tables.n_states, tables.scope_ptr, tables.scope), tables.n_states
-        )
         cuts = _cut(tables, layer, max_table)
         self.strips = None if cuts is None else make_strips(tables, layer, *cuts)
-        if self.strips is None:
-            return
-        whole = self.strips.tables
-        self._plan = plan = junction_tree(whole, self.strips.order)
+        if self.strips is not None:
+            self._plan = plan = junction_tree(self.strips.tables, self.strips.order)
+            self.entries = float(plan.size.astype(float).sum())
+            self.memory = 16.0 * plan.slot_ptr[-1] + plan.back_ptr[-1]
+
+    def prepare(self):
+        """Memory for the passes."""
+        whole, plan, message = self.strips.tables, self._plan, self.strips.message
         self._scratch = elimination_scratch(plan)
         self._slots, self._down = np.zeros((2, plan.slot_ptr[-1]))
         self._back = np.empty(plan.back_ptr[-1], dtype=np.uint8)
         self._labels = np.zeros(len(whole.n_states), dtype=np.int64)
         self._base, self._target = np.empty((2, len(whole.table_ptr)), dtype=np.int64)
         place_factors(whole, plan, whole.table_ptr, self._labels, self._base)
-        wanted = np.where(
-            whole.table_ptr >= self.strips.message, whole.table_ptr - self.strips.message, -1
-        )
-        # No state to choose means no message either.
-        wanted[self._plan.constant] = -1
+        wanted = np.where(whole.table_ptr >= message, whole.table_ptr - message, -1)
         place_factors(whole, plan, wanted, self._labels, self._target)
-        finite = np.isfinite(whole.scores[: self.strips.message])
-        spread = whole.scores[: self.strips.message][finite]
-        self.scale = float(np.abs(spread - spread.mean()).mean()) if spread.size else 0.0
+        finite = whole.scores[:message][np.isfinite(whole.scores[:message])]
+        self.scale = float(np.abs(finite - finite.mean()).mean()) if finite.size else 0.0
 
     def _with(self, messages, scale=1.0):
         """The strips' tables with messages between the copies, divided by `scale`."""
@@ -284,7 +294,7 @@ class _Stopped(Exception):
     """The time is over."""
 
 
-def tighten(graph, on_pass=None, time_limit=None, max_table=2**12, max_iter=200):
+def tighten(graph, on_pass=None, time_limit=None, max_table=2**20, max_iter=200):
     """An upper bound on the scores of a graph, by strips that are solved exactly.
 
     Parameters
@@ -295,7 +305,7 @@ def tighten(graph, on_pass=None, time_limit=None, max_table=2**12, max_iter=200)
         Called with the share that is done after each pass; returns True to stop.
     time_limit : float, optional
         Seconds.
-    max_table : float, default=2**12
+    max_table : float, default=2**20
         Entries that a table may have at most.
     max_iter : int, default=200
         Passes.
@@ -320,45 +330,78 @@ def tighten(graph, on_pass=None, time_limit=None, max_table=2**12, max_iter=200)
     >>> round(bound, 6), ring.score(labels)
     (-1.0, -1.0)
     """
-    began = time.perf_counter()
-    n = graph.n_variables
+    clock = _Clock(on_pass, time_limit, max_iter)
+    bound, labels = np.inf, np.zeros(graph.n_variables, dtype=np.int64)
     try:
         tables = write_out(graph, _MOST_COUNTERS)
     except ValueError:
-        return np.inf, np.zeros(n, dtype=np.int64)
-    model = Tightener(tables, max_table)
-    if model.strips is None:
-        return np.inf, np.zeros(n, dtype=np.int64)
-    messages = np.zeros(model.strips.share)
-    model.evaluate(messages)
-    passes = 0
+        return bound, labels
+    layer = bfs_layers(
+        primal_graph(tables.n_states, tables.scope_ptr, tables.scope), tables.n_states
+    )
+    done = None
+    for level in [*[table for table in _LEVELS if table < max_table], max_table]:
+        model = Tightener(tables, layer, level)
+        if model.strips is None or model.entries == done or model.memory > _MEMORY:
+            continue
+        done = model.entries
+        seconds = _SECONDS_AN_ENTRY * model.entries
+        if bound < np.inf and seconds > clock.seconds_left:
+            break
+        model.prepare()
+        messages = np.zeros(model.strips.share)
+        model.evaluate(messages)
+        goes_on = not clock.is_over()
+        if goes_on and _SOFT_PASS * seconds < clock.seconds_left:
+            is_last = level == max_table
+            goes_on = _descend(model, messages, clock, _STAGES if is_last else _FEW_STAGES)
+        if model.bound + graph.offset < bound:
+            bound, labels = model.bound + graph.offset, model.labels[: graph.n_variables]
+        if not goes_on or len(model.strips.first) == 0 or bound == -np.inf:
+            break
+    return bound, labels
 
-    def check():
-        nonlocal passes
-        passes += 1
-        share = passes / max_iter
-        if time_limit is not None:
-            share = max(share, (time.perf_counter() - began) / time_limit)
-        if share >= 1.0 or (on_pass is not None and on_pass(min(share, 1.0))):
-            raise _Stopped
+
+class _Clock:
+    """Counts passes, and asks whether to stop."""
+
+    def __init__(self, on_pass, time_limit, max_iter):
+        self._began, self._limit = time.perf_counter(), time_limit
+        self._on_pass, self._max_iter, self._passes = on_pass, max_iter, 0
+
+    @property
+    def seconds_left(self):
+        """Until the time limit."""
+        left = np.inf if self._limit is None else self._limit
+        return left - (time.perf_counter() - self._began)
+
+    def is_over(self):
+        """Whether to stop; called after each pass."""
+        self._passes += 1
+        share = self._passes / self._max_iter
+        if self._limit is not None:
+            share = max(share, 1.0 - self.seconds_left / self._limit)
+        stops = self._on_pass is not None and self._on_pass(min(share, 1.0))
+        return stops or share >= 1.0
+
+
+def _descend(model, messages, clock, stages):
+    """Quasi-Newton steps on softened bounds; returns False if it is time to stop."""
+    temperature = _FIRST_TEMPERATURE * model.scale
+    if not (np.isfinite(model.bound) and temperature > 0 and len(messages)):
+        return True
 
     def objective(x, temperature):
-        check()
+        found = model.soft_bound(x, temperature)
         model.evaluate(x)
-        return model.soft_bound(x, temperature)
+        if clock.is_over():
+            raise _Stopped
+        return found
 
-    _descend(model, messages, objective)
-    return model.bound + graph.offset, model.labels[:n]
-
-
-def _descend(model, messages, objective):
-    """Quasi-Newton steps on softened bounds, until the strips agree or `objective` stops it."""
-    strips, temperature = model.strips, _FIRST_TEMPERATURE * model.scale
     try:
-        for _ in range(_STAGES if strips.share and temperature > 0 else 0):
-            if not np.isfinite(model.bound):
-                return
+        for _ in range(stages):
             messages = fmin_l_bfgs_b(objective, messages, args=(temperature,), maxfun=_PASSES)[0]
             temperature *= _COOLING
     except _Stopped:
-        return
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .blocks import reoptimise
 from .exact.cuts import solve_roof_dual
 from .exact.elimination import elimination_cost, solve_junction_tree
 from .expansion import expand
@@ -17,13 +18,13 @@ from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .watch import Part
 
-_FIRST_PASSES = 60  # of sweeps before anything else
-_MORE_PASSES = 300  # of the simplified model
+_FIRST_SWEEPS, _SWEEPS = 60, 300  # of the whole model, of the simplified one
 _MOST_FACTORS = 50_000  # that Python looks at one by one
 _MOST_ENTRIES = 2.0**28  # of all tables of an elimination, a second or two
-_MOST_TABLE = 2.0**23  # of one
-_FIRST_NODES, _MORE_NODES = 20, 300  # thousands, of branch and bound without a time limit
-_BUCKETS = 1 << 12
+_MOST_TABLE = 2.0**25  # of one
+_FIRST_NODES, _MORE_NODES = 4, 100  # thousands, of branch and bound
+_BUCKETS, _LARGE_BUCKETS = 1 << 12, 1 << 16  # cells
+_MUCH_TIGHTER = 0.7
 
 
 class _Run:
@@ -128,51 +129,78 @@ def _cut(run):
     return {v: int(b.argmax()) for v, b in sure}
 
 
-def _eliminate(run, small, lift):
-    """Elimination where its tables are small."""
-    if elimination_cost(small, _MOST_TABLE)[2] <= _MOST_ENTRIES:
-        run.stage(solve_junction_tree, small, lift, max_iter=1, max_table=_MOST_TABLE)
+class _Small:
+    """Stages on the simplified graph.
 
+    Parameters
+    ----------
+    run : _Run
+        The run.
+    simple : Simplified
+        The simplified graph.
+    max_iter : int
+        Most passes of a stage.
+    """
 
-def _search(run, small, lower, lift, duals, passes, seconds):
-    """Branch and bound, from the best labelling so far."""
-    start = lower(run.labels)
-    start = start if np.isfinite(small.score(start)) else None
-    options = {"start": start, "duals": duals, "max_iter": passes, "seconds": seconds}
-    try:
-        run.stage(solve_branch_and_bound, small, lift, **options)
-    except TypeError:  # an implicit factor of too many variables
-        return
+    def __init__(self, run, simple, max_iter):
+        self.run, self.graph, self.max_iter = run, simple.graph, max_iter
+        self.lift, self.lower = simple.lift, simple.lower
+        self.duals, self.order = None, None
+        self.has_tables = all(isinstance(b, Table | Potts) for b in self.graph.factors)
 
+    def _stage(self, method, passes=1, share=1.0, **parameters):
+        """A stage with a share of the time that is left; its result, None if the time is over."""
+        if self.run.is_over:
+            return None
+        left = self.run.watch.seconds_left
+        seconds = None if np.isinf(left) else share * left
+        passes = min(self.max_iter, passes)
+        return self.run.stage(method, self.graph, self.lift, seconds, max_iter=passes, **parameters)
 
-def _tighten(run, small, lower, lift, duals, seconds):
-    """Bounds by mini-buckets."""
-    if not all(isinstance(batch, Table | Potts) for batch in small.factors):
-        return
-    run.stage(
-        solve_mini_buckets,
-        small,
-        lift,
-        seconds=seconds,
-        max_iter=30,
-        most_cells=_BUCKETS,
-        duals=duals,
-        start=lower(run.labels),
-    )
+    def eliminate(self):
+        """Elimination where its tables are small."""
+        if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
+            self._stage(solve_junction_tree, max_table=_MOST_TABLE)
 
+    def sweep(self):
+        """Sweeps in the order of TRW-S."""
+        result = self._stage(solve_trws, _SWEEPS)
+        self.duals = None if result is None else result.duals
 
-def _move(run, small, lower, lift, seconds):
-    """Moves of many variables at once."""
-    part = Part(run.watch, seconds=seconds)
-    labels = expand(small, lower(run.labels), run.rng, part)
-    run.offer(lift(labels))
-    run.note()
+    def search(self, passes, share):
+        """Branch and bound; the bound that it reaches."""
+        start = self.lower(self.run.labels)
+        start = start if np.isfinite(self.graph.score(start)) else None
+        try:
+            result = self._stage(
+                solve_branch_and_bound, passes, share, start=start, duals=self.duals
+            )
+        except TypeError:  # an implicit factor of too many variables
+            return np.inf
+        return np.inf if result is None else result.bound
 
+    def tighten(self, most_cells, share):
+        """Mini-buckets; their bound."""
+        if not self.has_tables:
+            return np.inf
+        options = {"most_cells": most_cells, "duals": self.duals}
+        result = self._stage(
+            solve_mini_buckets, 30, share, start=self.lower(self.run.labels), **options
+        )
+        return np.inf if result is None else result.bound
 
-def _share(run, share):
-    """A share of the seconds left, None without a time limit."""
-    left = run.watch.seconds_left
-    return None if np.isinf(left) else share * left
+    def move(self, share):
+        """Moves of many variables at once."""
+        run = self.run
+        if run.is_over:
+            return
+        left = run.watch.seconds_left
+        seconds = None if np.isinf(left) else share * left
+        part = Part(run.watch, seconds=seconds)
+        labels = expand(self.graph, self.lower(run.labels), run.rng, part)
+        labels = reoptimise(self.graph, labels, run.rng, part, time_limit=seconds)
+        run.offer(self.lift(labels))
+        run.note()
 
 
 def _stages(run, max_iter):
@@ -180,7 +208,7 @@ def _stages(run, max_iter):
     sure = _cut(run)
     if run.is_over:
         return
-    first = run.stage(solve_trws, run.graph, max_iter=min(max_iter, _FIRST_PASSES))
+    first = run.stage(solve_trws, run.graph, max_iter=min(max_iter, _FIRST_SWEEPS))
     run.duals = first.duals
     if run.is_over or run.graph.n_factors > _MOST_FACTORS:
         return
@@ -188,20 +216,18 @@ def _stages(run, max_iter):
     if not simple.is_feasible:
         run.bound, run.how = -np.inf, "propagation of constraints"
         return
-    small, lift, lower = simple.graph, simple.lift, simple.lower
-    _eliminate(run, small, lift)
-    if run.is_over:
-        return
-    sweeps = run.stage(solve_trws, small, lift, max_iter=min(max_iter, _MORE_PASSES))
-    rest = small, lower, lift
-    if not run.is_over:
-        _search(run, *rest, sweeps.duals, min(max_iter, _FIRST_NODES), _share(run, 0.3))
-    if not run.is_over:
-        _tighten(run, *rest, sweeps.duals, _share(run, 0.3))
-    if not run.is_over:
-        _move(run, *rest, _share(run, 0.5))
-    if not run.is_over:
-        _search(run, *rest, sweeps.duals, min(max_iter, _MORE_NODES), None)
+    small = _Small(run, simple, max_iter)
+    small.eliminate()
+    small.sweep()
+    searched = small.search(_FIRST_NODES, 0.15)
+    tightened = small.tighten(_BUCKETS, 0.2)
+    small.move(0.2)
+    if tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
+        # The search would have to prove by branching what the mini-buckets know at once.
+        small.tighten(_LARGE_BUCKETS, 0.4)
+        small.move(1.0)
+    else:
+        small.search(_MORE_NODES, 1.0)
 
 
 def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):

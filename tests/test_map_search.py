@@ -78,10 +78,8 @@ def test_enumeration(seed, most_states, most_arity, m, forbidden, ties, eliminat
 def test_dense_pairs_are_searched(seed, ties, forbidden):
     """Pairs between all of nine variables, nothing eliminated: the search itself has to work."""
     rng = np.random.default_rng(seed)
-    factors = [
-        Table(pair, random_table(rng, (2, 2), forbidden / 4, ties))
-        for pair in itertools.combinations(range(9), 2)
-    ]
+    pairs = list(itertools.combinations(range(9), 2))
+    factors = [Table(pairs, random_table(rng, (len(pairs), 2, 2), forbidden / 4, ties))]
     unaries = [random_table(rng, 2, 0, ties) for _ in range(9)]
     check(FactorGraph([2] * 9, factors, unaries=unaries), most_variables=0)
 
@@ -127,8 +125,8 @@ def test_start_and_duals(seed, nested):
 def test_stopped_at_once_keeps_a_valid_bound():
     rng = np.random.default_rng(3)
     n = 12
-    factors = [Table(p, rng.normal(size=(2, 2))) for p in itertools.combinations(range(n), 2)]
-    graph = FactorGraph([2] * n, factors)
+    pairs = list(itertools.combinations(range(n), 2))
+    graph = FactorGraph([2] * n, [Table(pairs, rng.normal(size=(len(pairs), 2, 2)))])
     start = rng.integers(0, 2, n)
     calls = []
 

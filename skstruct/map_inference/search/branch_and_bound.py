@@ -8,13 +8,11 @@ import numpy as np
 
 from ..result import MAPResult, Records, is_proved
 from .costs import Costs, Infeasible
-from .expand import Expanded
-from .flat import GAP, STEP
+from .expand import Expanded, unit_of
 from .hybrid import Part
 
 _NODES_A_PASS = 1000
 _GAP = 0.1  # share of the tolerance that the search may leave open
-_STEP = 0.1  # share of that gap that no event is made for
 
 
 class _Clock:
@@ -43,7 +41,7 @@ class _Run:
         self.passes, self.stopped, self.parts = 0, False, []
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
         self.score = -np.inf
-        self.expanded = Expanded(graph, duals)
+        self.expanded, self.unit = Expanded(graph, duals), unit_of(graph)
         scores = [np.abs(s[np.isfinite(s)]).max(initial=0) for s in self.expanded.unaries]
         scores += [np.abs(t[np.isfinite(t)]).max(initial=0) for _, t in self.expanded.tables]
         self.rounding = 1e-15 * (abs(graph.offset) + float(np.sum(scores)))
@@ -69,7 +67,7 @@ class _Run:
         if self.score > -np.inf:
             known = self.expanded.with_hidden(self.labels)
         for variables in self.costs.components():
-            part = Part(self.costs, variables)
+            part = Part(self.costs, variables, self.unit)
             self.parts.append(part)
             if known is not None:
                 part.adopt(known)
@@ -82,8 +80,7 @@ class _Run:
         """What each component may leave open."""
         gap = _GAP * self.tol * max(1.0, abs(self.score) if self.score > -np.inf else 0.0)
         for part in self.parts:
-            part.state.real[GAP] = gap / len(self.parts)
-            part.state.real[STEP] = _STEP * gap / len(self.parts)
+            part.set_gap(gap / len(self.parts))
 
     def gather(self):
         """Put the labellings of the components together."""
@@ -167,8 +164,8 @@ def solve_branch_and_bound(
     on_pass=None,
     start=None,
     duals=None,
-    growth=4.0,
-    most_variables=4,
+    growth=16.0,
+    most_variables=7,
 ):
     """Branch and bound with soft local consistency, hybrid best-first.
 
@@ -190,10 +187,10 @@ def solve_branch_and_bound(
         A labelling to improve on.
     duals : ndarray or None, default=None
         Messages in the layout of ``graph.regions`` to begin with, such as those of a relaxation.
-    growth : float, default=4.0
+    growth : float, default=16.0
         Before the search, variables are eliminated while the new table has at most this many times
-        the cells of the old ones.
-    most_variables : int, default=4
+        the cells of the old ones (and, where it is larger than those, at most 4096).
+    most_variables : int, default=7
         Largest arity of such a table.
 
     Returns

@@ -4,6 +4,7 @@ import heapq
 
 import numpy as np
 
+_LARGE = 4096  # cells; no table grows beyond that
 _NO_LABELLING = "no labelling has a finite score"
 
 
@@ -146,7 +147,8 @@ class Costs:
         for j in others:
             cells *= len(self.domains[j])
         now = sum(self.tables[key].size for key in self.of[i])
-        if len(others) > 1 and len(self.domains[i]) > 1 and cells > max(growth * now, 16):
+        most = max(now, min(growth * now, _LARGE))
+        if len(others) > 1 and len(self.domains[i]) > 1 and cells > max(most, 16):
             return None
         return cells
 

@@ -8,6 +8,7 @@ from ..factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
 from .costs import spread
 
 _MOST_CELLS = 1 << 22  # of the tables of one implicit factor
+_LARGEST_INTEGER = 1e9  # whose sums are still exact
 _SMALL = 4  # variables; up to here a table holds all configurations
 
 
@@ -92,6 +93,25 @@ class Expanded:
         for itself, before, variable, after in self.hidden:
             labels[itself] = after[labels[before], labels[variable]]
         return labels
+
+
+def unit_of(graph):
+    """The largest number that the scores of all labellings are apart by multiples of, or 0."""
+    unit = 0
+    for scores in (graph.unary, *map(_numbers_of, graph.factors)):
+        scores = scores[scores > -np.inf]
+        if (np.abs(scores) > _LARGEST_INTEGER).any() or (scores != np.trunc(scores)).any():
+            return 0.0
+        unit = int(np.gcd.reduce(scores.astype(np.int64), initial=unit, axis=None))
+    return float(unit)
+
+
+def _numbers_of(batch):
+    if isinstance(batch, Table):
+        return batch.tables
+    if isinstance(batch, Potts):
+        return batch.weights
+    return batch.scores_by_count if isinstance(batch, Cardinality) else np.zeros(0)
 
 
 def _table(batch, row, n_states):

@@ -8,23 +8,27 @@ import numpy as np
 
 from .diffusion import adopt, diffuse, settle
 from .dive import DONE, NO_ROOM, dive, replay, rewind, start
-from .flat import BOUND, FAILS, FOUND, GAP, LEVEL, NODES, STAMP, TRAIL, UPPER, flatten, grown
+from .flat import BOUND, FAILS, FOUND, GAP, LEVEL, NODES, STAMP, STEP, TRAIL, UPPER, flatten, grown
 
 _MOST_FAILS = 16384  # of one depth-first search
 _LEAST_FAILS = 16
 _SECONDS = 0.25  # between two returns to Python
 _MOST_SWEEPS = 100
 _LEAST_GROWTH = 1e-3  # of a sweep, as a share of the gap
+_STEP = 0.1  # share of the gap that no event is made for
+_ROUNDING = 1e-4  # of units
 _CELLS_A_PIECE = 1 << 25
 
 
 class Part:
     """Search of one connected component.
 
-    The open nodes are a heap of (bound, -depth, number, variables, values, equal).
+    With a `unit` the costs of all labellings are apart by multiples of it.
+    The open nodes are a heap of (bound, -depth, number, variables, values, kinds).
     """
 
-    def __init__(self, costs, variables):
+    def __init__(self, costs, variables, unit=0.0):
+        self.unit = unit
         self.variables = np.array(variables)
         self.domains = [costs.domains[i] for i in variables]
         rank = {i: k for k, i in enumerate(variables)}
@@ -61,6 +65,15 @@ class Part:
         found = self.state.best if self.upper < np.inf else self.state.support
         for i, domain, place in zip(self.variables, self.domains, found, strict=True):
             labels[i] = domain[place]
+
+    def set_gap(self, gap):
+        """What the search may leave open; with a unit, all that is below it."""
+        real = self.state.real
+        real[GAP], real[STEP] = gap, _STEP * gap
+        if gap < self.unit * (1 - _ROUNDING):
+            real[GAP], real[STEP] = self.unit * (1 - _ROUNDING), _ROUNDING * self.unit
+        else:
+            self.unit = 0.0
 
     def _pieces(self):
         """Ranges of variables of so many cells that a kernel returns soon."""
@@ -103,12 +116,14 @@ class Part:
     @property
     def bound(self):
         """No labelling costs less."""
-        most = self.upper - self.loosest
+        most = self.upper - (0.0 if self.unit else self.loosest)
         if not self.is_open:
             return most
         best = self._here()
         if self.heap:
             best = min(best, self.heap[0][0])
+        if self.unit and self.upper < np.inf:
+            best = most - self.unit * np.floor((most - best) / self.unit + _ROUNDING)
         return min(best, most)
 
     def _here(self):
@@ -122,24 +137,25 @@ class Part:
     def _put_off(self):
         """Keep what the current depth-first search leaves open."""
         s, top = self.state, int(self.state.count[LEVEL])
-        variables, values, equal = self.path
+        variables, values, kinds = self.path
         below = slice(self.floor, top)
         variables = np.concatenate([variables, s.level_variable[below]])
         values = np.concatenate([values, s.level_value[below]])
-        equal = np.concatenate([equal, s.level_open[below].astype(np.int32)])
+        taken = s.level_kind[below] ^ (s.level_open[below] == 0)
+        kinds = np.concatenate([kinds, taken.astype(np.int32)])
         deep = len(self.path[0])
-        self._keep(float(s.real[BOUND]), variables, values, equal)
+        self._keep(float(s.real[BOUND]), variables, values, kinds)
         for level in range(self.floor, top):
             if s.level_open[level]:
                 end = deep + level - self.floor + 1
-                other = equal[:end].copy()
-                other[-1] = 0
+                other = kinds[:end].copy()
+                other[-1] ^= 1
                 bound = float(s.level_bound[level])
                 self._keep(bound, variables[:end], values[:end], other)
 
-    def _keep(self, bound, variables, values, equal):
+    def _keep(self, bound, variables, values, kinds):
         self.number += 1
-        item = (max(bound, self.above), -len(variables), self.number, variables, values, equal)
+        item = (max(bound, self.above), -len(variables), self.number, variables, values, kinds)
         heapq.heappush(self.heap, item)
 
     def _next(self):
@@ -147,14 +163,14 @@ class Part:
         s = self.state
         rewind(s, 0)
         while self.heap:
-            bound, _, _, variables, values, equal = heapq.heappop(self.heap)
+            bound, _, _, variables, values, kinds = heapq.heappop(self.heap)
             if bound >= s.real[UPPER] - s.real[GAP]:
                 self.heap.clear()
                 return False
             self.replays += len(variables)
-            if replay(self.network, s, variables, values, equal):
+            if replay(self.network, s, variables, values, kinds):
                 self.above, self.floor = bound, 1
-                self.path = variables, values, equal
+                self.path = variables, values, kinds
                 return True
             rewind(s, 0)
         return False

@@ -337,7 +337,7 @@ def valid_bound(regions, delta):
     >>> from skstruct.map_inference import FactorGraph, Potts
     >>> from skstruct.map_inference.methods.bounds import valid_bound
     >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> round(valid_bound(graph.regions, np.zeros(4)), 9)
+    >>> round(float(valid_bound(graph.regions, np.zeros(4))), 9)
     2.5
     """
     room = Room(regions)

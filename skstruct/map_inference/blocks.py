@@ -266,13 +266,16 @@ def reoptimise(graph, labels, rng, on_pass=None, max_table=2**14, time_limit=Non
     >>> ring.score(labels)
     0.0
     """
-    began = time.perf_counter()
+    began, is_over = time.perf_counter(), False
 
     def stops():
+        nonlocal is_over
         share = 0.0
         if time_limit is not None:
             share = (time.perf_counter() - began) / time_limit
-        return (on_pass is not None and on_pass(min(share, 1.0))) or share >= 1.0
+        if not is_over:
+            is_over = share >= 1.0 or (on_pass is not None and bool(on_pass(share)))
+        return is_over
 
     try:
         optimiser = Reoptimiser(graph, rng, max_table)

@@ -52,22 +52,24 @@ def _pair_max(p, s, delta):
     other = 2 * first + 1 - s
     to, by = p.message_ptr[s], p.message_ptr[other]
     n, m = p.message_ptr[s + 1] - to, p.message_ptr[other + 1] - by
-    at = p.score_ptr[q]
     if p.kind[q] == POTTS:
         _potts_max(p, q, to, n, by, m, delta)
-    elif s == first:
+        return
+    scores = p.scores[p.score_ptr[q] : p.score_ptr[q] + n * m]
+    messages, out = delta[by : by + m], delta[to : to + n]
+    if s == first:
         for i in range(n):
-            best = -math.inf
+            row, best = scores[i * m : i * m + m], -math.inf
             for j in range(m):
-                best = max(best, p.scores[at + i * m + j] - delta[by + j])
-            delta[to + i] = best
+                best = max(best, row[j] - messages[j])
+            out[i] = best
     else:
         for i in range(n):
-            delta[to + i] = p.scores[at + i] - delta[by]
+            out[i] = scores[i] - messages[0]
         for j in range(1, m):
-            message = delta[by + j]
+            row, message = scores[j * n : j * n + n], messages[j]
             for i in range(n):
-                delta[to + i] = max(delta[to + i], p.scores[at + j * n + i] - message)
+                out[i] = max(out[i], row[i] - message)
 
 
 @inner_kernel
@@ -78,23 +80,24 @@ def _pair_soft_max(p, s, delta, gamma, sums):
     other = 2 * first + 1 - s
     to, by = p.message_ptr[s], p.message_ptr[other]
     n, m = p.message_ptr[s + 1] - to, p.message_ptr[other + 1] - by
-    at, inverse = p.score_ptr[q], 1.0 / gamma
+    inverse = 1.0 / gamma
     _pair_max(p, s, delta)
+    scores = p.scores[p.score_ptr[q] : p.score_ptr[q] + n * m]
+    messages, tops, out = delta[by : by + m], delta[to : to + n], sums[to : to + n]
     # Where nothing is possible all exponentials are 0 relative to any finite number.
     if s == first:
         for i in range(n):
-            top, total = max(delta[to + i], _LOWEST), 0.0
+            row, top, total = scores[i * m : i * m + m], max(tops[i], _LOWEST), 0.0
             for j in range(m):
-                total += fast_exp((p.scores[at + i * m + j] - delta[by + j] - top) * inverse)
-            sums[to + i] = total
+                total += fast_exp((row[j] - messages[j] - top) * inverse)
+            out[i] = total
     else:
         for i in range(n):
-            sums[to + i] = 0.0
+            out[i] = 0.0
         for j in range(m):
-            message = delta[by + j]
+            row, message = scores[j * n : j * n + n], messages[j]
             for i in range(n):
-                top = max(delta[to + i], _LOWEST)
-                sums[to + i] += fast_exp((p.scores[at + j * n + i] - message - top) * inverse)
+                out[i] += fast_exp((row[i] - message - max(tops[i], _LOWEST)) * inverse)
     for i in range(n):
         if delta[to + i] > -math.inf:
             delta[to + i] += gamma * math.log(sums[to + i])
@@ -278,7 +281,7 @@ class CoordinateDescent(Method):
         self.order = np.flatnonzero(is_updated)
         visits = np.bincount(p.child, weights=self.room.work[p.owner], minlength=p.kind.size)
         # A visit of a cardinality factor may cost the square of its variables.
-        visits += self.is_wide * np.diff(p.slot_ptr).astype(float) ** 2
+        visits = visits + self.is_wide * np.diff(p.slot_ptr).astype(float) ** 2
         self.cuts = cut(visits[self.order])
         self.total = np.zeros(self.room.mu.size)
         self.last, self.stalled, self.n_sweeps = math.inf, 0, 0

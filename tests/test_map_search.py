@@ -26,21 +26,21 @@ def best_score(graph):
     return max(graph.score(np.array(labels, dtype=np.int64)) for labels in grids)
 
 
-def random_table(rng, shape, forbidden, ties):
+def random_table(rng, shape, forbidden, ties, penalty=-np.inf):
     scores = rng.integers(-2, 3, shape).astype(float) if ties else rng.normal(size=shape)
-    scores[rng.random(shape) < forbidden] = -np.inf
+    scores[rng.random(shape) < forbidden] = penalty
     return scores
 
 
-def random_graph(seed, *, most_states=4, n=6, most_arity=4, forbidden=0.1, ties=False, m=8):
+def random_graph(seed, *, most_states, most_arity, forbidden, ties, m, penalty=-np.inf, n=6):
     rng = np.random.default_rng(seed)
     n_states = rng.integers(1, most_states + 1, n)
     factors = []
     for _ in range(m):
         arity = int(rng.integers(1, most_arity + 1))
         scope = rng.choice(n, arity, replace=False)
-        factors.append(Table(scope, random_table(rng, n_states[scope], forbidden, ties)))
-    unaries = [random_table(rng, k, forbidden / 2, ties) for k in n_states]
+        factors.append(Table(scope, random_table(rng, n_states[scope], forbidden, ties, penalty)))
+    unaries = [random_table(rng, k, forbidden / 2, ties, penalty) for k in n_states]
     return FactorGraph(n_states, factors, unaries=unaries, offset=float(rng.normal()))
 
 
@@ -65,12 +65,11 @@ def check(graph, **parameters):
     m=st.integers(0, 14),
     forbidden=st.sampled_from([0.0, 0.2, 0.5]),
     ties=st.booleans(),
+    penalty=st.sampled_from([-np.inf, -1e6]),
     eliminate=st.booleans(),
 )
-def test_enumeration(seed, most_states, most_arity, m, forbidden, ties, eliminate):
-    graph = random_graph(
-        seed, most_states=most_states, most_arity=most_arity, m=m, forbidden=forbidden, ties=ties
-    )
+def test_enumeration(eliminate, **model):
+    graph = random_graph(**model)
     check(graph, **({} if eliminate else {"most_variables": 0}))
 
 
@@ -139,6 +138,16 @@ def test_stopped_at_once_keeps_a_valid_bound():
     assert not result.optimal
     assert graph.score(start) <= result.score <= best_score(graph) <= result.bound
     assert result.history_["bound"][-1] == result.bound
+
+
+def test_stopped_while_simplifying():
+    n = 3000
+    pairs = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+    graph = FactorGraph([2] * n, [Potts(*pairs.T, -1.0)])
+    result = solve_branch_and_bound(graph, on_pass=lambda *row: True)
+    assert result.score <= 0 <= result.bound
+    assert not result.optimal
+    assert solve_branch_and_bound(graph).score == 0
 
 
 def test_bounds_fall_and_scores_rise():

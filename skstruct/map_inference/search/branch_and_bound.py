@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from ..result import MAPResult, Records, is_proved
-from .costs import Costs, Infeasible
+from .costs import Costs, Infeasible, Stopped
 from .expand import Expanded, unit_of
 from .hybrid import Part
 
@@ -39,6 +39,7 @@ class _Run:
         self.clock = _Clock(time_limit)
         self.records = Records(self.clock)
         self.passes, self.stopped, self.parts = 0, False, []
+        self.is_split = False
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
         self.score = -np.inf
         self.expanded, self.unit = Expanded(graph, duals), unit_of(graph)
@@ -46,12 +47,16 @@ class _Run:
         scores += [np.abs(t[np.isfinite(t)]).max(initial=0) for _, t in self.expanded.tables]
         self.rounding = 1e-15 * (abs(graph.offset) + float(np.sum(scores)))
         self.costs = Costs(self.expanded.unaries, self.expanded.tables, graph.offset)
+        self.costs.stop = self.interrupted
+        self.first_bound = -self.costs.least()
         if start is not None:
             self._take(np.asarray(start, dtype=np.int64))
 
     @property
     def bound(self):
         """No labelling has a higher score."""
+        if not self.is_split:
+            return max(self.first_bound + self.rounding, self.score)
         total = -self.costs.constant - sum(part.bound for part in self.parts)
         return max(total + self.rounding, self.score)
 
@@ -71,6 +76,7 @@ class _Run:
             self.parts.append(part)
             if known is not None:
                 part.adopt(known)
+        self.is_split = True
         self.set_gaps()
         for part in self.parts:
             part.diffuse(self.interrupted)
@@ -233,4 +239,6 @@ def solve_branch_and_bound(
         run.search()
     except Infeasible:
         return run.infeasible()
+    except Stopped:
+        pass
     return run.result()

@@ -4,6 +4,7 @@ import heapq
 
 import numpy as np
 
+_STEPS = 1000  # between two looks at the clock
 _LARGE = 4096  # cells; no table grows beyond that
 _NO_LABELLING = "no labelling has a finite score"
 
@@ -26,10 +27,15 @@ def spread(table, scope, full):
     return table.reshape(shape)
 
 
+class Stopped(Exception):
+    """The simplification is to end; the costs are valid, but not yet at least zero."""
+
+
 class Costs:
     """Tables of costs over sorted scopes, with the labels that each variable still has."""
 
     def __init__(self, unaries, tables, offset=0.0):
+        self.steps, self.stop = 0, None
         self.constant = -float(offset)
         self.domains = [np.arange(len(scores)) for scores in unaries]
         self.unaries = [-np.asarray(scores, dtype=np.float64) for scores in unaries]
@@ -73,6 +79,18 @@ class Costs:
             self.of[i].discard(key)
         return scope, self.tables.pop(key)
 
+    def _step(self):
+        """Ask at times whether to stop."""
+        self.steps += 1
+        if self.stop is not None and self.steps % _STEPS == 0 and self.stop():
+            raise Stopped
+
+    def least(self):
+        """No labelling costs less."""
+        total = self.constant + sum(float(table.min()) for table in self.tables.values())
+        left = (costs for i, costs in enumerate(self.unaries) if not self.gone[i])
+        return total + sum(float(costs.min()) for costs in left)
+
     def keep(self, i, mask):
         """Keep the labels of variable `i` that `mask` names."""
         if mask.all():
@@ -107,6 +125,7 @@ class Costs:
             if not self.gone[i]:
                 self.keep(i, costs < np.inf)
         while self.queue:
+            self._step()
             key = self.queue.pop()
             self._project(key)
             self.queue.discard(key)
@@ -177,6 +196,7 @@ class Costs:
                 heap.append((price, int(i)))
         heapq.heapify(heap)
         while heap:
+            self._step()
             price, i = heapq.heappop(heap)
             if self.gone[i] or self._price(i, growth, most_variables) != price:
                 continue

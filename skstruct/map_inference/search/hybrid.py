@@ -46,7 +46,7 @@ class Part:
         self.floor, self.is_open, self.is_new = 0, True, True
         self.above, self.loosest = 0.0, 0.0  # bound of where we began, largest gap so far
         self.most_fails = self.fails_left = _LEAST_FAILS
-        self.replays, self.rate = 0, 2000.0
+        self.replays, self.rate = 0, 32.0  # nodes a second: to begin with, few
 
     def adopt(self, labels):
         """Begin with a known labelling, if its labels are still there."""

@@ -302,3 +302,25 @@ def best_labels(tables, plan, back, labels):
         if tables.n_states[plan.variable[k]] > 256:
             label += 256 * np.int64(back[plan.back_ptr[k] + stride + entry])
         labels[plan.variable[k]] = label
+
+
+@kernel
+def score_factors(tables, labels, out):
+    """Score of each factor.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    labels : ndarray of shape (n_variables,) of int64
+        A labelling.
+    out : ndarray of shape (n_factors,)
+        Receives the scores.
+    """
+    for f in range(out.shape[0]):
+        stride, entry = 1, tables.table_ptr[f]
+        for d in range(tables.scope_ptr[f + 1] - 1, tables.scope_ptr[f] - 1, -1):
+            v = tables.scope[d]
+            entry += stride * labels[v]
+            stride *= tables.n_states[v]
+        out[f] = tables.scores[entry]

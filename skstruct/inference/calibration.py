@@ -14,10 +14,40 @@ from .bucket_elimination import map_of, next_digits, open_bucket, send, sum_up
 from .numerics import fast_exp
 from .tree_planning import CONTIGUOUS, SCALAR
 
+_FAR = 1000.0
+_ODD = tuple(1.0 / q for q in range(25, 0, -2))
+
+
+@inner_kernel
+def _log_one_plus(t):
+    """``log(1 + t)`` for t in [0, 1], branch-free so that loops over it vectorise."""
+    # 2 artanh(u) by its series, u at most 1/3: the first term left out is below 1e-15.
+    u = t / (2.0 + t)
+    v = u * u
+    p = 1.0 / 27.0
+    for q in _ODD:
+        p = p * v + q
+    return 2.0 * u * p
+
+
+@inner_kernel
+def _log_sum_of_two(n, sums, out):
+    """The same for two states."""
+    for j in range(n):
+        x, y = sums[2 * j], sums[2 * j + 1]
+        best = y if y > x else x
+        apart = (x if y > x else y) - best
+        # Both are -inf: any finite difference, -inf stays.
+        apart = -_FAR if not apart > -_FAR else apart
+        out[j] = best + _log_one_plus(fast_exp(apart))
+
 
 @inner_kernel
 def _log_sum_out(n, states, sums, out):
     """Logarithm of the sum of exponentials over the innermost variable."""
+    if states == 2:
+        _log_sum_of_two(n, sums, out)
+        return
     for j in range(n):
         best = sums[j * states]
         for x in range(1, states):
@@ -78,8 +108,26 @@ def _max_beliefs(n, states, sums, known, is_root, belief):
 
 
 @inner_kernel
+def _sum_beliefs_of_two(n, sums, known, is_root, belief):
+    """The same for two states."""
+    for j in range(n):
+        x, y = sums[2 * j], sums[2 * j + 1]
+        best = y if y > x else x
+        apart = (x if y > x else y) - best
+        apart = -_FAR if not apart > -_FAR else apart
+        less = fast_exp(apart)
+        share = known[0 if is_root else j] / (1.0 + less)
+        less *= share
+        belief[2 * j] = less if y > x else share
+        belief[2 * j + 1] = share if y > x else less
+
+
+@inner_kernel
 def _sum_beliefs(n, states, sums, known, is_root, belief):
     """Marginals of a block, from those of its separator."""
+    if states == 2:
+        _sum_beliefs_of_two(n, sums, known, is_root, belief)
+        return
     for j in range(n):
         best = sums[j * states]
         for x in range(1, states):

@@ -61,6 +61,22 @@ def _log_sum_out(n, states, sums, out):
         out[j] = best + math.log(total)
 
 
+@inner_kernel
+def sum_range(tables, plan, base, at, slots, begin, end, w):
+    """Logarithms of sums, up the trees of buckets `begin` to `end`."""
+    for k in range(begin, end):
+        states = tables.n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        start = at[plan.slot[k]]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, slots, k, changed, w)
+            _log_sum_out(n, states, w.sums[a], w.row)
+            send(w.row, n, slots, start + b * n, plan.is_first[k])
+            changed = next_digits(tables.n_states, plan, k, w)
+
+
 @kernel
 def sum_buckets(tables, plan, base, at, slots, w):
     """Send logarithms of sums up the tree.
@@ -80,17 +96,7 @@ def sum_buckets(tables, plan, base, at, slots, w):
     w : EliminationScratch
         Scratch.
     """
-    for k in range(plan.variable.shape[0]):
-        states = tables.n_states[plan.variable[k]]
-        n = plan.block[k] // states
-        start = at[plan.slot[k]]
-        n_blocks = open_bucket(tables, plan, base, at, k, w)
-        changed = -1
-        for b in range(n_blocks):
-            a = sum_up(tables, plan, base, at, slots, k, changed, w)
-            _log_sum_out(n, states, w.sums[a], w.row)
-            send(w.row, n, slots, start + b * n, plan.is_first[k])
-            changed = next_digits(tables.n_states, plan, k, w)
+    sum_range(tables, plan, base, at, slots, 0, plan.variable.shape[0], w)
 
 
 @inner_kernel
@@ -206,6 +212,35 @@ def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
         i -= 1
 
 
+@inner_kernel
+def tell_range(tables, plan, places, is_sum, value, up, down, out, begin, end, w):
+    """Send what is known down the trees of buckets `begin` to `end`."""
+    base, _, at = places
+    nothing = 0.0 if is_sum else -np.inf
+    for j in range(down.shape[0]):
+        down[j] = nothing
+    for k in range(end - 1, begin - 1, -1):
+        states = tables.n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        is_root = plan.slot[k] == 0
+        start = at[plan.slot[k]]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        for a in range(w.is_empty.shape[0]):
+            w.is_empty[a] = 1
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, up, k, changed, w)
+            known = value if is_root else down[start + b * n :]
+            if is_sum:
+                _sum_beliefs(n, states, w.sums[a], known, is_root, w.block)
+            else:
+                _max_beliefs(n, states, w.sums[a], known, is_root, w.block)
+            _merge(n * states, is_sum, w.is_empty[a], w.block, w.beliefs[a])
+            w.is_empty[a] = 0
+            changed = next_digits(tables.n_states, plan, k, w)
+            _flush(tables, plan, places, k, a, changed, is_sum, down, out, w)
+
+
 @kernel
 def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
     """Send what is known down the tree: max-marginals, or marginals, of factors.
@@ -234,27 +269,5 @@ def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
     w : EliminationScratch
         Scratch.
     """
-    base, _, at = places
-    nothing = 0.0 if is_sum else -np.inf
-    for j in range(down.shape[0]):
-        down[j] = nothing
-    for k in range(plan.variable.shape[0] - 1, -1, -1):
-        states = tables.n_states[plan.variable[k]]
-        n = plan.block[k] // states
-        is_root = plan.slot[k] == 0
-        start = at[plan.slot[k]]
-        n_blocks = open_bucket(tables, plan, base, at, k, w)
-        for a in range(w.is_empty.shape[0]):
-            w.is_empty[a] = 1
-        changed = -1
-        for b in range(n_blocks):
-            a = sum_up(tables, plan, base, at, up, k, changed, w)
-            known = value if is_root else down[start + b * n :]
-            if is_sum:
-                _sum_beliefs(n, states, w.sums[a], known, is_root, w.block)
-            else:
-                _max_beliefs(n, states, w.sums[a], known, is_root, w.block)
-            _merge(n * states, is_sum, w.is_empty[a], w.block, w.beliefs[a])
-            w.is_empty[a] = 0
-            changed = next_digits(tables.n_states, plan, k, w)
-            _flush(tables, plan, places, k, a, changed, is_sum, down, out, w)
+    n = plan.variable.shape[0]
+    tell_range(tables, plan, places, is_sum, value, up, down, out, 0, n, w)

@@ -13,8 +13,8 @@ from ...core.oracles import (
     max_oracle,
     top_k_oracle,
 )
-from ...inference.bucket_elimination import EliminationScratch, best_labels, max_buckets
-from ...inference.calibration import sum_buckets, tell_buckets
+from ...inference.bucket_elimination import EliminationScratch, follow, max_buckets
+from ...inference.calibration import sum_range, tell_range
 from ...inference.junction_tree import JunctionTree, Tables
 from ..arrays import TableScratch
 from ..pairwise.verbs import shape_of
@@ -138,7 +138,7 @@ def _maximise(problem, i, labels):
     begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
     tree, factors, at = plans.tree, work.factors, plans.tree.live_ptr
     max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
-    best_labels(factors, tree, work.back, begin, end, work.best)
+    follow(factors, tree, work.back, begin, end, work.best)
     for t in range(end - begin):
         labels[t] = work.best[t]
     return work.up[0]
@@ -157,9 +157,7 @@ def _tell(problem, i, is_sum, size):
     tree, factors, scratch = plans.tree, work.factors, work.elimination
     places = (work.base, work.target, tree.slot_ptr)
     work.one[0] = 1.0 if is_sum else work.up[0]
-    tell_buckets(
-        factors, tree, places, is_sum, work.one, work.up, down, beliefs, begin, end, scratch
-    )
+    tell_range(factors, tree, places, is_sum, work.one, work.up, down, beliefs, begin, end, scratch)
 
 
 @inner_kernel
@@ -184,7 +182,7 @@ def _marginals(problem, i, shares_tables):
     p = plans.plan[i]
     begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
     tree, at = plans.tree, plans.tree.slot_ptr
-    sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+    sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
     value = work.up[0]
     size, square = n * n_labels, n_labels * n_labels
     n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
@@ -212,7 +210,7 @@ def _(problem, i, theta, temperature, mu):
         plans = own.inference
         begin, end = plans.bucket_ptr[plans.plan[i]], plans.bucket_ptr[plans.plan[i] + 1]
         tree, at = plans.tree, plans.tree.live_ptr
-        sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+        sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
         return temperature * work.up[0]
     value = _marginals(problem, i, True)
     size, beliefs = n * n_labels, work.beliefs

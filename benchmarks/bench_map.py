@@ -76,8 +76,8 @@ def curves(graph, chosen, max_iter, reference):
     """Run methods on one model; print their curves as distances from a reference."""
     shown = [p for p in _PASSES if p <= max_iter]
     print("Bound minus reference | score minus reference, by passes:\n")
-    print(f"| method | {' | '.join(map(str, shown))} | passes | s | proved |")
-    print(f"|---|{'--:|' * (len(shown) + 3)}")
+    print(f"| method | {' | '.join(map(str, shown))} | end | passes | s | proved |")
+    print(f"|---|{'--:|' * (len(shown) + 4)}")
     rows = {}
     for name, (method, parameters) in chosen.items():
         solve(graph, method, max_iter=1, tol=0.0, **parameters)
@@ -89,7 +89,8 @@ def curves(graph, chosen, max_iter, reference):
             for p in shown
         ]
         print(
-            f"| {name} | {' | '.join(cells)} | {result.n_iter} | {seconds:.2f} | "
+            f"| {name} | {' | '.join(cells)} | {result.bound - reference:.3g} "
+            f"{result.score - reference:.3g} | {result.n_iter} | {seconds:.2f} | "
             f"{'yes' if result.optimal else ''} |",
             flush=True,
         )
@@ -132,7 +133,7 @@ def run_horses(args):
     chosen = {
         "subgradient": ("subgradient", {}),
         "MPLP": ("coordinate-descent", {"smoothing": 0.0}),
-        "Frank-Wolfe": ("frank-wolfe", {"lam": 0.01}),
+        f"Frank-Wolfe, lambda {args.lam:g}": ("frank-wolfe", {"lam": args.lam}),
     }
     passes = 20 if args.quick else args.passes
     print(f"\n## Horses: learned in {seconds:.1f} s from {len(learn)} images, {n_images} to infer, "
@@ -231,6 +232,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few passes, images and seconds")
     parser.add_argument("--images", type=int, default=277, help="horses to infer")
     parser.add_argument("--passes", type=int, default=200, help="passes over each horse")
+    parser.add_argument("--lam", type=float, default=0.01, help="Frank-Wolfe's, on horses")
     parser.add_argument("--method", default="auto", help="of the task models")
     parser.add_argument("--seconds", type=float, default=20.0, help="a model of the task models")
     parser.add_argument("--only", default="", help="models whose name has this")

@@ -53,9 +53,7 @@ methods = {
 }
 results = {}
 for name, (method, parameters) in methods.items():
-    results[name] = solve_map(
-        graph, method, max_iter=300, time_limit=2, random_state=0, **parameters
-    )
+    results[name] = solve_map(graph, method, max_iter=300, random_state=0, **parameters)
     result = results[name]
     print(f"{name}: {result.n_iter} passes, {result.score:.3f} to {result.bound:.3f}")
 
@@ -66,7 +64,8 @@ best = max(result.score for result in results.values())
 lowest = min(result.bound for result in results.values())
 for ax in axes:
     ax.set(xscale="log", ylim=(best - 60, lowest + 60))
-axes[1].get_legend().remove()
+axes[0].get_legend().remove()
+axes[1].legend(loc="lower left", fontsize="small")
 
 # %%
 # The labelling of the best score.

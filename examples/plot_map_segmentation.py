@@ -46,7 +46,7 @@ graphs = {
 # maximises every factor as it is; the bound says how good its labelling is at least.
 
 results = {
-    name: solve_map(graph, method, max_iter=200, time_limit=5, random_state=0, **parameters)
+    name: solve_map(graph, method, max_iter=300, random_state=0, **parameters)
     for (name, graph), (method, parameters) in zip(
         graphs.items(),
         [("auto", {}), ("auto", {}), ("frank-wolfe", {"lam": 0.01})],

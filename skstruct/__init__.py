@@ -10,7 +10,7 @@ _gc.disable()
 try:
     from .crf import SAGCRF
     from .data.ragged import RaggedArray
-    from .graphs import Chain, MultiClass, MultiLabel, Tree
+    from .graphs import Chain, Grid, MultiClass, MultiLabel, Pairwise, Tree
     from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
     from .versions import show_versions
 finally:
@@ -23,8 +23,10 @@ __all__ = [
     "SAGCRF",
     "CasimirSSVM",
     "Chain",
+    "Grid",
     "MultiClass",
     "MultiLabel",
+    "Pairwise",
     "RaggedArray",
     "SubgradientSSVM",
     "Tree",

@@ -200,7 +200,7 @@ class Predictor:
         -------
         labels : ndarray of shape (n_samples,) of object
             For each sample an array of shape (k', n_nodes), best first; k' < k where the sample has
-            fewer labellings. For a table each is of shape (k', 1).
+            fewer labellings. For a table each is of shape (k', 1), for images (k', height, width).
         scores : ndarray of shape (n_samples,) of object
             Their scores ``<w, Phi(x, y)>``, each of shape (k',).
 
@@ -213,7 +213,6 @@ class Predictor:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
         require(top_k_oracle, problem, "use predict")
-        n_nodes = samples.lengths
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
         w = self._weights()
@@ -226,11 +225,11 @@ class Predictor:
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
         labellings, scores = [], []
         row = iter(values)
+        nodes = self.graph_.wrap(np.arange(samples.offsets[-1]), samples)
         for i, has_nodes in enumerate(keep):
             found = next(row) if has_nodes else np.zeros(1)
             found = found[np.isfinite(found)]
-            start = samples.offsets[i]
-            chosen = codes[: found.size, start : start + n_nodes[i]]
+            chosen = codes[: found.size, np.atleast_1d(nodes[i])]
             labellings.append(self.graph_.decode(chosen, self.classes_))
             scores.append(found)
         return object_array(labellings), object_array(scores)

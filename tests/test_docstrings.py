@@ -75,6 +75,11 @@ def test_examples_run(name):
     assert runner.failures == 0
 
 
+def test_examples_of_the_guide_run():
+    failed, tried = doctest.testfile(str(API.parent / "map_inference.rst"), module_relative=False)
+    assert (failed, tried > 20) == (0, True)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_public_names_are_documented(name):
     module = importlib.import_module(name)

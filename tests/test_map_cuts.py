@@ -19,6 +19,8 @@ from skstruct.map_inference import (
     read_uai,
     solve_map,
 )
+from skstruct.map_inference.conditioned import Conditioned
+from skstruct.map_inference.exact.cuts import is_cut
 from skstruct.map_inference.expansion import expand, fuse
 from skstruct.map_inference.pairwise import pairs_of
 from skstruct.testing import all_labellings
@@ -88,6 +90,7 @@ def test_max_flow_finds_the_optimum_of_attractive_models(n, seed, kind):
             table = table[:, ::-1]
         factors.append(Table((i, j), table))
     graph = FactorGraph([2] * n, factors, unaries=[_scores(rng, kind, 2) for _ in range(n)])
+    assert is_cut(graph)
     result = solve_map(graph, "max-flow")
     _check_optimum(graph, result)
     assert result.method == "max-flow"
@@ -232,6 +235,40 @@ def test_expansion_stops_when_it_is_told_to():
     assert graph.score(moved) >= graph.score(labels)
 
 
+@given(n=st.integers(1, 6), seed=st.integers(0, 10**6), kind=st.sampled_from(KINDS))
+def test_conditioned_graphs_have_the_scores_of_the_whole(n, seed, kind):
+    rng = np.random.default_rng(seed)
+    n_states = rng.integers(1, 4, size=n)
+    graph = _random_graph(rng, kind, n_states)
+    if n > 2:
+        shared = Table([(0, 1), (0, 1)], _scores(rng, kind, n_states[:2]))
+        graph = FactorGraph(n_states, [*graph.factors, shared], unaries=graph.unary)
+    labels, fixed = rng.integers(n_states), rng.random(n) < 0.5
+    rest = Conditioned(graph, labels, fixed)
+    for own in _all_labels(n_states[~fixed]):
+        whole = rest.lift(own)
+        np.testing.assert_array_equal(whole[fixed], labels[fixed])
+        np.testing.assert_array_equal(rest.lower(whole), own)
+        score = graph.score(whole)
+        if rest.graph is None:
+            assert score == -np.inf
+        else:
+            assert rest.graph.score(own) == score or (
+                abs(rest.graph.score(own) - score) <= _tolerance(graph)
+            )
+
+
+def test_conditioned_graphs_lose_larger_factors_that_are_fixed():
+    graph = FactorGraph([2] * 4, [Or([0, 1, 2]), AtMostOne([0, 3])], unaries=[[0, 1]] * 4)
+    fixed = np.array([True, True, True, False])
+    rest = Conditioned(graph, np.array([1, 0, 0, 0]), fixed)
+    assert rest.graph.score([0]) == 1.0
+    assert rest.graph.score([1]) == -np.inf
+    assert Conditioned(graph, np.zeros(4, dtype=np.int64), fixed).graph is None
+    with pytest.raises(ValueError, match=r"the Or of the variables \[0, 1, 2\]"):
+        Conditioned(graph, np.zeros(4, dtype=np.int64), ~fixed)
+
+
 @pytest.mark.parametrize("kind", [Or, AtMostOne, ExactlyOne, Cardinality])
 def test_implicit_factors_of_two_variables_are_tables(kind):
     rng = np.random.default_rng(3)
@@ -263,6 +300,7 @@ def test_models_of_other_forms_are_refused():
     triangle = FactorGraph([2] * 4, [Potts([0, 1, 2, 3], [1, 2, 3, 1], [1.0, -1.0, 1.0, 1.0])])
     with pytest.raises(ValueError, match=r"variables (1 and 2|2 and 3|3 and 1) does not fit"):
         solve_map(triangle, "max-flow")
+    assert not any(map(is_cut, (triangle, larger, FactorGraph([3]))))
     result = solve_map(triangle, "roof-dual")
     np.testing.assert_allclose([result.score, result.bound], [2.0, 3.0])
 
@@ -290,7 +328,7 @@ def test_variables_of_one_state_and_empty_graphs():
     graph = FactorGraph([1, 2, 2], [Table((0, 1), [[0.0, 2.0]]), Potts(1, 2, 1.0)])
     result = solve_map(graph, "max-flow")
     assert result.labels.tolist() == [0, 1, 1]
-    assert [len(b) for b in result.beliefs] == [1, 2, 2]
+    assert [len(b) for b in solve_map(graph, "roof-dual").beliefs] == [1, 2, 2]
     assert solve_map(FactorGraph([]), "max-flow").score == 0.0
 
 

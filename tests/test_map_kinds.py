@@ -308,6 +308,24 @@ def test_many_counted_variables(n, whole):
         close(down, pairs.reshape(-1), 10 * tolerance / gamma)
 
 
+def test_an_order_kept_from_the_last_messages_changes_nothing():
+    """Two factors take turns, messages change a little or altogether; whole numbers, with ties."""
+    n, numbers = 50, Numbers(1, True, 1.0)
+    scopes = np.stack([np.arange(n), np.arange(n)[::-1]])
+    graph = FactorGraph([2] * n, [Cardinality(scopes, numbers(2, n + 1))])
+    p, kept = graph.regions, region_scratch(graph.regions)
+    delta = numbers(p.message_ptr[-1])
+    for turn in range(12):
+        delta[numbers.rng.integers(0, delta.size, 1 if turn < 6 else 100)] += 1.0
+        r = n + (turn // 3) % 2
+        own = slice(p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]])
+        down, fresh = np.full((2, delta.size), np.nan)
+        value = region_max(p, r, delta, NOTHING, down, kept)
+        assert value == region_max(p, r, delta, NOTHING, fresh, region_scratch(p))
+        np.testing.assert_array_equal(down, fresh)
+        assert np.isfinite(down[own]).all()
+
+
 def test_of_equal_maximisers_the_lowest_wins():
     """Ties within a count, between counts, and between literals that are negated or not."""
     cases = [

@@ -6,6 +6,7 @@ import io
 import itertools
 import lzma
 import math
+import re
 
 import numpy as np
 import pytest
@@ -572,3 +573,36 @@ def test_real_models_survive_a_round_trip(models, tmp_path):
         again = read_uai(tmp_path / "model.LG.gz")
         rows = rng.integers(0, graph.n_states, size=(50, graph.n_variables))
         assert_allclose(again.score(rows), graph.score(rows))
+
+
+@given(st.sampled_from(["uai", "wcsp", "cfn", "fg"]), st.integers(0, 2**32 - 1))
+def test_no_damage_goes_by_another_error(kind, seed):
+    """Cut, doubled and changed tokens: a model, or an error that names the file."""
+    text, read = {
+        "uai": (UAI, read_uai),
+        "wcsp": (WCSP, read_wcsp),
+        "cfn": (CFN, read_cfn),
+        "fg": (FG, read_libdai),
+    }[kind]
+    rng = np.random.default_rng(seed)
+    tokens = re.split(r"(\s|[][{},:\"])", text)
+    for _ in range(rng.integers(1, 4)):
+        at = int(rng.integers(len(tokens)))
+        change = rng.integers(4)
+        if change == 0:
+            tokens = tokens[:at]
+        elif change == 1:
+            del tokens[at]
+        elif change == 2:
+            tokens.insert(at, tokens[at])
+        else:
+            tokens[at] = str(rng.choice(["-1", "2", "99999", "1e30", "nan", "-inf", "x", "[", "}"]))
+        tokens = tokens or [""]
+    try:
+        graph = read(io.StringIO("".join(tokens)))
+    except ValueError as error:
+        message = str(error)
+    else:
+        assert not np.isnan(graph.unary).any()
+        message = "<file> is a model"
+    assert message.startswith("<file>")

@@ -201,4 +201,4 @@ def test_time_stamps_begin_again_before_they_overflow():
 
 def test_networks_that_int32_cannot_number_are_refused():
     with pytest.raises(ValueError, match="more than int32 can number"):
-        empty_network(3, 2**30)
+        empty_network(3, 2**31)

@@ -2,6 +2,7 @@
 
 from .base import Graph
 from .chain import Chain, SequenceProblem
+from .general import Grid, Pairwise
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .pairwise import PairwiseGraph, PairwiseProblem
@@ -10,8 +11,10 @@ from .tree import Tree
 __all__ = [
     "Chain",
     "Graph",
+    "Grid",
     "MultiClass",
     "MultiLabel",
+    "Pairwise",
     "PairwiseGraph",
     "PairwiseProblem",
     "SequenceProblem",

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
 from .choices import HALF, OFF, ON, force_of, is_open
-from .max_flow import in_source_side
+from .max_flow import in_source_side, link_edges, plant
 
 
 class Signs(NamedTuple):
@@ -59,9 +59,9 @@ def empty_signs(n_variables):
     >>> empty_signs(3).node.shape
     (3,)
     """
-    numbers, flags = np.int32, np.uint8
-    kinds = numbers, numbers, flags, flags, numbers
-    return Signs(*(np.empty(n_variables, dtype=kind) for kind in kinds))
+    link, size, node = np.empty((3, n_variables), dtype=np.int32)
+    flip, double = np.empty((2, n_variables), dtype=np.uint8)
+    return Signs(link, size, flip, double, node)
 
 
 @inner_kernel
@@ -159,27 +159,9 @@ def _lay_nodes(choices, signs, excess):
     return total
 
 
-@kernel
-def lay(choices, n_edges, signs, excess):
-    """Turn edges between literals into edges between nodes, in place.
-
-    Parameters
-    ----------
-    choices : Choices
-        The switches; behind the `n_edges` edges there must be room for those of components with
-        frustration once more.
-    n_edges : int
-        How many edges they have.
-    signs : Signs
-        From :func:`find_signs`.
-    excess : ndarray of shape (n_nodes,)
-        Receives the excess of nodes.
-
-    Returns
-    -------
-    float
-        A bound on all scores: less the maximum flow it is the optimum of the relaxation.
-    """
+@inner_kernel
+def _lay_edges(choices, n_edges, signs):
+    """Turn edges between literals into edges between nodes; how many they are."""
     tail, head, there, back = choices.tail, choices.head, choices.there, choices.back
     node, extra = signs.node, n_edges
     for e in range(n_edges):
@@ -197,7 +179,39 @@ def lay(choices, n_edges, signs, excess):
             if (x & 1) != signs.flip[i]:
                 # Both literals are false where their nodes are on the source's side.
                 there[e], back[e] = back[e], there[e]
-    return _lay_nodes(choices, signs, excess)
+    return extra
+
+
+@kernel
+def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
+    """Make the network of some switches, whose edges are used up, and begin a flow.
+
+    Parameters
+    ----------
+    choices : Choices
+        The switches; behind the `n_edges` edges there must be room for those of components with
+        frustration once more.
+    n_edges : int
+        How many edges they have.
+    signs, n_nodes : object
+        From :func:`find_signs`.
+    network, forest : object
+        For so many nodes and edges; receive the flow to go on with by
+        :func:`.max_flow.advance_flow`.
+
+    Returns
+    -------
+    float
+        A bound on all scores: less the maximum flow it is the optimum of the relaxation. -inf if
+        there is no choice of finite score; the network is left alone then.
+    """
+    total = _lay_nodes(choices, signs, network.excess)
+    if total > -math.inf:
+        n_all = _lay_edges(choices, n_edges, signs)
+        tail, head, there, back = choices.tail, choices.head, choices.there, choices.back
+        link_edges(n_nodes, n_all, tail, head, there, back, network)
+        plant(n_nodes, network, forest)
+    return total
 
 
 @kernel

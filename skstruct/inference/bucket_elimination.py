@@ -277,6 +277,21 @@ def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
             changed = next_digits(n_states, plan, k, w)
 
 
+@inner_kernel
+def follow(tables, plan, back, begin, end, labels):
+    """The best labels of buckets `begin` to `end`, which are whole trees."""
+    for k in range(end - 1, begin - 1, -1):
+        stride, entry = 1, 0
+        for d in range(plan.dim_ptr[k + 1] - 2, plan.dim_ptr[k] - 1, -1):
+            v = plan.dim[d]
+            entry += stride * labels[v]
+            stride *= tables.n_states[v]
+        label = np.int64(back[plan.back_ptr[k] + entry])
+        if tables.n_states[plan.variable[k]] > 256:
+            label += 256 * np.int64(back[plan.back_ptr[k] + stride + entry])
+        labels[plan.variable[k]] = label
+
+
 @kernel
 def best_labels(tables, plan, back, labels):
     """Follow the best states down the tree.
@@ -292,13 +307,26 @@ def best_labels(tables, plan, back, labels):
     labels : ndarray of shape (n_variables,) of int64
         Receives the labels of the variables of buckets; others stay.
     """
-    for k in range(plan.variable.shape[0] - 1, -1, -1):
-        stride, entry = 1, 0
-        for d in range(plan.dim_ptr[k + 1] - 2, plan.dim_ptr[k] - 1, -1):
-            v = plan.dim[d]
+    follow(tables, plan, back, 0, plan.variable.shape[0], labels)
+
+
+@kernel
+def score_factors(tables, labels, out):
+    """Score of each factor.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    labels : ndarray of shape (n_variables,) of int64
+        A labelling.
+    out : ndarray of shape (n_factors,)
+        Receives the scores.
+    """
+    for f in range(out.shape[0]):
+        stride, entry = 1, tables.table_ptr[f]
+        for d in range(tables.scope_ptr[f + 1] - 1, tables.scope_ptr[f] - 1, -1):
+            v = tables.scope[d]
             entry += stride * labels[v]
             stride *= tables.n_states[v]
-        label = np.int64(back[plan.back_ptr[k] + entry])
-        if tables.n_states[plan.variable[k]] > 256:
-            label += 256 * np.int64(back[plan.back_ptr[k] + stride + entry])
-        labels[plan.variable[k]] = label
+        out[f] = tables.scores[entry]

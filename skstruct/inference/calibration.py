@@ -14,10 +14,40 @@ from .bucket_elimination import map_of, next_digits, open_bucket, send, sum_up
 from .numerics import fast_exp
 from .tree_planning import CONTIGUOUS, SCALAR
 
+_FAR = 1000.0
+_ODD = tuple(1.0 / q for q in range(25, 0, -2))
+
+
+@inner_kernel
+def _log_one_plus(t):
+    """``log(1 + t)`` for t in [0, 1], branch-free so that loops over it vectorise."""
+    # 2 artanh(u) by its series, u at most 1/3: the first term left out is below 1e-15.
+    u = t / (2.0 + t)
+    v = u * u
+    p = 1.0 / 27.0
+    for q in _ODD:
+        p = p * v + q
+    return 2.0 * u * p
+
+
+@inner_kernel
+def _log_sum_of_two(n, sums, out):
+    """The same for two states."""
+    for j in range(n):
+        x, y = sums[2 * j], sums[2 * j + 1]
+        best = y if y > x else x
+        apart = (x if y > x else y) - best
+        # Both are -inf: any finite difference, -inf stays.
+        apart = -_FAR if not apart > -_FAR else apart
+        out[j] = best + _log_one_plus(fast_exp(apart))
+
 
 @inner_kernel
 def _log_sum_out(n, states, sums, out):
     """Logarithm of the sum of exponentials over the innermost variable."""
+    if states == 2:
+        _log_sum_of_two(n, sums, out)
+        return
     for j in range(n):
         best = sums[j * states]
         for x in range(1, states):
@@ -29,6 +59,22 @@ def _log_sum_out(n, states, sums, out):
         for x in range(states):
             total += fast_exp(sums[j * states + x] - best)
         out[j] = best + math.log(total)
+
+
+@inner_kernel
+def sum_range(tables, plan, base, at, slots, begin, end, w):
+    """Logarithms of sums, up the trees of buckets `begin` to `end`."""
+    for k in range(begin, end):
+        states = tables.n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        start = at[plan.slot[k]]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, slots, k, changed, w)
+            _log_sum_out(n, states, w.sums[a], w.row)
+            send(w.row, n, slots, start + b * n, plan.is_first[k])
+            changed = next_digits(tables.n_states, plan, k, w)
 
 
 @kernel
@@ -50,17 +96,7 @@ def sum_buckets(tables, plan, base, at, slots, w):
     w : EliminationScratch
         Scratch.
     """
-    for k in range(plan.variable.shape[0]):
-        states = tables.n_states[plan.variable[k]]
-        n = plan.block[k] // states
-        start = at[plan.slot[k]]
-        n_blocks = open_bucket(tables, plan, base, at, k, w)
-        changed = -1
-        for b in range(n_blocks):
-            a = sum_up(tables, plan, base, at, slots, k, changed, w)
-            _log_sum_out(n, states, w.sums[a], w.row)
-            send(w.row, n, slots, start + b * n, plan.is_first[k])
-            changed = next_digits(tables.n_states, plan, k, w)
+    sum_range(tables, plan, base, at, slots, 0, plan.variable.shape[0], w)
 
 
 @inner_kernel
@@ -78,8 +114,26 @@ def _max_beliefs(n, states, sums, known, is_root, belief):
 
 
 @inner_kernel
+def _sum_beliefs_of_two(n, sums, known, is_root, belief):
+    """The same for two states."""
+    for j in range(n):
+        x, y = sums[2 * j], sums[2 * j + 1]
+        best = y if y > x else x
+        apart = (x if y > x else y) - best
+        apart = -_FAR if not apart > -_FAR else apart
+        less = fast_exp(apart)
+        share = known[0 if is_root else j] / (1.0 + less)
+        less *= share
+        belief[2 * j] = less if y > x else share
+        belief[2 * j + 1] = share if y > x else less
+
+
+@inner_kernel
 def _sum_beliefs(n, states, sums, known, is_root, belief):
     """Marginals of a block, from those of its separator."""
+    if states == 2:
+        _sum_beliefs_of_two(n, sums, known, is_root, belief)
+        return
     for j in range(n):
         best = sums[j * states]
         for x in range(1, states):
@@ -158,6 +212,35 @@ def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
         i -= 1
 
 
+@inner_kernel
+def tell_range(tables, plan, places, is_sum, value, up, down, out, begin, end, w):
+    """Send what is known down the trees of buckets `begin` to `end`."""
+    base, _, at = places
+    nothing = 0.0 if is_sum else -np.inf
+    for j in range(down.shape[0]):
+        down[j] = nothing
+    for k in range(end - 1, begin - 1, -1):
+        states = tables.n_states[plan.variable[k]]
+        n = plan.block[k] // states
+        is_root = plan.slot[k] == 0
+        start = at[plan.slot[k]]
+        n_blocks = open_bucket(tables, plan, base, at, k, w)
+        for a in range(w.is_empty.shape[0]):
+            w.is_empty[a] = 1
+        changed = -1
+        for b in range(n_blocks):
+            a = sum_up(tables, plan, base, at, up, k, changed, w)
+            known = value if is_root else down[start + b * n :]
+            if is_sum:
+                _sum_beliefs(n, states, w.sums[a], known, is_root, w.block)
+            else:
+                _max_beliefs(n, states, w.sums[a], known, is_root, w.block)
+            _merge(n * states, is_sum, w.is_empty[a], w.block, w.beliefs[a])
+            w.is_empty[a] = 0
+            changed = next_digits(tables.n_states, plan, k, w)
+            _flush(tables, plan, places, k, a, changed, is_sum, down, out, w)
+
+
 @kernel
 def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
     """Send what is known down the tree: max-marginals, or marginals, of factors.
@@ -186,27 +269,5 @@ def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
     w : EliminationScratch
         Scratch.
     """
-    base, _, at = places
-    nothing = 0.0 if is_sum else -np.inf
-    for j in range(down.shape[0]):
-        down[j] = nothing
-    for k in range(plan.variable.shape[0] - 1, -1, -1):
-        states = tables.n_states[plan.variable[k]]
-        n = plan.block[k] // states
-        is_root = plan.slot[k] == 0
-        start = at[plan.slot[k]]
-        n_blocks = open_bucket(tables, plan, base, at, k, w)
-        for a in range(w.is_empty.shape[0]):
-            w.is_empty[a] = 1
-        changed = -1
-        for b in range(n_blocks):
-            a = sum_up(tables, plan, base, at, up, k, changed, w)
-            known = value if is_root else down[start + b * n :]
-            if is_sum:
-                _sum_beliefs(n, states, w.sums[a], known, is_root, w.block)
-            else:
-                _max_beliefs(n, states, w.sums[a], known, is_root, w.block)
-            _merge(n * states, is_sum, w.is_empty[a], w.block, w.beliefs[a])
-            w.is_empty[a] = 0
-            changed = next_digits(tables.n_states, plan, k, w)
-            _flush(tables, plan, places, k, a, changed, is_sum, down, out, w)
+    n = plan.variable.shape[0]
+    tell_range(tables, plan, places, is_sum, value, up, down, out, 0, n, w)

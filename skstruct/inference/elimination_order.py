@@ -46,7 +46,7 @@ class _Work(NamedTuple):
     """The graph during elimination: lists of neighbours, keys of vertices, a heap of them."""
 
     weight: np.ndarray
-    log_states: np.ndarray
+    states: np.ndarray
     rank: np.ndarray
     first: np.ndarray
     link: np.ndarray
@@ -54,6 +54,9 @@ class _Work(NamedTuple):
     fill: np.ndarray
     cost: np.ndarray
     touched: np.ndarray
+    held_fill: np.ndarray
+    held_cost: np.ndarray
+    held_touched: np.ndarray
     heap: np.ndarray
     place: np.ndarray
     mark: np.ndarray
@@ -68,15 +71,15 @@ class _Work(NamedTuple):
 
 @inner_kernel
 def _is_before(w, rule, limit, a, b):
-    """Whether vertex a goes before b."""
-    over_a, over_b = w.cost[a] > limit, w.cost[b] > limit
+    """Whether vertex a goes before b, by the keys that the heap holds."""
+    over_a, over_b = w.held_cost[a] > limit, w.held_cost[b] > limit
     if over_a != over_b:
         return over_b
-    a1, a2, b1, b2 = w.fill[a], w.cost[a], w.fill[b], w.cost[b]
+    a1, a2, b1, b2 = w.held_fill[a], w.held_cost[a], w.held_fill[b], w.held_cost[b]
     if rule == _MIN_WEIGHT:
         a1, a2, b1, b2 = a2, a1, b2, b1
     elif rule == _SWEEP:
-        a1, a2, b1, b2 = a2, w.touched[a], b2, w.touched[b]
+        a1, a2, b1, b2 = a2, w.held_touched[a], b2, w.held_touched[b]
         if a2 == 0:
             a1 = _UNTOUCHED
         if b2 == 0:
@@ -88,6 +91,12 @@ def _is_before(w, rule, limit, a, b):
     if a2 != b2:
         return a2 < b2
     return w.rank[a] < w.rank[b]
+
+
+@inner_kernel
+def _hold(w, v):
+    """Let the heap know the key of vertex v: one at a time, each followed by :func:`_sift`."""
+    w.held_fill[v], w.held_cost[v], w.held_touched[v] = w.fill[v], w.cost[v], w.touched[v]
 
 
 @inner_kernel
@@ -249,13 +258,13 @@ def _step(w, rule, limit):
     is_kept = w.cost[v] <= limit
     if not is_kept:
         v = _heaviest(w, v)
-    entries = w.log_states[v]
+    entries = w.states[v]
     n = _remove(w, v)
     _take_off(w, rule, limit, v)
     if is_kept:
         for j in range(n):
             a = w.near[j]
-            entries += w.log_states[a]
+            entries *= w.states[a]
             if w.touched[a] == 0:
                 w.count[7] += 1
                 w.touched[a] = w.count[7]
@@ -264,13 +273,14 @@ def _step(w, rule, limit):
         w.count[5] += 1
         w.count[8] = max(w.count[8], n)
         w.sums[0] = max(w.sums[0], entries)
-        w.sums[1] += 2.0**entries
+        w.sums[1] += entries
     else:
         w.fixed[w.count[6]] = v
         w.count[6] += 1
     for j in range(w.count[1]):
         u = w.changed[j]
         w.other[u] = 0
+        _hold(w, u)
         _sift(w, rule, limit, w.count[0], u)
     w.count[1] = 0
 
@@ -306,6 +316,7 @@ def _start(w, rule, limit):
     for v in range(n):
         w.heap[v] = v
         w.place[v] = v
+        _hold(w, v)
         _sift(w, rule, limit, v + 1, v)
     w.count[0] = n
 
@@ -331,7 +342,7 @@ def _run(w, rule, limit, stops, most):
 
 
 @kernel
-def _peel(ptr, neighbours, degree, order):
+def _peel(ptr, neighbours, states, degree, order, sums):
     """Leaves, and what becomes a leaf without them, in `order`; returns how many."""
     n, count = degree.shape[0], 0
     for v in range(n):
@@ -344,34 +355,38 @@ def _peel(ptr, neighbours, degree, order):
     while done < count:
         v = order[done]
         done += 1
+        degree[v] = -2
+        entries = states[v]
         for e in range(ptr[v], ptr[v + 1]):
             u = neighbours[e]
+            if degree[u] != -2:
+                entries *= states[u]
             if degree[u] >= 0:
                 degree[u] -= 1
                 if degree[u] <= 1:
                     order[count] = u
                     degree[u] = -1
                     count += 1
+        sums[0] = max(sums[0], entries)
+        sums[1] += entries
     return count
 
 
-def _work(ptr, neighbours, log_states, rank, room):
+def _work(ptr, neighbours, states, rank, room, sums):
     """Arrays for a graph, with room for so many more edges."""
-    n, n_edges = len(log_states), len(neighbours)
+    n, n_edges = len(states), len(neighbours)
     link = np.arange(1, n_edges + room + 1)
     ends = ptr[1:][ptr[1:] > ptr[:-1]]
     link[ends - 1] = -1
     link[-1] = -1
     first = np.where(ptr[1:] > ptr[:-1], ptr[:-1], -1)
     to = np.concatenate((neighbours, np.empty(room, dtype=np.int64)))
-    weight = np.maximum(np.rint(UNIT * log_states), 1).astype(np.int64)
-    fill, cost, touched, heap, place, mark, other, near, changed, order, fixed = np.zeros(
-        (11, n), dtype=np.int64
-    )
+    weight = np.maximum(np.rint(UNIT * np.log2(states)), 1).astype(np.int64)
+    zeros = np.zeros((14, n), dtype=np.int64)
     count = np.zeros(9, dtype=np.int64)
     count[3], count[4] = n_edges, room
-    lists = weight, log_states, rank, first, link, to, fill, cost, touched, heap, place
-    return _Work(*lists, mark, other, near, changed, order, fixed, count, np.zeros(2))
+    lists = weight, states, rank, first, link, to
+    return _Work(*lists, *zeros, count, sums)
 
 
 def _with_room(w):
@@ -440,13 +455,14 @@ def elimination_order(
     ptr, neighbours = graph
     n = len(n_states)
     counts = n_states > 1 if keep is None else keep & (n_states > 1)
-    log_states = np.log2(np.maximum(n_states, 1).astype(float))
+    states = np.where(counts, n_states, 0).astype(float)
+    sums = np.zeros(2)
     rank = np.arange(n) if rank is None else np.asarray(rank, dtype=np.int64)
     limit = np.int64(_OVER)
     if max_table is not None:
         limit = np.int64(np.floor(UNIT * np.log2(max_table) + 1e-6))
     peeled, degree = np.empty((2, n), dtype=np.int64)
-    n_peeled = 0 if rule == "given" else _peel(ptr, neighbours, degree, peeled)
+    n_peeled = 0 if rule == "given" else _peel(ptr, neighbours, states, degree, peeled, sums)
     before, left = peeled[:n_peeled], np.ones(n, dtype=bool)
     pairs = np.diff(ptr)[before] > 0
     left[before] = False
@@ -456,9 +472,7 @@ def elimination_order(
     tails = np.repeat(np.arange(n), np.diff(ptr))[inside]
     core_ptr = np.zeros(len(core) + 1, dtype=np.int64)
     np.cumsum(np.bincount(new[tails], minlength=len(core)), out=core_ptr[1:])
-    w = _work(
-        core_ptr, new[neighbours[inside]], log_states[core], rank[core], len(neighbours) + 4 * n + 8
-    )
+    w = _work(core_ptr, new[neighbours[inside]], states[core], rank[core], 4 * n + 8, sums)
     code = np.int64(_RULES[rule])
     _start(w, code, limit)
     while (status := _run(w, code, limit, not leave_out, float(most))) == 1:
@@ -467,5 +481,5 @@ def elimination_order(
     order = np.concatenate((before, core[w.order[: w.count[5]]])).astype(np.int32)
     fixed = core[w.fixed[: w.count[6]]].astype(np.int32)
     width = max(int(w.count[8]), int(pairs.any()))
-    largest = float(2.0 ** w.sums[0]) if len(core) else 1.0
+    largest = float(w.sums[0])
     return Elimination(order, fixed, width, np.inf if status else largest, float(w.sums[1]))

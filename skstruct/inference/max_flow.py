@@ -99,7 +99,7 @@ def empty_network(n_nodes, n_arcs):
     >>> empty_network(2, 4).head.shape
     (4,)
     """
-    if max(n_nodes, n_arcs) >= np.iinfo(np.int32).max // WIDTH:
+    if max(n_nodes, n_arcs) > np.iinfo(np.int32).max:
         raise ValueError(f"{n_nodes} nodes and {n_arcs} arcs are more than int32 can number")
     first, ends = np.empty(n_nodes + 1, dtype=np.int32), np.empty((2, n_arcs), dtype=np.int32)
     return Network(first, *ends, np.empty(n_arcs), np.empty(n_nodes))
@@ -128,6 +128,34 @@ def empty_forest(n_nodes):
     return Forest(node, *queues, np.zeros(COUNTS, np.int64), np.zeros(AMOUNTS))
 
 
+@inner_kernel
+def link_edges(n, n_edges, tail, head, there, back, network):
+    """As :func:`link`, where the arrays of edges may be longer."""
+    first, ends, sister, cap = network.first, network.head, network.sister, network.cap
+    for v in range(n + 1):
+        first[v] = 0
+    for e in range(n_edges):
+        first[tail[e]] += 1
+        first[head[e]] += 1
+    total = 0
+    for v in range(n + 1):
+        degree = first[v]
+        first[v] = total
+        total += degree
+    for e in range(n_edges):
+        u, v = tail[e], head[e]
+        p, q = first[u], first[v]
+        first[u] = p + 1
+        first[v] = q + 1
+        ends[p], ends[q] = v, u
+        sister[p], sister[q] = q, p
+        cap[p], cap[q] = there[e], back[e]
+    # Each node's place is now where the next one's arcs begin.
+    for v in range(n, 0, -1):
+        first[v] = first[v - 1]
+    first[0] = 0
+
+
 @kernel
 def link(n, tail, head, there, back, network):
     """Write the arcs of a network, a pair for each edge, in the order of the edges.
@@ -152,29 +180,7 @@ def link(n, tail, head, there, back, network):
     >>> network.cap.tolist(), network.sister.tolist()
     ([3.0, 0.0], [1, 0])
     """
-    first, ends, sister, cap = network.first, network.head, network.sister, network.cap
-    for v in range(n + 1):
-        first[v] = 0
-    for e in range(tail.shape[0]):
-        first[tail[e]] += 1
-        first[head[e]] += 1
-    total = 0
-    for v in range(n + 1):
-        degree = first[v]
-        first[v] = total
-        total += degree
-    for e in range(tail.shape[0]):
-        u, v = tail[e], head[e]
-        p, q = first[u], first[v]
-        first[u] = p + 1
-        first[v] = q + 1
-        ends[p], ends[q] = v, u
-        sister[p], sister[q] = q, p
-        cap[p], cap[q] = there[e], back[e]
-    # Each node's place is now where the next one's arcs begin.
-    for v in range(n, 0, -1):
-        first[v] = first[v - 1]
-    first[0] = 0
+    link_edges(n, tail.shape[0], tail, head, there, back, network)
 
 
 @inner_kernel
@@ -223,7 +229,7 @@ def _saturate(n, network):
 
 
 @inner_kernel
-def _plant(n, network, forest):
+def plant(n, network, forest):
     """Trees of one node each: those with a surplus or a deficit."""
     node, count, amount = forest.node, forest.count, forest.amount
     for k in range(COUNTS):
@@ -276,7 +282,7 @@ def max_flow(n, network, forest):
     >>> max_flow(2, network, empty_forest(2))
     2.0
     """
-    _plant(n, network, forest)
+    plant(n, network, forest)
     while not search(network, forest, 1 << 60):
         pass
     return forest.amount[FLOW]
@@ -291,7 +297,7 @@ def start_flow(n, network, forest):
     n, network, forest : object
         As for :func:`max_flow`.
     """
-    _plant(n, network, forest)
+    plant(n, network, forest)
 
 
 @kernel

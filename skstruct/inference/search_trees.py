@@ -190,19 +190,20 @@ def _distance(start, head, node, time):
 
 @inner_kernel
 def _find_parent(v, tree, network, forest):
-    """Hang a node on the neighbour that is nearest to its terminal, if any is."""
+    """Hang a node on the neighbour nearest to its terminal, or the first that is near enough."""
     first, head, sister, cap = network.first, network.head, network.sister, network.cap
     node, least, time = forest.node, forest.amount[LEAST], forest.count[TIME]
     best, nearest = NO_PARENT, _FAR
+    before = max(node[WIDTH * v + DISTANCE], 2)
     for a in range(first[v], first[v + 1]):
         u = head[a]
-        if node[WIDTH * u + TREE] & WHICH != tree:
+        if node[WIDTH * u + TREE] & WHICH != tree or node[WIDTH * u + DISTANCE] >= nearest:
             continue
         if cap[sister[a] if tree == SOURCE else a] > least:
             steps = _distance(u, head, node, time)
             if steps < nearest:
                 best, nearest = a, steps
-                if steps == 1:
+                if steps < before:
                     break
     node[WIDTH * v + PARENT] = best
     if best != NO_PARENT:

@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .binary_cut import empty_signs, find_signs, lay, read_states
+from .binary_cut import begin_cut, empty_signs, find_signs, read_states
 from .choices import Choices, Pairs, choose, empty_choices
 from .components import component_scratch, strong_components
-from .max_flow import advance_flow, empty_forest, empty_network, link, start_flow
+from .max_flow import advance_flow, empty_forest, empty_network
 from .search_trees import FLOW
+
+_NO_COMPONENTS = np.empty(0, dtype=np.int32)
 
 # Nodes to visit between two looks at the clock: about half a second on images.
 _WORK = 1_000_000
@@ -69,8 +71,8 @@ class Switcher:
         n, m = pairs.state_ptr.size - 1, pairs.columns.size
         self.pairs = pairs
         self.choices, self.signs = empty_choices(n, m), empty_signs(n)
-        self.network, self.forest = empty_network(0, 0), empty_forest(0)
-        self.scratch, self.component = component_scratch(0), np.empty(0, dtype=np.int32)
+        self.network = self.forest = self.scratch = None
+        self.component = _NO_COMPONENTS
         self._size = 0, 0, 0
 
     def _make_room(self, n_nodes, n_edges, n_doubled):
@@ -79,8 +81,10 @@ class Switcher:
         if total > self.choices.tail.size:
             more = (np.resize(edges[:n_edges], total) for edges in self.choices[3:])
             self.choices = Choices(*self.choices[:3], *more)
-        nodes, arcs = self.network.excess.size, self.network.cap.size
-        if n_nodes > nodes or 2 * total > arcs:
+        nodes, arcs = 0, 0
+        if self.network is not None:
+            nodes, arcs = self.network.excess.size, self.network.cap.size
+        if self.network is None or n_nodes > nodes or 2 * total > arcs:
             nodes = max(nodes, n_nodes, min(2 * self.signs.node.size, nodes + nodes // 2))
             self.network = empty_network(nodes, max(arcs, 2 * total))
             self.forest = empty_forest(nodes)
@@ -124,13 +128,11 @@ class Switcher:
         """
         n_nodes, n_edges, n_doubled = self._size
         self._make_room(n_nodes, n_edges, n_doubled)
-        network, forest, edges = self.network, self.forest, n_edges + n_doubled
+        network, forest = self.network, self.forest
         states = np.zeros(self.signs.node.size, dtype=np.int8)
-        total = lay(self.choices, n_edges, self.signs, network.excess)
+        total = begin_cut(self.choices, n_edges, self.signs, n_nodes, network, forest)
         if not total > -np.inf:
             return Switching(states, 0, -np.inf, 0.0, n_doubled, True)
-        link(n_nodes, *(part[:edges] for part in self.choices[3:]), network)
-        start_flow(n_nodes, network, forest)
         done = advance_flow(network, forest, _WORK)
         while not done and not (stop is not None and stop()):
             done = advance_flow(network, forest, _WORK)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .exact.cuts import solve_max_flow, solve_roof_dual
+from .blocks import reoptimise
+from .exact.cuts import solve_roof_dual
 from .exact.elimination import elimination_cost, solve_junction_tree
 from .expansion import expand
-from .factors import Table
+from .factors import Potts, Table
 from .minibuckets.solver import solve_mini_buckets
 from .pairwise import is_pairwise
 from .result import HISTORY_FIELDS, MAPResult, is_proved
@@ -17,8 +18,13 @@ from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .watch import Part
 
-_FIRST_PASSES = 60  # of sweeps before anything else
+_FIRST_SWEEPS, _SWEEPS = 60, 300  # of the whole model, of the simplified one
 _MOST_FACTORS = 50_000  # that Python looks at one by one
+_MOST_ENTRIES = 2.0**28  # of all tables of an elimination, a second or two
+_MOST_TABLE = 2.0**25  # of one
+_FIRST_NODES, _MORE_NODES = 4, 100  # thousands, of branch and bound
+_BUCKETS, _LARGE_BUCKETS = 1 << 12, 1 << 16  # cells
+_MUCH_TIGHTER = 0.7
 
 
 class _Run:
@@ -42,9 +48,9 @@ class _Run:
         self.score = score_labels(graph.regions, self.labels)
         self.bound = sum_of_maxima(graph.regions)
         self.duals, self.passes, self.rows, self.how = None, 0, [], ""
-        self._note()
+        self.note()
 
-    def _note(self):
+    def note(self):
         self.rows.append((self.passes, self.watch.seconds, self.bound, self.score, np.nan))
 
     @property
@@ -62,7 +68,6 @@ class _Run:
         score = score_labels(self.graph.regions, labels)
         if score > self.score:
             self.labels, self.score = labels.copy(), score
-            self._note()
 
     def stage(self, method, graph, lift=None, seconds=None, **parameters):
         """Run a method on the graph or on a simplified one, and take over what it finds."""
@@ -81,26 +86,21 @@ class _Run:
         history = result.history_
         for row in zip(*(history[name] for name in HISTORY_FIELDS), strict=True):
             passes, seconds, bound, score, infeasibility = map(float, row)
-            self.bound, self.score = min(self.bound, bound), max(self.score, score)
-            at = max(seconds, began)
-            self.rows.append((self.passes + passes, at, self.bound, self.score, infeasibility))
+            self.bound, at = min(self.bound, bound), max(seconds, began)
+            best = max(self.score, score)
+            self.rows.append((self.passes + passes, at, self.bound, best, infeasibility))
         self.passes += result.n_iter
-        was_proved = self.is_proved
         self.bound = min(self.bound, float(result.bound))
-        labels = lift(result.labels)
-        score = score_labels(self.graph.regions, labels)
-        if score >= self.score or not np.isfinite(self.score):
-            self.labels, self.score = labels.copy(), max(score, self.score)
         self.how = result.method
-        if self.is_proved and not was_proved:
-            self._note()
+        self.offer(lift(result.labels))
+        self.note()
         return result
 
     def result(self):
         """What is known at the end."""
         columns = np.array(self.rows).T
-        # Stages report their own seconds and scores: the best until then counts.
-        columns[1] = np.maximum.accumulate(columns[1])
+        # Scores of simplified graphs are rounded differently.
+        columns[3] = np.minimum(columns[3], self.score)
         message = f"{'proved' if self.is_proved else 'stopped'} by {self.how or 'inspection'}"
         return MAPResult(
             labels=self.labels,
@@ -116,14 +116,155 @@ class _Run:
         )
 
 
-def _two_labels(graph):
-    return (graph.n_states <= 2).all() and all(is_pairwise(batch) for batch in graph.factors)
+def _cut(run):
+    """Models of two labels: a minimum cut, or labels that the roof dual is sure of."""
+    graph = run.graph
+    two = (graph.n_states <= 2).all() and all(is_pairwise(batch) for batch in graph.factors)
+    if not two or not graph.factors:
+        return {}
+    result = run.stage(solve_roof_dual, graph, max_iter=1)
+    if result.beliefs is None:
+        return {}
+    sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
+    return {v: int(b.argmax()) for v, b in sure}
 
 
-def _persistent(graph, result):
-    """Labels that the roof dual proves to be in a best labelling."""
-    sure = {}
-    for v, belief in enumerate(result.beliefs):
-        if graph.n_states[v] == 2 and belief.max() == 1.0:
-            sure[v] = int(belief.argmax())
-    return sure
+class _Small:
+    """Stages on the simplified graph.
+
+    Parameters
+    ----------
+    run : _Run
+        The run.
+    simple : Simplified
+        The simplified graph.
+    max_iter : int
+        Most passes of a stage.
+    """
+
+    def __init__(self, run, simple, max_iter):
+        self.run, self.graph, self.max_iter = run, simple.graph, max_iter
+        self.lift, self.lower = simple.lift, simple.lower
+        self.duals, self.order = None, None
+        self.has_tables = all(isinstance(b, Table | Potts) for b in self.graph.factors)
+
+    def _stage(self, method, passes=1, share=1.0, **parameters):
+        """A stage with a share of the time that is left; its result, None if the time is over."""
+        if self.run.is_over:
+            return None
+        left = self.run.watch.seconds_left
+        seconds = None if np.isinf(left) else share * left
+        passes = min(self.max_iter, passes)
+        return self.run.stage(method, self.graph, self.lift, seconds, max_iter=passes, **parameters)
+
+    def eliminate(self):
+        """Elimination where its tables are small."""
+        if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
+            self._stage(solve_junction_tree, max_table=_MOST_TABLE)
+
+    def sweep(self):
+        """Sweeps in the order of TRW-S."""
+        result = self._stage(solve_trws, _SWEEPS)
+        self.duals = None if result is None else result.duals
+
+    def search(self, passes, share):
+        """Branch and bound; the bound that it reaches."""
+        start = self.lower(self.run.labels)
+        start = start if np.isfinite(self.graph.score(start)) else None
+        try:
+            result = self._stage(
+                solve_branch_and_bound, passes, share, start=start, duals=self.duals
+            )
+        except TypeError:  # an implicit factor of too many variables
+            return np.inf
+        return np.inf if result is None else result.bound
+
+    def tighten(self, most_cells, share):
+        """Mini-buckets; their bound."""
+        if not self.has_tables:
+            return np.inf
+        options = {"most_cells": most_cells, "duals": self.duals}
+        result = self._stage(
+            solve_mini_buckets, 30, share, start=self.lower(self.run.labels), **options
+        )
+        return np.inf if result is None else result.bound
+
+    def move(self, share):
+        """Moves of many variables at once."""
+        run = self.run
+        if run.is_over:
+            return
+        left = run.watch.seconds_left
+        seconds = None if np.isinf(left) else share * left
+        part = Part(run.watch, seconds=seconds)
+        labels = expand(self.graph, self.lower(run.labels), run.rng, part)
+        labels = reoptimise(self.graph, labels, run.rng, part, time_limit=seconds)
+        run.offer(self.lift(labels))
+        run.note()
+
+
+def _stages(run, max_iter):
+    """Run stages until the labelling is proved, or the time is over."""
+    sure = _cut(run)
+    if run.is_over:
+        return
+    first = run.stage(solve_trws, run.graph, max_iter=min(max_iter, _FIRST_SWEEPS))
+    run.duals = first.duals
+    if run.is_over or run.graph.n_factors > _MOST_FACTORS:
+        return
+    simple = Simplified(run.graph, sure)
+    if not simple.is_feasible:
+        run.bound, run.how = -np.inf, "propagation of constraints"
+        return
+    small = _Small(run, simple, max_iter)
+    small.eliminate()
+    small.sweep()
+    searched = small.search(_FIRST_NODES, 0.15)
+    tightened = small.tighten(_BUCKETS, 0.2)
+    small.move(0.2)
+    if tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
+        # The search would have to prove by branching what the mini-buckets know at once.
+        small.tighten(_LARGE_BUCKETS, 0.4)
+        small.move(1.0)
+    else:
+        small.search(_MORE_NODES, 1.0)
+
+
+def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):
+    """Cheap methods first, thorough ones while the labelling is not proved to be optimal.
+
+    1. Two labels: a minimum cut where all factors attract, else the roof dual, which fixes labels.
+    2. Sweeps in the order of TRW-S, which decode on the way: they prove what the LP proves.
+    3. Simplification: labels that no factor allows, leaves and evidence, factors within others.
+    4. Elimination, if all of its tables are small.
+    5. More sweeps on the simplified model; branch and bound; bounds by mini-buckets; moves of many
+       variables; branch and bound again.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol, max_iter, time_limit, rng, on_pass : object
+        As for all methods; `max_iter` holds for each stage.
+
+    Returns
+    -------
+    MAPResult
+        The best of all stages.
+
+    References
+    ----------
+    The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``,
+    ``"mini-buckets"``.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
+    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
+    >>> solve_map(graph)
+    MAPResult(score=2, optimal, method='auto')
+    """
+    run = _Run(graph.of_variables(), tol, rng, on_pass)
+    if not run.is_proved:
+        _stages(run, max_iter)
+    return run.result()

@@ -8,7 +8,7 @@ from ..inference.choices import Pairs
 from .factors import AtMostOne, Cardinality, ExactlyOne, Potts, Table
 
 
-def _tables(batch):
+def tables_of(batch):
     """Scores of a batch of arity 2 as tables of shape (n or 1, states, states)."""
     if isinstance(batch, Table):
         return batch.tables
@@ -49,7 +49,7 @@ def pairs_of(graph):
         if isinstance(batch, Potts):
             rows, n_columns = batch.weights[:, None], 0
         else:
-            tables = _tables(batch)
+            tables = tables_of(batch)
             rows, n_columns = tables.reshape(len(tables), -1), tables.shape[2]
         step = rows.shape[1] if len(rows) == len(batch) else 0
         starts.append(n_scores + step * np.arange(len(batch), dtype=np.int64))

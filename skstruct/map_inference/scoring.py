@@ -84,12 +84,15 @@ def _add_table(p, r, i, labels, low, scores):
 
 
 @inner_kernel
-def _add_implicit(p, r, i, label, count, low, scores):
+def _negated(p, r, slot):
+    """Whether the literal of a slot of an implicit factor is negated."""
+    # Their slots are the variables of the scope, in order: no search through large factors.
+    return p.negated[p.scope_ptr[r] + slot - p.slot_ptr[r]]
+
+
+@inner_kernel
+def _add_implicit(p, r, negated, label, count, low, scores):
     """The same for an implicit factor, whose count of true literals is known."""
-    negated = 0
-    for d in range(p.scope_ptr[r], p.scope_ptr[r + 1]):
-        if p.scope[d] == i:
-            negated = p.negated[d]
     others = count - (label != negated)
     for k in range(2):
         s = score_of_count(p, r, others + (k != negated))
@@ -112,7 +115,8 @@ def conditional_scores(p, i, labels, counts, low, scores):
             if labels[o] < scores.size:
                 scores[labels[o]] += p.scores[p.score_ptr[r]]
         else:
-            _add_implicit(p, r, i, labels[i], counts[r], low, scores)
+            negated = _negated(p, r, p.parent[e])
+            _add_implicit(p, r, negated, labels[i], counts[r], low, scores)
 
 
 @inner_kernel
@@ -121,9 +125,7 @@ def _recount(p, i, counts, label):
     for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
         r = p.owner[p.parent[e]]
         if p.kind[r] >= CARDINALITY:
-            for d in range(p.scope_ptr[r], p.scope_ptr[r + 1]):
-                if p.scope[d] == i:
-                    counts[r] += 1 if label != p.negated[d] else -1
+            counts[r] += 1 if label != _negated(p, r, p.parent[e]) else -1
 
 
 @kernel

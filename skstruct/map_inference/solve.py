@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .graph import FactorGraph
 from .result import MAPResult, is_proved
 from .watch import Watch
 
@@ -74,17 +76,17 @@ def _check_own(method, own, parameters):
 
 
 def solve_map(
-    graph,
-    method="auto",
+    graph: FactorGraph,
+    method: str = "auto",
     *,
-    tol=1e-6,
-    max_iter=1000,
-    time_limit=None,
-    random_state=None,
-    callbacks=None,
-    verbose=0,
-    **parameters,
-):
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+    random_state: Any = None,
+    callbacks: Any = None,
+    verbose: int = 0,
+    **parameters: Any,
+) -> MAPResult:
     """Find a labelling of highest score, and a bound on the score of all others.
 
     Parameters

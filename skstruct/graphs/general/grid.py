@@ -161,13 +161,13 @@ class Grid(Pairwise):
 
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
         """Masks of shape (height, width, n_classes), one a sample."""
-        flat = []
+        flat, shapes = [], samples.shapes.tolist()
         for i, item in enumerate(allowed):
             mask = np.asarray(item)
-            if i < len(samples.shapes) and mask.shape[:2] != tuple(samples.shapes[i].tolist()):
+            if i < len(shapes) and mask.shape != (*shapes[i], len(classes)):
                 raise ValueError(
                     f"allowed: sample {i} must have the shape (height, width, n_classes) of its "
-                    f"image, {(*samples.shapes[i].tolist(), len(classes))}, got {mask.shape}"
+                    f"image, {(*shapes[i], len(classes))}, got {mask.shape}"
                 )
             flat.append(mask.reshape(-1, *mask.shape[2:]))
         return super().read_allowed(flat, samples, classes)

@@ -41,6 +41,33 @@ def _refuse(graph, ends, method):
     )
 
 
+def is_cut(graph):
+    """Whether a graph is of the form that :func:`solve_max_flow` takes.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+
+    Returns
+    -------
+    bool
+        True if all variables have at most two states, all factors two variables, and they attract
+        (with the labels of some variables exchanged).
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.exact.cuts import is_cut
+    >>> is_cut(FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], [1.0, -1.0])]))
+    True
+    """
+    if (graph.n_states > 2).any() or not all(map(is_pairwise, graph.factors)):
+        return False
+    off = np.zeros(graph.n_variables, dtype=np.int64)
+    return Switcher(pairs_of(graph)).set_up(off, graph.n_states - 1) is None
+
+
 class _Run:
     """One run: the switches from label 0 to label 1 of each variable, and the result."""
 
@@ -65,7 +92,8 @@ class _Run:
         """The result."""
         found = self.switcher.run(self._stop)
         halves = found.states == HALF
-        labels = np.where(halves, 0, found.states).astype(np.int64)
+        leaning = self.switcher.choices.gain > 0.0
+        labels = np.where(halves, leaning, found.states).astype(np.int64)
         score = pairs_score(self.pairs, labels) + self.graph.offset
         if halves.any() or not found.done:
             decoder = Decoder(self.graph)
@@ -88,7 +116,7 @@ class _Run:
             score=score,
             bound=bound,
             optimal=proved,
-            beliefs=self._beliefs(found.states),
+            beliefs=self._beliefs(found.states) if self.method == "roof-dual" else None,
             history_=self.records.history(),
             method=self.method,
             n_iter=1,

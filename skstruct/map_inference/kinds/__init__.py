@@ -1,1 +1,11 @@
-"""What relaxations ask of each kind of region: maxima, soft maxima, projections, marginals."""
+"""What relaxations ask of each kind of region: maxima, soft maxima, projections, marginals.
+
+A new kind of factor is a class in :mod:`skstruct.map_inference.factors`, a code in
+:mod:`skstruct.map_inference.regions`, a file here with its verbs, and a branch for each of these in
+:mod:`skstruct.map_inference.kinds.verbs`, which says what they do.
+"""
+
+from .scratch import RegionScratch, region_scratch
+from .verbs import has_verb, require_verb
+
+__all__ = ["RegionScratch", "has_verb", "region_scratch", "require_verb"]

@@ -3,47 +3,60 @@
 import math
 
 from ...core.dispatch import inner_kernel
-from ...inference.numerics import fast_exp
-from .scratch import fill_own, log_add
+from .scratch import fill_own, log_add, soft_maximum
 
 _RUN = 16
 
 
+@inner_kernel(inline=True)
+def _comes_first(key, item, other_key, other_item):
+    """The larger key; of equal ones the later item."""
+    return key > other_key or (key == other_key and item > other_item)
+
+
 @inner_kernel
 def _sort_runs(keys, order, n):
-    """Sort runs downwards by insertion."""
+    """Sort runs by insertion."""
     for e in range(n):
         key, item, at = keys[e], order[e], e
-        while at % _RUN != 0 and keys[at - 1] < key:
+        while at % _RUN != 0 and _comes_first(key, item, keys[at - 1], order[at - 1]):
             keys[at], order[at] = keys[at - 1], order[at - 1]
             at -= 1
         keys[at], order[at] = key, item
 
 
 @inner_kernel
-def _merge(keys, order, start, middle, stop, to_keys, to_order):
-    """Merge two runs; of equal keys those of the first come first."""
-    left, right = start, middle
-    for e in range(start, stop):
-        if left < middle and (right >= stop or keys[left] >= keys[right]):
-            to_keys[e], to_order[e] = keys[left], order[left]
-            left += 1
-        else:
-            to_keys[e], to_order[e] = keys[right], order[right]
+def _merge(keys, order, start, middle, stop, spare_keys, spare_order):
+    """Merge two runs that follow each other; where they are in order, nothing moves."""
+    if middle >= stop or _comes_first(
+        keys[middle - 1], order[middle - 1], keys[middle], order[middle]
+    ):
+        return
+    n = middle - start
+    for e in range(n):
+        spare_keys[e], spare_order[e] = keys[start + e], order[start + e]
+    left, right, e = 0, middle, start
+    while left < n:
+        if right < stop and _comes_first(
+            keys[right], order[right], spare_keys[left], spare_order[left]
+        ):
+            keys[e], order[e] = keys[right], order[right]
             right += 1
+        else:
+            keys[e], order[e] = spare_keys[left], spare_order[left]
+            left += 1
+        e += 1
 
 
 @inner_kernel
 def sort_down(keys, order, spare_keys, spare_order, n):
-    """Sort keys downwards, and items with them; equal keys keep their order."""
+    """Sort keys downwards, and items with them; of equal keys the later item comes first."""
     _sort_runs(keys, order, n)
     width = _RUN
     while width < n:
         for start in range(0, n, 2 * width):
             middle, stop = min(start + width, n), min(start + 2 * width, n)
             _merge(keys, order, start, middle, stop, spare_keys, spare_order)
-        for e in range(n):
-            keys[e], order[e] = spare_keys[e], spare_order[e]
         width *= 2
 
 
@@ -58,12 +71,18 @@ def _all_off(p, r, delta):
 
 
 @inner_kernel
-def _sorted_gains(n, m, delta, scratch):
-    """Sort the variables by what switching them on gains; of equal ones the last comes first."""
+def _sorted_gains(r, n, m, delta, scratch):
+    """Sort the variables by what switching them on gains; of equal ones the last comes first.
+
+    From the region's last order, if it was the last one sorted: nearly right once messages settle.
+    """
+    if scratch.sorted_region[0] != r:
+        for j in range(n):
+            scratch.order[j] = n - 1 - j
+        scratch.sorted_region[0] = r
     for j in range(n):
-        at = m + 2 * (n - 1 - j)
+        at = m + 2 * scratch.order[j]
         scratch.keys[j] = delta[at] - delta[at + 1]
-        scratch.order[j] = n - 1 - j
     sort_down(scratch.keys, scratch.order, scratch.spare, scratch.spare_order, n)
 
 
@@ -71,7 +90,7 @@ def _sorted_gains(n, m, delta, scratch):
 def cardinality_max(p, r, delta, down, scratch):
     """Best count with the variables that gain most, and the lowest configuration of that score."""
     n, m, constant = _all_off(p, r, delta)
-    _sorted_gains(n, m, delta, scratch)
+    _sorted_gains(r, n, m, delta, scratch)
     first = p.score_ptr[r]
     best, count, gained = p.scores[first], 0, 0.0
     for s in range(1, n + 1):
@@ -95,7 +114,7 @@ def cardinality_max_marginals(p, r, delta, down, scratch):
     (s <= k), or the next one replaces it. That holds for any scores by count.
     """
     n, m, constant = _all_off(p, r, delta)
-    _sorted_gains(n, m, delta, scratch)
+    _sorted_gains(r, n, m, delta, scratch)
     gains, first = scratch.keys, p.score_ptr[r]
     gained = scratch.spare
     gained[0] = 0.0
@@ -120,21 +139,27 @@ def cardinality_max_marginals(p, r, delta, down, scratch):
 
 
 @inner_kernel
-def _soft_sum(values, v, others, o, stride, n, gamma):
-    """Soft maximum of ``values[v + s] + others[o + stride * s]``."""
-    top = -math.inf
+def _soft_sum(values, others, gamma, joined):
+    """Soft maximum of the sums of two arrays."""
+    n = values.shape[0]
+    if n == 2:
+        return log_add(values[0] + others[0], values[1] + others[1], gamma)
     for s in range(n):
-        top = max(top, values[v + s] + others[o + stride * s])
-    if top == -math.inf:
-        return top
-    inverse, total = 1.0 / gamma, 0.0
-    for s in range(n):
-        total += fast_exp((values[v + s] + others[o + stride * s] - top) * inverse)
-    return top + gamma * math.log(total)
+        joined[s] = values[s] + others[s]
+    return soft_maximum(joined[:n], gamma)
 
 
 @inner_kernel
-def _count_upwards(n, m, delta, gamma, levels):
+def _soft_sum_backwards(values, others, gamma, joined):
+    """The same with the second array from its end."""
+    n = values.shape[0]
+    for s in range(n):
+        joined[s] = values[s] + others[n - 1 - s]
+    return soft_maximum(joined[:n], gamma)
+
+
+@inner_kernel
+def _count_upwards(n, m, delta, gamma, levels, joined):
     """Soft maxima of the gains by count, of single variables, then of twice as many each time."""
     for j in range(n):
         levels[2 * j], levels[2 * j + 1] = 0.0, delta[m + 2 * j] - delta[m + 2 * j + 1]
@@ -150,15 +175,18 @@ def _count_upwards(n, m, delta, gamma, levels):
                     levels[out + t] = levels[left + t]
                 else:
                     low, high = max(0, t - (stop - middle)), min(t, middle - start)
-                    levels[out + t] = _soft_sum(
-                        levels, left + low, levels, right + t - low, -1, high - low + 1, gamma
+                    levels[out + t] = _soft_sum_backwards(
+                        levels[left + low : left + high + 1],
+                        levels[right + t - high : right + t - low + 1],
+                        gamma,
+                        joined,
                     )
         width, below = 2 * width, here
     return width, below
 
 
 @inner_kernel
-def _one_level_down(n, width, sums, levels, outside, inside, gamma):
+def _one_level_down(n, width, sums, levels, outside, inside, gamma, joined):
     """From soft maxima over all that is outside of a block to those of its halves of `width`."""
     for start in range(0, n, 2 * width):
         middle, stop = min(start + width, n), min(start + 2 * width, n)
@@ -169,14 +197,14 @@ def _one_level_down(n, width, sums, levels, outside, inside, gamma):
             for t in range(n_left + 1):
                 inside[left + t] = outside[own + t]
             continue
+        lefts = levels[sums + left : sums + left + n_left + 1]
+        rights = levels[sums + right : sums + right + n_right + 1]
         for t in range(n_left + 1):
-            inside[left + t] = _soft_sum(
-                outside, own + t, levels, sums + right, 1, n_right + 1, gamma
-            )
+            at = own + t
+            inside[left + t] = _soft_sum(outside[at : at + n_right + 1], rights, gamma, joined)
         for t in range(n_right + 1):
-            inside[right + t] = _soft_sum(
-                outside, own + t, levels, sums + left, 1, n_left + 1, gamma
-            )
+            at = own + t
+            inside[right + t] = _soft_sum(outside[at : at + n_left + 1], lefts, gamma, joined)
 
 
 @inner_kernel
@@ -187,12 +215,12 @@ def cardinality_soft_marginals(p, r, delta, gamma, down, scratch):
     nothing underflows however small gamma is.
     """
     n, m, constant = _all_off(p, r, delta)
-    width, sums = _count_upwards(n, m, delta, gamma, scratch.levels)
+    width, sums = _count_upwards(n, m, delta, gamma, scratch.levels, scratch.hat)
     outside, inside = scratch.keys, scratch.spare
     for s in range(n + 1):
         outside[s] = p.scores[p.score_ptr[r] + s]
     while width > 0:
-        _one_level_down(n, width, sums, scratch.levels, outside, inside, gamma)
+        _one_level_down(n, width, sums, scratch.levels, outside, inside, gamma, scratch.hat)
         outside, inside = inside, outside
         width //= 2
         if width > 0:

@@ -14,7 +14,7 @@ LOWEST = -1e300
 
 
 class RegionScratch(NamedTuple):
-    """Room for one region at a time; what it holds between calls means nothing.
+    """Room for one region at a time; between calls only `order` is of use.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ class RegionScratch(NamedTuple):
         Room of cardinality factors.
     order, spare_order : ndarray of shape (arity,) of int64
         Variables in order of what switching them on gains.
+    sorted_region : ndarray of shape (1,) of int64
+        The cardinality factor whose variables `order` holds, or -1.
     levels : ndarray
         Sums by count of halves, quarters, ... of a cardinality factor's variables.
     """
@@ -43,6 +45,7 @@ class RegionScratch(NamedTuple):
     spare: np.ndarray
     order: np.ndarray
     spare_order: np.ndarray
+    sorted_region: np.ndarray
     levels: np.ndarray
 
 
@@ -57,7 +60,7 @@ def region_scratch(regions):
     Returns
     -------
     RegionScratch
-        The arrays, not initialised. Threads need one each.
+        The arrays, for this graph's regions only. Threads need one each.
 
     Examples
     --------
@@ -81,6 +84,7 @@ def region_scratch(regions):
         spare=np.empty(2 * counted + 2),
         order=np.empty(counted, dtype=np.int64),
         spare_order=np.empty(counted, dtype=np.int64),
+        sorted_region=np.full(1, -1),
         levels=np.empty((counted + 1) * (counted.bit_length() + 2)),
     )
 

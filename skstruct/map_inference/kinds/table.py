@@ -7,7 +7,7 @@ from ...inference.numerics import fast_exp
 from ...inference.simplex import project
 from ..regions import POTTS
 from .outer import contract, fill_outer, fill_pair_row, has_variables_only, soft_contract
-from .scratch import exponentials, fill_mu, fill_own, largest, log_add
+from .scratch import LOWEST, exponentials, fill_mu, fill_own, largest, log_add
 from .walk import children_of, soft_spread, spread, subtract_messages
 
 # Sums of exponentials above this have lost nothing to underflow.
@@ -106,6 +106,48 @@ def _two_by_two_max(p, r, delta, mu, down):
     return best
 
 
+@inner_kernel(inline=True)
+def _four_exponentials(h00, h01, h10, h11, gamma):
+    """The largest of four scores, and exponentials relative to it; 0 if all are -inf."""
+    top, inverse = max(max(h00, h01), max(h10, h11)), 1.0 / gamma
+    least = max(top, LOWEST)
+    e00, e01 = fast_exp((h00 - least) * inverse), fast_exp((h01 - least) * inverse)
+    e10, e11 = fast_exp((h10 - least) * inverse), fast_exp((h11 - least) * inverse)
+    return top, e00, e01, e10, e11
+
+
+@inner_kernel
+def _two_by_two_soft_max(p, r, delta, gamma, mu, down):
+    a, b, h00, h01, h10, h11 = _four(p, r, delta)
+    top, e00, e01, e10, e11 = _four_exponentials(h00, h01, h10, h11, gamma)
+    if top == -math.inf:
+        fill_mu(p, r, mu, 0.0)
+        fill_own(p, r, down, 0.0)
+        return top
+    total = (e00 + e01) + (e10 + e11)
+    scale = 1.0 / total
+    down[a], down[a + 1] = (e00 + e01) * scale, (e10 + e11) * scale
+    down[b], down[b + 1] = (e00 + e10) * scale, (e01 + e11) * scale
+    if mu.shape[0] > 0:
+        mu[0], mu[1], mu[2], mu[3] = e00 * scale, e01 * scale, e10 * scale, e11 * scale
+    return top + gamma * math.log(total)
+
+
+@inner_kernel
+def _two_by_two_soft_marginals(p, r, delta, gamma, down):
+    a, b, h00, h01, h10, h11 = _four(p, r, delta)
+    top, e00, e01, e10, e11 = _four_exponentials(h00, h01, h10, h11, gamma)
+    if min(min(e00 + e01, e10 + e11), min(e00 + e10, e01 + e11)) < _SAFE:
+        down[a], down[a + 1] = log_add(h00, h01, gamma), log_add(h10, h11, gamma)
+        down[b], down[b + 1] = log_add(h00, h10, gamma), log_add(h01, h11, gamma)
+        return log_add(down[a], down[a + 1], gamma)
+    down[a] = top + gamma * math.log(e00 + e01)
+    down[a + 1] = top + gamma * math.log(e10 + e11)
+    down[b] = top + gamma * math.log(e00 + e10)
+    down[b + 1] = top + gamma * math.log(e01 + e11)
+    return top + gamma * math.log((e00 + e01) + (e10 + e11))
+
+
 @inner_kernel
 def table_max(p, r, delta, mu, down, scratch):
     """Largest reparametrised score and the first configuration that has it."""
@@ -133,6 +175,8 @@ def table_max(p, r, delta, mu, down, scratch):
 @inner_kernel
 def table_soft_max(p, r, delta, gamma, mu, down, scratch):
     """Soft maximum of the reparametrised scores and its gradient, a softmax."""
+    if _is_two_by_two(p, r):
+        return _two_by_two_soft_max(p, r, delta, gamma, mu, down)
     hat, weight, size = scratch.hat, scratch.weight, p.size[r]
     fill_hat(p, r, delta, hat, scratch)
     top = largest(hat[:size])
@@ -165,17 +209,27 @@ def table_project(p, r, delta, gamma, mu, down, scratch):
 
 @inner_kernel
 def project_hat(hat, size, top, gamma, weight):
-    """Projection of ``hat / gamma`` on the simplex, and the smoothed maximum."""
-    inverse = 1.0 / gamma
+    """Projection of ``hat / gamma`` on the simplex, and the smoothed maximum; `hat` is lost.
+
+    What is 1 below the top gets nothing: only the rest is searched for the threshold.
+    """
+    inverse, n_near, at = 1.0 / gamma, 0, 0
     for e in range(size):
-        weight[e] = (hat[e] - top) * inverse
-    project(weight, size)
-    linear, square = 0.0, 0.0
+        below = (hat[e] - top) * inverse
+        weight[e] = below
+        if below > -1.0:
+            if below == 0.0:
+                at = n_near
+            hat[n_near] = below
+            n_near += 1
+    project(hat, n_near)
+    threshold, linear, square = -hat[at], 0.0, 0.0
     for e in range(size):
-        if weight[e] > 0.0:  # scores of -inf have no weight
-            linear += weight[e] * (hat[e] - top)
-            square += weight[e] * weight[e]
-    return top + (linear - 0.5 * gamma * square)
+        below = max(weight[e], -1.0)
+        weight[e] = max(below - threshold, 0.0)
+        linear += weight[e] * below
+        square += weight[e] * weight[e]
+    return top + gamma * (linear - 0.5 * square)
 
 
 @inner_kernel
@@ -227,34 +281,16 @@ def table_max_marginals(p, r, delta, down, scratch):
 
 
 @inner_kernel
-def _two_by_two_soft(p, r, delta, gamma, down):
-    """Soft maxima of four scores, by rows and columns; the top one is finite."""
-    a, b, h00, h01, h10, h11 = _four(p, r, delta)
-    top, inverse = max(max(h00, h01), max(h10, h11)), 1.0 / gamma
-    e00, e01 = fast_exp((h00 - top) * inverse), fast_exp((h01 - top) * inverse)
-    e10, e11 = fast_exp((h10 - top) * inverse), fast_exp((h11 - top) * inverse)
-    if min(min(e00 + e01, e10 + e11), min(e00 + e10, e01 + e11)) < _SAFE:
-        down[a], down[a + 1] = log_add(h00, h01, gamma), log_add(h10, h11, gamma)
-        down[b], down[b + 1] = log_add(h00, h10, gamma), log_add(h01, h11, gamma)
-    else:
-        down[a] = top + gamma * math.log(e00 + e01)
-        down[a + 1] = top + gamma * math.log(e10 + e11)
-        down[b] = top + gamma * math.log(e00 + e10)
-        down[b + 1] = top + gamma * math.log(e01 + e11)
-    return top + gamma * math.log(e00 + e01 + e10 + e11)
-
-
-@inner_kernel
 def table_soft_marginals(p, r, delta, gamma, down, scratch):
     """Soft maximum of the reparametrised scores for each configuration of each child."""
+    if _is_two_by_two(p, r):
+        return _two_by_two_soft_marginals(p, r, delta, gamma, down)
     hat, size = scratch.hat, p.size[r]
     fill_hat(p, r, delta, hat, scratch)
     top = largest(hat[:size])
     if top == -math.inf:
         fill_own(p, r, down, top)
         return top
-    if _is_two_by_two(p, r):
-        return _two_by_two_soft(p, r, delta, gamma, down)
     total = exponentials(hat[:size], top, gamma, scratch.weight)
     onto_children(p, r, scratch.weight, down, False, scratch)
     first, stop = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.offsets import ends_of
+from ...inference.elimination_order import elimination_order
+from ...inference.primal_graph import primal_graph
 
 
 class Plan(NamedTuple):
@@ -210,6 +212,40 @@ def partition(n_states, scopes, order, limit):
     work.buckets.append(len(work.clusters))
     parents = work.parents
     return [(*c, parents.get(k, -1)) for k, c in enumerate(work.clusters)], work.buckets
+
+
+def choose_order(graph, scopes, limit):
+    """The order of elimination that splits least: as numbered, by min-fill, or along a front.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    scopes : list of tuple of int
+        Variables of the factors.
+    limit : int
+        Most cells of a cluster.
+
+    Returns
+    -------
+    ndarray of int64
+        The variables.
+    """
+    n = graph.n_variables
+    ends = ends_of(np.array([len(scope) for scope in scopes], dtype=np.int64))
+    flat = np.array([v for scope in scopes for v in scope], dtype=np.int32)
+    primal = primal_graph(graph.n_states, ends, flat)
+    best, fewest = np.arange(n), np.inf
+    for rule in ("given", "min-fill", "sweep"):
+        order = best
+        if rule != "given":
+            found = elimination_order(primal, graph.n_states, rule).order
+            rest = np.setdiff1d(np.arange(n), found)
+            order = np.concatenate([rest, found]).astype(np.int64)
+        n_clusters = len(partition(graph.n_states, scopes, order, limit)[0])
+        if n_clusters < fewest:
+            best, fewest = order, n_clusters
+    return best
 
 
 def _runs(scope, parent, n_states):

@@ -12,8 +12,9 @@ from ..decode import Decoder
 from ..factors import Potts, Table
 from ..result import MAPResult, Records, is_proved
 from ..scoring import sum_of_maxima
+from ..sequential.solver import check_order
 from .kernels import backward_pass, forward_pass
-from .plan import make_plan, partition
+from .plan import choose_order, make_plan, partition
 
 _ROUNDING = 1e-12
 
@@ -80,8 +81,8 @@ class MiniBuckets:
     ----------
     graph : FactorGraph
         Tables and Potts factors.
-    order : ndarray
-        Order of elimination.
+    order : ndarray or None
+        Order of elimination; None for the one that splits least.
     limit : int
         Most cells of a cluster.
     delta : ndarray, default=None
@@ -93,6 +94,9 @@ class MiniBuckets:
     def __init__(self, graph, order, limit, delta=None, most_cells=1 << 24):
         self.graph = graph
         scopes, tables = tables_of(graph, delta)
+        if order is None:
+            order = choose_order(graph, scopes, limit)
+        self.order = order
         while True:
             clusters, buckets = partition(graph.n_states, scopes, order, limit)
             cells = sum(int(np.prod(graph.n_states[scope])) for scope, _, _ in clusters)
@@ -178,7 +182,7 @@ def solve_mini_buckets(
     most_cells : int, default=2**14
         Most configurations of a mini-bucket. All together have at most 2**24.
     order : array-like of shape (n_variables,) of int, default=None
-        Order of elimination; as the variables are numbered, by default.
+        Order of elimination; by default that of a few that splits least.
     duals : ndarray or None, default=None
         Messages to begin with, as other methods return them.
     start : array-like of shape (n_variables,) of int, default=None
@@ -210,7 +214,8 @@ def solve_mini_buckets(
     >>> solve_map(graph, "mini-buckets").score
     -1.0
     """
-    order = np.arange(graph.n_variables) if order is None else np.asarray(order, dtype=np.int64)
+    if order is not None:
+        order = check_order(graph, order)
     decoder, records = Decoder(graph), Records(on_pass)
     if start is not None:
         decoder.offer(np.ascontiguousarray(start, dtype=np.int64))

@@ -241,7 +241,7 @@ class _Network:
 
     def _scope(self, label, item):
         if isinstance(item, Numeric):
-            scope = item.values.astype(np.int64).tolist()
+            scope = [int(value) for value in item.values.clip(-1, self.n_states.size).tolist()]
             different = len(set(scope)) == len(scope) and scope == item.values.tolist()
             inside = different and min(scope) >= 0 and max(scope) < self.n_states.size
             if inside and self.positions.keys().isdisjoint(map(str, scope)):
@@ -283,9 +283,10 @@ class _Network:
         if numbers.size % width:
             self.fail(costs, label, f"tuples of {len(shape)} values and a cost")
         rows = numbers.reshape(-1, width)
-        tuples = rows[:, :-1].astype(np.int64)
-        if ((tuples != rows[:, :-1]) | (tuples < 0) | (tuples >= shape)).any():
+        given = rows[:, :-1]
+        if ((given != np.floor(given)) | (given < 0) | (given >= shape)).any():
             self.fail(costs, label, f"positions of values below {list(shape)}")
+        tuples = given.astype(np.int64)
         if np.unique(tuples, axis=0).shape[0] < len(tuples):
             self.fail(costs, label, "each tuple once")
         if not np.isfinite(numbers).all():

@@ -13,7 +13,7 @@ from .tables import MOST_CELLS, by_shape, check_scopes, ragged, table_sizes, tab
 from .text import Numbers, read_bytes
 
 _COMMENT = re.compile(rb"#[^\n]*")
-_MOST_VARIABLES = 2**27
+_MOST_VARIABLES = 2**24
 
 
 def read_libdai(path: Any) -> FactorGraph:

@@ -91,7 +91,9 @@ def _functions(numbers, n, n_functions, at):
         signed = numbers.integer(at, -n, n, f"the number of variables of function {f}, at most {n}")
         scope_at[f] = at + 1
         at += 2 + abs(signed)
-        count = numbers.integer(at, -np.inf, np.inf, f"the number of tuples of function {f}")
+        count = numbers.integer(
+            at, -n_functions, len(numbers), f"the number of tuples of function {f}"
+        )
         if count < 0:
             if -count > len(shared):
                 numbers.fail(at, f"the number of tuples, or one of {len(shared)} shared functions")

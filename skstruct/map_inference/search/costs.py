@@ -4,6 +4,8 @@ import heapq
 
 import numpy as np
 
+_STEPS = 1000  # between two looks at the clock
+_LARGE = 4096  # cells; no table grows beyond that
 _NO_LABELLING = "no labelling has a finite score"
 
 
@@ -11,7 +13,7 @@ class Infeasible(Exception):
     """No labelling has a finite score (or one better than the known one)."""
 
 
-def _spread(table, scope, full):
+def spread(table, scope, full):
     """A view of a table with one axis for each variable of `full` (1 where it is not in scope)."""
     order = sorted(range(len(scope)), key=lambda d: full.index(scope[d]))
     table = table.transpose(order)
@@ -25,10 +27,15 @@ def _spread(table, scope, full):
     return table.reshape(shape)
 
 
+class Stopped(Exception):
+    """The simplification is to end; the costs are valid, but not yet at least zero."""
+
+
 class Costs:
     """Tables of costs over sorted scopes, with the labels that each variable still has."""
 
     def __init__(self, unaries, tables, offset=0.0):
+        self.steps, self.stop = 0, None
         self.constant = -float(offset)
         self.domains = [np.arange(len(scores)) for scores in unaries]
         self.unaries = [-np.asarray(scores, dtype=np.float64) for scores in unaries]
@@ -72,6 +79,18 @@ class Costs:
             self.of[i].discard(key)
         return scope, self.tables.pop(key)
 
+    def _step(self):
+        """Ask at times whether to stop."""
+        self.steps += 1
+        if self.stop is not None and self.steps % _STEPS == 0 and self.stop():
+            raise Stopped
+
+    def least(self):
+        """No labelling costs less."""
+        total = self.constant + sum(float(table.min()) for table in self.tables.values())
+        left = (costs for i, costs in enumerate(self.unaries) if not self.gone[i])
+        return total + sum(float(costs.min()) for costs in left)
+
     def keep(self, i, mask):
         """Keep the labels of variable `i` that `mask` names."""
         if mask.all():
@@ -106,6 +125,7 @@ class Costs:
             if not self.gone[i]:
                 self.keep(i, costs < np.inf)
         while self.queue:
+            self._step()
             key = self.queue.pop()
             self._project(key)
             self.queue.discard(key)
@@ -131,7 +151,7 @@ class Costs:
                 target = min(larger, key=lambda other: (self.tables[other].size, other))
                 _, table = self._drop(key)
                 full = self.scopes[target]
-                self.tables[target] = self.tables[target] + _spread(table, scope, full)
+                self.tables[target] = self.tables[target] + spread(table, scope, full)
                 self.queue.add(target)
 
     def _neighbours(self, i):
@@ -146,7 +166,8 @@ class Costs:
         for j in others:
             cells *= len(self.domains[j])
         now = sum(self.tables[key].size for key in self.of[i])
-        if len(others) > 1 and len(self.domains[i]) > 1 and cells > max(growth * now, 16):
+        most = max(now, min(growth * now, _LARGE))
+        if len(others) > 1 and len(self.domains[i]) > 1 and cells > max(most, 16):
             return None
         return cells
 
@@ -156,7 +177,7 @@ class Costs:
         total = np.zeros([len(self.domains[j]) for j in others] + [1]) + self.unaries[i]
         for key in sorted(self.of[i]):
             scope, table = self._drop(key)
-            total = total + _spread(table, scope, full)
+            total = total + spread(table, scope, full)
         self.gone[i] = True
         choice = total.argmin(axis=-1).astype(np.int32)
         self.eliminated.append((i, others, [self.domains[j] for j in others], choice))
@@ -175,6 +196,7 @@ class Costs:
                 heap.append((price, int(i)))
         heapq.heapify(heap)
         while heap:
+            self._step()
             price, i = heapq.heappop(heap)
             if self.gone[i] or self._price(i, growth, most_variables) != price:
                 continue

@@ -2,6 +2,7 @@
 
 from ...core.dispatch import inner_kernel, kernel
 from .marginals import least_costs, load, lower, set_cost
+from .propagation import doubt, improve
 
 
 @inner_kernel
@@ -61,3 +62,9 @@ def settle(w, s, width):
     """Leave every function with least costs of 0 at all variables."""
     for i in range(len(s.size)):
         _gather(w, s, i, width)
+
+
+@kernel
+def adopt(w, s):
+    """Keep the supports if they are the best labelling so far."""
+    improve(s, doubt(w, s))

@@ -3,10 +3,25 @@
 import math
 
 from ...core.dispatch import inner_kernel, kernel
-from .flat import BOUND, FAILS, GAP, LAST, LEVEL, NODES, SIZES, TRAIL, UPPER
+from .flat import (
+    ABOVE,
+    AT_MOST,
+    BOUND,
+    EQUAL,
+    FAILS,
+    GAP,
+    LAST,
+    LEVEL,
+    NODES,
+    SIZES,
+    TRAIL,
+    UNEQUAL,
+    UPPER,
+)
 from .marginals import assign, lower, mark, prune, push, remove, undo
 from .propagation import propagate
 
+_MOST_LABELS = 10  # that are tried one by one; more are halved
 # What `dive` returns.
 DONE, PAUSED, NO_ROOM = range(3)
 
@@ -47,13 +62,45 @@ def _choose(w, s):
 
 
 @inner_kernel
-def refute(w, s, i, value):
-    """The other branch: variable i without a label."""
-    if s.size[i] == 1:
-        return False
-    remove(w, s, i, value)
-    s.raised[i] = 1
+def _decide(w, s, i, value, kind):
+    """Take a decision; False if no label is left."""
+    first = w.state_ptr[i]
+    if kind == EQUAL:
+        if s.position[first + value] >= s.size[i]:
+            return False
+        assign(w, s, i, value)
+        return True
+    for k in range(s.size[i] - 1, -1, -1):  # what is swapped in from behind was seen before
+        label = s.values[first + k]
+        if kind == UNEQUAL:
+            goes = label == value
+        else:
+            goes = (label > value) == (kind == AT_MOST)
+        if goes:
+            if s.size[i] == 1:
+                return False
+            remove(w, s, i, label)
+            s.raised[i] = 1
     return True
+
+
+@inner_kernel
+def _branch(w, s, i):
+    """Decide on a variable: its support, or the half of a long range that has the support."""
+    value = s.support[i]
+    if s.size[i] <= _MOST_LABELS:
+        push(s, i, value, EQUAL)
+        assign(w, s, i, value)
+        return
+    first = w.state_ptr[i]
+    lowest, highest = s.values[first], s.values[first]
+    for k in range(s.size[i]):
+        lowest = min(lowest, s.values[first + k])
+        highest = max(highest, s.values[first + k])
+    middle = (lowest + highest) // 2
+    kind = AT_MOST if value <= middle else ABOVE
+    push(s, i, middle, kind)
+    _decide(w, s, i, middle, kind)
 
 
 @inner_kernel
@@ -65,7 +112,7 @@ def _backtrack(w, s, floor):
         if s.level_open[level] == 1 and s.real[BOUND] < s.real[UPPER] - s.real[GAP]:
             s.level_open[level] = 0
             i = s.level_variable[level]
-            if refute(w, s, i, s.level_value[level]):
+            if _decide(w, s, i, s.level_value[level], s.level_kind[level] ^ 1):
                 return True
         s.count[LEVEL] = level
     return False
@@ -96,9 +143,7 @@ def dive(w, s, width, floor, most_fails, most_nodes):
             if not _backtrack(w, s, floor):
                 return DONE
         else:
-            value = s.support[chosen]
-            push(s, chosen, value)
-            assign(w, s, chosen, value)
+            _branch(w, s, chosen)
 
 
 @kernel
@@ -110,19 +155,12 @@ def rewind(s, level):
 
 
 @kernel
-def replay(w, s, variables, values, equal):
+def replay(w, s, variables, values, kinds):
     """Take the decisions of a node at once, in one level; False if they contradict."""
-    push(s, -1, -1)
+    push(s, -1, -1, EQUAL)
     s.level_open[s.count[LEVEL] - 1] = 0
     for d in range(len(variables)):
-        i, value = variables[d], values[d]
-        first = w.state_ptr[i]
-        there = s.position[first + value] < s.size[i]
-        if equal[d] == 1:
-            if not there:
-                return False
-            assign(w, s, i, value)
-        elif there and not refute(w, s, i, value):
+        if not _decide(w, s, variables[d], values[d], kinds[d]):
             return False
     for i in range(len(s.size)):
         lower(w, s, i)

@@ -8,7 +8,11 @@ import numpy as np
 # open, the least move of costs that is worth an event.
 BOUND, UPPER, GAP, STEP = range(4)
 # Places in State.count.
-TRAIL, SIZES, LEVEL, STAMP, NODES, FAILS, LAST, FOUND, BLAME = range(9)
+TRAIL, SIZES, LEVEL, STAMP, NODES, FAILS, LAST, FOUND, VISITS = range(9)
+
+# Decisions: a variable has a label, or not; its label is at most this one, or above it. The other
+# branch of a decision has the code with the last bit flipped.
+UNEQUAL, EQUAL, AT_MOST, ABOVE = range(4)
 
 
 class Network(NamedTuple):
@@ -53,8 +57,10 @@ class State(NamedTuple):
         Labels left: the first ``size[i]`` of variable i's `values`, as a sparse set.
     trail_at, trail_cost, trail_variable, trail_size : ndarray
         What to put back.
-    level_trail, level_sizes, level_bound, level_variable, level_value, level_open : ndarray
-        Decisions; open while the other branch is still to be taken.
+    level_trail, level_sizes, level_bound, level_variable, level_value, level_kind : ndarray
+        Decisions.
+    level_open : ndarray
+        Levels whose other branch is still to be taken.
     support, best : ndarray of shape (n_variables,)
         Labels that cost least now; the best labelling.
     dirty, raised, doubtful : ndarray
@@ -83,6 +89,7 @@ class State(NamedTuple):
     level_variable: np.ndarray
     level_value: np.ndarray
     level_open: np.ndarray
+    level_kind: np.ndarray
     support: np.ndarray
     best: np.ndarray
     dirty: np.ndarray
@@ -124,7 +131,7 @@ def flatten(variables, unaries, scopes, tables):
         The state before any decision, all functions dirty.
     """
     rank = {i: k for k, i in enumerate(variables)}
-    n, n_functions = len(variables), len(scopes)
+    n = len(variables)
     sizes = np.array([len(unaries[i]) for i in variables], dtype=np.int64)
     scope, stride, owner, flat = [], [], [], []
     for f, (variables_of, table) in enumerate(zip(scopes, tables, strict=True)):
@@ -164,7 +171,13 @@ def _state(network, sizes, unary, arity):
     cost = np.zeros(n_costs)
     cost[:n_states] = unary
     real = np.zeros(4)
-    real[UPPER] = np.inf
+    # Beyond what any labelling costs: without it the bound of an infeasible node grows for ever.
+    starts = network.table_ptr[:-1]
+    finite = np.where(network.table < np.inf, network.table, 0.0)
+    real[UPPER] = np.maximum.reduceat(finite, starts).sum() if len(starts) else 0.0
+    real[UPPER] = 1.0 + 1.001 * (
+        real[UPPER] + np.maximum.reduceat(unary, network.state_ptr[:-1]).sum()
+    )
     count = np.zeros(9, dtype=np.int64)
     count[STAMP] = 1
     count[LAST] = -1
@@ -185,6 +198,7 @@ def _state(network, sizes, unary, arity):
         level_variable=np.zeros(deepest, dtype=np.int32),
         level_value=np.zeros(deepest, dtype=np.int32),
         level_open=np.zeros(deepest, dtype=np.uint8),
+        level_kind=np.zeros(deepest, dtype=np.uint8),
         support=np.zeros(n, dtype=np.int32),
         best=np.full(n, -1, dtype=np.int32),
         dirty=np.ones(n_functions, dtype=np.uint8),

@@ -2,24 +2,33 @@
 
 import heapq
 import time
+from itertools import pairwise
 
 import numpy as np
 
-from .diffusion import diffuse, settle
+from .diffusion import adopt, diffuse, settle
 from .dive import DONE, NO_ROOM, dive, replay, rewind, start
-from .flat import BOUND, FAILS, GAP, LEVEL, NODES, STAMP, STEP, TRAIL, UPPER, flatten, grown
+from .flat import BOUND, FAILS, FOUND, GAP, LEVEL, NODES, STAMP, STEP, TRAIL, UPPER, flatten, grown
 
 _MOST_FAILS = 16384  # of one depth-first search
+_LEAST_FAILS = 16
 _SECONDS = 0.25  # between two returns to Python
+_MOST_SWEEPS = 100
+_LEAST_GROWTH = 1e-3  # of a sweep, as a share of the gap
+_STEP = 0.1  # share of the gap that no event is made for
+_ROUNDING = 1e-4  # of units
+_CELLS_A_PIECE = 1 << 25
 
 
 class Part:
     """Search of one connected component.
 
-    The open nodes are a heap of (bound, -depth, number, variables, values, equal).
+    With a `unit` the costs of all labellings are apart by multiples of it.
+    The open nodes are a heap of (bound, -depth, number, variables, values, kinds).
     """
 
-    def __init__(self, costs, variables):
+    def __init__(self, costs, variables, unit=0.0):
+        self.unit = unit
         self.variables = np.array(variables)
         self.domains = [costs.domains[i] for i in variables]
         rank = {i: k for k, i in enumerate(variables)}
@@ -34,44 +43,88 @@ class Part:
         self.width = int(self.state.size.max())
         self.heap, self.number = [], 0
         self.path = tuple(np.zeros(0, dtype=np.int32) for _ in range(3))
-        self.floor, self.is_open = 0, True
+        self.floor, self.is_open, self.is_new = 0, True, True
         self.above, self.loosest = 0.0, 0.0  # bound of where we began, largest gap so far
-        self.most_fails, self.replays, self.rate = 16, 0, 2000.0
+        self.most_fails = self.fails_left = _LEAST_FAILS
+        self.replays, self.rate = 0, 32.0  # nodes a second: to begin with, few
 
-    def diffuse(self, most_sweeps, out_of_time, gain=1e-4):
-        """Sweep the root until the bound no longer grows."""
-        s, n = self.state, len(self.variables)
-        for at in range(most_sweeps):
-            before = s.real[BOUND]
+    def adopt(self, labels):
+        """Begin with a known labelling, if its labels are still there."""
+        places = [
+            int(np.searchsorted(domain, labels[i]))
+            for i, domain in zip(self.variables, self.domains, strict=True)
+        ]
+        for i, domain, place in zip(self.variables, self.domains, places, strict=True):
+            if place >= len(domain) or domain[place] != labels[i]:
+                return
+        self.state.support[:] = places
+        adopt(self.network, self.state)
+
+    def write(self, labels):
+        """Write the best labelling so far (or what costs least now) into `labels`."""
+        found = self.state.best if self.upper < np.inf else self.state.support
+        for i, domain, place in zip(self.variables, self.domains, found, strict=True):
+            labels[i] = domain[place]
+
+    def set_gap(self, gap):
+        """What the search may leave open; with a unit, all that is below it."""
+        real = self.state.real
+        real[GAP], real[STEP] = gap, _STEP * gap
+        if gap < self.unit * (1 - _ROUNDING):
+            real[GAP], real[STEP] = self.unit * (1 - _ROUNDING), _ROUNDING * self.unit
+        else:
+            self.unit = 0.0
+
+    def _pieces(self):
+        """Ranges of variables of so many cells that a kernel returns soon."""
+        w = self.network
+        cells = np.diff(w.table_ptr)[w.owner]
+        work = np.cumsum(np.bincount(w.scope, cells, minlength=len(self.variables)))
+        ends = np.searchsorted(work, np.arange(_CELLS_A_PIECE, work[-1], _CELLS_A_PIECE))
+        ends = [0, *sorted(set(ends.tolist()) - {0}), len(self.variables)]
+        return list(pairwise(ends))
+
+    def _forget(self):
+        """What was moved at the root is never put back."""
+        self.state.count[TRAIL] = 0
+        self.state.count[STAMP] += 1
+
+    def diffuse(self, interrupted):
+        """Sweep the root until the bound hardly grows."""
+        s, n, pieces = self.state, len(self.variables), self._pieces()
+        for at in range(_MOST_SWEEPS):
+            before = float(s.real[BOUND])
             for forward in (True, False):
-                diffuse(self.network, s, self.width, 0, n, forward)
-                s.count[TRAIL] = 0
-                s.count[STAMP] += 1
-            growth = s.real[BOUND] - before
-            if out_of_time() or (at > 3 and growth <= gain * max(1e-3, abs(s.real[BOUND]))):
+                for begin, end in pieces if forward else pieces[::-1]:
+                    first, last = (begin, end) if forward else (n - end, n - begin)
+                    diffuse(self.network, s, self.width, first, last, forward)
+                    if len(pieces) > 1 and interrupted():
+                        return
+                self._forget()
+            growth = float(s.real[BOUND]) - before
+            open_gap = min(self.upper - float(s.real[BOUND]), 0.1 * float(s.real[BOUND]))
+            if (at > 3 and growth <= _LEAST_GROWTH * open_gap) or interrupted():
                 break
         settle(self.network, s, self.width)
-        s.count[TRAIL] = 0
-        s.count[STAMP] += 1
-
-    def begin(self):
-        """Have the root visited."""
-        start(self.network, self.state)
+        self._forget()
 
     @property
     def upper(self):
         """Cost of the best labelling so far."""
-        return float(self.state.real[UPPER])
+        return float(self.state.real[UPPER]) if self.state.count[FOUND] else np.inf
 
     @property
     def bound(self):
         """No labelling costs less."""
+        most = self.upper - (0.0 if self.unit else self.loosest)
         if not self.is_open:
-            return self.upper - self.loosest
+            return most
         best = self._here()
         if self.heap:
             best = min(best, self.heap[0][0])
-        return min(best, self.upper - self.loosest)
+        if self.unit and self.upper < np.inf:
+            best = most - self.unit * np.floor((most - best) / self.unit + _ROUNDING)
+        return min(best, most)
 
     def _here(self):
         """Bound of the current depth-first search."""
@@ -84,24 +137,25 @@ class Part:
     def _put_off(self):
         """Keep what the current depth-first search leaves open."""
         s, top = self.state, int(self.state.count[LEVEL])
-        variables, values, equal = self.path
+        variables, values, kinds = self.path
         below = slice(self.floor, top)
         variables = np.concatenate([variables, s.level_variable[below]])
         values = np.concatenate([values, s.level_value[below]])
-        equal = np.concatenate([equal, s.level_open[below].astype(np.int32)])
+        taken = s.level_kind[below] ^ (s.level_open[below] == 0)
+        kinds = np.concatenate([kinds, taken.astype(np.int32)])
         deep = len(self.path[0])
-        self._keep(float(s.real[BOUND]), variables, values, equal)
+        self._keep(float(s.real[BOUND]), variables, values, kinds)
         for level in range(self.floor, top):
             if s.level_open[level]:
                 end = deep + level - self.floor + 1
-                other = equal[:end].copy()
-                other[-1] = 0
+                other = kinds[:end].copy()
+                other[-1] ^= 1
                 bound = float(s.level_bound[level])
                 self._keep(bound, variables[:end], values[:end], other)
 
-    def _keep(self, bound, variables, values, equal):
+    def _keep(self, bound, variables, values, kinds):
         self.number += 1
-        item = (max(bound, self.above), -len(variables), self.number, variables, values, equal)
+        item = (max(bound, self.above), -len(variables), self.number, variables, values, kinds)
         heapq.heappush(self.heap, item)
 
     def _next(self):
@@ -109,15 +163,14 @@ class Part:
         s = self.state
         rewind(s, 0)
         while self.heap:
-            bound, _, _, variables, values, equal = heapq.heappop(self.heap)
+            bound, _, _, variables, values, kinds = heapq.heappop(self.heap)
             if bound >= s.real[UPPER] - s.real[GAP]:
                 self.heap.clear()
                 return False
             self.replays += len(variables)
-            if replay(self.network, s, variables, values, equal):
-                self.above = bound
-                self.path = variables, values, equal
-                self.floor = 1
+            if replay(self.network, s, variables, values, kinds):
+                self.above, self.floor = bound, 1
+                self.path = variables, values, kinds
                 return True
             rewind(s, 0)
         return False
@@ -128,31 +181,31 @@ class Part:
         if self.replays > 0.1 * nodes:
             self.most_fails = min(2 * self.most_fails, _MOST_FAILS)
         elif self.replays < 0.05 * nodes:
-            self.most_fails = max(self.most_fails // 2, 16)
+            self.most_fails = max(self.most_fails // 2, _LEAST_FAILS)
+        self.fails_left = self.most_fails
 
-    def run(self, seconds=_SECONDS):
-        """Search for about so long; what it finds is in the state."""
-        began = time.perf_counter()
-        fails_left = self.most_fails
-        while self.is_open:
-            left = seconds - (time.perf_counter() - began)
-            if left <= 0:
-                return
+    def run(self, most_nodes, interrupted):
+        """Search that many nodes; what is found is in the state."""
+        if self.is_new:
+            start(self.network, self.state)
+            self.is_new = False
+        end = int(self.state.count[NODES]) + most_nodes
+        while self.is_open and self.state.count[NODES] < end:
             s = self.state
             self.loosest = max(self.loosest, float(s.real[GAP]))
             nodes, fails = int(s.count[NODES]), int(s.count[FAILS])
-            most_nodes = int(max(8, min(left, 0.1) * self.rate))
-            at = time.perf_counter()
-            state = dive(self.network, s, self.width, self.floor, fails_left, most_nodes)
-            spent = max(time.perf_counter() - at, 1e-6)
-            done = int(s.count[NODES]) - nodes
-            self.rate = 0.5 * self.rate + 0.5 * done / spent
-            fails_left -= int(s.count[FAILS]) - fails
+            piece = min(end - nodes, max(1, int(_SECONDS * self.rate)))
+            began = time.perf_counter()
+            state = dive(self.network, s, self.width, self.floor, self.fails_left, piece)
+            spent = max(time.perf_counter() - began, 1e-6)
+            self.rate = 0.5 * self.rate + 0.5 * (int(s.count[NODES]) - nodes) / spent
+            self.fails_left -= int(s.count[FAILS]) - fails
             if state == NO_ROOM:
                 self.state = grown(s)
-            elif state == DONE or fails_left <= 0:
+            elif state == DONE or self.fails_left <= 0:
                 if state != DONE:
                     self._put_off()
                 self._pace()
-                fails_left = self.most_fails
                 self.is_open = self._next()
+            if interrupted():
+                return

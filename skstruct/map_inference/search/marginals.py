@@ -3,7 +3,7 @@
 import math
 
 from ...core.dispatch import inner_kernel
-from .flat import BLAME, BOUND, GAP, LEVEL, SIZES, STAMP, TRAIL, UPPER
+from .flat import BOUND, GAP, LEVEL, SIZES, STAMP, TRAIL, UPPER
 
 
 @inner_kernel
@@ -85,7 +85,7 @@ def undo(s, level):
 
 
 @inner_kernel
-def push(s, i, value):
+def push(s, i, value, kind):
     """Open a level whose decision is a label of a variable."""
     level = s.count[LEVEL]
     s.level_trail[level] = s.count[TRAIL]
@@ -93,6 +93,7 @@ def push(s, i, value):
     s.level_bound[level] = s.real[BOUND]
     s.level_variable[level] = i
     s.level_value[level] = value
+    s.level_kind[level] = kind
     s.level_open[level] = 1
     s.count[LEVEL] = level + 1
     s.count[STAMP] += 1
@@ -152,9 +153,9 @@ def add_unary(w, s, f, slot, width, sign):
 
 
 @inner_kernel
-def _fold(w, s, base, mass, row, n, inner, n_inner):
+def _fold(w, s, base, mass, row, begin, end, inner, n_inner):
     """Lower ``low`` by the cells of one combination of the other slots."""
-    for k in range(n):
+    for k in range(begin, end):
         at = base + s.offset[row + k]
         least = math.inf
         for j in range(n_inner):
@@ -165,15 +166,21 @@ def _fold(w, s, base, mass, row, n, inner, n_inner):
 @inner_kernel
 def least_costs(w, s, f, slot, width):
     """``low[k]``: the least loaded cost of a function for each label of a slot."""
+    least_costs_of(w, s, f, slot, width, 0, s.size[w.scope[slot]])
+
+
+@inner_kernel
+def least_costs_of(w, s, f, slot, width, first, last):
+    """The same for some of the labels."""
     begin, end = w.scope_ptr[f], w.scope_ptr[f + 1]
     arity, d = end - begin, slot - begin
-    row, n = d * width, s.size[w.scope[slot]]
+    row = d * width
     e = arity - 1 if d < arity - 1 else arity - 2
     n_inner = s.size[w.scope[begin + e]]
-    for k in range(n):
+    for k in range(first, last):
         s.low[k] = math.inf
     if arity == 2:
-        _fold(w, s, w.table_ptr[f], 0.0, row, n, e * width, n_inner)
+        _fold(w, s, w.table_ptr[f], 0.0, row, first, last, e * width, n_inner)
         return
     for c in range(arity):
         s.digit[c] = 0
@@ -183,7 +190,7 @@ def least_costs(w, s, f, slot, width):
             if c != d and c != e:
                 base += s.offset[c * width + s.digit[c]]
                 mass += s.mass[c * width + s.digit[c]]
-        _fold(w, s, base, mass, row, n, e * width, n_inner)
+        _fold(w, s, base, mass, row, first, last, e * width, n_inner)
         c = arity - 1
         while c >= 0:
             if c != d and c != e:
@@ -200,4 +207,3 @@ def least_costs(w, s, f, slot, width):
 def blame(s, f):
     """A function that failed counts in the order of variables."""
     s.weight[f] += 1.0
-    s.count[BLAME] = f

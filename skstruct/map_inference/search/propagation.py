@@ -3,11 +3,12 @@
 import math
 
 from ...core.dispatch import inner_kernel
-from .flat import BOUND, FOUND, GAP, STEP, UPPER
+from .flat import BOUND, FOUND, GAP, STEP, UPPER, VISITS
 from .marginals import (
     add_unary,
     blame,
     least_costs,
+    least_costs_of,
     load,
     lower,
     mark,
@@ -15,6 +16,9 @@ from .marginals import (
     remove,
     set_cost,
 )
+
+_MOST_VISITS = 20  # of each function in one sweep, for the sake of costs alone
+_MOST_ROUNDS = 30  # of existential supports in one node
 
 
 @inner_kernel
@@ -68,12 +72,17 @@ def _project(w, s, f, slot, width):
 
 
 @inner_kernel
-def _extend(w, s, f, slot, target, width):
-    """Give a function what it needs of a slot's unary costs so that the target can take more."""
+def _extend(w, s, f, slot, width):
+    """Give a function what it needs of a slot's unary costs for what its target took."""
     i = w.scope[slot]
     first, row = w.state_ptr[i], (slot - w.scope_ptr[f]) * width
+    most = 0.0
+    for k in range(s.size[i]):
+        most = max(most, s.cost[first + s.values[first + k]])
+    if most == 0.0:
+        return
     add_unary(w, s, f, slot, width, -1.0)
-    least_costs(w, s, f, slot, width)  # the target's mass is already lowered by what it will take
+    least_costs(w, s, f, slot, width)  # the target's mass is already lowered by what it took
     for k in range(s.size[i]):
         value = s.values[first + k]
         need = min(-s.low[k], s.cost[first + value])
@@ -101,10 +110,12 @@ def _collect(w, s, f, target, width):
         load(w, s, f, width)
     i = w.scope[target]
     first, row = w.state_ptr[i], (target - begin) * width
+    taken = False
     for k in range(s.size[i]):
         move = max(s.low[k], 0.0)
         value = s.values[first + k]
         s.mass[row + k] -= move
+        taken = taken or move > 0.0
         if move > 0.0:
             at = w.shift_ptr[target] + value
             set_cost(s, at, s.cost[at] + move)
@@ -112,8 +123,10 @@ def _collect(w, s, f, target, width):
             if move > s.real[STEP]:
                 s.raised[i] = 1
     for q in range(begin, end):
-        if q != target:
-            _extend(w, s, f, q, target, width)
+        if q != target and taken:
+            _extend(w, s, f, q, width)
+        elif q != target:
+            add_unary(w, s, f, q, width, -1.0)
     return True
 
 
@@ -160,6 +173,8 @@ def _settle(w, s):
 @inner_kernel
 def _wake(w, s, i):
     """Functions that can carry the unary costs of variable i to an earlier one."""
+    if s.count[VISITS] > _MOST_VISITS * len(s.dirty):  # costs can go round in circles
+        return
     first = w.state_ptr[i]
     most = 0.0
     for k in range(s.size[i]):
@@ -177,6 +192,7 @@ def _wake(w, s, i):
 @inner_kernel
 def sweep(w, s, width):
     """Visit the dirty functions, backwards, until none is; False if this shows a failure."""
+    s.count[VISITS] = 0
     while True:
         if not _settle(w, s):
             return False
@@ -184,6 +200,7 @@ def sweep(w, s, width):
         for f in range(len(s.dirty) - 1, -1, -1):
             if s.dirty[f] == 1:
                 s.dirty[f] = 0
+                s.count[VISITS] += 1
                 any_dirty = True
                 if not _visit(w, s, f, width):
                     blame(s, f)
@@ -208,20 +225,20 @@ def cell_cost(w, s, f):
 
 @inner_kernel
 def choose_supports(w, s):
-    """A label of least unary cost for each variable, that of the best labelling among equals."""
+    """Keep supports of least unary cost; else take one, that of the best labelling among equals."""
     for i in range(len(s.size)):
         first = w.state_ptr[i]
-        chosen, least = s.support[i], math.inf
-        if s.position[first + chosen] < s.size[i]:
-            least = s.cost[first + chosen]
+        chosen, least = s.values[first], math.inf
         for k in range(s.size[i]):
             value = s.values[first + k]
             if s.cost[first + value] < least:
                 chosen, least = value, s.cost[first + value]
-        known = s.best[i]
-        if known >= 0 and s.position[first + known] < s.size[i]:
-            if s.cost[first + known] <= least:
+        for turn in range(2):
+            known = s.support[i] if turn == 0 else s.best[i]
+            there = known >= 0 and s.position[first + known] < s.size[i]
+            if there and s.cost[first + known] <= least:
                 chosen = known
+                break
         s.support[i] = chosen
 
 
@@ -254,10 +271,10 @@ def improve(s, excess):
 
 
 @inner_kernel
-def _star_totals(w, s, i, width):
+def _star_totals(w, s, i, width, begin, end):
     """``total[k]``: unary cost and the least costs of all functions with their other variables."""
     first = w.state_ptr[i]
-    for k in range(s.size[i]):
+    for k in range(begin, end):
         s.total[k] = s.cost[first + s.values[first + k]]
     for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
         slot = w.slots[at]
@@ -266,28 +283,39 @@ def _star_totals(w, s, i, width):
         for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
             if q != slot:
                 add_unary(w, s, f, q, width, 1.0)
-        least_costs(w, s, f, slot, width)
-        for k in range(s.size[i]):
+        least_costs_of(w, s, f, slot, width, begin, end)
+        for k in range(begin, end):
             s.total[k] += s.low[k]
+
+
+@inner_kernel
+def _is_free(w, s, i, value, width):
+    """Whether a label of variable i costs nothing with all that is around it."""
+    first = w.state_ptr[i]
+    if value < 0 or s.position[first + value] >= s.size[i]:
+        return False
+    if s.cost[first + value] > s.real[STEP]:
+        return False
+    k = s.position[first + value]
+    _star_totals(w, s, i, width, k, k + 1)
+    return s.total[k] <= s.real[STEP]
 
 
 @inner_kernel
 def exist(w, s, i, width):
     """Existential support of variable i: -1 fails, 1 the bound can grow and did, 0 supported."""
-    _star_totals(w, s, i, width)
+    if s.best[i] != s.support[i] and _is_free(w, s, i, s.best[i], width):
+        s.support[i] = s.best[i]
+        return 0
+    if _is_free(w, s, i, s.support[i], width):
+        return 0
+    _star_totals(w, s, i, width, 0, s.size[i])
     first = w.state_ptr[i]
-    least = math.inf
+    chosen, least = s.support[i], math.inf
     for k in range(s.size[i]):
-        least = min(least, s.total[k])
+        if s.total[k] < least:
+            chosen, least = s.values[first + k], s.total[k]
     if least <= s.real[STEP]:
-        chosen = -1
-        for k in range(s.size[i]):
-            if s.total[k] == least and chosen < 0:
-                chosen = s.values[first + k]
-        known = s.best[i]
-        if known >= 0 and s.position[first + known] < s.size[i]:
-            if s.total[s.position[first + known]] <= s.real[STEP]:
-                chosen = known
         s.support[i] = chosen
         return 0
     for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
@@ -306,10 +334,12 @@ def exist(w, s, i, width):
 def propagate(w, s, width):
     """All consistency of a node. -1: fails; 0: open; 1: the supports are as good as the bound."""
     before = -math.inf
+    rounds = 0
     while True:
         if not sweep(w, s, width):
             return -1
-        grew = s.real[BOUND] > before + s.real[STEP]
+        rounds += 1
+        grew = s.real[BOUND] > before + s.real[STEP] and rounds < _MOST_ROUNDS
         before = s.real[BOUND]
         choose_supports(w, s)
         excess = doubt(w, s)

@@ -41,6 +41,12 @@ def make_order(graph, p, order):
             adjacency = (incidence.T @ incidence)[:n, :n].tocsr()
             return reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)
         raise ValueError(f'order must be "given", "cuthill-mckee" or the variables, got {order!r}')
+    return check_order(graph, order)
+
+
+def check_order(graph, order):
+    """An order of the variables that a user gave."""
+    n = graph.n_variables
     order = np.ascontiguousarray(order, dtype=np.int64)
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
         raise ValueError(f"order must have each of the {n} variables once")

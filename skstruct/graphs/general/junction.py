@@ -1,0 +1,232 @@
+"""Graphs of small tree width: exact inference along junction trees, planned once a shape."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.offsets import ends_of, longest_item
+from ...inference.bucket_elimination import EliminationScratch
+from ...inference.junction_tree import JunctionTree, Tables, junction_tree
+from ...inference.order_search import best_elimination_order
+from ...inference.primal_graph import primal_graph
+from .junction_kernels import Branches, JunctionProblem, JunctionScratch, Plans
+
+INFERENCE = "exact"
+
+# Larger graphs are not searched again only to tell how large their tables would be.
+_SEARCHED_AGAIN = 2_000
+
+
+def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
+    """Why there are no junction trees with tables of ``graph.max_table`` entries, or None.
+
+    Leaves the orders of elimination that it has found in `fields`, for :func:`make`.
+
+    Parameters
+    ----------
+    graph : Pairwise
+        Has ``max_table`` and ``inference``.
+    samples : Networks
+        The packed samples.
+    fields : dict
+        Fields of the problem.
+    network : Network
+        The edges.
+
+    Returns
+    -------
+    str or None
+        The reason names the sample.
+    """
+    limit = graph.max_table
+    if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:
+        raise ValueError(f"max_table must be a number of at least 1, got {limit!r}")
+    n_labels = network.column.shape[0]
+    for i in _too_wide(samples, n_labels, limit):
+        side = int(samples.shapes[i].min())
+        return _refusal(samples, i, n_labels, limit, f"at least {n_labels}^{side + 1}")
+    plan, where = _distinct(samples)
+    orders = [None] * len(where)
+    for p in np.argsort(-(samples.n_edges - samples.lengths)[where], kind="stable"):
+        i = where[p]
+        tables = _tables(samples, i, n_labels)
+        primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+        found = best_elimination_order(primal, tables.n_states, max_table=limit)
+        if not found.largest < np.inf:
+            size = "more"
+            if graph.inference != "auto" and len(tables.n_states) <= _SEARCHED_AGAIN:
+                size = f"{best_elimination_order(primal, tables.n_states).largest:.6g}"
+            return _refusal(samples, i, n_labels, limit, size)
+        orders[p] = found.order
+    fields["junction_trees"] = plan, where, orders
+    return None
+
+
+def _refusal(samples, i, n_labels, limit, size):
+    """The message."""
+    return (
+        f"sample {i} ({samples.lengths[i]} nodes, {samples.n_edges[i]} edges, {n_labels} labels) "
+        f"needs a table of {size} entries, but max_table={limit:g}; raise it, or use another way"
+    )
+
+
+def _too_wide(samples, n_labels, limit):
+    """Images whose tree width, their shorter side, is too much already."""
+    if samples.shapes is None:
+        return []
+    side = samples.shapes.min(axis=1, initial=2**31)
+    return np.flatnonzero((side > 1) & ((side + 1) * np.log(n_labels) > np.log(limit) + 1e-9))[:1]
+
+
+def _distinct(samples):
+    """Which of the different graphs each sample is, and a sample of each."""
+    known, where = {}, []
+    plan = np.empty(len(samples.lengths), dtype=np.int64)
+    for i, n in enumerate(samples.lengths.tolist()):
+        edges = samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]]
+        plan[i] = known.setdefault((n, edges.tobytes()), len(known))
+        if plan[i] == len(where):
+            where.append(i)
+    return plan, np.array(where, dtype=np.int64)
+
+
+def _tables(samples, i, n_labels):
+    """The factors of sample i, without scores: a node each, then an edge each."""
+    n = samples.offsets[i + 1] - samples.offsets[i]
+    return _plain_tables(n, samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]], n_labels)
+
+
+def _plain_tables(n, edges, n_labels):
+    """A factor a node, and one an edge."""
+    return Tables(
+        n_states=np.full(n, n_labels, dtype=np.int64),
+        scope_ptr=np.concatenate((np.arange(n), n + 2 * np.arange(len(edges) + 1))),
+        scope=np.concatenate((np.arange(n, dtype=np.int32), edges.ravel())),
+        table_ptr=np.zeros(n + len(edges), dtype=np.int64),
+        scores=np.empty(0),
+    )
+
+
+# What the numbers in a plan count, where plans stand one after the other.
+_SHIFTS = {
+    "dim_ptr": "dim",
+    "input_ptr": "source",
+    "step_ptr": "step",
+}
+
+
+def _concatenate(trees):
+    """One plan of several; the pointers' ends are kept, those of slots left out."""
+    fields = {}
+    for name in JunctionTree._fields:
+        parts = [getattr(tree, name) for tree in trees]
+        if name in ("bucket", "constant"):
+            parts = [part[:0] for part in parts]
+        elif name in _SHIFTS:
+            shift = ends_of([len(getattr(tree, _SHIFTS[name])) for tree in trees])
+            parts = [part + s for part, s in zip(parts, shift[:-1], strict=True)]
+            if name != "step_ptr":
+                parts = [np.zeros(1, dtype=np.int64), *(part[1:] for part in parts)]
+        elif name in ("live_ptr", "slot_ptr"):
+            n_slots = [len(tree.live_ptr) for tree in trees]
+            cut = [part[1:n] for part, n in zip(parts, n_slots, strict=True)]
+            parts = [np.zeros(1, dtype=np.int64), *cut]
+        elif name == "back_ptr":
+            parts = [part[:-1] for part in parts]
+        fields[name] = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    slots = ends_of([len(tree.live_ptr) - 1 for tree in trees])[:-1]
+    buckets = [len(tree.variable) for tree in trees]
+    fields["slot"] += np.where(fields["slot"] > 0, np.repeat(slots, buckets), 0)
+    source = fields["source"]
+    fields["source"] = source - np.where(
+        source < 0, np.repeat(slots, [len(tree.source) for tree in trees]), 0
+    )
+    fields["room"] = np.max([tree.room for tree in trees], axis=0, initial=1)
+    return JunctionTree(**fields)
+
+
+def make(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> JunctionProblem:
+    """The problem, after :func:`applies` has agreed.
+
+    Parameters
+    ----------
+    graph : Pairwise
+        The structure.
+    samples : Networks
+        The packed samples.
+    fields : dict
+        Fields of the problem.
+    network : Network
+        The edges.
+    tables : TableScratch
+        Scratch for weights.
+    n_best : int
+        Largest number of labellings that will be asked for at once.
+
+    Returns
+    -------
+    JunctionProblem
+        The problem.
+    """
+    plan, where, orders = fields.pop("junction_trees")
+    n_labels = network.column.shape[0]
+    found = zip(where, orders, strict=True)
+    trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
+    if not trees:
+        trees = [
+            junction_tree(_plain_tables(0, samples.edges[:0], n_labels), np.empty(0, np.int32))
+        ]
+    plans = Plans(
+        tree=_concatenate(trees),
+        bucket_ptr=ends_of([len(tree.variable) for tree in trees]),
+        n_messages=np.array([tree.slot_ptr[-1] for tree in trees], dtype=np.int64),
+        plan=plan,
+    )
+    most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
+    work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, n_best)
+    return JunctionProblem(**fields, own=network._replace(inference=plans), work=work)
+
+
+def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
+    """Scratch for the largest sample."""
+    nodes, square = longest_item(samples.offsets), n_labels**2
+    n_pairs = np.maximum(n_tables, samples.n_edges)
+    n_scores = int((samples.lengths * n_labels + n_pairs * square).max(initial=0))
+    n_factors = int((samples.lengths + samples.n_edges).max(initial=0))
+    live, block, levels, maps, inputs, dims = plans.tree.room
+    n_messages = int(max(plans.n_messages.max(initial=1), live))
+    none = np.empty(0, dtype=np.int64)
+    return JunctionScratch(
+        tables=tables,
+        factors=Tables(
+            np.zeros(nodes, dtype=np.int64), none, none.astype(np.int32), none, np.zeros(n_scores)
+        ),
+        base=np.zeros(n_factors, dtype=np.int64),
+        target=np.zeros(n_factors, dtype=np.int64),
+        one=np.zeros(1),
+        up=np.zeros(n_messages),
+        down=np.zeros(n_messages),
+        back=np.zeros(n_bytes, dtype=np.uint8),
+        beliefs=np.zeros(n_scores),
+        best=np.zeros(nodes, dtype=np.int64),
+        elimination=EliminationScratch(
+            np.zeros((levels, block)),
+            np.zeros((levels, block)),
+            np.zeros(block),
+            np.zeros(block),
+            np.zeros(maps, dtype=np.uint32),
+            np.zeros(inputs, dtype=np.int64),
+            np.zeros(dims, dtype=np.int64),
+            np.zeros(levels, dtype=np.uint8),
+        ),
+        branches=Branches(
+            *np.zeros((3, n_best), dtype=np.int64),
+            np.zeros(n_best),
+            *np.zeros((2, n_best), dtype=np.int64),
+        ),
+    )

@@ -1,0 +1,319 @@
+"""Graphs decoded along junction trees: the plans of all samples, scratch, and the oracles."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...core.oracles import (
+    edge_marginals,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    top_k_oracle,
+)
+from ...inference.bucket_elimination import EliminationScratch, follow, max_buckets
+from ...inference.calibration import sum_range, tell_range
+from ...inference.junction_tree import JunctionTree, Tables
+from ..arrays import TableScratch
+from ..pairwise.verbs import shape_of
+from .kernels import NetworkProblem, expand_tables
+
+
+class Plans(NamedTuple):
+    """Plans of elimination, one after the other: samples with equal edges share one.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        All buckets. Variables, factors (the nodes, then the edges), bytes and messages are counted
+        within each plan, slots over all; slot 0 is that of all roots.
+    bucket_ptr : ndarray of shape (n_plans + 1,) of int64
+        Where the buckets of each plan begin.
+    n_messages : ndarray of shape (n_plans,) of int64
+        Entries of the messages of each plan.
+    plan : ndarray of shape (n_samples,) of int64
+        The plan of each sample.
+    """
+
+    tree: JunctionTree
+    bucket_ptr: np.ndarray
+    n_messages: np.ndarray
+    plan: np.ndarray
+
+
+class Branches(NamedTuple):
+    """The search for the n best labellings: each is the best of a set of labellings.
+
+    Parameters
+    ----------
+    parent, node, label : ndarray of shape (n_best,) of int64
+        The set was split from that of `parent`, and has this label at this node.
+    next_value : ndarray of shape (n_best,)
+        The score of the second best of the set.
+    next_node, next_label : ndarray of shape (n_best,) of int64
+        Where that differs from the best, and what it has there.
+    """
+
+    parent: np.ndarray
+    node: np.ndarray
+    label: np.ndarray
+    next_value: np.ndarray
+    next_node: np.ndarray
+    next_label: np.ndarray
+
+
+class JunctionScratch(NamedTuple):
+    """Scratch of graphs decoded along junction trees.
+
+    Parameters
+    ----------
+    tables : TableScratch
+        For weight tables.
+    factors : Tables
+        Scores of the nodes and of the label pairs; the scopes are not used.
+    base, target : ndarray of shape (n_factors,) of int64
+        Where factors begin in the scores and in `beliefs`.
+    one : ndarray of shape (1,)
+        What the roots are told.
+    up, down : ndarray
+        Messages.
+    back : ndarray of uint8
+        Best states.
+    beliefs : ndarray
+        Marginals, or max-marginals.
+    best : ndarray of shape (n_nodes,) of int64
+        A labelling.
+    elimination : EliminationScratch
+        For blocks of tables.
+    branches : Branches
+        For the n best.
+    """
+
+    tables: TableScratch
+    factors: Tables
+    base: np.ndarray
+    target: np.ndarray
+    one: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+    back: np.ndarray
+    beliefs: np.ndarray
+    best: np.ndarray
+    elimination: EliminationScratch
+    branches: Branches
+
+
+class JunctionProblem(NetworkProblem):
+    """Graphs of small tree width; `own.inference` are their :class:`Plans`."""
+
+
+@inner_kernel
+def _load(problem, i, theta, temperature):
+    """Write the factors of sample i to scratch."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    own, work = problem.own, problem.work
+    scores, size = work.factors.scores, n * n_labels
+    square = n_labels * n_labels
+    for q in range(size):
+        scores[q] = theta[q]
+    expand_tables(problem, i, theta, scores[size:])
+    if temperature != 1.0:
+        for q in range(size + n_tables * square):
+            scores[q] /= temperature
+    for t in range(n):
+        work.factors.n_states[t] = n_labels
+        work.base[t] = t * n_labels
+    first = own.ptr[i]
+    for e in range(own.ptr[i + 1] - first):
+        work.base[n + e] = size + own.table[first + e] * square
+
+
+@inner_kernel
+def _maximise(problem, i, labels):
+    """Write the best labelling for the scores in scratch, return its score."""
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    tree, factors, at = plans.tree, work.factors, plans.tree.live_ptr
+    max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
+    follow(factors, tree, work.back, begin, end, work.best)
+    for t in range(end - begin):
+        labels[t] = work.best[t]
+    return work.up[0]
+
+
+@inner_kernel
+def _tell(problem, i, is_sum, size):
+    """Messages down: what `target` asks for goes to the first `size` beliefs."""
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    beliefs, down = work.beliefs, work.down[: plans.n_messages[p]]
+    nothing = 0.0 if is_sum else -math.inf
+    for q in range(size):
+        beliefs[q] = nothing
+    tree, factors, scratch = plans.tree, work.factors, work.elimination
+    places = (work.base, work.target, tree.slot_ptr)
+    work.one[0] = 1.0 if is_sum else work.up[0]
+    tell_range(factors, tree, places, is_sum, work.one, work.up, down, beliefs, begin, end, scratch)
+
+
+@inner_kernel
+def _max_marginals(problem, i):
+    """Max-marginals of the nodes, for the scores in scratch, to the beliefs."""
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    tree, at = plans.tree, plans.tree.slot_ptr
+    max_buckets(work.factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
+    for f in range(n + problem.own.ptr[i + 1] - problem.own.ptr[i]):
+        work.target[f] = work.base[f] if f < n else -1
+    _tell(problem, i, False, n * n_labels)
+
+
+@inner_kernel
+def _marginals(problem, i, shares_tables):
+    """Marginals of nodes and tables (or of each edge) to the beliefs; returns the log-partition."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    tree, at = plans.tree, plans.tree.slot_ptr
+    sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+    value = work.up[0]
+    size, square = n * n_labels, n_labels * n_labels
+    n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    for f in range(n + n_edges):
+        apart = f >= n and not shares_tables
+        work.target[f] = size + (f - n) * square if apart else work.base[f]
+    _tell(problem, i, True, size + square * (n_tables if shares_tables else n_edges))
+    return value
+
+
+@max_oracle.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, labels):
+    _load(problem, i, theta, 1.0)
+    return _maximise(problem, i, labels)
+
+
+@exp_oracle.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    own, work = problem.own, problem.work
+    _load(problem, i, theta, temperature)
+    if mu.shape[0] == 0:
+        plans = own.inference
+        begin, end = plans.bucket_ptr[plans.plan[i]], plans.bucket_ptr[plans.plan[i] + 1]
+        tree, at = plans.tree, plans.tree.live_ptr
+        sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+        return temperature * work.up[0]
+    value = _marginals(problem, i, True)
+    size, beliefs = n * n_labels, work.beliefs
+    for q in range(size):
+        mu[q] = beliefs[q]
+    for q in range(size, size + n_tables * problem.width):
+        mu[q] = 0.0
+    b = size
+    for e in range(n_tables):
+        for j in range(n_labels):
+            for k in range(n_labels):
+                column = own.column[j, k]
+                if column >= 0:
+                    mu[size + e * problem.width + column] += beliefs[b]
+                b += 1
+    return temperature * value
+
+
+@edge_marginals.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    _load(problem, i, theta, 1.0)
+    value = _marginals(problem, i, False)
+    size, beliefs = n * n_labels, problem.work.beliefs
+    for q in range(size):
+        mu[q] = beliefs[q]
+    n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    for q in range(n_edges * n_labels * n_labels):
+        out[q] = beliefs[size + q]
+    return value
+
+
+@max_marginals.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, out):
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    _load(problem, i, theta, 1.0)
+    _max_marginals(problem, i)
+    for q in range(n * n_labels):
+        out[q] = problem.work.beliefs[q]
+
+
+@inner_kernel
+def _confine(problem, i, theta, s, count):
+    """Scores of the nodes in scratch: only labellings of set s, of the first `count` sets."""
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    scores, branches = problem.work.factors.scores, problem.work.branches
+    for q in range(n * n_labels):
+        scores[q] = theta[q]
+    stop = count
+    while True:
+        for other in range(s + 1, stop):
+            if branches.parent[other] == s:
+                scores[branches.node[other] * n_labels + branches.label[other]] = -math.inf
+        if s == 0:
+            return
+        row = branches.node[s] * n_labels
+        for k in range(n_labels):
+            if k != branches.label[s]:
+                scores[row + k] = -math.inf
+        stop, s = s, branches.parent[s]
+
+
+@inner_kernel
+def _find_second(problem, i, theta, s, count, labels):
+    """The second best of set s, of which `labels` are the best, by its max-marginals."""
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    branches, beliefs = problem.work.branches, problem.work.beliefs
+    _confine(problem, i, theta, s, count)
+    _max_marginals(problem, i)
+    best = -math.inf
+    for t in range(n):
+        for k in range(n_labels):
+            if k != labels[t] and beliefs[t * n_labels + k] > best:
+                best = beliefs[t * n_labels + k]
+                branches.next_node[s], branches.next_label[s] = t, k
+    branches.next_value[s] = best
+
+
+@top_k_oracle.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    n_best, branches = values.shape[0], problem.work.branches
+    _load(problem, i, theta, 1.0)
+    values[0] = _maximise(problem, i, labels[0])
+    if n_best > 1:
+        _find_second(problem, i, theta, 0, 1, labels[0])
+    for s in range(1, n_best):
+        parent = 0
+        for other in range(1, s):
+            if branches.next_value[other] > branches.next_value[parent]:
+                parent = other
+        if branches.next_value[parent] == -math.inf:
+            for rest in range(s, n_best):
+                values[rest] = -math.inf
+            return
+        branches.parent[s] = parent
+        branches.node[s] = branches.next_node[parent]
+        branches.label[s] = branches.next_label[parent]
+        _confine(problem, i, theta, s, s + 1)
+        # Rounding must not put a labelling above the one before it.
+        values[s] = min(_maximise(problem, i, labels[s]), values[s - 1])
+        if s + 1 < n_best:
+            _find_second(problem, i, theta, parent, s + 1, labels[parent])
+            _find_second(problem, i, theta, s, s + 1, labels[s])

@@ -1,0 +1,349 @@
+"""What messages say of the original problem: the bound, labels, and the size of its scores."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...inference.simplex import project
+from ..kinds.scratch import region_scratch
+from ..kinds.verbs import region_max
+from ..regions import POTTS, TABLE, VARIABLE
+
+_WORK_OF_A_PIECE = 2e7
+_EPS = np.finfo(float).eps
+_BLOCK = 1024
+
+
+@inner_kernel
+def spread(p, r, mu, up):
+    """Write the marginals of region `r` beside the messages that it gets."""
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        first = p.message_ptr[p.parent[at]]
+        for x in range(p.size[r]):
+            up[first + x] = mu[x]
+
+
+@inner_kernel
+def _size_of_terms(p, r, delta, mu, down):
+    """Sum of the messages' absolute values that the maximum of region `r` was rounded with."""
+    total = 0.0
+    for k in range(p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]):
+        total += abs(delta[k]) * down[k]
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        first = p.message_ptr[p.parent[at]]
+        for x in range(p.size[r]):
+            total += abs(delta[first + x]) * mu[x]
+    return total
+
+
+@kernel
+def max_pass(p, start, stop, delta, mu, down, up, totals, scratch):
+    """Add up the maxima of some regions, and what they were rounded with.
+
+    Parameters
+    ----------
+    p : Regions
+        The regions.
+    start, stop : int
+        Which.
+    delta : ndarray
+        The messages.
+    mu : ndarray
+        Room for the marginals of a region.
+    down : ndarray of the shape of `delta`
+        The maximisers' marginals on the children.
+    up : ndarray of the shape of `delta`, or of shape (0,)
+        The children's own; not written if there is no room.
+    totals : ndarray of shape (2,)
+        The sums, added to.
+    scratch : NamedTuple
+        See :func:`~skstruct.map_inference.kinds.region_scratch`.
+    """
+    block, rounded = 0.0, 0.0
+    for r in range(start, stop):
+        value = region_max(p, r, delta, mu, down, scratch)
+        block += value
+        rounded += abs(value) + _size_of_terms(p, r, delta, mu, down)
+        if up.shape[0] > 0:
+            spread(p, r, mu, up)
+        if (r - start) % _BLOCK == _BLOCK - 1:
+            totals[0] += block
+            totals[1] += rounded
+            block, rounded = 0.0, 0.0
+    totals[0] += block
+    totals[1] += rounded
+
+
+@inner_kernel
+def own_scores(p, r, delta, out):
+    """Scores of a variable or pair less what it tells its own children."""
+    first = p.score_ptr[r]
+    if p.kind[r] == VARIABLE:
+        for x in range(p.size[r]):
+            out[x] = p.scores[first + x]
+        return
+    slot = p.slot_ptr[r]
+    to_i, to_j = p.message_ptr[slot], p.message_ptr[slot + 1]
+    n_j = p.message_ptr[slot + 2] - to_j
+    for x in range(p.size[r]):
+        i, j = x // n_j, x % n_j
+        score = 0.0
+        if p.kind[r] == TABLE:
+            score = p.scores[first + x]
+        elif i == j:
+            score = p.scores[first]
+        out[x] = score - delta[to_i + i] - delta[to_j + j]
+
+
+@inner_kernel
+def hat_scores(p, r, delta, out):
+    """Reparametrised scores of a variable or pair."""
+    own_scores(p, r, delta, out)
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        first = p.message_ptr[p.parent[at]]
+        for x in range(p.size[r]):
+            out[x] += delta[first + x]
+
+
+@kernel
+def best_labels(p, delta, mu, labels):
+    """The label of each variable whose reparametrised score is largest.
+
+    Parameters
+    ----------
+    p : Regions
+        The regions.
+    delta : ndarray
+        The messages.
+    mu : ndarray
+        Room for the scores of a variable.
+    labels : ndarray of shape (n_variables,) of int64
+        The labels, written.
+    """
+    for v in range(p.n_variables):
+        hat_scores(p, v, delta, mu)
+        best = 0
+        for x in range(1, p.size[v]):
+            if mu[x] > mu[best]:
+                best = x
+        labels[v] = best
+
+
+@kernel
+def variable_beliefs(p, delta, gamma, entropic, mu, out):
+    """Smoothed maximisers of the variables' reparametrised scores.
+
+    Parameters
+    ----------
+    p : Regions
+        The regions.
+    delta : ndarray
+        The messages.
+    gamma : float
+        The smoothing.
+    entropic : bool
+        Soft-max, or else projection.
+    mu : ndarray
+        Room for the scores of a variable.
+    out : ndarray of shape (sum of n_states,)
+        The beliefs, written.
+    """
+    at = 0
+    for v in range(p.n_variables):
+        n = p.size[v]
+        hat_scores(p, v, delta, mu)
+        top = -math.inf
+        for x in range(n):
+            mu[x] /= gamma
+            top = max(top, mu[x])
+        if top == -math.inf:
+            for x in range(n):
+                mu[x] = 0.0
+        elif entropic:
+            total = 0.0
+            for x in range(n):
+                mu[x] = math.exp(mu[x] - top)
+                total += mu[x]
+            for x in range(n):
+                mu[x] /= total
+        else:
+            project(mu, n)
+        for x in range(n):
+            out[at + x] = mu[x]
+        at += n
+
+
+@kernel
+def score_extent(p, extent):
+    """How far apart finite scores are, and the least that a labelling of finite score can have.
+
+    Parameters
+    ----------
+    p : Regions
+        The regions.
+    extent : ndarray of shape (2,)
+        Sum of the regions' ranges, and sum of their least finite scores, written.
+    """
+    ranges, lowest = 0.0, 0.0
+    for r in range(p.kind.shape[0]):
+        n = p.size[r]
+        if p.kind[r] == POTTS:
+            n = 1
+        elif p.kind[r] > POTTS:
+            # Logical factors have no scores, those of counts one more than variables.
+            n = 0
+            if p.kind[r] == POTTS + 1:
+                n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1
+        low, high = math.inf, -math.inf
+        if p.kind[r] == POTTS:
+            low = high = 0.0
+        for x in range(p.score_ptr[r], p.score_ptr[r] + n):
+            score = p.scores[x]
+            if score > -math.inf:
+                low, high = min(low, score), max(high, score)
+        if low <= high:
+            ranges += high - low
+            lowest += low
+    extent[0] = ranges
+    extent[1] = lowest
+
+
+def cut(work):
+    """Where to cut a pass over items of this work, so that Python runs every half second."""
+    ends = np.cumsum(work)
+    n_pieces = max(1, math.ceil(float(ends[-1]) / _WORK_OF_A_PIECE)) if ends.size else 1
+    inner = (
+        np.searchsorted(ends, np.arange(1, n_pieces) * (ends[-1] / n_pieces)) if ends.size else []
+    )
+    return np.unique(np.concatenate([[0], inner, [ends.size]]).astype(np.int64))
+
+
+class Room:
+    """Arrays that passes over the regions of a graph work in.
+
+    Parameters
+    ----------
+    regions : Regions
+        The regions.
+
+    Attributes
+    ----------
+    mu : ndarray
+        Room for the marginals of one region.
+    down : ndarray
+        Marginals that the regions have on their children, with the layout of the messages.
+    work : ndarray of shape (n_regions,)
+        About how many numbers a visit of each region reads.
+    cuts : ndarray of int
+        Where passes are cut.
+    mean_range : float
+        Mean distance of the largest from the least finite score of a region.
+    forbidden : float
+        What stands for -inf in messages: more, and below 0, than finite scores can make up for.
+    lowest : float
+        No labelling of finite score has a lower one.
+    """
+
+    def __init__(self, regions):
+        p = self.regions = regions
+        self.n_messages = int(p.message_ptr[-1])
+        self.n_regions = p.kind.size
+        self.mu = np.zeros(int(p.size.max(initial=1)))
+        self.down = np.zeros(self.n_messages)
+        self.scratch = region_scratch(p)
+        own = np.diff(p.message_ptr[p.slot_ptr])
+        self.work = p.size * (1 + np.diff(p.parent_ptr)) + own + 10
+        self.cuts = cut(self.work)
+        extent = np.zeros(2)
+        score_extent(p, extent)
+        self.mean_range = extent[0] / max(1, self.n_regions)
+        self.forbidden = -2.0 * extent[0] - 1.0
+        self.lowest = p.offset + extent[1]
+
+    def maxima(self, delta, up):
+        """Sums of the regions' maxima and of what they are rounded with, piece by piece.
+
+        Parameters
+        ----------
+        delta : ndarray
+            The messages.
+        up : ndarray
+            As for :func:`max_pass`.
+
+        Yields
+        ------
+        None
+            Between two pieces.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            The sums.
+        """
+        totals = np.zeros(2)
+        for start, stop in pairwise(self.cuts):
+            max_pass(self.regions, start, stop, delta, self.mu, self.down, up, totals, self.scratch)
+            yield
+        return totals
+
+    def bound(self, totals):
+        """The bound that these sums give.
+
+        Parameters
+        ----------
+        totals : ndarray of shape (2,)
+            From :meth:`maxima`.
+
+        Returns
+        -------
+        float
+            No labelling has a higher score, roundings included; -inf if none has a finite one.
+        """
+        if totals[0] == -math.inf:
+            return -math.inf
+        n_sums = min(self.n_regions, _BLOCK) + self.n_regions / _BLOCK + 4
+        slack = _EPS * n_sums * (totals[1] + abs(self.regions.offset))
+        bound = self.regions.offset + totals[0] + slack
+        impossible = not bound >= self.lowest - 1e-9 * (1.0 + abs(self.lowest) - self.forbidden)
+        return -math.inf if impossible else bound
+
+
+def valid_bound(regions, delta):
+    """The non-smooth dual at some messages: no labelling has a higher score.
+
+    Parameters
+    ----------
+    regions : Regions
+        The regions of a graph.
+    delta : ndarray
+        Finite messages, with the layout of the regions.
+
+    Returns
+    -------
+    float
+        The bound; -inf if it proves that no labelling has a finite score.
+
+    References
+    ----------
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, eq. 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.methods.bounds import valid_bound
+    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
+    >>> round(float(valid_bound(graph.regions, np.zeros(4))), 9)
+    2.5
+    """
+    room = Room(regions)
+    pieces = room.maxima(np.ascontiguousarray(delta, dtype=float), np.zeros(0))
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return room.bound(end.value)

@@ -1,0 +1,297 @@
+"""The loop that all relaxations share: passes, bounds and labels when due, records, ends."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+
+from ..decode import Decoder
+from ..result import MAPResult, is_proved
+from .bounds import Room, best_labels, variable_beliefs
+
+#: One entry a record; `objective` is the method's own, `dual_gap` bounds its suboptimality.
+FIELDS = ("passes", "seconds", "bound", "score", "objective", "infeasibility", "dual_gap")
+_ALWAYS, _THEN_EVERY, _NEXT_IMPROVEMENT = 20, 5, 1.3
+
+
+class Report(NamedTuple):
+    """What a method knows of its own objective.
+
+    Parameters
+    ----------
+    objective : float
+        Its value.
+    infeasibility : float
+        Norm of what the marginals of regions and children disagree by; NaN where there are none.
+    dual_gap : float
+        How far `objective` is from its optimum, at most; NaN where that is not known.
+    done : str
+        Why the method ends by itself, or empty.
+    """
+
+    objective: float
+    infeasibility: float = math.nan
+    dual_gap: float = math.nan
+    done: str = ""
+
+
+class Method:
+    """A relaxation, as :func:`drive` sees it: messages, and passes that improve them.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    tol : float
+        The relative tolerance.
+    rng : numpy.random.Generator
+        For methods that draw.
+
+    Attributes
+    ----------
+    delta : ndarray
+        The messages.
+    decoder : Decoder
+        The best labelling so far.
+    passes : float
+        Evaluations of all regions so far.
+    up : ndarray
+        Where the maximisers' marginals of children are wanted: see
+        :func:`~skstruct.map_inference.methods.bounds.max_pass`.
+    always : bool
+        Whether the bound is due after each pass.
+    monotone_bound : bool
+        Whether passes never raise the bound.
+    """
+
+    always = False
+    monotone_bound = False
+
+    def __init__(self, graph, tol, rng):
+        self.graph, self.tol, self.rng = graph, tol, rng
+        self.regions = graph.regions
+        self.room = Room(self.regions)
+        self.decoder = Decoder(_with_variables(graph))
+        self.delta = np.zeros(self.room.n_messages)
+        self.up = np.zeros(0)
+        self.passes = 0.0
+
+    def begin(self):
+        """Work before the first pass, piece by piece."""
+        yield from ()
+
+    def pieces(self):
+        """One pass, a generator that stops between pieces."""
+        raise NotImplementedError
+
+    def report(self, maxima):
+        """What is known after a bound was evaluated, a :class:`Report`; `maxima` without offset."""
+        return Report(self.regions.offset + maxima)
+
+    def beliefs(self):
+        """Flat beliefs of the variables, or None."""
+        return None
+
+    def smooth_beliefs(self, gamma, entropic):
+        """Beliefs of a smoothed dual."""
+        out = np.zeros(self.graph.unary.size)
+        variable_beliefs(self.regions, self.delta, gamma, entropic, self.room.mu, out)
+        return out
+
+
+def _with_variables(graph):
+    """The same graph, factors containing variables only, as decoders take it."""
+    if not graph.nested:
+        return graph
+    plain = copy.copy(graph)
+    plain.nested = False
+    return plain
+
+
+class _Run:
+    """Best bound and labelling of a run, and its records."""
+
+    def __init__(self, graph, method, tol, on_pass, max_iter):
+        self.graph, self.method, self.tol = graph, method, tol
+        self.on_pass, self.max_iter = on_pass, max_iter
+        self.bound, self.decoder = math.inf, method.decoder
+        self.labels = np.zeros(graph.n_variables, dtype=np.int64)
+        self.duals, self.rows, self.n_iter = method.delta, [], 0
+        self.next_improvement = 0.0
+        self.message, self.converged = "", False
+        self.began = time.perf_counter()
+
+    def advance(self, pieces):
+        """Run a generator to its end; whether the run is to stop before."""
+        while True:
+            try:
+                next(pieces)
+            except StopIteration:
+                return False
+            if self.is_stopped():
+                return True
+
+    def is_stopped(self):
+        share = min(1.0, self.method.passes / self.max_iter)
+        stop = self.on_pass is not None and self.on_pass(share, self.bound, self.decoder.score)
+        if stop:
+            self.message = "stopped between passes"
+        return bool(stop)
+
+    def is_due(self):
+        passes = self.method.passes
+        return self.method.always or passes <= _ALWAYS or self.n_iter % _THEN_EVERY == 0
+
+    def evaluate(self):
+        """Bound, labels and report at the present messages; whether the run is at its end."""
+        method, room = self.method, self.method.room
+        pieces = room.maxima(method.delta, method.up)
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                totals = end.value
+                break
+        bound = room.bound(totals)
+        if bound < self.bound:
+            if method.delta is not self.duals:
+                np.copyto(self.duals, method.delta)
+            self.bound = bound
+        best_labels(method.regions, method.delta, room.mu, self.labels)
+        self.decoder.offer(self.labels)
+        if method.passes >= self.next_improvement:
+            self.decoder.improve(self.labels)
+            self.next_improvement = 1.0 + _NEXT_IMPROVEMENT * method.passes
+        known = method.report(totals[0]) if bound > -math.inf else Report(-math.inf)
+        seconds = time.perf_counter() - self.began
+        self.rows.append(
+            (method.passes, seconds, bound, self.decoder.score, *known[:3]),
+        )
+        return self._is_at_end(known)
+
+    def _is_at_end(self, known):
+        if is_proved(self.decoder.score, self.bound, self.tol):
+            self.message, self.converged = "the labelling is proved to be optimal", True
+        elif known.done:
+            self.message, self.converged = known.done, True
+        return self.converged
+
+    def result(self, name):
+        columns = np.array(self.rows, dtype=float).reshape(-1, len(FIELDS)).T
+        beliefs = self.method.beliefs()
+        if beliefs is not None:
+            beliefs = np.split(beliefs, self.graph.state_ptr[1:-1])
+        return MAPResult(
+            labels=self.decoder.labels,
+            score=self.decoder.score,
+            bound=self.bound,
+            optimal=is_proved(self.decoder.score, self.bound, self.tol),
+            duals=self.duals,
+            beliefs=beliefs,
+            history_={f: c.copy() for f, c in zip(FIELDS, columns, strict=True)},
+            method=name,
+            n_iter=self.n_iter,
+            converged=self.converged,
+            message=self.message or "the largest number of passes is reached",
+        )
+
+
+def drive(name, method, *, tol, max_iter, on_pass):
+    """Run a method until its end, a proof, the last pass, or a stop from outside.
+
+    Parameters
+    ----------
+    name : str
+        Of the method.
+    method : Method
+        The method.
+    tol : float
+        Relative: ``bound - score`` that proves a labelling.
+    max_iter : int
+        Largest number of passes.
+    on_pass : callable or None
+        Called between pieces of passes with the share of the work that is done, the bound and the
+        score; returns True to stop.
+
+    Returns
+    -------
+    MAPResult
+        With a record whenever the bound was evaluated.
+    """
+    run = _Run(method.graph, method, tol, on_pass, max_iter)
+    stopped = run.advance(method.begin())
+    if not method.monotone_bound:
+        run.duals = method.delta.copy()
+    at_end = run.evaluate()
+    while not (at_end or stopped or method.passes >= max_iter):
+        stopped = run.advance(method.pieces())
+        run.n_iter += 1
+        stopped = stopped or run.is_stopped()
+        if stopped or run.is_due() or method.passes >= max_iter:
+            at_end = run.evaluate()
+    return run.result(name)
+
+
+def check_positive(name, value, zero=False):
+    """A parameter that must be a positive number, or also 0.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    value : object
+        What was given.
+    zero : bool
+        Whether 0 will do.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is out of range.
+    """
+    expected = "a number of at least 0" if zero else "a positive number"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {expected}, got {value!r}")
+    if not (math.isfinite(value) and (value >= 0 if zero else value > 0)):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return float(value)
+
+
+def check_choice(name, value, choices):
+    """A parameter that must be one of some names.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    value : object
+        What was given.
+    choices : tuple of str
+        The names.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {known}; got {value!r}")
+    return value

@@ -1,0 +1,407 @@
+"""Bounds from large exact blocks: a graph cut in overlapping strips that agree on what they share.
+
+Breadth-first layers make strips: as many layers in a row as elimination can solve exactly. Strips
+share a layer with the next one; its variables have a copy in both, and what one copy's states gain
+the other's lose. Any such exchange gives a bound; it is made small by quasi-Newton steps on the
+softened bound, softened less and less.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import fmin_l_bfgs_b
+
+from ..core.offsets import ends_of
+from ..inference.bucket_elimination import (
+    best_labels,
+    elimination_scratch,
+    max_buckets,
+    place_factors,
+)
+from ..inference.calibration import sum_buckets, tell_buckets
+from ..inference.elimination_order import elimination_order
+from ..inference.junction_tree import Tables, junction_tree
+from ..inference.primal_graph import primal_graph
+from .exact.written_out import write_out
+
+_MOST_COUNTERS = 1e6
+_FIRST_TEMPERATURE, _COOLING, _PASSES = 0.5, 0.4, 8
+_STAGES, _FEW_STAGES = 8, 2
+# Larger and larger tables: what they gain is more than messages between smaller ones do.
+_LEVELS = 2.0**10, 2.0**14, 2.0**17
+_MEMORY = 1e9
+_SECONDS_AN_ENTRY, _SOFT_PASS = 2.5e-9, 30.0
+
+
+def bfs_layers(graph, n_states):
+    """Breadth-first layers of each component, from an end of it.
+
+    Parameters
+    ----------
+    graph : tuple of ndarray
+        What :func:`~skstruct.inference.primal_graph.primal_graph` returns.
+    n_states : ndarray of shape (n_variables,)
+        States of each variable.
+
+    Returns
+    -------
+    ndarray of shape (n_variables,) of int64
+        The layer of each variable, counted from 0 in each component.
+    """
+    ptr, neighbours = graph
+    layer = np.full(len(n_states), -1)
+    degree = np.diff(ptr)
+    layer[degree == 0] = 0
+
+    def search(start):
+        """Layers from a variable; returns all that it reaches, and the least of the last layer."""
+        layer[start] = 0
+        fronts = [np.array([start])]
+        while len(fronts[-1]):
+            around = np.concatenate([neighbours[ptr[v] : ptr[v + 1]] for v in fronts[-1]])
+            fronts.append(np.unique(around[layer[around] < 0]))
+            layer[fronts[-1]] = len(fronts) - 1
+        return np.concatenate(fronts), fronts[-2][np.argmin(degree[fronts[-2]])]
+
+    for v in range(len(layer)):
+        if layer[v] < 0:
+            start = v
+            for _ in range(2):
+                reached, start = search(start)
+                layer[reached] = -1
+            search(start)
+    return layer
+
+
+class _Strips(NamedTuple):
+    """A model in which variables of shared layers have two copies, the last factors their messages.
+
+    What the states of the `first` copies gain stands in the scores from `message`, what those of
+    the `second` gain follows; `share` entries each.
+    """
+
+    tables: Tables
+    first: np.ndarray
+    second: np.ndarray
+    order: np.ndarray
+    message: int
+    share: int
+
+
+def _cut(tables, layer, max_table):
+    """Layers at which strips end, and an order for each strip; None if two layers are too many."""
+    last = int(layer.max(initial=0))
+    cuts, orders = [0], []
+
+    def order_of(begin, end):
+        keep = (layer >= begin) & (layer <= end)
+        graph = primal_graph(tables.n_states, tables.scope_ptr, tables.scope, keep)
+        for rule in ("min-fill", "sweep"):
+            found = elimination_order(graph, tables.n_states, rule, max_table=max_table, keep=keep)
+            if found.largest < np.inf:
+                return found.order
+        return None
+
+    while not orders or cuts[-1] < last:
+        low = begin = cuts[-1]
+        high, order = min(begin + 1, last), None
+        while True:
+            found = order_of(begin, high)
+            if found is not None:
+                low, order = high, found
+            if found is None or low == last:
+                break
+            high = min(begin + 2 * (high - begin), last)
+        while high - low > 1 and order is not None:
+            middle = (low + high) // 2
+            found = order_of(begin, middle)
+            if found is None:
+                high = middle
+            else:
+                low, order = middle, found
+        if order is None:
+            return None
+        cuts.append(low)
+        orders.append(order)
+    return np.array(cuts), orders
+
+
+def make_strips(tables, layer, cuts, orders):
+    """The model of the strips.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors; the first `n_variables` of them are the unary ones.
+    layer : ndarray of shape (n_variables,)
+        Breadth-first layers.
+    cuts : ndarray
+        The shared layers, with the first and the last layer.
+    orders : list of ndarray
+        An order of elimination for each strip.
+
+    Returns
+    -------
+    _Strips
+        The model.
+    """
+    n, n_factors = len(tables.n_states), len(tables.table_ptr)
+    is_shared = np.isin(layer, cuts[1:-1])
+    strip = np.maximum(np.searchsorted(cuts, layer) - 1, 0)
+    first = np.flatnonzero(is_shared)
+    second = n + np.arange(len(first))
+    copy = np.full(n, -1)
+    copy[first] = second
+    origin = np.concatenate((np.arange(n), first))
+    arity = np.diff(tables.scope_ptr)
+    factor = np.repeat(np.arange(n_factors), arity)
+    lowest, highest = np.full(n_factors, np.iinfo(np.int64).max), np.full(n_factors, -1)
+    # A variable of a shared layer is the last of its strip and the first of the next.
+    np.maximum.at(highest, factor, strip[tables.scope] + is_shared[tables.scope])
+    np.minimum.at(lowest, factor, strip[tables.scope])
+    # In no strip but the next: some variable stands behind the shared layer.
+    behind = np.zeros(n_factors, dtype=bool)
+    np.logical_or.at(behind, factor, ~is_shared[tables.scope] | (arity[factor] == 0))
+    both = ~behind & (arity > 0) & (lowest == highest - 1)
+    top = np.zeros(n_factors, dtype=np.int64)
+    np.maximum.at(top, factor, strip[tables.scope])
+    scope = tables.scope.astype(np.int64).copy()
+    # In the strip of its deepest variable; those of the shared layer before it are the copies.
+    scope = np.where(is_shared[scope] & (strip[scope] < top[factor]), copy[scope], scope)
+    sizes = np.multiply.reduceat(
+        np.concatenate((tables.n_states[tables.scope], [1])), tables.scope_ptr[:-1]
+    )
+    sizes[arity == 0] = 1
+    start = ends_of(sizes)
+    entry = np.repeat(tables.table_ptr - start[:-1], sizes) + np.arange(start[-1])
+    scores = tables.scores[entry]
+    halved = np.repeat(both, sizes)
+    scores[halved] *= 0.5
+    twins = np.flatnonzero(both)
+    twin_scope = copy[tables.scope[np.repeat(both, arity)]]
+    twin_start = start[-1] + ends_of(sizes[twins])[:-1]
+    states = tables.n_states[first]
+    message, share = len(scores) + int(halved.sum()), int(states.sum())
+    places = message + ends_of(states)[:-1]
+    one = np.ones(2 * len(first), dtype=np.int64)
+    whole = Tables(
+        tables.n_states[origin],
+        ends_of(np.concatenate((arity, arity[twins], one))),
+        np.concatenate((scope, twin_scope, first, second)).astype(np.int32),
+        np.concatenate((start[:-1], twin_start, places, places + share)),
+        np.concatenate((scores, scores[halved], np.zeros(2 * share))),
+    )
+    # The first layer of a strip are the second copies.
+    named = [
+        np.where(is_shared[order] & (layer[order] == begin), copy[order], order)
+        for order, begin in zip(orders, cuts[:-1], strict=True)
+    ]
+    order = np.concatenate(named).astype(np.int32)
+    return _Strips(whole, first, second, order, message, share)
+
+
+class Tightener:
+    """The bound of strips, and what makes it smaller.
+
+    Parameters
+    ----------
+    tables : Tables
+        The factors.
+    layer : ndarray of shape (n_variables,)
+        Breadth-first layers: :func:`bfs_layers`.
+    max_table : float
+        Entries that a table may have at most.
+
+    Attributes
+    ----------
+    strips : _Strips or None
+        None if not even two layers of the graph have small enough tables.
+    entries : float
+        Entries of all tables.
+    memory : float
+        Bytes that passes take.
+    bound : float
+        The best bound so far.
+    labels : ndarray of shape (n_variables,)
+        The labels of the first copies when it was found.
+    """
+
+    def __init__(self, tables, layer, max_table):
+        self.bound, self.labels = np.inf, np.zeros(len(tables.n_states), dtype=np.int64)
+        cuts = _cut(tables, layer, max_table)
+        self.strips = None if cuts is None else make_strips(tables, layer, *cuts)
+        if self.strips is not None:
+            self._plan = plan = junction_tree(self.strips.tables, self.strips.order)
+            self.entries = float(plan.size.astype(float).sum())
+            self.memory = 16.0 * plan.slot_ptr[-1] + plan.back_ptr[-1]
+
+    def prepare(self):
+        """Memory for the passes."""
+        whole, plan, message = self.strips.tables, self._plan, self.strips.message
+        self._scratch = elimination_scratch(plan)
+        self._slots, self._down = np.zeros((2, plan.slot_ptr[-1]))
+        self._back = np.empty(plan.back_ptr[-1], dtype=np.uint8)
+        self._labels = np.zeros(len(whole.n_states), dtype=np.int64)
+        self._base, self._target = np.empty((2, len(whole.table_ptr)), dtype=np.int64)
+        place_factors(whole, plan, whole.table_ptr, self._labels, self._base)
+        wanted = np.where(whole.table_ptr >= message, whole.table_ptr - message, -1)
+        place_factors(whole, plan, wanted, self._labels, self._target)
+        finite = whole.scores[:message][np.isfinite(whole.scores[:message])]
+        self.scale = float(np.abs(finite - finite.mean()).mean()) if finite.size else 0.0
+
+    def _with(self, messages, scale=1.0):
+        """The strips' tables with messages between the copies, divided by `scale`."""
+        scores = self.strips.tables.scores.copy()
+        begin, share = self.strips.message, self.strips.share
+        scores[begin : begin + share] = messages
+        scores[begin + share :] = -messages
+        return self.strips.tables._replace(scores=scores / scale)
+
+    def evaluate(self, messages):
+        """The bound of these messages; keeps the best, and its labels."""
+        tables, plan = self._with(messages), self._plan
+        n = len(plan.variable)
+        max_buckets(
+            tables, plan, self._base, plan.slot_ptr, self._slots, self._back, 0, n, self._scratch
+        )
+        constant = tables.scores[self._base[plan.constant]]
+        bound = float(self._slots[0] * (n > 0) + constant.sum())
+        # Sums of so many terms may be rounded downwards.
+        if np.isfinite(bound):
+            bound += 1e-14 * len(self._base) ** 0.5 * (abs(bound) + self.scale)
+        if bound < self.bound:
+            best_labels(tables, plan, self._back, self._labels)
+            self.bound = bound
+            self.labels = self._labels[: len(self.labels)].copy()
+        return bound
+
+    def soft_bound(self, messages, temperature):
+        """The softened bound, and its gradient."""
+        tables, plan = self._with(messages, temperature), self._plan
+        sum_buckets(tables, plan, self._base, plan.slot_ptr, self._slots, self._scratch)
+        value = temperature * float(self._slots[0])
+        share = self.strips.share
+        out = np.zeros(2 * share)
+        places = self._base, self._target, plan.slot_ptr
+        tell_buckets(
+            tables, plan, places, True, np.ones(1), self._slots, self._down, out, self._scratch
+        )
+        return value, out[:share] - out[share:]
+
+
+class _Stopped(Exception):
+    """The time is over."""
+
+
+def tighten(graph, on_pass=None, time_limit=None, max_table=2**20, max_iter=200):
+    """An upper bound on the scores of a graph, by strips that are solved exactly.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    on_pass : callable, optional
+        Called with the share that is done after each pass; returns True to stop.
+    time_limit : float, optional
+        Seconds.
+    max_table : float, default=2**20
+        Entries that a table may have at most.
+    max_iter : int, default=200
+        Passes.
+
+    Returns
+    -------
+    bound : float
+        The bound; inf if the graph cannot be cut in strips of small tables.
+    labels : ndarray of shape (n_variables,) of int64
+        What the strips agree on, and one of two labels where they do not.
+
+    References
+    ----------
+    Komodakis, Paragios, Tziritas 2011, MRF energy minimization and beyond via dual decomposition.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import FactorGraph, Potts
+    >>> from skstruct.map_inference.tighten import tighten
+    >>> ring = FactorGraph([2] * 5, [Potts(range(5), [1, 2, 3, 4, 0], -1.0)])
+    >>> bound, labels = tighten(ring)
+    >>> round(bound, 6), ring.score(labels)
+    (-1.0, -1.0)
+    """
+    clock = _Clock(on_pass, time_limit, max_iter)
+    bound, labels = np.inf, np.zeros(graph.n_variables, dtype=np.int64)
+    try:
+        tables = write_out(graph, _MOST_COUNTERS)
+    except ValueError:
+        return bound, labels
+    layer = bfs_layers(
+        primal_graph(tables.n_states, tables.scope_ptr, tables.scope), tables.n_states
+    )
+    done = None
+    for level in [*[table for table in _LEVELS if table < max_table], max_table]:
+        model = Tightener(tables, layer, level)
+        if model.strips is None or model.entries == done or model.memory > _MEMORY:
+            continue
+        done = model.entries
+        seconds = _SECONDS_AN_ENTRY * model.entries
+        if bound < np.inf and seconds > clock.seconds_left:
+            break
+        model.prepare()
+        messages = np.zeros(model.strips.share)
+        model.evaluate(messages)
+        goes_on = not clock.is_over()
+        if goes_on and _SOFT_PASS * seconds < clock.seconds_left:
+            is_last = level == max_table
+            goes_on = _descend(model, messages, clock, _STAGES if is_last else _FEW_STAGES)
+        if model.bound + graph.offset < bound:
+            bound, labels = model.bound + graph.offset, model.labels[: graph.n_variables]
+        if not goes_on or len(model.strips.first) == 0 or bound == -np.inf:
+            break
+    return bound, labels
+
+
+class _Clock:
+    """Counts passes, and asks whether to stop."""
+
+    def __init__(self, on_pass, time_limit, max_iter):
+        self._began, self._limit = time.perf_counter(), time_limit
+        self._on_pass, self._max_iter, self._passes = on_pass, max_iter, 0
+
+    @property
+    def seconds_left(self):
+        """Until the time limit."""
+        left = np.inf if self._limit is None else self._limit
+        return left - (time.perf_counter() - self._began)
+
+    def is_over(self):
+        """Whether to stop; called after each pass."""
+        self._passes += 1
+        share = self._passes / self._max_iter
+        if self._limit is not None:
+            share = max(share, 1.0 - self.seconds_left / self._limit)
+        stops = self._on_pass is not None and self._on_pass(min(share, 1.0))
+        return stops or share >= 1.0
+
+
+def _descend(model, messages, clock, stages):
+    """Quasi-Newton steps on softened bounds; returns False if it is time to stop."""
+    temperature = _FIRST_TEMPERATURE * model.scale
+    if not (np.isfinite(model.bound) and temperature > 0 and len(messages)):
+        return True
+
+    def objective(x, temperature):
+        found = model.soft_bound(x, temperature)
+        model.evaluate(x)
+        if clock.is_over():
+            raise _Stopped
+        return found
+
+    try:
+        for _ in range(stages):
+            messages = fmin_l_bfgs_b(objective, messages, args=(temperature,), maxfun=_PASSES)[0]
+            temperature *= _COOLING
+    except _Stopped:
+        return False
+    return True

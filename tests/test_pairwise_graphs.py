@@ -1,0 +1,372 @@
+"""Graphs with cycles, decoded along junction trees: against enumeration, chains and trees."""
+
+import pickle
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Chain, Pairwise, SubgradientSSVM, Tree
+from skstruct.core import oracles
+from skstruct.core.weights import Weights
+from skstruct.graphs.general.inputs import grid_edges
+from skstruct.testing import check_structure, random_sequences, training_problem
+
+LABELS = np.array(["a", "b", "c"])
+LOSSES = ["hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}]
+
+
+def exact(**parameters):
+    return Pairwise(inference="junction-tree", **parameters)
+
+
+def _random_graph(rng, n, density, n_types=1):
+    """Edges of random orientation, in any order."""
+    edges = [pair for pair in combinations(range(n), 2) if rng.random() < density]
+    edges = [pair if rng.random() < 0.5 else pair[::-1] for pair in edges]
+    edges = rng.permutation(np.array(edges, dtype=np.int64).reshape(-1, 2))
+    if n_types > 1:
+        edges = np.column_stack([edges, rng.integers(0, n_types, len(edges))])
+    return edges
+
+
+def _random_samples(rng, n_samples=4, largest=5, n_types=1, edge_features=False, n_labels=3):
+    X, y = [], []
+    for _ in range(n_samples):
+        n = int(rng.integers(1, largest + 1))
+        edges = _random_graph(rng, n, rng.choice([0.3, 0.6, 1.0]), n_types)
+        rows = (rng.normal(size=(len(edges), 2)),) if edge_features else ()
+        X.append((rng.normal(size=(n, 3)), edges, *rows))
+        y.append(LABELS[rng.integers(0, n_labels, n)])
+    y[0][:1], y[-1][:1] = "a", "b"
+    return X, y
+
+
+def _grid_samples(rng, n_samples=12, height=3, width=3, n_labels=3):
+    edges = grid_edges(height, width, 4)[0]
+    w = rng.normal(size=(4, n_labels))
+    X, y = [], []
+    for _ in range(n_samples):
+        x = rng.normal(size=(height * width, 4))
+        X.append((x, edges))
+        y.append(LABELS[(x @ w + rng.normal(size=(len(x), n_labels))).argmax(axis=1)])
+    return X, y
+
+
+@pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
+@pytest.mark.parametrize("edge_features", [False, True])
+@pytest.mark.parametrize("edge_types", [1, 2])
+def test_every_verb_by_enumeration(interactions, edge_features, edge_types):
+    rng = np.random.default_rng(4)
+    graph = exact(interactions=interactions, edge_features=edge_features, edge_types=edge_types)
+    X, y = _random_samples(rng, 6, 5, edge_types, edge_features)
+    y[0][:1], y[1][:1], y[2][:1] = "a", "b", "c"
+    for loss in LOSSES:
+        check_structure(graph, X, y, loss=loss, fit_intercept=not edge_features)
+
+
+@given(st.integers(0, 10**6))
+def test_random_graphs_by_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    interactions = ["full", "symmetric", "potts"][rng.integers(3)]
+    X, y = _random_samples(rng, 2, 5, n_labels=int(rng.integers(2, 4)))
+    used = {(p, q) for (_, edges), row in zip(X, y, strict=True) for p, q in row[edges].tolist()}
+    classes = sorted(set(np.concatenate(y)))
+    unused = [pair for pair in product(classes, classes) if pair not in used]
+    forbidden = [pair for pair in unused if rng.random() < 0.5]
+    check_structure(exact(interactions=interactions, forbidden=forbidden), X, y, random_state=seed)
+
+
+def _tables(graph, weights, n_labels):
+    """The table of each type."""
+    tables = graph.pair_tables(weights.pair, n_labels)
+    return tables if tables.ndim == 3 else tables[None]
+
+
+@given(st.integers(0, 10**6))
+def test_hard_constraints_and_ties_against_sums_over_edges(seed):
+    """Scores from the definition, not by the verbs: whole numbers, labels that are not allowed."""
+    rng = np.random.default_rng(seed)
+    interactions = ["full", "symmetric", "potts"][rng.integers(3)]
+    X, y = _random_samples(rng, 2, 5, n_types=2)
+    classes = np.unique(np.concatenate(y))
+    K = len(classes)
+    used = {
+        (p, q) for (_, edges), row in zip(X, y, strict=True) for p, q in row[edges[:, :2]].tolist()
+    }
+    forbidden = [p for p in product(classes, classes) if p not in used and rng.random() < 0.6]
+    graph = exact(interactions=interactions, edge_types=2, forbidden=forbidden)
+    problem, samples, shapes, _ = training_problem(graph, X, y, fit_intercept=False)
+    allowed = (rng.random((len(problem.labels), K)) < 0.7).astype(np.uint8)
+    problem = problem._replace(allowed=allowed)
+    weights = Weights(*(rng.integers(-1, 2, shape).astype(float) for shape in shapes))
+    mask = np.array([[-np.inf if (p, q) in forbidden else 0.0 for q in classes] for p in classes])
+    for i, (x, edges) in enumerate(X):
+        n, first = len(x), samples.offsets[i]
+        theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
+        oracles.potentials(problem, i, weights, theta)
+        theta[: n * K] = np.round(theta[: n * K])  # ties; -inf stays
+        unary = theta[: n * K].reshape(n, K)
+        assert_array_equal(np.isneginf(unary), allowed[first : first + n] == 0)
+        y_all = np.array(list(product(range(K), repeat=n)))
+        scores = unary[np.arange(n), y_all].sum(axis=1)
+        for u, v, kind in edges:
+            table = _tables(graph, weights, K)[kind] + mask
+            scores = scores + table[y_all[:, u], y_all[:, v]]
+        _compare(problem, i, theta, y_all.astype(np.int32), scores, edges)
+
+
+def _compare(problem, i, theta, y_all, scores, edges):
+    """All oracles against the scores of all labellings."""
+    n, K = y_all.shape[1], int(y_all.max()) + 1
+    labels, mu = np.zeros(n, dtype=np.int32), np.empty(theta.size)
+    best = oracles.max_oracle(problem, i, theta, labels)
+    assert best == scores.max()
+    forced = y_all[:, :, None] == np.arange(K)
+    got = np.empty(n * K)
+    oracles.max_marginals(problem, i, theta, got)
+    expected = np.where(forced, scores[:, None, None], -np.inf).max(axis=0)
+    assert_allclose(got.reshape(n, K), expected, atol=1e-9)
+    values, found = np.empty(7), np.zeros((7, n), dtype=np.int32)
+    oracles.top_k_oracle(problem, i, theta, values, found)
+    ranked = np.append(np.sort(scores)[::-1], np.full(7, -np.inf))[:7]
+    assert_array_equal(values, ranked)
+    if best == -np.inf:
+        assert not oracles.exp_oracle(problem, i, theta, 1.0, mu) > -np.inf
+        return
+    by_labelling = dict(zip(map(tuple, y_all), scores, strict=True))
+    assert by_labelling[tuple(labels)] == best
+    finite = np.isfinite(values)
+    assert [by_labelling[tuple(row)] for row in found[finite]] == values[finite].tolist()
+    assert len({tuple(row) for row in found[finite]}) == finite.sum()
+    p = np.exp(scores / 0.5 - logsumexp(scores / 0.5))
+    assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu), 0.5 * logsumexp(scores / 0.5))
+    assert_allclose(mu[: n * K].reshape(n, K), (p[:, None, None] * forced).sum(axis=0), atol=1e-9)
+    out = np.empty(len(edges) * K * K)
+    assert_allclose(oracles.edge_marginals(problem, i, theta, mu, out), logsumexp(scores))
+    p = np.exp(scores - logsumexp(scores))
+    for (u, v, _), table in zip(edges, out.reshape(-1, K, K), strict=True):
+        expected = np.zeros((K, K))
+        np.add.at(expected, (y_all[:, u], y_all[:, v]), p)
+        assert_allclose(table, expected, atol=1e-9)
+
+
+ESTIMATORS = [
+    SAGCRF(tol=1e-12, max_iter=5000, random_state=0),
+    BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_paths_are_chains_and_trees_are_trees(estimator):
+    X, y = random_sequences(np.random.default_rng(7), n_samples=15)
+    steps = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
+    paths = list(zip(X, steps, strict=True))
+    chain = clone(estimator).set_params(graph=Chain()).fit(X, y)
+    path = clone(estimator).set_params(graph=exact()).fit(paths, y)
+    assert_allclose(path.objective_, chain.objective_, rtol=2e-6)
+    assert_allclose(path.coef_, chain.coef_, atol=5e-3)
+    for a, b in zip(path.predict(paths), chain.predict(X), strict=True):
+        assert_array_equal(a, b)
+    stars = [(x, np.stack([np.zeros(len(x) - 1, int), np.arange(1, len(x))], axis=1)) for x in X]
+    tree = clone(estimator).set_params(graph=Tree()).fit(stars, y)
+    star = clone(estimator).set_params(graph=exact()).fit(stars, y)
+    assert_allclose(star.objective_, tree.objective_, rtol=2e-6)
+    assert_allclose(star.coef_, tree.coef_, atol=5e-3)
+
+
+@pytest.mark.parametrize("interactions", ["full", "potts"])
+def test_sag_and_lbfgs_agree_on_grids_and_the_objective_has_its_gradient(interactions):
+    X, y = _grid_samples(np.random.default_rng(3))
+    graph = exact(interactions=interactions)
+    sag = SAGCRF(graph, tol=1e-10, max_iter=3000, random_state=0).fit(X, y)
+    lbfgs = SAGCRF(graph, solver="lbfgs", tol=1e-8, max_iter=3000).fit(X, y)
+    assert_allclose(sag.objective_, lbfgs.objective_, rtol=1e-7)
+    assert_allclose(sag.coef_, lbfgs.coef_, atol=1e-3)
+    assert sag.graph_.method_ == "junction-tree"
+    assert sag.graph_.inference_ == sag.graph_.training_inference_ == "exact"
+    likelihood = sag.predict_log_likelihood(X, y)
+    weights = sag.coef_, sag.intercept_, sag.pair_weights_
+    penalty = sum((table**2).sum() for table in weights) / 2
+    assert_allclose(penalty / len(X) - likelihood.mean(), sag.objective_, rtol=1e-9)
+    nodes, pairs = sag.predict_marginals(X, pairwise=True)
+    for (_, edges), mu, tables in zip(X, nodes, pairs, strict=True):
+        assert_allclose(tables.sum(axis=2), mu[edges[:, 0]], atol=1e-9)
+        assert_allclose(tables.sum(axis=1), mu[edges[:, 1]], atol=1e-9)
+
+
+def test_the_gradient_of_the_log_partition_is_the_marginals():
+    rng = np.random.default_rng(2)
+    X, y = _grid_samples(rng, 3)
+    problem, _, shapes, _ = training_problem(exact(interactions="symmetric"), X, y)
+    weights = Weights(*(rng.normal(size=shape) for shape in shapes))
+    theta = np.empty(problem.part_ptr[1])
+    mu, nothing = np.empty_like(theta), np.empty(0)
+    oracles.potentials(problem, 0, weights, theta)
+    oracles.exp_oracle(problem, 0, theta, 1.0, mu)
+    for q in range(theta.size):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = theta.copy()
+            moved[q] += step
+            ends.append(oracles.exp_oracle(problem, 0, moved, 1.0, nothing))
+        assert_allclose((ends[0] - ends[1]) / 2e-5, mu[q], atol=1e-7)
+
+
+SOLVERS = [
+    BCFWSSVM(tol=1e-3, max_iter=3000, random_state=0),
+    CasimirSSVM(tol=1e-2, max_iter=300, random_state=0),
+    CasimirSSVM(smoothing="entropy", tol=1e-2, max_iter=300, random_state=0),
+    SubgradientSSVM(max_iter=300, random_state=0),
+]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [exact(interactions="symmetric"), exact(interactions="potts", forbidden=[("a", "c")])],
+    ids=["symmetric", "potts and forbidden"],
+)
+def test_margin_solvers_reach_one_optimum(graph):
+    X, y = _grid_samples(np.random.default_rng(5), 10, 2, 3)
+    if graph.forbidden:
+        for (_, edges), row in zip(X, y, strict=True):
+            for u, v in edges:  # in order: what changes is looked at again
+                if (row[u], row[v]) == ("a", "c"):
+                    row[v] = "b"
+        assert all(
+            ("a", "c") not in set(map(tuple, row[e])) for (_, e), row in zip(X, y, strict=True)
+        )
+    best = clone(SOLVERS[0]).set_params(graph=graph, loss={"a": 2.0}).fit(X, y)
+    assert best.dual_gap_ <= 1e-3 * abs(best.objective_)
+    for solver in SOLVERS[1:]:
+        other = clone(solver).set_params(graph=graph, loss={"a": 2.0}).fit(X, y)
+        assert other.objective_ >= best.objective_ - best.dual_gap_ - 1e-12
+        assert other.objective_ <= best.objective_ * 1.15
+    for model in (best, other):
+        for (_, edges), row in zip(X, model.predict(X), strict=True):
+            assert not graph.forbidden or not ((row[edges] == ["a", "c"]).all(axis=1)).any()
+
+
+def test_decoding_under_constraints_and_the_n_best():
+    X, y = _grid_samples(np.random.default_rng(6), 6, 2, 3)
+    model = SAGCRF(exact(), tol=1e-3, random_state=0).fit(X, y)
+    allowed = [np.ones((6, 3), dtype=bool) for _ in X]
+    for mask in allowed:
+        mask[1, 0] = mask[4, 2] = False
+    for row in model.predict(X, allowed=allowed):
+        assert row[1] != "a"
+        assert row[4] != "c"
+    allowed[2][3] = False
+    with pytest.raises(ValueError, match="sample 2: no labelling is left"):
+        model.predict(X, allowed=allowed)
+    labels, scores = model.predict_top_k(X, 8)
+    for sample, rows, values, best in zip(X, labels, scores, model.predict(X), strict=True):
+        assert_array_equal(rows[0], best)
+        assert (np.diff(values) <= 0).all()
+        probability = model.predict_log_likelihood([sample] * 8, list(rows))
+        assert_allclose(values - values[0], probability - probability[0], atol=1e-9)
+
+
+def test_equal_graphs_share_one_plan():
+    rng = np.random.default_rng(0)
+    X, y = _grid_samples(rng, 5)
+    X.insert(2, (X[0][0], X[0][1][::-1]))
+    y.insert(2, y[0])
+    problem = training_problem(exact(), X, y)[0]
+    assert problem.own.inference.plan.tolist() == [0, 0, 1, 0, 0, 0]
+
+
+def test_pickles_parameters_and_empty_samples():
+    X, y = _grid_samples(np.random.default_rng(8), 12, 2, 2)
+    search = GridSearchCV(
+        SAGCRF(exact(), tol=1e-2, random_state=0),
+        {"graph__interactions": ["full", "potts"], "C": [0.1, 1.0]},
+        cv=2,
+    ).fit(X, y)
+    model = pickle.loads(pickle.dumps(search.best_estimator_))
+    nothing = (np.empty((0, 4)), np.empty((0, 2), dtype=int))
+    for a, b in zip(model.predict([*X, nothing]), search.predict([*X, nothing]), strict=True):
+        assert_array_equal(a, b)
+    assert len(model.predict([nothing])[0]) == 0
+    lonely = (X[0][0], [])
+    scores = X[0][0] @ model.coef_.T + model.intercept_
+    assert_array_equal(model.predict([lonely])[0], model.classes_[scores.argmax(axis=1)])
+
+
+def test_tables_beyond_the_limit_are_refused():
+    X, y = _grid_samples(np.random.default_rng(1), 3, 4, 4)
+    small = _grid_samples(np.random.default_rng(1), 1, 2, 2)[0]
+    with pytest.raises(
+        ValueError,
+        match=r'inference="junction-tree": sample 1 \(16 nodes, 24 edges, 3 labels\) needs a table '
+        r"of 243 entries, but max_table=100",
+    ):
+        SAGCRF(exact(max_table=100)).fit([*small, *X], [y[0][:4], *y])
+    SAGCRF(exact(max_table=243), tol=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="max_table must be a number of at least 1, got 0"):
+        SAGCRF(exact(max_table=0)).fit(X, y)
+
+
+x = np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("graph", "sample", "match"),
+    [
+        (exact(), x, r"sample 1 must be a tuple \(features, edges\)"),
+        (exact(), (x, [[0, 3]]), r"sample 1 has the edge \(0, 3\), but its nodes are 0 to 2"),
+        (exact(), (x, [[0, -1]]), r"sample 1 has the edge \(0, -1\), but its nodes are 0 to 2"),
+        (exact(), (x, [[0, 1], [2, 2]]), "sample 1 has an edge from node 2 to itself"),
+        (exact(), (x, [[0, 1], [1, 0]]), r"sample 1 has the edge \(1, 0\) twice"),
+        (exact(), (x, [[0, 1, 0]]), r"edges of sample 1 must be integers of shape \(n_edges, 2\)"),
+        (exact(), (x, [[0.0, 1.0]]), "edges of sample 1 must be integers"),
+        (exact(), (x, [[0, 1], [2]]), "edges of sample 1 must be .* rows differ in length"),
+        (exact(), (np.ones((3, 5)), [[0, 1]]), "sample 1 has 5 features"),
+        (exact(edge_types=2), (x, [[0, 1]]), r"must be integers of shape \(n_edges, 3\), the last"),
+        (exact(edge_types=2), (x, [[0, 1, 2]]), "sample 1 has an edge of type 2, .* 0 to 1"),
+        (exact(edge_types=2), (x, [[0, 1, 1], [1, 0, 1]]), r"sample 1 has the edge \(1, 0\) twice"),
+        (exact(edge_features=True), (x, [[0, 1]]), r"must be a tuple \(features, edges, edge_fe"),
+        (
+            exact(edge_features=True),
+            (x, [[0, 1]], np.ones((2, 2))),
+            "sample 1 has .* 1 edges, but 2 rows of edge features",
+        ),
+        (
+            exact(edge_features=True),
+            (x, [[0, 1]], np.ones((1, 3))),
+            r"X \(edge features\): sample 1 has 3 features, sample 0 has 2",
+        ),
+    ],
+)
+def test_bad_samples(graph, sample, match):
+    good = [x, [[0, 1], [1, 2], [2, 0]]]
+    if graph.edge_types == 2:
+        good[1] = [[0, 1, 0], [0, 1, 1], [2, 0, 0]]
+    if graph.edge_features:
+        good.append(np.ones((3, 2)))
+    with pytest.raises(ValueError, match=match):
+        SAGCRF(graph).fit([tuple(good), sample], [["a", "b", "a"], ["b", "a", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"edge_types": 0}, "edge_types must be an integer of at least 1, got 0"),
+        ({"edge_types": 1.5}, "edge_types must be an integer of at least 1, got 1.5"),
+        ({"interactions": "ising"}, "interactions must be one of .*, got 'ising'"),
+        ({"inference": "magic"}, "inference must be .*, got 'magic'"),
+        ({"forbidden": [("a", "z")]}, "forbidden: unknown label 'z'"),
+        ({"forbidden": [(None, "a")]}, "graphs have no first and last node"),
+        ({"forbidden": [("a", "b")]}, "sample 0, node 0 has the forbidden step"),
+        ({"forbidden": "iob2"}, "forbidden"),
+    ],
+)
+def test_bad_parameters(parameters, match):
+    with pytest.raises(ValueError, match=match):
+        SAGCRF(exact().set_params(**parameters)).fit([(x, [[0, 1]])], [["a", "b", "a"]])

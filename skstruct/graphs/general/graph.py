@@ -45,10 +45,10 @@ class Pairwise(PairwiseGraph):
     forbidden : list of pairs, default=None
         Pairs (label of the first end, label of the second) that may not occur, in training and in
         prediction.
-    inference : {"auto", "junction-tree", "max-flow", "roof-dual", "lp"}, default="auto"
-        How labellings are found. "auto" takes the first of
-        junction trees where their tables are small, the roof dual for two labels, and the LP
-        relaxation. "max-flow" is exact for two labels with attractive interactions.
+    inference : {"auto", "junction-tree", "roof-dual"}, default="auto"
+        How labellings are found. "auto" takes junction trees, which are exact, where their tables
+        are small, and else, for two labels, the roof dual: the LP relaxation by one maximum flow,
+        exact where interactions attract. Graphs that are neither are refused.
     max_table : int, default=65536
         Largest table of a junction tree, in entries.
 

@@ -42,7 +42,7 @@ class Grid(Pairwise):
         a single one for equal labels.
     forbidden : list of pairs, default=None
         Pairs (label of the left or upper pixel, label of the other) that may not occur.
-    inference : {"auto", "junction-tree", "max-flow", "roof-dual", "lp"}, default="auto"
+    inference : {"auto", "junction-tree", "roof-dual"}, default="auto"
         How labellings are found, see :class:`Pairwise`.
     max_table : int, default=65536
         Largest table of a junction tree, in entries.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-METHODS = "junction-tree", "max-flow", "roof-dual", "lp"
+METHODS = "junction-tree", "roof-dual"
 
 # Each module has `applies(graph, samples, fields, network)`, which says why not or returns None,
 # and `make(graph, samples, fields, network, tables, n_best)`, which builds the problem.
 _MODULES = {
     "junction-tree": "junction",
-    "max-flow": "cuts",
     "roof-dual": "roof",
-    "lp": "relaxed",
 }
 
 
@@ -55,15 +53,13 @@ def choose_problem(
     asked = graph.inference
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
+    refusals = []
     for method in METHODS if asked == "auto" else (asked,):
-        if asked == "auto" and method == "max-flow":
-            continue  # weights that are not attractive would stop it
         module = _module(method)
         refusal = module.applies(graph, samples, fields, network)
         if refusal is None:
             graph.method_ = method
             graph.inference_ = graph.training_inference_ = module.INFERENCE
             return module.make(graph, samples, fields, network, tables, n_best)
-        if asked != "auto":
-            raise ValueError(f'inference="{asked}": {refusal}')
-    raise AssertionError("the last way applies always")
+        refusals.append(refusal)
+    raise ValueError(f'inference="{asked}": {"; ".join(refusals)}')

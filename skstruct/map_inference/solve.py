@@ -141,6 +141,16 @@ def solve_map(
     NIPS 2015, Table 1 and Algorithm 1.
 
     V. Kolmogorov: Convergent tree-reweighted message passing for energy minimization, PAMI 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.map_inference import FactorGraph, Table, solve_map
+    >>> unaries = [np.array([0.0, 0.5]), np.zeros(2), np.zeros(2)]
+    >>> agree = Table([[0, 1], [1, 2], [0, 2]], [[1.0, 0.0], [0.0, 1.0]])
+    >>> result = solve_map(FactorGraph([2, 2, 2], [agree], unaries=unaries))
+    >>> result.labels, result.optimal
+    (array([1, 1, 1]), True)
     """
     function, own = find_method(method)
     _check_own(method, own, parameters)

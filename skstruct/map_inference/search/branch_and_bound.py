@@ -12,6 +12,7 @@ from .expand import Expanded, unit_of
 from .hybrid import Part
 
 _NODES_A_PASS = 1000
+_SECONDS = 0.02  # between two looks at the clock
 _GAP = 0.1  # share of the tolerance that the search may leave open
 
 
@@ -39,7 +40,7 @@ class _Run:
         self.clock = _Clock(time_limit)
         self.records = Records(self.clock)
         self.passes, self.stopped, self.parts = 0, False, []
-        self.is_split = False
+        self.is_split, self.asked = False, -np.inf
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
         self.score = -np.inf
         self.expanded, self.unit = Expanded(graph, duals), unit_of(graph)
@@ -58,6 +59,8 @@ class _Run:
         if not self.is_split:
             return max(self.first_bound + self.rounding, self.score)
         total = -self.costs.constant - sum(part.bound for part in self.parts)
+        if total - self.score < 0.5 * self.unit:
+            return self.score  # whole numbers: nothing is lost to rounding
         return max(total + self.rounding, self.score)
 
     def _take(self, labels):
@@ -98,7 +101,9 @@ class _Run:
 
     def interrupted(self):
         """Whether to stop, asked after each piece of work."""
-        if not self.stopped:
+        now = self.clock.seconds
+        if not self.stopped and now - self.asked >= _SECONDS:
+            self.asked = now
             self.stopped = self.clock.is_over
             if self.on_pass is not None:
                 share = self.passes / self.max_iter
@@ -113,7 +118,8 @@ class _Run:
                 break
             self.passes += 1
             for part in still:
-                part.run(_NODES_A_PASS, self.interrupted)
+                if not self.stopped:
+                    part.run(_NODES_A_PASS, self.interrupted)
                 if part.upper == np.inf and not part.is_open:
                     raise Infeasible
             self.gather()

@@ -39,7 +39,7 @@ _COMMON = ("tol", "max_iter", "time_limit", "rng", "on_pass")
 
 def find_method(name):
     """The function of a method and the names of its own parameters."""
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(m) for m in METHODS)
         raise ValueError(f"method must be one of {known}; got {name!r}")
     module, function = METHODS[name].split(":")
@@ -152,6 +152,8 @@ def solve_map(
     >>> result.labels, result.optimal
     (array([1, 1, 1]), True)
     """
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a FactorGraph, got a {type(graph).__name__}")
     function, own = find_method(method)
     _check_own(method, own, parameters)
     callbacks = _check_common(tol, max_iter, time_limit, callbacks, verbose)

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from ..arguments import check_duals, check_integer, check_real, check_start
 from ..result import MAPResult, Records, is_proved
 from .costs import Costs, Infeasible, Stopped
 from .expand import Expanded, unit_of
@@ -51,7 +52,7 @@ class _Run:
         self.costs.stop = self.interrupted
         self.first_bound = -self.costs.least()
         if start is not None:
-            self._take(np.asarray(start, dtype=np.int64))
+            self._take(start)
 
     @property
     def bound(self):
@@ -154,18 +155,6 @@ class _Run:
         )
 
 
-def _check(graph, start, duals):
-    if start is not None:
-        graph.score(start)
-    if duals is not None:
-        size = int(graph.regions.message_ptr[-1])
-        if np.shape(duals) != (size,):
-            raise ValueError(f"duals must have the shape ({size},), got {np.shape(duals)}")
-        if not np.isfinite(duals).all():
-            place = int(np.argmin(np.isfinite(duals)))
-            raise ValueError(f"duals must be finite, got {duals[place]} at position {place}")
-
-
 def solve_branch_and_bound(
     graph,
     *,
@@ -238,7 +227,9 @@ def solve_branch_and_bound(
     >>> result.score, result.optimal
     (0.0, True)
     """
-    _check(graph, start, duals)
+    growth = check_real("growth", growth, 0)
+    most_variables = check_integer("most_variables", most_variables, 0)
+    start, duals = check_start(graph, start), check_duals(graph, duals)
     run = _Run(graph, tol, max_iter, time_limit, on_pass, start, duals)
     try:
         run.prepare(growth, most_variables)

@@ -125,7 +125,7 @@ def _cut(run):
     if not two or not graph.factors:
         return {}
     result = run.stage(solve_roof_dual, graph, max_iter=1)
-    if result.beliefs is None:
+    if run.is_over or result.beliefs is None:
         return {}
     sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
     return {v: int(b.argmax()) for v, b in sure}

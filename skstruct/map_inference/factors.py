@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any
 
@@ -11,7 +12,7 @@ _LARGEST_INTEGER = 2.0**53
 _LARGEST_TARGET = 1e150  # whose square is finite
 
 
-class Factors:
+class Factors(ABC):
     """A batch of factors of one kind; a single factor is a batch of one.
 
     Attributes
@@ -53,6 +54,7 @@ class Factors:
                 f"graph has {n_states.size} variables"
             )
 
+    @abstractmethod
     def score(self, labels: np.ndarray) -> np.ndarray:
         """Score of each factor under a labelling.
 
@@ -66,7 +68,6 @@ class Factors:
         ndarray of shape (n_factors,)
             The scores.
         """
-        raise NotImplementedError
 
 
 def _integers(values, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from abc import ABC, abstractmethod
 from numbers import Real
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class Report(NamedTuple):
     done: str = ""
 
 
-class Method:
+class Method(ABC):
     """A relaxation, as :func:`drive` sees it: messages, and passes that improve them.
 
     Parameters
@@ -85,9 +86,9 @@ class Method:
         """Work before the first pass, piece by piece."""
         yield from ()
 
+    @abstractmethod
     def pieces(self):
         """One pass, a generator that stops between pieces."""
-        raise NotImplementedError
 
     def report(self, maxima):
         """What is known after a bound was evaluated, a :class:`Report`; `maxima` without offset."""

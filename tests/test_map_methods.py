@@ -251,7 +251,7 @@ def test_smooth_and_strong_methods_agree(seed):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_gap_of_frank_wolfe_bounds_its_suboptimality(seed):
     graph, lam = random_graph(seed, 0.1), 0.5
     result = solve_map(graph, "frank-wolfe", lam=lam, tol=0, max_iter=400, random_state=0)

@@ -25,6 +25,7 @@ _MOST_ENTRIES = 2.0**28  # of all tables of an elimination, a second or two
 _MOST_TABLE = 2.0**25  # of one
 _FIRST_NODES, _MORE_NODES = 4, 100  # thousands, of branch and bound
 _STRIPS = 200  # passes
+_MOVES, _MORE_MOVES = 50, 400  # passes without a time limit
 _BUCKETS = 1 << 18  # cells
 _MUCH_TIGHTER = 0.7
 
@@ -202,16 +203,22 @@ class _Small:
         result = self._stage(solve_mini_buckets, 30, share, **options)
         return np.inf if result is None else result.bound
 
-    def move(self, share):
-        """Moves of many variables at once."""
+    def move(self, share, passes):
+        """Moves of many variables at once; so many passes if there is no time limit."""
         run = self.run
         if run.is_over:
             return
-        seconds = self._seconds(share)
-        part = Part(run.watch, seconds=seconds)
+        part = Part(run.watch, seconds=self._seconds(share))
         labels = expand(self.graph, self.lower(run.labels), run.rng, part)
-        seconds = None if seconds is None else max(part.seconds_left, 1e-3)
-        labels = reoptimise(self.graph, labels, run.rng, part, time_limit=seconds)
+        asked = 0
+
+        def stop(_):
+            nonlocal asked
+            asked += 1
+            return part(asked / passes) or (np.isinf(part.seconds_left) and asked >= passes)
+
+        seconds = max(part.seconds_left, 1e-3)
+        labels = reoptimise(self.graph, labels, run.rng, stop, time_limit=seconds)
         run.offer(self.lift(labels))
         run.note()
 
@@ -239,10 +246,10 @@ def _stages(run, max_iter):
     small.sweep()
     searched = small.search(_FIRST_NODES, 0.15)
     tightened = small.tighten(0.25)
-    small.move(0.15)
+    small.move(0.15, _MOVES)
     if tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
         # The search would have to prove by branching what the strips know at once.
-        small.move(1.0)
+        small.move(1.0, _MORE_MOVES)
     else:
         small.search(_MORE_NODES, 1.0)
 

@@ -60,8 +60,10 @@ class _Run:
         if not self.is_split:
             return max(self.first_bound + self.rounding, self.score)
         total = -self.costs.constant - sum(part.bound for part in self.parts)
-        if total - self.score < 0.5 * self.unit:
-            return self.score  # whole numbers: nothing is lost to rounding
+        if self.unit and np.isfinite(total - self.score):  # better ones are whole units better
+            return self.score + self.unit * max(
+                0.0, (total - self.score + 1e-4 * self.unit) // self.unit
+            )
         return max(total + self.rounding, self.score)
 
     def _take(self, labels):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skstruct.map_inference import Cardinality, FactorGraph, Potts, Table, solve_map
+from skstruct.map_inference.exact.elimination import elimination_cost
 from skstruct.map_inference.solve import METHODS
 
 
@@ -98,3 +99,8 @@ def test_graphs_without_factors(method, n_states):
     assert result.optimal
     assert result.score == graph.score(result.labels) == best
     assert result.bound == pytest.approx(result.score, rel=1e-9)
+
+
+def test_nothing_to_eliminate_costs_nothing():
+    graph = FactorGraph([1, 1], [Table([0, 1], [[2.0]])])
+    assert elimination_cost(graph) == (0.0, 0.0, 0.0)

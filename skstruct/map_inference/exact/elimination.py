@@ -60,7 +60,9 @@ def elimination_cost(graph, max_table=2.0**30):
     found = best_elimination_order(primal, tables.n_states, max_table=max_table)
     if not found.largest < np.inf:
         return np.inf, np.inf, np.inf
-    return float(found.width), round(float(np.log10(found.largest)), 3), found.total
+    # Without variables to eliminate the largest table is the constant.
+    largest = np.log10(max(found.largest, 1.0))
+    return float(found.width), round(float(largest), 3), found.total
 
 
 def is_forest(graph):

@@ -1,6 +1,7 @@
 """Relaxations against linear programs, brute force and each other."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -250,7 +251,7 @@ def test_smooth_and_strong_methods_agree(seed):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_gap_of_frank_wolfe_bounds_its_suboptimality(seed):
     graph, lam = random_graph(seed, 0.1), 0.5
     result = solve_map(graph, "frank-wolfe", lam=lam, tol=0, max_iter=400, random_state=0)
@@ -418,6 +419,28 @@ def test_factors_without_projections():
         with pytest.raises(TypeError, match=r"factor 0 \(Cardinality\)"):
             solve_map(graph, method)
     assert solve_map(graph, "accelerated-gradient", smoothing="softmax", gamma=0.01).optimal
+
+
+def test_memory_of_large_models():
+    height, width = 150, 200
+    at = np.arange(height * width).reshape(height, width)
+    right = np.column_stack([at[:, :-1].ravel(), at[:, 1:].ravel()])
+    below = np.column_stack([at[:-1].ravel(), at[1:].ravel()])
+    rng = np.random.default_rng(0)
+    scopes = np.concatenate([right, below])
+    graph = FactorGraph(
+        np.full(at.size, 2),
+        [Table(scopes, rng.normal(size=(len(scopes), 2, 2)))],
+        unaries=rng.normal(size=2 * at.size),
+    )
+    model = sum(array.nbytes for array in graph.regions if isinstance(array, np.ndarray))
+    solve_map(graph, "coordinate-descent", max_iter=1)
+    for method in ("coordinate-descent", "frank-wolfe"):
+        tracemalloc.start()
+        solve_map(graph, method, max_iter=3, random_state=0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak + model < 3 * model
 
 
 REAL = {

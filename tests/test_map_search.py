@@ -121,6 +121,17 @@ def test_start_and_duals(seed, nested):
     assert result.score >= graph.score(start)
 
 
+@given(seed=st.integers(0, 10**6), offset=st.sampled_from([0.0, 0.1]))
+def test_whole_scores_are_proved_exactly(seed, offset):
+    rng = np.random.default_rng(seed)
+    pairs = list(itertools.combinations(range(7), 2))
+    tables = 3.0 * rng.integers(-4, 5, (len(pairs), 3, 3))
+    graph = FactorGraph([3] * 7, [Table(pairs, tables)], offset=offset)
+    result = solve_branch_and_bound(graph, tol=0.0, most_variables=0)
+    assert result.optimal
+    assert result.score == result.bound == best_score(graph)
+
+
 def test_stopped_at_once_keeps_a_valid_bound():
     rng = np.random.default_rng(3)
     n = 12

@@ -7,9 +7,12 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.callback import ProgressBar
+from test_map_sequential import enumerate_best, graph_with_implicit, random_graph
 
-from skstruct.map_inference import FactorGraph, MAPResult, Potts, solve, solve_map
+from skstruct.map_inference import FactorGraph, MAPResult, Potts, read_uai, solve, solve_map
 from skstruct.map_inference.result import Records
 
 
@@ -161,3 +164,76 @@ class TestFront:
 def test_bad_parameters(graph, parameters, error, match):
     with pytest.raises(error, match=match):
         solve_map(graph, **({"method": "all"} | parameters))
+
+
+@pytest.mark.parametrize("method", solve.METHODS)
+def test_every_method_is_found(method):
+    function, own = solve.find_method(method)
+    assert callable(function)
+    assert not {"tol", "max_iter", "time_limit", "rng", "on_pass"} & set(own)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 0.6]))
+def test_auto_is_exact(seed, forbidden):
+    graph = random_graph(seed, forbidden)
+    result = solve_map(graph, random_state=0)
+    assert result.optimal
+    assert result.score == pytest.approx(enumerate_best(graph), abs=1e-5)
+    sizes = {column.size for column in result.history_.values()}
+    assert len(sizes) == 1
+    bounds, scores = result.history_["bound"], result.history_["score"]
+    assert (bounds[1:] <= bounds[:-1]).all()
+    assert scores[-1] == result.score
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6))
+def test_auto_with_implicit_factors(seed):
+    graph = graph_with_implicit(seed)
+    result = solve_map(graph, random_state=0)
+    assert result.optimal
+    assert result.score == pytest.approx(enumerate_best(graph), abs=1e-5)
+
+
+def test_auto_of_nothing():
+    result = solve_map(FactorGraph([], offset=2.0))
+    assert result.score == result.bound == 2.0
+    result = solve_map(FactorGraph([3], unaries=[[0.0, 2.0, 1.0]]))
+    assert (result.labels.tolist(), result.optimal) == ([1], True)
+
+
+def test_nested_regions():
+    rng = np.random.default_rng(0)
+    i, j = np.triu_indices(6, 1)
+    pairs = Potts(i, j, rng.normal(size=15))
+    plain, nested = (
+        FactorGraph(np.full(6, 3), [pairs], unaries=rng.normal(size=18) * 0, regions=r)
+        for r in ("variables", "pairs")
+    )
+    assert solve_map(plain).score == pytest.approx(solve_map(nested).score)
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "how"),
+    [
+        ("segmentation/2_28_s.binary", -24.233552419, "roof-dual"),
+        ("object_detection/ObjectDetection_35", -180.391993429, "trws"),
+        ("dbn/DBN_11", 133.464194807, "junction-tree"),
+        ("pedigree/pedigree20", -123.855143636, "branch-and-bound"),
+        ("csp/CSP_11", -3.694312814, ""),
+        ("promedus/Promedus_11", -0.292435581, ""),
+    ],
+)
+def test_auto_proves_real_models(shared_data, name, best, how):
+    result = solve_map(read_uai(shared_data / f"map_models/{name}.uai.xz"), random_state=0)
+    assert result.optimal
+    assert result.score == pytest.approx(best, rel=1e-6)
+    assert how in result.message
+
+
+def test_auto_on_a_mixed_torus(shared_data):
+    graph = read_uai(shared_data / "map_models/grids/grid20x20.f5.wrap.uai.xz")
+    result = solve_map(graph, time_limit=8, random_state=0)
+    best, linear = 1542.664664202, 1915.1544809
+    assert 0.98 * best <= result.score <= best * (1 + 1e-9)
+    assert best <= result.bound < 0.5 * (best + linear)

@@ -54,6 +54,10 @@ def elimination_scratch(plan):
     -------
     EliminationScratch
         The scratch.
+
+    Examples
+    --------
+    See :func:`max_buckets`.
     """
     _, block, levels, maps, inputs, dims = plan.room
     return EliminationScratch(
@@ -260,6 +264,28 @@ def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
         The buckets.
     w : EliminationScratch
         Scratch.
+
+    References
+    ----------
+    Dechter 1999, Bucket elimination: a unifying framework for reasoning, algorithm elim-opt.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.bucket_elimination import (
+    ...     best_labels, elimination_scratch, max_buckets, place_factors)
+    >>> from skstruct.inference.junction_tree import Tables, junction_tree
+    >>> pair = Tables(np.array([2, 3]), np.array([0, 2]), np.array([0, 1], dtype=np.int32),
+    ...               np.array([0]), np.array([1.0, 0.0, 2.0, 5.0, 0.0, 0.0]))
+    >>> plan = junction_tree(pair, np.array([0, 1], dtype=np.int32))
+    >>> labels, base = np.zeros(2, dtype=np.int64), np.empty(1, dtype=np.int64)
+    >>> place_factors(pair, plan, pair.table_ptr, labels, base)
+    >>> slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
+    >>> scratch = elimination_scratch(plan)
+    >>> max_buckets(pair, plan, base, plan.live_ptr, slots, back, 0, 2, scratch)
+    >>> best_labels(pair, plan, back, labels)
+    >>> float(slots[0]), labels
+    (5.0, array([1, 0]))
     """
     n_states = tables.n_states
     for k in range(begin, end):

@@ -268,6 +268,27 @@ def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
         Receives max-marginals (the larger of them and what is there), or marginals (added).
     w : EliminationScratch
         Scratch.
+
+    References
+    ----------
+    Lauritzen and Spiegelhalter 1988, Local computations with probabilities on graphical structures.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.bucket_elimination import elimination_scratch
+    >>> from skstruct.inference.calibration import sum_buckets, tell_buckets
+    >>> from skstruct.inference.junction_tree import Tables, junction_tree
+    >>> pair = Tables(np.array([2, 2]), np.array([0, 2]), np.array([0, 1], dtype=np.int32),
+    ...               np.array([0]), np.log([1.0, 2.0, 3.0, 4.0]))
+    >>> plan = junction_tree(pair, np.array([0, 1], dtype=np.int32))
+    >>> up, down = np.zeros((2, plan.slot_ptr[-1]))
+    >>> scratch, at = elimination_scratch(plan), plan.slot_ptr
+    >>> sum_buckets(pair, plan, pair.table_ptr, at, up, scratch)
+    >>> marginals, places = np.zeros(4), (pair.table_ptr, pair.table_ptr, at)
+    >>> tell_buckets(pair, plan, places, True, np.ones(1), up, down, marginals, scratch)
+    >>> marginals.round(6)
+    array([0.1, 0.2, 0.3, 0.4])
     """
     n = plan.variable.shape[0]
     tell_range(tables, plan, places, is_sum, value, up, down, out, 0, n, w)

@@ -16,6 +16,7 @@ from .scoring import score_labels, sum_of_maxima
 from .search.branch_and_bound import solve_branch_and_bound
 from .sequential.solver import solve_trws
 from .simplify import Simplified
+from .tighten import tighten
 from .watch import Part
 
 _FIRST_SWEEPS, _SWEEPS = 60, 300  # of the whole model, of the simplified one
@@ -23,7 +24,9 @@ _MOST_FACTORS = 50_000  # that Python looks at one by one
 _MOST_ENTRIES = 2.0**28  # of all tables of an elimination, a second or two
 _MOST_TABLE = 2.0**25  # of one
 _FIRST_NODES, _MORE_NODES = 4, 100  # thousands, of branch and bound
-_BUCKETS, _LARGE_BUCKETS = 1 << 12, 1 << 16  # cells
+_STRIPS = 200  # passes
+_MOVES, _MORE_MOVES = 50, 400  # passes without a time limit
+_BUCKETS = 1 << 18  # cells
 _MUCH_TIGHTER = 0.7
 
 
@@ -123,7 +126,7 @@ def _cut(run):
     if not two or not graph.factors:
         return {}
     result = run.stage(solve_roof_dual, graph, max_iter=1)
-    if result.beliefs is None:
+    if run.is_over or result.beliefs is None:
         return {}
     sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
     return {v: int(b.argmax()) for v, b in sure}
@@ -145,15 +148,13 @@ class _Small:
     def __init__(self, run, simple, max_iter):
         self.run, self.graph, self.max_iter = run, simple.graph, max_iter
         self.lift, self.lower = simple.lift, simple.lower
-        self.duals, self.order = None, None
-        self.has_tables = all(isinstance(b, Table | Potts) for b in self.graph.factors)
+        self.duals = None
 
     def _stage(self, method, passes=1, share=1.0, **parameters):
         """A stage with a share of the time that is left; its result, None if the time is over."""
         if self.run.is_over:
             return None
-        left = self.run.watch.seconds_left
-        seconds = None if np.isinf(left) else share * left
+        seconds = self._seconds(share)
         passes = min(self.max_iter, passes)
         return self.run.stage(method, self.graph, self.lift, seconds, max_iter=passes, **parameters)
 
@@ -179,26 +180,45 @@ class _Small:
             return np.inf
         return np.inf if result is None else result.bound
 
-    def tighten(self, most_cells, share):
-        """Mini-buckets; their bound."""
-        if not self.has_tables:
+    def _seconds(self, share):
+        left = self.run.watch.seconds_left
+        return None if np.isinf(left) else share * left
+
+    def tighten(self, share):
+        """Strips that are solved exactly, mini-buckets where those are too wide; their bound."""
+        run = self.run
+        if run.is_over:
             return np.inf
-        options = {"most_cells": most_cells, "duals": self.duals}
-        result = self._stage(
-            solve_mini_buckets, 30, share, start=self.lower(self.run.labels), **options
-        )
+        seconds = self._seconds(share)
+        part = Part(run.watch, seconds=seconds)
+        bound, labels = tighten(self.graph, part, seconds, max_iter=_STRIPS)
+        if bound < np.inf:
+            run.bound, run.how = min(run.bound, bound), "exact strips"
+            run.offer(self.lift(labels))
+            run.note()
+            return bound
+        if not all(isinstance(b, Table | Potts) for b in self.graph.factors):
+            return np.inf
+        options = {"most_cells": _BUCKETS, "duals": self.duals, "start": self.lower(run.labels)}
+        result = self._stage(solve_mini_buckets, 30, share, **options)
         return np.inf if result is None else result.bound
 
-    def move(self, share):
-        """Moves of many variables at once."""
+    def move(self, share, passes):
+        """Moves of many variables at once; so many passes if there is no time limit."""
         run = self.run
         if run.is_over:
             return
-        left = run.watch.seconds_left
-        seconds = None if np.isinf(left) else share * left
-        part = Part(run.watch, seconds=seconds)
+        part = Part(run.watch, seconds=self._seconds(share))
         labels = expand(self.graph, self.lower(run.labels), run.rng, part)
-        labels = reoptimise(self.graph, labels, run.rng, part, time_limit=seconds)
+        asked = 0
+
+        def stop(_):
+            nonlocal asked
+            asked += 1
+            return part(asked / passes) or (np.isinf(part.seconds_left) and asked >= passes)
+
+        seconds = max(part.seconds_left, 1e-3)
+        labels = reoptimise(self.graph, labels, run.rng, stop, time_limit=seconds)
         run.offer(self.lift(labels))
         run.note()
 
@@ -216,16 +236,20 @@ def _stages(run, max_iter):
     if not simple.is_feasible:
         run.bound, run.how = -np.inf, "propagation of constraints"
         return
+    if simple.graph.n_variables == 0:
+        run.bound, run.how = simple.graph.offset, "simplification"
+        run.offer(simple.lift(np.zeros(0, dtype=np.int64)))
+        run.bound = max(run.bound, run.score)
+        return
     small = _Small(run, simple, max_iter)
     small.eliminate()
     small.sweep()
     searched = small.search(_FIRST_NODES, 0.15)
-    tightened = small.tighten(_BUCKETS, 0.2)
-    small.move(0.2)
+    tightened = small.tighten(0.25)
+    small.move(0.15, _MOVES)
     if tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
-        # The search would have to prove by branching what the mini-buckets know at once.
-        small.tighten(_LARGE_BUCKETS, 0.4)
-        small.move(1.0)
+        # The search would have to prove by branching what the strips know at once.
+        small.move(1.0, _MORE_MOVES)
     else:
         small.search(_MORE_NODES, 1.0)
 
@@ -237,8 +261,9 @@ def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):
     2. Sweeps in the order of TRW-S, which decode on the way: they prove what the LP proves.
     3. Simplification: labels that no factor allows, leaves and evidence, factors within others.
     4. Elimination, if all of its tables are small.
-    5. More sweeps on the simplified model; branch and bound; bounds by mini-buckets; moves of many
-       variables; branch and bound again.
+    5. More sweeps on the simplified model; a short branch and bound; bounds by exact strips, or by
+       mini-buckets; moves of many variables; then more moves or branch and bound, whatever is the
+       more promising.
 
     Parameters
     ----------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+_LARGEST_INTEGER = 2.0**53
+_LARGEST_TARGET = 1e150  # whose square is finite
 
-class Factors:
+
+class Factors(ABC):
     """A batch of factors of one kind; a single factor is a batch of one.
 
     Attributes
@@ -49,6 +54,7 @@ class Factors:
                 f"graph has {n_states.size} variables"
             )
 
+    @abstractmethod
     def score(self, labels: np.ndarray) -> np.ndarray:
         """Score of each factor under a labelling.
 
@@ -62,24 +68,32 @@ class Factors:
         ndarray of shape (n_factors,)
             The scores.
         """
-        raise NotImplementedError
 
 
 def _integers(values, name):
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise TypeError(f"{name} must be integers in an array: {error}") from None
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind == "f" and (array == np.trunc(array)).all():
+        if not (np.abs(array) < _LARGEST_INTEGER).all():
+            raise ValueError(f"{name} must be integers below 2**53, got {np.abs(array).max()}")
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be integers below 2**63, got {array.max()}")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _numbers(values, name):
+    if np.iscomplexobj(values):
+        raise TypeError(f"{name} must be real numbers, got complex ones")
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be numbers in an array: {error}") from None
     return np.ascontiguousarray(array)
 
@@ -216,7 +230,7 @@ class Potts(Factors):
             self.scopes = _scopes(np.stack(ends, axis=1), "i and j")
             weight = np.broadcast_to(_numbers(weight, "weight"), len(self.scopes))
         except ValueError as error:
-            if "broadcast" not in str(error) and "shape" not in str(error):
+            if not any(word in str(error) for word in ("broadcast", "shape", "axis remapping")):
                 raise
             raise ValueError(
                 f"i, j and weight must be numbers or arrays of one length, got shapes "
@@ -319,11 +333,14 @@ class Cardinality(BinaryFactors):
         >>> Cardinality.quadratic_hinge([0, 1, 2], target=1, slack=0).scores_by_count
         array([[-1., -0., -1., -4.]])
         """
-        if not (np.isfinite(target) and np.isfinite(slack) and slack >= 0):
+        if not (isinstance(target, Real) and isinstance(slack, Real)):
+            raise TypeError(f"target and slack must be numbers, got {target!r} and {slack!r}")
+        if not (abs(target) < _LARGEST_TARGET and 0 <= slack < np.inf):
             raise ValueError(
-                f"target must be finite and slack at least 0, got {target!r} and {slack!r}"
+                f"target must be finite (below 1e150) and slack at least 0, got {target!r} and "
+                f"{slack!r}"
             )
-        counts = np.arange(np.shape(variables)[-1] + 1)
+        counts = np.arange(_scopes(variables, "variables").shape[1] + 1)
         return cls(variables, -(np.maximum(0.0, np.abs(counts - target) - slack) ** 2))
 
     def score(self, labels: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,9 @@ class FactorGraph:
             raise ValueError("n_states must be a list of numbers of at least 1")
         if regions not in ("variables", "pairs"):
             raise ValueError(f'regions must be "variables" or "pairs", got {regions!r}')
-        if not np.isfinite(offset):
+        if not isinstance(offset, Real):
+            raise TypeError(f"offset must be a number, got {offset!r}")
+        if not abs(offset) < np.inf:
             raise ValueError(f"offset must be finite, got {offset!r}")
         self.nested = regions == "pairs"
         self.state_ptr = ends_of(self.n_states)
@@ -88,9 +91,11 @@ class FactorGraph:
 
     def _take(self, factors):
         """The factors of two and more variables; smaller ones become unaries and the offset."""
-        first = 0
+        first, forbidden = 0, self.unary == -np.inf
         if isinstance(factors, Factors):
             raise TypeError("factors must be a list of factors, got a single one: put it in a list")
+        if not isinstance(factors, Iterable):
+            raise TypeError(f"factors must be a list of factors, got {factors!r}")
         for batch in factors:
             if not isinstance(batch, Factors):
                 raise TypeError(
@@ -107,10 +112,24 @@ class FactorGraph:
                 if not np.isfinite(self.offset):
                     raise ValueError(f"factor {first - 1}: a factor of no variables must be finite")
             elif small.arity == 1 and isinstance(small, Table):
-                places = self.state_ptr[small.scopes] + np.arange(small.tables.shape[1])
-                np.add.at(self.unary, places, small.tables)
+                self._add_unary(small, forbidden, first)
             elif len(batch):
                 yield batch
+
+    def _add_unary(self, batch, forbidden, stop):
+        """Add tables of one variable to `unary`; `forbidden`: where it is -inf by the scores."""
+        places = self.state_ptr[batch.scopes] + np.arange(batch.tables.shape[1])
+        tables = np.broadcast_to(batch.tables, places.shape)
+        forbidden[places[tables == -np.inf]] = True
+        with np.errstate(over="ignore"):
+            np.add.at(self.unary, places, tables)
+        wrong = ~np.isfinite(self.unary[places]) & ~forbidden[places]
+        if wrong.any():
+            row = int(np.argwhere(wrong)[0, 0])
+            raise ValueError(
+                f"factor {stop - len(batch) + row}: the scores of variable "
+                f"{batch.scopes[row, 0]} add up to more than the largest number"
+            )
 
     @property
     def n_variables(self) -> int:
@@ -199,6 +218,8 @@ def _flat_unaries(unaries, n_states, state_ptr):
                 f"unaries must have a score for each of {state_ptr[-1]} states, got {flat.size}"
             )
     else:
+        if not isinstance(unaries, Iterable):
+            raise TypeError(f"unaries must be a list of scores a variable, got {unaries!r}")
         rows = [_numbers(row, f"unaries[{v}]") for v, row in enumerate(unaries)]
         if len(rows) != n_states.size:
             raise ValueError(f"unaries must have {n_states.size} rows, got {len(rows)}")

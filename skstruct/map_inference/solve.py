@@ -39,7 +39,7 @@ _COMMON = ("tol", "max_iter", "time_limit", "rng", "on_pass")
 
 def find_method(name):
     """The function of a method and the names of its own parameters."""
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(m) for m in METHODS)
         raise ValueError(f"method must be one of {known}; got {name!r}")
     module, function = METHODS[name].split(":")
@@ -141,7 +141,19 @@ def solve_map(
     NIPS 2015, Table 1 and Algorithm 1.
 
     V. Kolmogorov: Convergent tree-reweighted message passing for energy minimization, PAMI 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.map_inference import FactorGraph, Table, solve_map
+    >>> unaries = [np.array([0.0, 0.5]), np.zeros(2), np.zeros(2)]
+    >>> agree = Table([[0, 1], [1, 2], [0, 2]], [[1.0, 0.0], [0.0, 1.0]])
+    >>> result = solve_map(FactorGraph([2, 2, 2], [agree], unaries=unaries))
+    >>> result.labels, result.optimal
+    (array([1, 1, 1]), True)
     """
+    if not isinstance(graph, FactorGraph):
+        raise TypeError(f"graph must be a FactorGraph, got a {type(graph).__name__}")
     function, own = find_method(method)
     _check_own(method, own, parameters)
     callbacks = _check_common(tol, max_iter, time_limit, callbacks, verbose)

@@ -15,12 +15,14 @@ from ...inference.elimination_order import elimination_order
 from ...inference.junction_tree import junction_tree
 from ...inference.order_search import best_elimination_order
 from ...inference.primal_graph import primal_graph
+from ..arguments import check_real
 from ..result import MAPResult, Records
 from ..scoring import sum_of_maxima
 from .written_out import write_out
 
 # About half a second of work: Ctrl-C and the time limit come through between pieces.
 _PIECE = 2e8
+_LARGEST_TABLE = 2.0**62  # sizes are counted in integers
 
 
 def elimination_cost(graph, max_table=2.0**30):
@@ -58,7 +60,9 @@ def elimination_cost(graph, max_table=2.0**30):
     found = best_elimination_order(primal, tables.n_states, max_table=max_table)
     if not found.largest < np.inf:
         return np.inf, np.inf, np.inf
-    return float(found.width), round(float(np.log10(found.largest)), 3), found.total
+    # Without variables to eliminate the largest table is the constant.
+    largest = np.log10(max(found.largest, 1.0))
+    return float(found.width), round(float(largest), 3), found.total
 
 
 def is_forest(graph):
@@ -182,8 +186,7 @@ def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_t
     ----------
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
     """
-    if not max_table >= 1:
-        raise ValueError(f"max_table must be at least 1, got {max_table!r}")
+    max_table = min(check_real("max_table", max_table, 1), _LARGEST_TABLE)
     tables = write_out(graph, max_table)
     primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
     found = best_elimination_order(primal, tables.n_states, max_table=max_table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from abc import ABC, abstractmethod
 from numbers import Real
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class Report(NamedTuple):
     done: str = ""
 
 
-class Method:
+class Method(ABC):
     """A relaxation, as :func:`drive` sees it: messages, and passes that improve them.
 
     Parameters
@@ -85,13 +86,19 @@ class Method:
         """Work before the first pass, piece by piece."""
         yield from ()
 
+    @abstractmethod
     def pieces(self):
         """One pass, a generator that stops between pieces."""
-        raise NotImplementedError
 
     def report(self, maxima):
         """What is known after a bound was evaluated, a :class:`Report`; `maxima` without offset."""
         return Report(self.regions.offset + maxima)
+
+    def labellings(self):
+        """Labellings that the present state suggests."""
+        labels = np.zeros(self.graph.n_variables, dtype=np.int64)
+        best_labels(self.regions, self.delta, self.room.mu, labels)
+        yield labels
 
     def beliefs(self):
         """Flat beliefs of the variables, or None."""
@@ -120,7 +127,6 @@ class _Run:
         self.graph, self.method, self.tol = graph, method, tol
         self.on_pass, self.max_iter = on_pass, max_iter
         self.bound, self.decoder = math.inf, method.decoder
-        self.labels = np.zeros(graph.n_variables, dtype=np.int64)
         self.duals, self.rows, self.n_iter = method.delta, [], 0
         self.next_improvement = 0.0
         self.message, self.converged = "", False
@@ -162,17 +168,24 @@ class _Run:
             if method.delta is not self.duals:
                 np.copyto(self.duals, method.delta)
             self.bound = bound
-        best_labels(method.regions, method.delta, room.mu, self.labels)
-        self.decoder.offer(self.labels)
-        if method.passes >= self.next_improvement:
-            self.decoder.improve(self.labels)
-            self.next_improvement = 1.0 + _NEXT_IMPROVEMENT * method.passes
+        self._decode()
         known = method.report(totals[0]) if bound > -math.inf else Report(-math.inf)
         seconds = time.perf_counter() - self.began
         self.rows.append(
             (method.passes, seconds, bound, self.decoder.score, *known[:3]),
         )
         return self._is_at_end(known)
+
+    def _decode(self):
+        """Offer the method's labellings, and now and then what the better one can become."""
+        best, best_score = None, -math.inf
+        for labels in self.method.labellings():
+            score = self.decoder.offer(labels)
+            if best is None or score > best_score:
+                best, best_score = labels, score
+        if self.method.passes >= self.next_improvement:
+            self.decoder.improve(best)
+            self.next_improvement = 1.0 + _NEXT_IMPROVEMENT * self.method.passes
 
     def _is_at_end(self, known):
         if is_proved(self.decoder.score, self.bound, self.tol):

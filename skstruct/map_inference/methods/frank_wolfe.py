@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -177,6 +178,29 @@ def renew_messages(p, lam, state, delta):
             delta[k] = (state.projections[k] - state.primal[first + k]) / lam
 
 
+@kernel
+def primal_labels(p, primal, labels):
+    """The label of each variable whose primal variable is largest.
+
+    Parameters
+    ----------
+    p : Regions
+        The regions.
+    primal : ndarray
+        Marginals of the variables come first.
+    labels : ndarray of shape (n_variables,) of int64
+        The labels, written.
+    """
+    first = 0
+    for v in range(p.n_variables):
+        best = 0
+        for x in range(1, p.size[v]):
+            if primal[first + x] > primal[first + best]:
+                best = x
+        labels[v] = best
+        first += p.size[v]
+
+
 class FrankWolfe(Method):
     """Steps on one region at a time, in random order; see Algorithm 1 of the paper.
 
@@ -206,7 +230,8 @@ class FrankWolfe(Method):
             own=np.zeros(self.room.n_regions),
         )
         self.sums = np.zeros(6)
-        self.possible = True
+        # Not before the start is complete, and never if a region has no finite score.
+        self.possible = False
 
     def begin(self):
         """Start at the maximisers of the regions' own scores."""
@@ -217,7 +242,6 @@ class FrankWolfe(Method):
                 room.scratch,
             )  # fmt: skip
             yield
-        # A region without a configuration of finite score has no primal variables.
         self.possible = bool(np.isfinite(totals[0]))
         if self.possible:
             renew_messages(self.regions, self.lam, self.state, self.delta)
@@ -245,6 +269,8 @@ class FrankWolfe(Method):
 
     def report(self, maxima):
         """The primal objective, with the duality gap of Algorithm 1."""
+        if not self.possible:
+            return Report(math.nan)
         square = self.lam * float(self.delta @ self.delta)
         own = float(self.state.own.sum())
         return self.known(own - 0.5 * square, maxima - own + square)
@@ -259,8 +285,17 @@ class FrankWolfe(Method):
             done = "the duality gap of the soft-constrained problem is below tol"
         return Report(value, disagreement, gap, done)
 
+    def labellings(self):
+        """Those of the messages, and of the primal variables."""
+        yield from super().labellings()
+        labels = np.zeros(self.graph.n_variables, dtype=np.int64)
+        primal_labels(self.regions, self.state.primal, labels)
+        yield labels
+
     def beliefs(self):
         """The primal variables."""
+        if not self.possible:
+            return None
         return self.state.primal[: self.graph.unary.size].copy()
 
 

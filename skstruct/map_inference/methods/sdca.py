@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
 from ..kinds.verbs import region_project, require_verb
 from ..regions import AT_MOST_ONE
-from .driver import check_positive, drive
+from .driver import Report, check_positive, drive
 from .frank_wolfe import FrankWolfe, measure, move
 from .smoothed import smoothed_dual
 
@@ -125,6 +127,8 @@ class SDCA(FrankWolfe):
 
     def report(self, maxima):
         """The smoothed primal objective and its duality gap."""
+        if not self.possible:
+            return Report(math.nan)
         square = self.lam * float(self.delta @ self.delta)
         primal = float(self.state.own.sum()) - 0.5 * square
         primal -= 0.5 * self.gamma * square_norm(self.regions, self.state)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.pieces import Pieces
+from ..arguments import check_duals, check_integer, check_order, check_start
 from ..decode import Decoder
 from ..factors import Potts, Table
 from ..result import MAPResult, Records, is_proved
 from ..scoring import sum_of_maxima
-from ..sequential.solver import check_order
 from .kernels import backward_pass, forward_pass
 from .plan import choose_order, make_plan, partition
 
@@ -214,11 +214,14 @@ def solve_mini_buckets(
     >>> solve_map(graph, "mini-buckets").score
     -1.0
     """
+    most_cells = check_integer("most_cells", most_cells, 1)
+    patience = check_integer("patience", patience, 1)
+    duals, start = check_duals(graph, duals), check_start(graph, start)
     if order is not None:
         order = check_order(graph, order)
     decoder, records = Decoder(graph), Records(on_pass)
     if start is not None:
-        decoder.offer(np.ascontiguousarray(start, dtype=np.int64))
+        decoder.offer(start)
     records.add(0, sum_of_maxima(graph.regions), decoder.score)
     buckets = MiniBuckets(graph, order, most_cells, duals)
     bounds, message, done = [], "max_iter is reached", 0

@@ -6,12 +6,14 @@ import time
 
 import numpy as np
 
+from ..arguments import check_duals, check_integer, check_real, check_start
 from ..result import MAPResult, Records, is_proved
 from .costs import Costs, Infeasible, Stopped
 from .expand import Expanded, unit_of
 from .hybrid import Part
 
 _NODES_A_PASS = 1000
+_SECONDS = 0.02  # between two looks at the clock
 _GAP = 0.1  # share of the tolerance that the search may leave open
 
 
@@ -39,7 +41,7 @@ class _Run:
         self.clock = _Clock(time_limit)
         self.records = Records(self.clock)
         self.passes, self.stopped, self.parts = 0, False, []
-        self.is_split = False
+        self.is_split, self.asked = False, -np.inf
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
         self.score = -np.inf
         self.expanded, self.unit = Expanded(graph, duals), unit_of(graph)
@@ -50,7 +52,7 @@ class _Run:
         self.costs.stop = self.interrupted
         self.first_bound = -self.costs.least()
         if start is not None:
-            self._take(np.asarray(start, dtype=np.int64))
+            self._take(start)
 
     @property
     def bound(self):
@@ -58,6 +60,10 @@ class _Run:
         if not self.is_split:
             return max(self.first_bound + self.rounding, self.score)
         total = -self.costs.constant - sum(part.bound for part in self.parts)
+        if self.unit and np.isfinite(total - self.score):  # better ones are whole units better
+            return self.score + self.unit * max(
+                0.0, (total - self.score + 1e-4 * self.unit) // self.unit
+            )
         return max(total + self.rounding, self.score)
 
     def _take(self, labels):
@@ -98,7 +104,9 @@ class _Run:
 
     def interrupted(self):
         """Whether to stop, asked after each piece of work."""
-        if not self.stopped:
+        now = self.clock.seconds
+        if not self.stopped and now - self.asked >= _SECONDS:
+            self.asked = now
             self.stopped = self.clock.is_over
             if self.on_pass is not None:
                 share = self.passes / self.max_iter
@@ -113,7 +121,8 @@ class _Run:
                 break
             self.passes += 1
             for part in still:
-                part.run(_NODES_A_PASS, self.interrupted)
+                if not self.stopped:
+                    part.run(_NODES_A_PASS, self.interrupted)
                 if part.upper == np.inf and not part.is_open:
                     raise Infeasible
             self.gather()
@@ -146,18 +155,6 @@ class _Run:
             converged=proved,
             message=message,
         )
-
-
-def _check(graph, start, duals):
-    if start is not None:
-        graph.score(start)
-    if duals is not None:
-        size = int(graph.regions.message_ptr[-1])
-        if np.shape(duals) != (size,):
-            raise ValueError(f"duals must have the shape ({size},), got {np.shape(duals)}")
-        if not np.isfinite(duals).all():
-            place = int(np.argmin(np.isfinite(duals)))
-            raise ValueError(f"duals must be finite, got {duals[place]} at position {place}")
 
 
 def solve_branch_and_bound(
@@ -232,7 +229,9 @@ def solve_branch_and_bound(
     >>> result.score, result.optimal
     (0.0, True)
     """
-    _check(graph, start, duals)
+    growth = check_real("growth", growth, 0)
+    most_variables = check_integer("most_variables", most_variables, 0)
+    start, duals = check_start(graph, start), check_duals(graph, duals)
     run = _Run(graph, tol, max_iter, time_limit, on_pass, start, duals)
     try:
         run.prepare(growth, most_variables)

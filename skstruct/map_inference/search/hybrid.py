@@ -16,6 +16,7 @@ _SECONDS = 0.25  # between two returns to Python
 _MOST_SWEEPS = 100
 _LEAST_GROWTH = 1e-3  # of a sweep, as a share of the gap
 _STEP = 0.1  # share of the gap that no event is made for
+_LEAST_STEP = 1e-13  # of all costs: less is rounding
 _ROUNDING = 1e-4  # of units
 _CELLS_A_PIECE = 1 << 25
 
@@ -69,7 +70,7 @@ class Part:
     def set_gap(self, gap):
         """What the search may leave open; with a unit, all that is below it."""
         real = self.state.real
-        real[GAP], real[STEP] = gap, _STEP * gap
+        real[GAP], real[STEP] = gap, max(_STEP * gap, _LEAST_STEP * real[UPPER])
         if gap < self.unit * (1 - _ROUNDING):
             real[GAP], real[STEP] = self.unit * (1 - _ROUNDING), _ROUNDING * self.unit
         else:

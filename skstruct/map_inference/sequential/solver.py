@@ -9,6 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ...core.pieces import Pieces
+from ..arguments import check_integer, check_order
 from ..decode import Decoder
 from ..kinds.scratch import region_scratch
 from ..regions import CARDINALITY, TABLE
@@ -42,15 +43,6 @@ def make_order(graph, p, order):
             return reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)
         raise ValueError(f'order must be "given", "cuthill-mckee" or the variables, got {order!r}')
     return check_order(graph, order)
-
-
-def check_order(graph, order):
-    """An order of the variables that a user gave."""
-    n = graph.n_variables
-    order = np.ascontiguousarray(order, dtype=np.int64)
-    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
-        raise ValueError(f"order must have each of the {n} variables once")
-    return order
 
 
 def make_sweep(graph, p, order="given"):
@@ -165,6 +157,7 @@ def solve_trws(
     >>> solve_map(graph, "trws").score
     2.0
     """
+    patience = check_integer("patience", patience, 1)
     flat = graph.of_variables()
     sweeper = Sweeper(flat, order)
     decoder = Decoder(flat)

@@ -1,0 +1,174 @@
+"""Checks of what users pass to the methods."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+
+from .factors import _integers, _numbers
+
+
+def check_real(name, value, low):
+    """A number of at least `low`, perhaps inf.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    value : object
+        What was given.
+    low : float
+        The least.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is less, or NaN.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number of at least {low:g}, got {value!r}")
+    if not value >= low:
+        raise ValueError(f"{name} must be a number of at least {low:g}, got {value!r}")
+    return float(value) if value < 2**1000 else math.inf
+
+
+def check_integer(name, value, low):
+    """An integer of at least `low`.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    value : object
+        What was given.
+    low : int
+        The least.
+
+    Returns
+    -------
+    int
+        The integer.
+
+    Raises
+    ------
+    TypeError
+        If it is no integer.
+    ValueError
+        If it is less.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer of at least {low}, got {value!r}")
+    if value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    return int(value)
+
+
+def check_order(graph, order):
+    """An order of the variables.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    order : array-like of shape (n_variables,) of int
+        What was given.
+
+    Returns
+    -------
+    ndarray of int64
+        The order.
+
+    Raises
+    ------
+    TypeError
+        If it is not of integers.
+    ValueError
+        If it does not have each variable once.
+    """
+    n = graph.n_variables
+    order = _integers(order, "order")
+    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
+        raise ValueError(f"order must have each of the {n} variables once")
+    return order
+
+
+def check_start(graph, start):
+    """A labelling to start from.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    start : array-like of shape (n_variables,) of int, or None
+        What was given.
+
+    Returns
+    -------
+    ndarray of int64, or None
+        The labelling.
+
+    Raises
+    ------
+    TypeError
+        If it is not of integers.
+    ValueError
+        If it is no labelling of the model.
+    """
+    if start is None:
+        return None
+    start = _integers(start, "start")
+    if start.shape != graph.n_states.shape:
+        raise ValueError(
+            f"start must have one label for each of {graph.n_variables} variables, got the shape "
+            f"{start.shape}"
+        )
+    wrong = (start < 0) | (start >= graph.n_states)
+    if wrong.any():
+        v = int(np.argmax(wrong))
+        raise ValueError(
+            f"start: variable {v} has {graph.n_states[v]} states, got label {start[v]}"
+        )
+    return start
+
+
+def check_duals(graph, duals):
+    """Messages to start from.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The model.
+    duals : array-like or None
+        What was given.
+
+    Returns
+    -------
+    ndarray or None
+        The messages.
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    ValueError
+        If they are not finite, or do not have the layout of the regions.
+    """
+    if duals is None:
+        return None
+    duals = _numbers(duals, "duals")
+    size = int(graph.regions.message_ptr[-1])
+    if duals.shape != (size,):
+        raise ValueError(f"duals must have the shape ({size},), got {duals.shape}")
+    if not np.isfinite(duals).all():
+        place = int(np.argmin(np.isfinite(duals)))
+        raise ValueError(f"duals must be finite, got {duals[place]} at position {place}")
+    return duals

@@ -119,8 +119,18 @@ class Sweeper:
         return self.z.labels
 
 
+def _check_duals(graph, duals):
+    """The messages, if they are finite and as many as the graph's."""
+    if duals is None:
+        return None
+    duals, n = np.asarray(duals, dtype=np.float64), graph.regions.message_ptr[-1]
+    if duals.shape != (n,) or not np.isfinite(duals).all():
+        raise ValueError(f"duals must be {n} finite numbers, got an array of {duals.shape}")
+    return duals
+
+
 def solve_trws(
-    graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", patience=_PATIENCE
+    graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", duals=None, patience=_PATIENCE
 ):
     """Sequential coordinate descent on the LP dual, in the order of TRW-S.
 
@@ -135,6 +145,8 @@ def solve_trws(
         As for all methods.
     order : {"given", "cuthill-mckee"} or array-like of int, default="given"
         Order of the variables.
+    duals : ndarray, default=None
+        Finite messages to begin with, as ``MAPResult.duals`` holds them.
     patience : int, default=20
         The method has stalled when the bound falls by less than a tenth of the tolerance in so
         many passes.
@@ -159,7 +171,7 @@ def solve_trws(
     """
     patience = check_integer("patience", patience, 1)
     flat = graph.of_variables()
-    sweeper = Sweeper(flat, order)
+    sweeper = Sweeper(flat, order, _check_duals(flat, duals))
     decoder = Decoder(flat)
     records = Records(on_pass)
     records.add(0, sum_of_maxima(graph.regions), decoder.score)

@@ -14,6 +14,7 @@ from .pairwise import is_pairwise
 from .result import HISTORY_FIELDS, MAPResult, is_proved
 from .scoring import score_labels, sum_of_maxima
 from .search.branch_and_bound import solve_branch_and_bound
+from .search.costs import Stopped
 from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .tighten import tighten
@@ -233,7 +234,10 @@ def _stages(run, max_iter):
     run.duals = first.duals
     if run.is_over or run.graph.n_factors > _MOST_FACTORS:
         return
-    simple = Simplified(run.graph, sure)
+    try:
+        simple = Simplified(run.graph, sure, stop=lambda: run.watch(0.0))
+    except Stopped:
+        return
     if not simple.is_feasible:
         run.bound, run.how = -np.inf, "propagation of constraints"
         return

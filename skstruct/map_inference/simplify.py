@@ -57,6 +57,8 @@ class Simplified:
         How much larger the new tables may be.
     most_variables : int, default=3
         Their largest arity.
+    stop : callable, default=None
+        Asked at times; if it returns True, `Stopped` (of ``search.costs``) is raised.
 
     Attributes
     ----------
@@ -75,7 +77,7 @@ class Simplified:
     (0, [1, 1])
     """
 
-    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3):
+    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, stop=None):
         self._whole = graph
         unaries = np.split(graph.unary, graph.state_ptr[1:-1]) if graph.n_variables else []
         pinned = np.zeros(graph.n_variables, dtype=bool)
@@ -89,6 +91,7 @@ class Simplified:
                 else:
                     tables.append((scope, table))
         self._costs = _PinnedCosts(unaries, tables, graph.offset, pinned)
+        self._costs.stop = stop
         self.is_feasible, self.graph = True, None
         try:
             for v, label in (fixed or {}).items():

@@ -63,7 +63,10 @@ def tables_of(graph, delta=None, look=None):
                 same = np.arange(shape[0])[:, None] == np.arange(shape[1])
                 table = np.where(same, batch.weights[row], 0.0)
             else:
-                raise TypeError(f"mini-buckets do not take factors {type(batch).__name__}")
+                raise TypeError(
+                    f"mini-buckets take Table and Potts factors, factor {r - graph.n_variables} is "
+                    f"a {type(batch).__name__} of {batch.arity} variables"
+                )
             if delta is not None:
                 for d, slot in enumerate(range(p.slot_ptr[r], p.slot_ptr[r + 1])):
                     part = delta[p.message_ptr[slot] : p.message_ptr[slot + 1]]
@@ -208,7 +211,8 @@ def solve_mini_buckets(
     order : array-like of shape (n_variables,) of int, default=None
         Order of elimination; by default that of a few that splits least.
     duals : ndarray or None, default=None
-        Messages to begin with, as other methods return them.
+        Messages to begin with, in the layout of ``graph.of_variables().regions``, as other methods
+        return them for graphs whose regions contain variables only.
     start : array-like of shape (n_variables,) of int, default=None
         A labelling to improve on.
     patience : int, default=5
@@ -222,7 +226,10 @@ def solve_mini_buckets(
     Raises
     ------
     TypeError
-        On factors of other kinds.
+        On factors of other kinds, or parameters of other types.
+    ValueError
+        If a number is out of range, `order` or `start` do not fit the variables, or `duals` not the
+        regions.
 
     References
     ----------

@@ -92,7 +92,8 @@ def _numbers(values, name):
     if np.iscomplexobj(values):
         raise TypeError(f"{name} must be real numbers, got complex ones")
     try:
-        array = np.asarray(values, dtype=np.float64)
+        # A copy: a table that changed later would not be the one that was solved.
+        array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be numbers in an array: {error}") from None
     return np.ascontiguousarray(array)

@@ -12,7 +12,7 @@ from ...core.pieces import Pieces
 from ..arguments import check_integer, check_order
 from ..decode import Decoder
 from ..kinds.scratch import region_scratch
-from ..regions import CARDINALITY, TABLE
+from ..regions import CARDINALITY, TABLE, score_extent
 from ..result import MAPResult, Records, is_proved
 from ..scoring import sum_of_maxima
 from .implicit import visit_implicit
@@ -25,7 +25,7 @@ _SMALL = 4
 
 def finite_range(p):
     """Something below which a score is as good as -inf: the sum of all regions' ranges."""
-    return -8.0 * (1.0 + float(np.abs(p.scores[np.isfinite(p.scores)]).sum()))
+    return -8.0 * (1.0 + score_extent(p))
 
 
 def make_order(graph, p, order):

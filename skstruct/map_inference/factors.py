@@ -388,6 +388,15 @@ class LogicFactors(BinaryFactors):
         """True literals of each factor under a labelling."""
         return (labels[self.scopes].astype(bool) != self.negated).sum(axis=1)
 
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether the constraint holds with so many true literals."""
+        raise NotImplementedError
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """0 where it holds, else -inf."""
+        return np.where(self.holds(self.n_true(labels)), 0.0, -np.inf)
+
 
 class ExactlyOne(LogicFactors):
     """Constraints that exactly one of the literals holds.
@@ -414,9 +423,10 @@ class ExactlyOne(LogicFactors):
     (0.0, -inf)
     """
 
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.n_true(labels) == 1, 0.0, -np.inf)
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether it is one."""
+        return n_true == 1
 
 
 class AtMostOne(LogicFactors):
@@ -443,9 +453,10 @@ class AtMostOne(LogicFactors):
     -inf
     """
 
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.n_true(labels) <= 1, 0.0, -np.inf)
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether it is one or none."""
+        return n_true <= 1
 
 
 class Or(LogicFactors):
@@ -472,6 +483,7 @@ class Or(LogicFactors):
     -inf
     """
 
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.n_true(labels) >= 1, 0.0, -np.inf)
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether there are some."""
+        return n_true >= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from .factors import AtMostOne, Cardinality, Or, Potts, Table
 from .graph import FactorGraph
 from .search.costs import Costs, Infeasible
 
@@ -25,8 +25,7 @@ def small_table(batch, row, n_states):
         scores = batch.scores_by_count[row % len(batch.scores_by_count)]
         return scores[labels.sum(axis=0)].reshape(shape)
     count = (labels != batch.negated[row][:, None]).sum(axis=0)
-    holds = {ExactlyOne: count == 1, AtMostOne: count <= 1, Or: count >= 1}[type(batch)]
-    return np.where(holds, 0.0, -np.inf).reshape(shape)
+    return np.where(batch.holds(count), 0.0, -np.inf).reshape(shape)
 
 
 class _PinnedCosts(Costs):

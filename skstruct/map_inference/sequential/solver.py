@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ...core.pieces import Pieces
-from ..arguments import check_integer, check_order
+from ..arguments import check_duals, check_integer, check_order
 from ..decode import Decoder
 from ..kinds.scratch import region_scratch
 from ..regions import CARDINALITY, TABLE, score_extent
@@ -119,16 +119,6 @@ class Sweeper:
         return self.z.labels
 
 
-def _check_duals(graph, duals):
-    """The messages, if they are finite and as many as the graph's."""
-    if duals is None:
-        return None
-    duals, n = np.asarray(duals, dtype=np.float64), graph.regions.message_ptr[-1]
-    if duals.shape != (n,) or not np.isfinite(duals).all():
-        raise ValueError(f"duals must be {n} finite numbers, got an array of {duals.shape}")
-    return duals
-
-
 def solve_trws(
     graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", duals=None, patience=_PATIENCE
 ):
@@ -171,7 +161,7 @@ def solve_trws(
     """
     patience = check_integer("patience", patience, 1)
     flat = graph.of_variables()
-    sweeper = Sweeper(flat, order, _check_duals(flat, duals))
+    sweeper = Sweeper(flat, order, check_duals(flat, duals))
     decoder = Decoder(flat)
     records = Records(on_pass)
     records.add(0, sum_of_maxima(graph.regions), decoder.score)

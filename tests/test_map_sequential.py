@@ -192,5 +192,5 @@ def test_sweeps_go_on_from_their_messages():
     assert rest.bound == pytest.approx(whole.bound, abs=1e-9)
     np.testing.assert_allclose(rest.duals, whole.duals, atol=1e-9)
     for wrong in (half.duals[1:], np.full_like(half.duals, np.inf)):
-        with pytest.raises(ValueError, match="duals must have the shape"):
+        with pytest.raises(ValueError, match=r"duals must (have the shape|be finite)"):
             solve_map(graph, "trws", duals=wrong)

@@ -40,9 +40,9 @@ graph = FactorGraph(
 print(graph)
 
 # %%
-# Sequential sweeps (TRW-S) prove the optimum first. Coordinate descent by stars (MPLP) comes near;
-# the smoothed dual is minimised by accelerated gradients, and Frank-Wolfe softens the constraints:
-# their bounds are those of the plain relaxation, at their dual variables.
+# Sequential sweeps (TRW-S) prove the optimum first, coordinate descent by stars (MPLP) after more
+# passes; the smoothed dual is minimised by accelerated gradients, and Frank-Wolfe softens the
+# constraints: their bounds are those of the plain relaxation, at their dual variables.
 
 methods = {
     "TRW-S": ("trws", {}),

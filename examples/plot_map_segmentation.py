@@ -42,8 +42,8 @@ graphs = {
 }
 
 # %%
-# Without the large factor this is a minimum cut: exact, in milliseconds. With it, Frank-Wolfe
-# maximises every factor as it is; the bound says how good its labelling is at least.
+# Without the large factor this is a minimum cut, which is exact. With it, Frank-Wolfe maximises
+# every factor as it is; the bound says how good its labelling is at least.
 
 results = {
     name: solve_map(graph, method, max_iter=300, random_state=0, **parameters)

@@ -295,7 +295,7 @@ def test_models_of_other_forms_are_refused():
     with pytest.raises(ValueError, match="variable 1 has 3"):
         solve_map(FactorGraph([2, 3], [Potts(0, 1, 1.0)]), "max-flow")
     larger = FactorGraph([2] * 3, [Or([0, 1, 2])])
-    with pytest.raises(ValueError, match=r"a Or of the variables \[0, 1, 2\]"):
+    with pytest.raises(ValueError, match=r"factor 0 is a Or of the variables \[0, 1, 2\]"):
         solve_map(larger, "roof-dual")
     triangle = FactorGraph([2] * 4, [Potts([0, 1, 2, 3], [1, 2, 3, 1], [1.0, -1.0, 1.0, 1.0])])
     with pytest.raises(ValueError, match=r"variables (1 and 2|2 and 3|3 and 1) does not fit"):

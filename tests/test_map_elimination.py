@@ -119,7 +119,7 @@ def test_tables_above_the_limit_are_an_error_before_they_are_made():
     assert elimination_cost(graph) == (29.0, pytest.approx(30 * np.log10(2), abs=1e-3), 2.0**31 - 2)
     with pytest.raises(ValueError, match="max_table"):
         solve_map(graph, "junction-tree")
-    with pytest.raises(ValueError, match="max_table must be at least 1"):
+    with pytest.raises(ValueError, match="max_table must be a number of at least 1"):
         solve_map(graph, "junction-tree", max_table=0)
 
 

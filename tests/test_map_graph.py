@@ -15,6 +15,7 @@ from skstruct.map_inference import (
     Potts,
     Table,
 )
+from skstruct.map_inference.regions import score_extent
 
 
 def _mixed(regions="variables"):
@@ -141,3 +142,16 @@ def test_small_logical_factors_become_unaries():
 def test_bad_graphs_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_arrays_of_the_user_are_copied():
+    scores, unary = np.zeros((2, 2)), np.zeros(4)
+    graph = FactorGraph([2, 2], [Table([0, 1], scores)], unaries=unary)
+    scores[1, 1] = unary[3] = 5.0
+    assert graph.score([1, 1]) == 0.0
+
+
+def test_the_extent_of_shared_tables_counts_each_factor():
+    scores = np.array([[1.0, -np.inf], [-3.0, 2.0]])
+    graph = FactorGraph([2] * 5, [Table([(k, k + 1) for k in range(4)], scores), Potts(0, 2, -1.0)])
+    assert score_extent(graph.regions) == 13.0

@@ -5,7 +5,22 @@ import pytest
 
 from skstruct.map_inference import Cardinality, FactorGraph, Potts, Table, solve_map
 from skstruct.map_inference.exact.elimination import elimination_cost
+from skstruct.map_inference.minibuckets.solver import solve_mini_buckets
+from skstruct.map_inference.search.costs import Stopped
+from skstruct.map_inference.simplify import Simplified
 from skstruct.map_inference.solve import METHODS
+
+
+class Asked:
+    """A watch that asks a function of its own."""
+
+    seconds = 0.0
+
+    def __init__(self, stop):
+        self._stop = stop
+
+    def __call__(self, share, bound=None, score=None):
+        return self._stop(share, bound, score)
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +119,48 @@ def test_graphs_without_factors(method, n_states):
 def test_nothing_to_eliminate_costs_nothing():
     graph = FactorGraph([1, 1], [Table([0, 1], [[2.0]])])
     assert elimination_cost(graph) == (0.0, 0.0, 0.0)
+
+
+def _stuck_grid(side):
+    """A grid of three labels that nothing proves at once."""
+    at = np.arange(side * side).reshape(side, side)
+    i = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
+    j = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
+    rng = np.random.default_rng(0)
+    factors = Table(np.stack([i, j], axis=1), rng.normal(size=(i.size, 3, 3)))
+    return FactorGraph(np.full(side * side, 3), [factors])
+
+
+def test_setting_up_mini_buckets_heeds_the_clock():
+    graph = _stuck_grid(60)
+    looks = []
+
+    def stop(share, bound, score):
+        looks.append(share)
+        return True
+
+    common = {"tol": 1e-6, "max_iter": 5, "time_limit": None, "rng": None}
+    result = solve_mini_buckets(graph, **common, on_pass=Asked(stop))
+    assert len(looks) == 1
+    assert result.message == "stopped"
+    assert result.score == pytest.approx(graph.score(result.labels))
+    assert result.score < result.bound < np.inf
+
+
+def test_simplification_can_be_stopped():
+    with pytest.raises(Stopped):
+        Simplified(_stuck_grid(30), stop=lambda: True)
+
+
+def test_mini_buckets_of_nested_regions():
+    rng = np.random.default_rng(0)
+    factors = [Table([0, 1, 2], rng.normal(size=(2, 3, 2))), Table([1, 2], rng.normal(size=(3, 2)))]
+    results = [
+        solve_map(FactorGraph([2, 3, 2], factors, regions=regions), "mini-buckets")
+        for regions in ("variables", "pairs")
+    ]
+    assert results[0].optimal
+    assert results[0].score == results[1].score
+    duals = solve_map(FactorGraph([2, 3, 2], factors, regions="pairs"), "subgradient").duals
+    with pytest.raises(ValueError, match="duals must have the shape"):
+        solve_map(FactorGraph([2, 3, 2], factors), "mini-buckets", duals=duals)

@@ -20,13 +20,14 @@ from skstruct.map_inference import (
 )
 from skstruct.map_inference.kinds import verbs
 from skstruct.map_inference.kinds.scratch import region_scratch
+from skstruct.map_inference.kinds.table import fill_hat
 
 NOTHING = np.zeros(0)
 
 
 @kernel
 def region_hat(p, r, delta, hat, scratch):
-    verbs.region_hat(p, r, delta, hat, scratch)
+    fill_hat(p, r, delta, hat, scratch)
 
 
 @kernel

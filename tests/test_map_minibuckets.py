@@ -61,3 +61,14 @@ def test_stops_between_pieces():
     result = solve_map(graph, "mini-buckets", time_limit=0.2, max_iter=10**6)
     assert result.message in ("the time limit is reached", "stalled")
     assert result.bound > result.score
+
+
+def test_larger_regions_are_taken_as_variables():
+    rng = np.random.default_rng(0)
+    pairs = Table([(0, 1), (1, 2), (0, 2)], rng.normal(size=(3, 2, 2)))
+    triple = Table([0, 1, 2], rng.normal(size=(2, 2, 2)))
+    graph = FactorGraph([2] * 3, [pairs, triple], regions="pairs")
+    duals = solve_map(graph, "trws", max_iter=3).duals
+    result = solve_map(graph, "mini-buckets", duals=duals, most_cells=4)
+    assert result.bound >= enumerate_best(graph) - 1e-9
+    assert solve_map(graph, "mini-buckets", duals=duals).optimal

@@ -225,7 +225,7 @@ def junction_tree(tables, order, block=512):
         np.where(bucket[tables.scope] < 0, n, bucket[tables.scope]),
     )
     n_inputs += np.bincount(first, minlength=n + 1)[:n]
-    plan = _empty_plan(n_states, variable, bucket, dim_ptr, dim, n_inputs, n_slots)
+    plan = _empty_plan(variable, bucket, dim_ptr, dim, n_inputs, n_slots)
     plan = plan._replace(
         slot=slot[:n].copy(), is_first=is_first, constant=np.flatnonzero(first == n)
     )
@@ -245,7 +245,7 @@ def junction_tree(tables, order, block=512):
     return plan
 
 
-def _empty_plan(n_states, variable, bucket, dim_ptr, dim, n_inputs, n_slots):
+def _empty_plan(variable, bucket, dim_ptr, dim, n_inputs, n_slots):
     """Arrays for a plan."""
     n, total = len(variable), int(n_inputs.sum())
     input_ptr = np.zeros(n + 1, dtype=np.int64)

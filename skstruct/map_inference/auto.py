@@ -14,12 +14,14 @@ from .pairwise import is_pairwise
 from .result import HISTORY_FIELDS, MAPResult, is_proved
 from .scoring import score_labels, sum_of_maxima
 from .search.branch_and_bound import solve_branch_and_bound
+from .search.costs import Stopped
 from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .tighten import tighten
 from .watch import Part
 
-_FIRST_SWEEPS, _SWEEPS = 60, 300  # of the whole model, of the simplified one
+_FIRST_SWEEPS = 60  # of the whole model
+_SWEEPS, _MORE_SWEEPS = 300, 3000  # of the simplified one
 _MOST_FACTORS = 50_000  # that Python looks at one by one
 _MOST_ENTRIES = 2.0**28  # of all tables of an elimination, a second or two
 _MOST_TABLE = 2.0**25  # of one
@@ -163,9 +165,9 @@ class _Small:
         if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
             self._stage(solve_junction_tree, max_table=_MOST_TABLE)
 
-    def sweep(self):
-        """Sweeps in the order of TRW-S."""
-        result = self._stage(solve_trws, _SWEEPS)
+    def sweep(self, passes):
+        """Sweeps in the order of TRW-S, from where the last ones ended."""
+        result = self._stage(solve_trws, passes, duals=self.duals)
         self.duals = None if result is None else result.duals
 
     def search(self, passes, share):
@@ -232,7 +234,10 @@ def _stages(run, max_iter):
     run.duals = first.duals
     if run.is_over or run.graph.n_factors > _MOST_FACTORS:
         return
-    simple = Simplified(run.graph, sure)
+    try:
+        simple = Simplified(run.graph, sure, stop=lambda: run.watch(0.0))
+    except Stopped:
+        return
     if not simple.is_feasible:
         run.bound, run.how = -np.inf, "propagation of constraints"
         return
@@ -243,11 +248,13 @@ def _stages(run, max_iter):
         return
     small = _Small(run, simple, max_iter)
     small.eliminate()
-    small.sweep()
+    small.sweep(_SWEEPS)
     searched = small.search(_FIRST_NODES, 0.15)
     tightened = small.tighten(0.25)
     small.move(0.15, _MOVES)
-    if tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
+    if searched == tightened == np.inf:
+        small.sweep(_MORE_SWEEPS)
+    elif tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
         # The search would have to prove by branching what the strips know at once.
         small.move(1.0, _MORE_MOVES)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .regions import score_extent
 from .scoring import improve_labels, score_labels
 
 
@@ -31,8 +32,7 @@ class Decoder:
         self._order = np.arange(graph.n_variables)
         self._counts = np.zeros(p.kind.size, dtype=np.int64)
         self._scratch = np.zeros(int(graph.n_states.max(initial=1)))
-        finite = p.scores[np.isfinite(p.scores)]
-        self._low = -2.0 * (1.0 + float(np.abs(finite).sum()))
+        self._low = -2.0 * (1.0 + score_extent(p))
 
     def offer(self, labels):
         """Keep a copy of a labelling if it is the best; its score."""

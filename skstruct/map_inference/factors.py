@@ -92,7 +92,8 @@ def _numbers(values, name):
     if np.iscomplexobj(values):
         raise TypeError(f"{name} must be real numbers, got complex ones")
     try:
-        array = np.asarray(values, dtype=np.float64)
+        # A copy: a table that changed later would not be the one that was solved.
+        array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be numbers in an array: {error}") from None
     return np.ascontiguousarray(array)
@@ -387,6 +388,15 @@ class LogicFactors(BinaryFactors):
         """True literals of each factor under a labelling."""
         return (labels[self.scopes].astype(bool) != self.negated).sum(axis=1)
 
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether the constraint holds with so many true literals."""
+        raise NotImplementedError
+
+    def score(self, labels: np.ndarray) -> np.ndarray:
+        """0 where it holds, else -inf."""
+        return np.where(self.holds(self.n_true(labels)), 0.0, -np.inf)
+
 
 class ExactlyOne(LogicFactors):
     """Constraints that exactly one of the literals holds.
@@ -413,9 +423,10 @@ class ExactlyOne(LogicFactors):
     (0.0, -inf)
     """
 
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.n_true(labels) == 1, 0.0, -np.inf)
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether it is one."""
+        return n_true == 1
 
 
 class AtMostOne(LogicFactors):
@@ -442,9 +453,10 @@ class AtMostOne(LogicFactors):
     -inf
     """
 
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.n_true(labels) <= 1, 0.0, -np.inf)
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether it is one or none."""
+        return n_true <= 1
 
 
 class Or(LogicFactors):
@@ -471,6 +483,7 @@ class Or(LogicFactors):
     -inf
     """
 
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.n_true(labels) >= 1, 0.0, -np.inf)
+    @staticmethod
+    def holds(n_true: np.ndarray) -> np.ndarray:
+        """Whether there are some."""
+        return n_true >= 1

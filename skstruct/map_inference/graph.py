@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from functools import cached_property
 from numbers import Real
@@ -30,7 +31,8 @@ class FactorGraph:
         A constant that is added to every score.
     regions : {"variables", "pairs"}, default="variables"
         What relaxations make consistent: factors with their variables, or a larger table with the
-        pairwise factors within its scope, too, which is tighter.
+        pairwise factors within its scope, too, which is tighter. Methods that see variables only
+        (``"auto"``, ``"trws"``, ``"mini-buckets"`` and the exact ones) make no difference.
 
     Attributes
     ----------
@@ -193,7 +195,9 @@ class FactorGraph:
         """
         if not self.nested:
             return self
-        return FactorGraph(self.n_states, self.factors, unaries=self.unary, offset=self.offset)
+        plain = copy.copy(self)
+        plain.nested = False
+        return plain
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name != "regions"}

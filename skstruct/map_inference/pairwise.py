@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..inference.choices import Pairs
-from .factors import AtMostOne, Cardinality, ExactlyOne, Potts, Table
+from .factors import Cardinality, Potts, Table
 
 
 def tables_of(batch):
@@ -17,11 +17,7 @@ def tables_of(batch):
         return batch.scores_by_count[:, counts]
     first, second = (batch.negated[:, k, None] != np.arange(2) for k in (0, 1))
     n_true = first[:, :, None].astype(int) + second[:, None, :]
-    if isinstance(batch, ExactlyOne):
-        holds = n_true == 1
-    else:
-        holds = n_true <= 1 if isinstance(batch, AtMostOne) else n_true >= 1
-    return np.where(holds, 0.0, -np.inf)
+    return np.where(batch.holds(n_true), 0.0, -np.inf)
 
 
 def is_pairwise(batch):

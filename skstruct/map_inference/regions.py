@@ -254,3 +254,32 @@ def make_regions(graph: FactorGraph) -> Regions:
         steps=steps,
         negated=negated,
     )
+
+
+def score_extent(p: Regions) -> float:
+    """A number that no sum of finite scores, one a region, exceeds in size.
+
+    Parameters
+    ----------
+    p : Regions
+        The regions.
+
+    Returns
+    -------
+    float
+        The sum over all regions of their largest finite score in size; a shared table counts for
+        each of its factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.map_inference import FactorGraph, Table
+    >>> from skstruct.map_inference.regions import score_extent
+    >>> score_extent(FactorGraph([2] * 3, [Table([(0, 1), (1, 2)], 2 * np.eye(2))]).regions)
+    4.0
+    """
+    if p.scores.size == 0:
+        return 0.0
+    sizes = np.where(np.isfinite(p.scores), np.abs(p.scores), 0.0)
+    starts, counts = np.unique(p.score_ptr[p.kind <= CARDINALITY], return_counts=True)
+    return float(np.maximum.reduceat(sizes, starts) @ counts)

@@ -27,19 +27,23 @@ class MAPResult:
     optimal : bool
         Whether the labelling is proved to be optimal, up to the tolerance.
     duals : ndarray or None
-        Messages with the layout of ``graph.regions``, for methods that have them.
+        Messages with the layout of ``graph.regions``, for methods that have them; ``"auto"`` and
+        ``"trws"``, which see variables only, have that of ``graph.of_variables().regions``.
     beliefs : list of ndarray or None
         One array of ``n_states[i]`` values a variable, for methods that have them: marginals of the
         relaxed solution, or reparametrised scores.
     history_ : dict of ndarray
         Equally long arrays: ``passes``, ``seconds``, ``bound`` and ``score`` (the best by then) and
-        ``infeasibility`` (NaN where it is not known).
+        ``infeasibility`` (NaN where it is not known). Subgradients, coordinate descent, gradients,
+        Frank-Wolfe, SDCA and decreasing smoothing also have ``objective``, their own, and
+        ``dual_gap``, how far that is from its optimum at most (NaN likewise).
     method : str
         What solved the problem.
     n_iter : int
         Passes.
     converged : bool
-        Whether the method has reached its tolerance.
+        Whether the method ended by itself: proved, at its tolerance or stalled; False if it was
+        stopped, or `max_iter` was reached.
     message : str
         Why it ended.
 

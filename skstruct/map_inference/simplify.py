@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from .factors import AtMostOne, Cardinality, Or, Potts, Table
 from .graph import FactorGraph
 from .search.costs import Costs, Infeasible
 
@@ -25,8 +25,7 @@ def small_table(batch, row, n_states):
         scores = batch.scores_by_count[row % len(batch.scores_by_count)]
         return scores[labels.sum(axis=0)].reshape(shape)
     count = (labels != batch.negated[row][:, None]).sum(axis=0)
-    holds = {ExactlyOne: count == 1, AtMostOne: count <= 1, Or: count >= 1}[type(batch)]
-    return np.where(holds, 0.0, -np.inf).reshape(shape)
+    return np.where(batch.holds(count), 0.0, -np.inf).reshape(shape)
 
 
 class _PinnedCosts(Costs):
@@ -57,6 +56,8 @@ class Simplified:
         How much larger the new tables may be.
     most_variables : int, default=3
         Their largest arity.
+    stop : callable, default=None
+        Asked at times; if it returns True, `Stopped` (of ``search.costs``) is raised.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class Simplified:
     (0, [1, 1])
     """
 
-    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3):
+    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, stop=None):
         self._whole = graph
         unaries = np.split(graph.unary, graph.state_ptr[1:-1]) if graph.n_variables else []
         pinned = np.zeros(graph.n_variables, dtype=bool)
@@ -89,6 +90,7 @@ class Simplified:
                 else:
                     tables.append((scope, table))
         self._costs = _PinnedCosts(unaries, tables, graph.offset, pinned)
+        self._costs.stop = stop
         self.is_feasible, self.graph = True, None
         try:
             for v, label in (fixed or {}).items():

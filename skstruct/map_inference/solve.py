@@ -104,7 +104,8 @@ def solve_map(
     tol : float, default=1e-6
         Relative: a labelling is optimal when ``bound - score <= tol * max(1, |score|)``.
     max_iter : int, default=1000
-        Largest number of passes of the relaxations.
+        Largest number of passes of the relaxations, of rounds of mini-buckets, of thousands of
+        nodes of branch and bound; of each part of ``"auto"``.
     time_limit : float or None, default=None
         Seconds; looked at between passes.
     random_state : int, RandomState instance or None, default=None
@@ -115,7 +116,7 @@ def solve_map(
     verbose : int, default=0
         1: a line a second; 2: one a pass.
     **parameters : object
-        The method's own, by name.
+        The method's own, by name: the guide (doc/map_inference.rst) lists them.
 
     Returns
     -------
@@ -128,7 +129,8 @@ def solve_map(
     ValueError
         On an unknown method, parameters out of range, and models that the method does not take.
     TypeError
-        On parameters that the method does not have (the message tells its own).
+        If `graph` is no FactorGraph, a parameter is of the wrong type or not one of the method's
+        (the message tells its own), or the method does not take a kind of factor.
 
     See Also
     --------

@@ -23,15 +23,17 @@ def _check(graph, method):
             f"method {method!r} is for variables of two states, variable {v} has "
             f"{graph.n_states[v]}"
         )
+    first = 0
     for batch in graph.factors:
         if not is_pairwise(batch):
             raise ValueError(
-                f"method {method!r} is for factors of two variables, there is a "
+                f"method {method!r} is for factors of two variables, factor {first} is a "
                 f"{type(batch).__name__} of the variables {batch.scopes[0].tolist()}"
             )
+        first += len(batch)
 
 
-def _refuse(graph, ends, method):
+def _refuse(ends, method):
     """Say which factor does not attract."""
     i, j = ends
     raise ValueError(
@@ -170,7 +172,7 @@ def solve_max_flow(graph, *, tol, max_iter, time_limit, rng, on_pass):
     run = _Run(graph, "max-flow", tol, on_pass)
     ends = run.set_up()
     if ends is not None:
-        _refuse(graph, ends, "max-flow")
+        _refuse(ends, "max-flow")
     return run.solve()
 
 

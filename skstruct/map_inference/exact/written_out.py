@@ -69,14 +69,7 @@ def _write_small(writer, batch):
         return
     kinds, rows = np.unique(batch.negated, axis=0, return_inverse=True)
     counts = (labels[None] != kinds[:, :, None]).sum(axis=1)
-    writer.add(batch.scopes, np.where(_holds(batch, counts), 0.0, -np.inf), rows.reshape(m))
-
-
-def _holds(batch, count):
-    """Whether a logical factor holds with so many true literals."""
-    if isinstance(batch, Or):
-        return count >= 1
-    return count == 1 if isinstance(batch, ExactlyOne) else count <= 1
+    writer.add(batch.scopes, np.where(batch.holds(counts), 0.0, -np.inf), rows.reshape(m))
 
 
 def _steps(before, after, most):
@@ -104,7 +97,7 @@ def _write_chain(writer, batch):
             if is_count:
                 tables = batch.scores_by_count[:, total]
             else:
-                tables = np.where(_holds(batch, total), 0.0, -np.inf)[None]
+                tables = np.where(batch.holds(total), 0.0, -np.inf)[None]
         else:
             tables = _steps(states, j + 2 if is_count else 2, most)[None]
         variants = np.stack(

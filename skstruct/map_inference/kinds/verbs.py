@@ -40,7 +40,6 @@ from .potts import (
     potts_soft_max,
 )
 from .table import (
-    fill_hat,
     table_max,
     table_max_marginals,
     table_project,
@@ -134,12 +133,6 @@ or a method that needs only maxima, such as "coordinate-descent" or "frank-wolfe
                 f"not have; {_INSTEAD[verb]}"
             )
         first += len(batch)
-
-
-@inner_kernel
-def region_hat(p, r, delta, hat, scratch):
-    """Reparametrised scores of a region of a kind with a size, into the first entries of `hat`."""
-    fill_hat(p, r, delta, hat, scratch)
 
 
 @inner_kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from abc import ABC, abstractmethod
@@ -77,7 +76,7 @@ class Method(ABC):
         self.graph, self.tol, self.rng = graph, tol, rng
         self.regions = graph.regions
         self.room = Room(self.regions)
-        self.decoder = Decoder(_with_variables(graph))
+        self.decoder = Decoder(graph.of_variables())
         self.delta = np.zeros(self.room.n_messages)
         self.up = np.zeros(0)
         self.passes = 0.0
@@ -109,15 +108,6 @@ class Method(ABC):
         out = np.zeros(self.graph.unary.size)
         variable_beliefs(self.regions, self.delta, gamma, entropic, self.room.mu, out)
         return out
-
-
-def _with_variables(graph):
-    """The same graph, factors containing variables only, as decoders take it."""
-    if not graph.nested:
-        return graph
-    plain = copy.copy(graph)
-    plain.nested = False
-    return plain
 
 
 class _Run:

@@ -10,6 +10,8 @@ from ...core.offsets import ends_of
 from ...inference.elimination_order import elimination_order
 from ...inference.primal_graph import primal_graph
 
+_STEPS = 250  # between two looks at the clock
+
 
 class Plan(NamedTuple):
     """Clusters, a bucket of one or more for each variable, in the order of elimination.
@@ -184,7 +186,7 @@ class _Partition:
             self.messages[self.rank[scope[-2]]].append(message)
 
 
-def partition(n_states, scopes, order, limit):
+def partition(n_states, scopes, order, limit, look=None):
     """The clusters of all buckets: (variables, factors, position of the parent) each.
 
     Parameters
@@ -197,6 +199,8 @@ def partition(n_states, scopes, order, limit):
         Order of elimination.
     limit : int
         Most cells of a cluster, unless a factor has more.
+    look : callable, default=None
+        Called at times; may raise an exception that ends it.
 
     Returns
     -------
@@ -207,6 +211,8 @@ def partition(n_states, scopes, order, limit):
     """
     work = _Partition(n_states, scopes, order, limit)
     for position in range(len(order)):
+        if look is not None and position % _STEPS == 0:
+            look()
         work.buckets.append(len(work.clusters))
         work.eliminate(position)
     work.buckets.append(len(work.clusters))
@@ -214,7 +220,7 @@ def partition(n_states, scopes, order, limit):
     return [(*c, parents.get(k, -1)) for k, c in enumerate(work.clusters)], work.buckets
 
 
-def choose_order(graph, scopes, limit):
+def choose_order(graph, scopes, limit, look=None):
     """The order of elimination that splits least: as numbered, by min-fill, or along a front.
 
     Parameters
@@ -225,6 +231,8 @@ def choose_order(graph, scopes, limit):
         Variables of the factors.
     limit : int
         Most cells of a cluster.
+    look : callable, default=None
+        As for :func:`partition`.
 
     Returns
     -------
@@ -242,7 +250,7 @@ def choose_order(graph, scopes, limit):
             found = elimination_order(primal, graph.n_states, rule).order
             rest = np.setdiff1d(np.arange(n), found)
             order = np.concatenate([rest, found]).astype(np.int64)
-        n_clusters = len(partition(graph.n_states, scopes, order, limit)[0])
+        n_clusters = len(partition(graph.n_states, scopes, order, limit, look)[0])
         if n_clusters < fewest:
             best, fewest = order, n_clusters
     return best

@@ -13,10 +13,12 @@ from ..decode import Decoder
 from ..factors import Potts, Table
 from ..result import MAPResult, Records, is_proved
 from ..scoring import sum_of_maxima
+from ..search.costs import Stopped
 from .kernels import backward_pass, forward_pass
 from .plan import choose_order, make_plan, partition
 
 _ROUNDING = 1e-12
+_STEPS = 1000  # between two looks at the clock
 
 
 class Work(NamedTuple):
@@ -46,12 +48,14 @@ class Work(NamedTuple):
     low: float
 
 
-def tables_of(graph, delta=None):
+def tables_of(graph, delta=None, look=None):
     """Scopes and tables of all factors, unaries included; reparametrised by messages."""
     unary, p, r = graph.unary.copy(), graph.regions, graph.n_variables
     scopes, tables = [], []
     for batch in graph.factors:
         for row, scope in enumerate(batch.scopes.tolist()):
+            if look is not None and r % _STEPS == 0:
+                look()
             shape = graph.n_states[scope]
             if isinstance(batch, Table):
                 table = batch.tables[0 if batch.shared else row]
@@ -59,7 +63,10 @@ def tables_of(graph, delta=None):
                 same = np.arange(shape[0])[:, None] == np.arange(shape[1])
                 table = np.where(same, batch.weights[row], 0.0)
             else:
-                raise TypeError(f"mini-buckets do not take factors {type(batch).__name__}")
+                raise TypeError(
+                    f"mini-buckets take Table and Potts factors, factor {r - graph.n_variables} is "
+                    f"a {type(batch).__name__} of {batch.arity} variables"
+                )
             if delta is not None:
                 for d, slot in enumerate(range(p.slot_ptr[r], p.slot_ptr[r + 1])):
                     part = delta[p.message_ptr[slot] : p.message_ptr[slot + 1]]
@@ -89,16 +96,18 @@ class MiniBuckets:
         Messages to begin with.
     most_cells : int
         In all tables; the limit is halved until they fit.
+    look : callable, default=None
+        Called at times; may raise an exception that ends the set-up.
     """
 
-    def __init__(self, graph, order, limit, delta=None, most_cells=1 << 24):
+    def __init__(self, graph, order, limit, delta=None, most_cells=1 << 24, look=None):
         self.graph = graph
-        scopes, tables = tables_of(graph, delta)
+        scopes, tables = tables_of(graph, delta, look)
         if order is None:
-            order = choose_order(graph, scopes, limit)
+            order = choose_order(graph, scopes, limit, look)
         self.order = order
         while True:
-            clusters, buckets = partition(graph.n_states, scopes, order, limit)
+            clusters, buckets = partition(graph.n_states, scopes, order, limit, look)
             cells = sum(int(np.prod(graph.n_states[scope])) for scope, _, _ in clusters)
             if cells <= most_cells or limit <= 4:
                 break
@@ -108,6 +117,8 @@ class MiniBuckets:
         self.hat = np.zeros(cells)
         finite = [np.abs(t[np.isfinite(t)]).sum() for t in tables]
         for q, (scope, factors, _) in enumerate(clusters):
+            if look is not None and q % _STEPS == 0:
+                look()
             shape = graph.n_states[scope]
             table = self.hat[self.plan.cell_ptr[q] : self.plan.cell_ptr[q + 1]].reshape(shape)
             place = {v: d for d, v in enumerate(scope)}
@@ -152,6 +163,22 @@ class MiniBuckets:
         return not self.stopped
 
 
+def _set_up(graph, order, most_cells, duals, on_pass):
+    """The mini-buckets; None if `on_pass` has stopped it."""
+    most_cells = check_integer("most_cells", most_cells, 1)
+    duals = check_duals(graph, duals)
+    order = None if order is None else check_order(graph, order)
+
+    def look():
+        if on_pass(0.0):
+            raise Stopped
+
+    try:
+        return MiniBuckets(graph, order, most_cells, duals, look=look)
+    except Stopped:
+        return None
+
+
 def solve_mini_buckets(
     graph,
     *,
@@ -184,7 +211,8 @@ def solve_mini_buckets(
     order : array-like of shape (n_variables,) of int, default=None
         Order of elimination; by default that of a few that splits least.
     duals : ndarray or None, default=None
-        Messages to begin with, as other methods return them.
+        Messages to begin with, in the layout of ``graph.of_variables().regions``, as other methods
+        return them for graphs whose regions contain variables only.
     start : array-like of shape (n_variables,) of int, default=None
         A labelling to improve on.
     patience : int, default=5
@@ -198,7 +226,10 @@ def solve_mini_buckets(
     Raises
     ------
     TypeError
-        On factors of other kinds.
+        On factors of other kinds, or parameters of other types.
+    ValueError
+        If a number is out of range, `order` or `start` do not fit the variables, or `duals` not the
+        regions.
 
     References
     ----------
@@ -214,17 +245,17 @@ def solve_mini_buckets(
     >>> solve_map(graph, "mini-buckets").score
     -1.0
     """
-    most_cells = check_integer("most_cells", most_cells, 1)
     patience = check_integer("patience", patience, 1)
-    duals, start = check_duals(graph, duals), check_start(graph, start)
-    if order is not None:
-        order = check_order(graph, order)
+    graph = graph.of_variables()
+    start = check_start(graph, start)
     decoder, records = Decoder(graph), Records(on_pass)
     if start is not None:
         decoder.offer(start)
     records.add(0, sum_of_maxima(graph.regions), decoder.score)
-    buckets = MiniBuckets(graph, order, most_cells, duals)
+    buckets = _set_up(graph, order, most_cells, duals, on_pass)
     bounds, message, done = [], "max_iter is reached", 0
+    if buckets is None:
+        max_iter, message = 0, "stopped"
     for k in range(1, max_iter + 1):
         ask = partial(on_pass, (k - 1) / max_iter)
         bound = buckets.forward(ask)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..factors import AtMostOne, Cardinality, ExactlyOne, Potts, Table
+from ..factors import Cardinality, Potts, Table
 from ..graph import FactorGraph
 from .text import write_text
 from .uai import holds_logarithms
@@ -113,8 +113,4 @@ def _binary(batch, row, states):
     if isinstance(batch, Cardinality):
         return batch.scores_by_count[row % len(batch.scores_by_count)][states.sum(axis=1)]
     n_true = (states.astype(bool) != batch.negated[row]).sum(axis=1)
-    if isinstance(batch, ExactlyOne):
-        holds = n_true == 1
-    else:
-        holds = n_true <= 1 if isinstance(batch, AtMostOne) else n_true >= 1
-    return np.where(holds, 0.0, -np.inf)
+    return np.where(batch.holds(n_true), 0.0, -np.inf)

@@ -150,5 +150,4 @@ def _all_scores(batch, row):
     if isinstance(batch, Cardinality):
         scores = batch.scores_by_count
         return scores[row % len(scores)][count]
-    allowed = {ExactlyOne: count == 1, AtMostOne: count <= 1, Or: count >= 1}
-    return np.where(allowed[type(batch)], 0.0, -np.inf)
+    return np.where(batch.holds(count), 0.0, -np.inf)

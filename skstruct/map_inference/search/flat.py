@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.offsets import ends_of
+
 # Places in State.real: the bound so far, the cost of the best labelling, what a proof may leave
 # open, the least move of costs that is worth an event.
 BOUND, UPPER, GAP, STEP = range(4)
@@ -105,10 +107,6 @@ class State(NamedTuple):
     digit: np.ndarray
 
 
-def _pointers(sizes):
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
 def flatten(variables, unaries, scopes, tables):
     """Network and state of one component.
 
@@ -142,19 +140,19 @@ def flatten(variables, unaries, scopes, tables):
         stride.extend(step // table.itemsize for step in table.strides)
         owner.extend([f] * len(order))
         flat.append(table.ravel())
-    state_ptr = _pointers(sizes)
+    state_ptr = ends_of(sizes)
     scope = np.array(scope, dtype=np.int32)
     by_variable = np.argsort(scope, kind="stable").astype(np.int32)
     network = Network(
         state_ptr=state_ptr,
-        scope_ptr=_pointers([len(s) for s in scopes]),
+        scope_ptr=ends_of([len(s) for s in scopes]),
         scope=scope,
         stride=np.array(stride, dtype=np.int64),
-        shift_ptr=state_ptr[-1] + _pointers(sizes[scope]),
+        shift_ptr=state_ptr[-1] + ends_of(sizes[scope]),
         owner=np.array(owner, dtype=np.int32),
-        table_ptr=_pointers([len(t) for t in flat]),
+        table_ptr=ends_of([len(t) for t in flat]),
         table=np.concatenate(flat) if flat else np.zeros(0),
-        slots_ptr=_pointers(np.bincount(scope, minlength=n)),
+        slots_ptr=ends_of(np.bincount(scope, minlength=n)),
         slots=by_variable,
     )
     costs = np.concatenate([unaries[i] for i in variables])

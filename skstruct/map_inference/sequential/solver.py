@@ -9,10 +9,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ...core.pieces import Pieces
-from ..arguments import check_integer, check_order
+from ..arguments import check_duals, check_integer, check_order
 from ..decode import Decoder
 from ..kinds.scratch import region_scratch
-from ..regions import CARDINALITY, TABLE
+from ..regions import CARDINALITY, TABLE, score_extent
 from ..result import MAPResult, Records, is_proved
 from ..scoring import sum_of_maxima
 from .implicit import visit_implicit
@@ -25,7 +25,7 @@ _SMALL = 4
 
 def finite_range(p):
     """Something below which a score is as good as -inf: the sum of all regions' ranges."""
-    return -8.0 * (1.0 + float(np.abs(p.scores[np.isfinite(p.scores)]).sum()))
+    return -8.0 * (1.0 + score_extent(p))
 
 
 def make_order(graph, p, order):
@@ -120,7 +120,7 @@ class Sweeper:
 
 
 def solve_trws(
-    graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", patience=_PATIENCE
+    graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", duals=None, patience=_PATIENCE
 ):
     """Sequential coordinate descent on the LP dual, in the order of TRW-S.
 
@@ -135,6 +135,8 @@ def solve_trws(
         As for all methods.
     order : {"given", "cuthill-mckee"} or array-like of int, default="given"
         Order of the variables.
+    duals : ndarray, default=None
+        Finite messages to begin with, as ``MAPResult.duals`` holds them.
     patience : int, default=20
         The method has stalled when the bound falls by less than a tenth of the tolerance in so
         many passes.
@@ -159,7 +161,7 @@ def solve_trws(
     """
     patience = check_integer("patience", patience, 1)
     flat = graph.of_variables()
-    sweeper = Sweeper(flat, order)
+    sweeper = Sweeper(flat, order, check_duals(flat, duals))
     decoder = Decoder(flat)
     records = Records(on_pass)
     records.add(0, sum_of_maxima(graph.regions), decoder.score)

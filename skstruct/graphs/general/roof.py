@@ -14,10 +14,11 @@ import numpy as np
 from ...core.dispatch import inner_kernel, kernel
 from ...core.offsets import longest_item
 from ...core.oracles import max_oracle, relaxed_oracle, score
-from ...inference.binary_cut import Signs, empty_signs, find_signs, lay, read_states
+from ...inference.binary_cut import Signs, begin_cut, empty_signs, find_signs, read_states
 from ...inference.choices import HALF, Choices, Pairs, choose, empty_choices
 from ...inference.components import ComponentScratch, component_scratch, strong_components
-from ...inference.max_flow import Forest, Network, empty_forest, empty_network, link, max_flow
+from ...inference.max_flow import Forest, Network, advance_flow, empty_forest, empty_network
+from ...inference.search_trees import FLOW
 from ..arrays import TableScratch
 from .inputs import incidence
 from .kernels import NetworkProblem, expand_tables, pair_score
@@ -135,12 +136,12 @@ def _solve(problem, i, theta):
     signs = Signs(whole.link[:n], whole.size[:n], whole.flip[:n], whole.double[:n], whole.node[:n])
     n_edges = choose(_model(problem, i, theta), work.off[:n], work.on[:n], edges)
     n_nodes, n_doubled, _ = find_signs(edges, n_edges, signs)
-    bound = lay(edges, n_edges, signs, network.excess)
+    bound = begin_cut(edges, n_edges, signs, n_nodes, network, work.forest)
     if not bound > -math.inf:
         return bound
-    m = n_edges + n_doubled
-    link(n_nodes, edges.tail[:m], edges.head[:m], edges.there[:m], edges.back[:m], network)
-    flow = max_flow(n_nodes, network, work.forest)
+    while not advance_flow(network, work.forest, 1 << 60):
+        pass
+    flow = work.forest.amount[FLOW]
     if not flow < math.inf:
         return -math.inf
     if n_doubled > 0:

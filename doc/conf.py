@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
     "show_memory": False,
+    "parallel": 2,
 }
 
 

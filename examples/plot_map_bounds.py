@@ -42,8 +42,8 @@ print(graph)
 # %%
 # Sequential sweeps (TRW-S) prove the optimum first, coordinate descent by stars (MPLP) after more
 # passes; the smoothed dual is minimised by accelerated gradients, and Frank-Wolfe softens the
-# constraints: their bounds are those of the plain relaxation, at their dual variables. A first pass of
-# each compiles it, so that the clock shows the work alone.
+# constraints: their bounds are those of the plain relaxation, at their dual variables. A first pass
+# of each compiles it, so that the clock shows the work alone.
 
 methods = {
     "TRW-S": ("trws", {}),

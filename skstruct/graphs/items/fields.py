@@ -1,0 +1,42 @@
+"""Samples of items: what structures whose parts are items share in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.gram import gram_of, not_stored
+from ..arrays import feature_rows, no_codes, table_scratch
+from ..base import Graph
+
+
+class ItemGraph(Graph):
+    """A structure whose parts are items, each scored by its features and one column of weights.
+
+    Packed samples of subclasses have, beside what :class:`skstruct.graphs.Graph` asks for,
+    ``item_ptr`` (n_samples + 1, int64): the rows of ``features`` of sample i are its items.
+    """
+
+    def weight_shapes(
+        self, samples: Any, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(Features, then the intercept) x 1, and no pairs."""
+        return (samples.features.shape[1] + bool(fit_intercept), 1), (0, 0)
+
+    def _fields(self, samples, fit_intercept, codes, n_extra=0):
+        """Fields of a problem but ``own`` and ``work``, and scratch for weights."""
+        shapes = self.weight_shapes(samples, 0, fit_intercept)
+        items = feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1)
+        grams = ()
+        if codes is not None:
+            grams = gram_of(items, samples.item_ptr, shapes[0][0]), not_stored()
+        fields = {
+            "items": items,
+            "item_ptr": samples.item_ptr,
+            "part_ptr": samples.item_ptr + n_extra * np.arange(samples.item_ptr.size),
+            "label_ptr": samples.offsets,
+            "labels": no_codes() if codes is None else codes,
+            "item_gram": grams[0] if grams else not_stored(),
+        }
+        return fields, table_scratch(shapes, *grams)

@@ -169,7 +169,7 @@ class Predictor:
             If the scores of a sample overflow.
         """
         samples, codes = self._decode(X, allowed)
-        return self.graph_.wrap(self.graph_.decode(codes, self.classes_), samples)
+        return self.graph_.answers(codes, self.classes_, samples)
 
     def _decode(self, X, allowed=None):
         """Samples, and the best labels of all nodes as positions in ``classes_``."""
@@ -230,7 +230,7 @@ class Predictor:
             found = next(row) if has_nodes else np.zeros(1)
             found = found[np.isfinite(found)]
             chosen = codes[: found.size, np.atleast_1d(nodes[i])]
-            labellings.append(self.graph_.decode(chosen, self.classes_))
+            labellings.append(self.graph_.ranked(chosen, self.classes_, samples, i))
             scores.append(found)
         return object_array(labellings), object_array(scores)
 
@@ -247,17 +247,22 @@ class Predictor:
         -------
         ndarray
             For a table the scores of the classes, of shape (n_samples, n_classes), or (n_samples,)
-            for two classes: that of the second minus that of the first. Otherwise of shape
-            (n_samples, 2): the score of the best labelling, and its lead over the runner-up (inf if
-            there is no other).
+            for two classes: that of the second minus that of the first. For candidates and
+            matchings an object array with the scores of each sample's candidates or pairs.
+            Otherwise of shape (n_samples, 2): the score of the best labelling, and its lead over
+            the runner-up (inf if there is no other).
         """
         check_is_fitted(self)
-        if self.graph_.is_table:
+        if self.graph_.is_table or self.graph_.has_items:
             samples, _, _ = self._read_for_prediction(X)
             scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
             bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
-            self._refuse_unsolved([-2 - bad[0]] if bad.size else [], np.ones(len(scores), bool))
-            return self.graph_.decision(scores + self.intercept_, self, X)
+            if bad.size:
+                sample = bad[0]
+                if self.graph_.has_items:
+                    sample = np.searchsorted(samples.item_ptr[1:], sample, side="right")
+                self._refuse_unsolved([-2 - sample], np.ones(sample + 1, dtype=bool))
+            return self.graph_.decision(scores + self.intercept_, self, X, samples)
         _, scores = self.predict_top_k(X, 2)
         leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
         return np.array(leads, dtype=np.float64).reshape(-1, 2)
@@ -310,7 +315,7 @@ class Predictor:
             raise ValueError("X has no nodes: there is no score")
         weight = None
         if sample_weight is not None:
-            weight = np.repeat(read_sample_weight(sample_weight, lengths.size), lengths)
-            if not weight.any():
+            weight = read_sample_weight(sample_weight, lengths.size)
+            if not weight[lengths > 0].any():
                 raise ValueError("sample_weight is zero on all nodes: there is no score")
-        return float(np.average(predicted == codes, weights=weight))
+        return self.graph_.score(predicted, codes, samples, weight)

@@ -1,6 +1,7 @@
 """Structures: a folder each, with the public class and the kernels of its problem."""
 
 from .base import Graph
+from .candidates import Candidates
 from .chain import Chain, SequenceProblem
 from .general import Grid, Pairwise
 from .multiclass import MultiClass
@@ -9,6 +10,7 @@ from .pairwise import PairwiseGraph, PairwiseProblem
 from .tree import Tree
 
 __all__ = [
+    "Candidates",
     "Chain",
     "Graph",
     "Grid",

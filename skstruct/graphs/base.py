@@ -29,6 +29,9 @@ class Graph(ABC, BaseEstimator):
         Whether X is a table with a row a sample; predictions are plain arrays then.
     has_label_sets : bool
         Whether y is a table, too, with a column a label that is on or off.
+    has_items : bool
+        Whether feature rows belong to items, ``samples.item_ptr`` says which, and labellings choose
+        some of them: ``decision_function`` has their scores.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     inference_, training_inference_ : {"exact", "relaxed"}
@@ -59,6 +62,7 @@ class Graph(ABC, BaseEstimator):
 
     is_table = False
     has_label_sets = False
+    has_items = False
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
     when_inferred = ""
@@ -377,6 +381,70 @@ class Graph(ABC, BaseEstimator):
 
     # What it may define: weights, answers
 
+    def answers(self, codes: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
+        """What ``predict`` returns.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        samples : NamedTuple
+            The packed samples.
+
+        Returns
+        -------
+        ndarray
+            By default the labels of all nodes, wrapped.
+        """
+        return self.wrap(self.decode(codes, classes), samples)
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: Any, i: int) -> np.ndarray:
+        """What ``predict_top_k`` returns for one sample.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (k, ...) of int32
+            Its best labellings, each in the shape that :meth:`wrap` gives a sample.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        samples : NamedTuple
+            The packed samples.
+        i : int
+            Which of them.
+
+        Returns
+        -------
+        ndarray of length k
+            By default their labels.
+        """
+        return self.decode(codes, classes)
+
+    def score(
+        self, predicted: np.ndarray, truth: np.ndarray, samples: Any, weight: np.ndarray | None
+    ) -> float:
+        """What ``score`` returns.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        truth : ndarray of shape (n_nodes,) of int32
+            The labels that :meth:`read_y` has read, encoded; -1 for unseen ones.
+        samples : NamedTuple
+            The packed samples.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of samples, not all 0 on those that have nodes.
+
+        Returns
+        -------
+        float
+            By default the share of nodes that are labelled right.
+        """
+        of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
+        return float(np.average(predicted == truth, weights=of_nodes))
+
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """The pair weights as users know them: a view.
 
@@ -395,8 +463,10 @@ class Graph(ABC, BaseEstimator):
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
         return tables[0] if len(tables) == 1 else tables
 
-    def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
-        """What ``decision_function`` returns for a table.
+    def decision(
+        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
+    ) -> np.ndarray:
+        """What ``decision_function`` returns for a table, or a sample's items.
 
         Parameters
         ----------
@@ -406,6 +476,8 @@ class Graph(ABC, BaseEstimator):
             Fitted.
         X : array-like or sparse matrix of shape (n_samples, n_features)
             What the user gave.
+        samples : NamedTuple
+            The same, packed.
 
         Returns
         -------

@@ -15,7 +15,7 @@ from ..sklearn_private import Interval, StrOptions
 CONSTRAINTS = {
     "graph": [StrOptions(NAMES), Graph],
     "C": [Interval(Real, 0, None, closed="neither")],
-    "loss": [StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
+    "loss": [StrOptions({"hamming", "normalized_hamming", "iou"}), Mapping, "array-like"],
     "fit_intercept": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],

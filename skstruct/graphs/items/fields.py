@@ -18,25 +18,51 @@ class ItemGraph(Graph):
     ``item_ptr`` (n_samples + 1, int64): the rows of ``features`` of sample i are its items.
     """
 
+    def find_classes(self, labels: np.ndarray, samples: Any) -> np.ndarray:
+        """An item is chosen, or it is not."""
+        return np.array([0, 1])
+
+    def encode(
+        self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
+    ) -> np.ndarray:
+        """Labels are their own codes."""
+        return labels.astype(np.int32)
+
+    def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
+        """Codes are the labels."""
+        return codes.astype(np.int64)
+
+    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
+        """An object array of one array a sample; of single numbers a vector."""
+        return super().wrap(flat[:, 0] if flat.shape[1:] == (1,) else flat, samples)
+
+    def n_marginals(self, classes: Any) -> int:
+        """One number an item: the probability that it is chosen."""
+        return 1
+
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(Features, then the intercept) x 1, and no pairs."""
         return (samples.features.shape[1] + bool(fit_intercept), 1), (0, 0)
 
-    def _fields(self, samples, fit_intercept, codes, n_extra=0):
+    def _fields(self, samples, fit_intercept, codes, losses, allowed, n_extra):
         """Fields of a problem but ``own`` and ``work``, and scratch for weights."""
         shapes = self.weight_shapes(samples, 0, fit_intercept)
         items = feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1)
         grams = ()
         if codes is not None:
             grams = gram_of(items, samples.item_ptr, shapes[0][0]), not_stored()
+        loss, constant = losses or (np.empty(0), np.empty(0))
         fields = {
             "items": items,
             "item_ptr": samples.item_ptr,
             "part_ptr": samples.item_ptr + n_extra * np.arange(samples.item_ptr.size),
             "label_ptr": samples.offsets,
             "labels": no_codes() if codes is None else codes,
+            "allowed": np.empty(0, dtype=np.uint8) if allowed is None else allowed,
+            "loss": loss,
+            "constant": constant,
             "item_gram": grams[0] if grams else not_stored(),
         }
         return fields, table_scratch(shapes, *grams)

@@ -114,7 +114,9 @@ class MultiClass(Graph):
             mask=None,
         )
 
-    def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
+    def decision(
+        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
+    ) -> np.ndarray:
         """Scores of the classes; for two that of the second minus that of the first."""
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 

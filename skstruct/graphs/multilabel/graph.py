@@ -162,7 +162,9 @@ class MultiLabel(Graph):
         """The mask of shape (n_samples, n_labels, 2): may a label be off, may it be on."""
         return read_table_mask(allowed, (samples.offsets.size - 1, len(classes), 2))
 
-    def decision(self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike) -> np.ndarray:
+    def decision(
+        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
+    ) -> np.ndarray:
         """What each label adds, given the other predictions; positive where it raises the score."""
         if not len(self.edges_):
             return scores

@@ -1,0 +1,75 @@
+"""Boxes: how much two of them overlap, and the task loss that is made of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.matrices import refuse_masked
+
+
+def read_boxes(boxes, name: str, n: int | None = None) -> np.ndarray:
+    """Boxes as an array.
+
+    Parameters
+    ----------
+    boxes : array-like of shape (n_boxes, 4)
+        Rows (xmin, ymin, xmax, ymax).
+    name : str
+        What they are, for messages.
+    n : int, optional
+        How many there must be.
+
+    Returns
+    -------
+    ndarray of shape (n_boxes, 4)
+        The boxes.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer, or a box is not finite or empty.
+    """
+    refuse_masked(boxes, name)
+    try:
+        array = np.asarray(boxes, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers of shape (n_boxes, 4)") from None
+    if array.ndim != 2 or array.shape[1] != 4 or (n is not None and len(array) != n):
+        wanted = "n_boxes" if n is None else n
+        raise ValueError(f"{name} must have the shape ({wanted}, 4), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} have a value that is not finite")
+    empty = np.flatnonzero(~(array[:, :2] < array[:, 2:]).all(axis=1))
+    if empty.size:
+        raise ValueError(
+            f"{name}: box {empty[0]} is empty, (xmin, ymin, xmax, ymax) = "
+            f"{tuple(array[empty[0]].tolist())}"
+        )
+    return np.ascontiguousarray(array)
+
+
+def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Intersection over union of boxes, one by one.
+
+    Parameters
+    ----------
+    first, second : ndarray of shape (n_boxes, 4)
+        Rows (xmin, ymin, xmax, ymax); one of them may have a single row.
+
+    Returns
+    -------
+    ndarray of shape (n_boxes,)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.losses.boxes import overlaps
+    >>> overlaps(np.array([[0, 0, 2, 1.0]]), np.array([[1, 0, 3, 1.0], [0, 0, 2, 1]])).tolist()
+    [0.3333333333333333, 1.0]
+    """
+    low = np.maximum(first[:, :2], second[:, :2])
+    high = np.minimum(first[:, 2:], second[:, 2:])
+    both = np.clip(high - low, 0.0, None).prod(axis=1)
+    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(axis=1) for boxes in (first, second)]
+    return both / (areas[0] + areas[1] - both)

@@ -195,6 +195,13 @@ class Pairwise(PairwiseGraph):
         }
         return choose_problem(self, samples, fields, network, tables, n_best)
 
+    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
+        """The same problem; ``inference_`` says whether it is exact at these weights."""
+        exact_at = getattr(problem, "exact_at", None)
+        if exact_at is not None and not exact_at(weights):
+            self.inference_ = "relaxed"
+        return problem
+
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""
         return samples.global_ends()

@@ -1,0 +1,177 @@
+"""Graphs of two labels whose edges attract: exact by minimum cuts, max-marginals by dynamic ones.
+
+What the certificates claim
+---------------------------
+Training is exact: the objective ranges over labellings, and every step goes toward one, so that the
+dual point stays in their hull at whatever weights. The primal needs an upper bound on the best
+score. Where the cut (or the roof dual) settles all nodes, that is the labelling's own score. Else,
+at weights that do not attract, the labelling is one of a local search with its true score, and
+`loss_augmented_max` returns the roof dual's bound instead: the objective is then an upper bound of
+the exact one. So dual <= optimum <= primal at all weights; the gap closes at those that attract.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...core.oracles import augment, loss_augmented_max, max_marginals, score
+from ...inference.choices import ON
+from ...inference.dynamic_flow import continue_flow
+from ..pairwise.verbs import PairwiseProblem
+from .cut_kernels import FlowProblem, flow_scratch, round_states, solve
+
+INFERENCE = "exact"
+
+
+class CutProblem(FlowProblem):
+    """Graphs of two labels, trained on labellings."""
+
+    structure = "Pairwise of two labels that attract"
+    remedy = ', or inference="junction-tree" where tables are small'
+
+    def exact_at(self, weights: Any) -> bool:
+        """Whether all edges attract at these weights, so that every labelling found is a best one.
+
+        Parameters
+        ----------
+        weights : Weights
+            Plain weights.
+
+        Returns
+        -------
+        bool
+            Whether they do.
+        """
+        column, mask = self.own.column, self.transition_mask
+        if mask[0, 0] < 0.0 or mask[1, 1] < 0.0:
+            return False
+        if mask[0, 1] < 0.0 or mask[1, 0] < 0.0:
+            return True
+        padded = np.append(weights.pair[:, : self.width], np.zeros((len(weights.pair), 1)), axis=1)
+        pull = padded[:, column[0, 0]] + padded[:, column[1, 1]]
+        push = padded[:, column[0, 1]] + padded[:, column[1, 0]]
+        return bool((_rows_times(self.edges, pull - push) >= 0.0).all())
+
+
+def _rows_times(features, table):
+    """The feature rows times a column of weights."""
+    if hasattr(features, "indptr"):
+        products = np.append(features.data * table[features.indices], 0.0)
+        rows = np.add.reduceat(products, features.indptr[:-1])
+        rows = np.where(np.diff(features.indptr) > 0, rows, 0.0)
+    else:
+        rows = features.values @ table[: features.values.shape[1]]
+    return rows + (table[features.intercept] if features.intercept >= 0 else 0.0)
+
+
+def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
+    """Two labels, and weights that are kept such that edges attract."""
+    n_labels = len(network.column)
+    if n_labels != 2:
+        return f"minimum cuts take 2 labels, there are {n_labels}"
+    attractive = getattr(graph, "attractive", False)
+    return None if attractive else "interactions need not attract (attractive=False)"
+
+
+def make(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> CutProblem:
+    """The problem."""
+    work = flow_scratch(samples, fields["n_tables"], tables)
+    return CutProblem(**fields, own=network, work=work)
+
+
+# A class with its own loss_augmented_max must say that the loss adds up over parts all the same.
+augment.register(CutProblem)(augment.registry[PairwiseProblem])
+
+
+@loss_augmented_max.register(CutProblem)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+    n_half, bound, _, _ = solve(problem, i, augmented)
+    if n_half < 0:
+        return -math.inf
+    value = round_states(problem, i, augmented, n_half, labels)
+    return max(bound, value) if n_half > 0 else value
+
+
+@inner_kernel
+def _room(k, to_source, network):
+    """All that can flow out of a node, or into it."""
+    total = 0.0
+    for a in range(network.first[k], network.first[k + 1]):
+        total += network.cap[a if to_source else network.sister[a]]
+    return total
+
+
+@inner_kernel
+def _all_room(n_nodes, network):
+    """More than all that can flow, where there is a limit."""
+    total = 1.0
+    for k in range(n_nodes):
+        total += abs(network.excess[k]) if abs(network.excess[k]) < math.inf else 0.0
+        for a in range(network.first[k], network.first[k + 1]):
+            total += network.cap[a] if network.cap[a] < math.inf else 0.0
+    return total
+
+
+@inner_kernel
+def _push(k, to_source, limit, network):
+    """Force a node to a side: what is added to its excess, and what that costs at once."""
+    excess = network.excess[k]
+    room = _room(k, to_source, network)
+    amount = (room if room < math.inf else 4.0 * limit) + abs(excess)
+    network.excess[k] += amount if to_source else -amount
+    price = max(-excess if to_source else excess, 0.0)
+    return amount if to_source else -amount, price
+
+
+@inner_kernel
+def _price(k, is_double, to_source, limit, n_nodes, problem):
+    """What the best score loses where a node of the flow is forced; the flow is repaired after."""
+    network, forest, changed = problem.work.network, problem.work.forest, problem.work.changed
+    if abs(network.excess[k]) == math.inf:
+        return 0.0 if (network.excess[k] > 0.0) == to_source else math.inf
+    changed[0], changed[1] = k, k + 1
+    nodes = changed[: 2 if is_double else 1]
+    added, price = _push(k, to_source, limit, network)
+    other = 0.0
+    if is_double:
+        other, more = _push(k + 1, not to_source, limit, network)
+        price += more
+    price += continue_flow(n_nodes, network, forest, nodes)
+    network.excess[k] -= added
+    if is_double:
+        network.excess[k + 1] -= other
+    continue_flow(n_nodes, network, forest, nodes)
+    return price if price <= 2.0 * limit else math.inf
+
+
+@max_marginals.register(CutProblem)
+@kernel
+def _(problem, i, theta, out):
+    """Where edges do not attract and the roof dual leaves states open, bounds on them."""
+    n, work = problem.label_ptr[i + 1] - problem.label_ptr[i], problem.work
+    n_half, bound, _, n_nodes = solve(problem, i, theta)
+    for q in range(2 * n):
+        out[q] = -math.inf
+    if n_half < 0:
+        return
+    states, signs = work.states, work.signs
+    best = bound if n_half > 0 else score(problem, i, theta, states)
+    limit = _all_room(n_nodes, work.network)
+    for t in range(n):
+        k, is_double = signs.node[t], signs.double[t] == 1
+        for label in range(2):
+            if label == states[t]:
+                out[2 * t + label] = best
+                continue
+            to_source = (label == ON) != (signs.flip[t] == 1 and not is_double)
+            out[2 * t + label] = best - _price(k, is_double, to_source, limit, n_nodes, problem)

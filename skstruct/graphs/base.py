@@ -37,6 +37,8 @@ class Graph(ABC, BaseEstimator):
     inference_, training_inference_ : {"exact", "relaxed"}
         What predictions are decoded by, and which set the training objective ranges over: all
         labellings, or the LP relaxation. Of a structure inside a fitted estimator.
+    pair_cone_ : ndarray of shape (n_columns,) or None
+        Training keeps the product of this with each row of the pair table at 0 or more.
     when_inferred : str
         What more to say where ``graph="auto"`` has led here and y has too few classes.
 
@@ -65,6 +67,7 @@ class Graph(ABC, BaseEstimator):
     has_items = False
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
+    pair_cone_ = None
     when_inferred = ""
 
     # What a structure must define
@@ -76,8 +79,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         estimator : BaseEstimator
-            Takes or has ``n_features_in_``, and whatever else :meth:`no_samples` asks for (names
-            that end with an underscore).
+            Takes or has ``n_features_in_``, and other ``names_`` that :meth:`no_samples` asks for.
         X : list, object array, 3-D array, RaggedArray, or table
             What the user gave.
         reset : bool
@@ -164,8 +166,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         NamedTuple
-            What the verbs of :mod:`skstruct.core.oracles` dispatch on; its class is the
-            structure's own.
+            What the verbs of :mod:`skstruct.core.oracles` dispatch on, of a class of its own.
 
         Raises
         ------
@@ -566,7 +567,6 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         PairwiseFactors or BinaryFactors or None
-            One of the descriptions in :mod:`skstruct.core.factors`; None if there is none that
-            fits, and then GDMMSSVM cannot be trained.
+            One of :mod:`skstruct.core.factors`, or None: GDMMSSVM cannot be trained then.
         """
         return None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.cone import make_cone, project_rows, settle
 from ..core.dispatch import kernel
 from ..core.oracles import accumulate, potentials
 from ..core.threads import make_scratch
@@ -20,7 +21,7 @@ _ADVICE = "are the features scaled, is the learning rate too large?"
 
 
 @kernel
-def sgd_pass(loss, problem, w, sample_weight, lam, schedule, average, order, buffers, labels):
+def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, order, buffers, labels):
     """Stochastic subgradient steps, with the weighted average of the iterates beside them.
 
     With weights c_t = t the sum of the iterates is ``average[1] v - d``, since each change of ``v``
@@ -34,6 +35,8 @@ def sgd_pass(loss, problem, w, sample_weight, lam, schedule, average, order, buf
         A structure's problem, with labels.
     w : Weights
         The weights ``s v``; ``b`` stays 0.
+    cone : Cone
+        Where the weights stay.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     lam : float
@@ -65,7 +68,9 @@ def sgd_pass(loss, problem, w, sample_weight, lam, schedule, average, order, buf
         if w.scale[0] != scale:  # folded
             average[1] /= scale
         change = -rate * sample_weight[i]
-        accumulate(problem, i, r, (change, average[1] * change / w.scale[0]), w)
+        missed = average[1] / w.scale[0]
+        accumulate(problem, i, r, (change, missed * change), w)
+        project_rows(cone, w, missed, 0)
         average[1] += t * w.scale[0]
         average[2] += t
 
@@ -78,6 +83,7 @@ def sgd(
     *,
     loss,
     start=None,
+    cone=None,
     rate: float = 0.0,
     period: float = 0.0,
     averaging: bool = True,
@@ -103,6 +109,8 @@ def sgd(
         A loss, see :mod:`skstruct.losses.verbs`.
     start : Weights, optional
         Where to start.
+    cone : ndarray of shape (n_columns,), optional
+        Minimise over the weights whose pair rows have no negative product with it.
     rate, period : float
         Rate ``rate / (1 + floor(t / (period n)))``; with period 0 Pegasos' ``1 / (lam (t + 1))``.
     averaging : bool
@@ -135,6 +143,7 @@ def sgd(
         n_jobs,
         loss=loss,
         start=start,
+        cone=cone,
         rate=rate,
         period=period,
         averaging=averaging,
@@ -167,10 +176,12 @@ class _SGD(Method):
 
     fields = ()
 
-    def __init__(self, *task, loss, start, rate, period, averaging):
+    def __init__(self, *task, loss, start, cone, rate, period, averaging):
         super().__init__(*task)
         self.loss, self.averaging = loss, averaging
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
+        self.cone = make_cone(cone, self.shapes[1][0])
+        settle(self.cone, self.w)  # what another fit has left may lie outside
         self.average, self.value = np.zeros(3), None
         self.best, self.trail = Best(), []
         self._schedule = (float(rate), float(period * self.n))
@@ -181,10 +192,9 @@ class _SGD(Method):
         """Compile outside the clock."""
         self._visit(np.empty(0, dtype=np.int64))
         compile_losses(self.loss, self.problem, self.w)
-        plain_weights(self.w, self.shapes)
 
     def _visit(self, order):
-        task = self.loss, self.problem, self.w, self.sample_weight, self.lam
+        task = self.loss, self.problem, self.w, self.cone, self.sample_weight, self.lam
         sgd_pass(*task, self._schedule, self.average, order, *self._scratch)
 
     def epoch(self, k, rng, progress):
@@ -199,10 +209,11 @@ class _SGD(Method):
         scale = w.scale.copy()
         if self.averaging:
             w.scale[:] = average[1] / average[2], -1.0 / average[2]
-        present = self.loss, self.problem, w, self.sample_weight, self.lam, self.n_jobs
-        objective = objective_value(*present, advice=_ADVICE).objective
         self.value = plain_weights(w, self.shapes)
         w.scale[:] = scale
+        settle(self.cone, self.value)  # of an average, what rounding has moved out
+        present = self.loss, self.problem, self.value, self.sample_weight, self.lam, self.n_jobs
+        objective = objective_value(*present, advice=_ADVICE).objective
         self.best.offer(objective, self.value)
         self.trail.append(self.best.objective)
         improvement = _improvement(self.trail)

@@ -171,6 +171,8 @@ class BCFWSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
+    _keeps_cone = True
+
     def _check_problem(self, problem):
         super()._check_problem(problem)
         require(gram, problem, "use SubgradientSSVM")
@@ -192,6 +194,7 @@ class BCFWSSVM(StructuralSVM):
             shapes,
             sample_weight,
             lam,
+            cone=self.graph_.pair_cone_,
             sampling=self.sampling,
             pairwise=_PAIRWISE_STEPS if self.steps == "pairwise" else 0,
             n_cached=self.n_cached,

@@ -141,12 +141,15 @@ class SubgradientSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
+    _keeps_cone = True
+
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         return sgd(
             problem,
             shapes,
             sample_weight,
             lam,
+            cone=self.graph_.pair_cone_,
             loss=hinge_of(problem),
             rate=self.learning_rate,
             period=self.period if self.schedule == "decay" else 0.0,

@@ -24,6 +24,35 @@ def check_interactions(interactions: str) -> None:
         raise ValueError(f"interactions must be one of {INTERACTIONS}, got {interactions!r}")
 
 
+def attraction(interactions: str) -> np.ndarray:
+    """How much a table of two labels favours equal ones, as a linear form of its entries.
+
+    Parameters
+    ----------
+    interactions : {"full", "symmetric", "potts"}
+        Which pairs share a weight.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+        Coefficients of ``w(0, 0) + w(1, 1) - w(0, 1) - w(1, 0)``. Where that is not negative, cuts
+        find best labellings (Kolmogorov and Zabih 2004, What energy functions can be minimized via
+        graph cuts?, section 4).
+
+    Examples
+    --------
+    >>> from skstruct.graphs.general.columns import attraction
+    >>> attraction("symmetric").tolist(), attraction("potts").tolist()
+    ([1.0, -2.0, 1.0], [2.0])
+    """
+    columns = pair_columns(interactions, 2)
+    coefficients = np.zeros(columns.max() + 1)
+    for column, sign in zip(columns.flat, (1.0, -1.0, -1.0, 1.0), strict=True):
+        if column >= 0:
+            coefficients[column] += sign
+    return coefficients
+
+
 def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     """Column of the pair table for each pair of labels.
 

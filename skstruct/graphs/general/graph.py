@@ -14,7 +14,7 @@ from ...data.constraints import check_steps, transition_mask
 from ...data.packing import as_list, pack_nodes, read_edge_features
 from ...typing import LossLike, SamplesLike
 from ..pairwise.fields import PairwiseGraph
-from .columns import check_interactions, pair_columns
+from .columns import attraction, check_interactions, pair_columns
 from .inference import choose_problem
 from .inputs import Networks, read_edges
 from .kernels import Network
@@ -45,6 +45,11 @@ class Pairwise(PairwiseGraph):
     forbidden : list of pairs, default=None
         Pairs (label of the first end, label of the second) that may not occur, in training and in
         prediction.
+    attractive : bool, default=False
+        Whether training keeps interactions attractive, for two labels: of each table of weights
+        ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
+        (:class:`~skstruct.BCFWSSVM` and :class:`~skstruct.SubgradientSSVM`). Edge features must be
+        0 or more.
     inference : {"auto", "junction-tree", "roof-dual"}, default="auto"
         How labellings are found. "auto" takes junction trees, which are exact, where their tables
         are small, and else, for two labels, the roof dual: the LP relaxation by one maximum flow,
@@ -83,6 +88,7 @@ class Pairwise(PairwiseGraph):
         edge_types: int = 1,
         interactions: str = "full",
         forbidden: Iterable | None = None,
+        attractive: bool = False,
         inference: str = "auto",
         max_table: int = 2**16,
     ) -> None:
@@ -90,6 +96,7 @@ class Pairwise(PairwiseGraph):
         self.edge_types = edge_types
         self.interactions = interactions
         self.forbidden = forbidden
+        self.attractive = attractive
         self.inference = inference
         self.max_table = max_table
 
@@ -138,6 +145,22 @@ class Pairwise(PairwiseGraph):
             samples.append((x[0], edges, *x[1:]))
         return samples, y
 
+    def _check_counts(self, estimator, samples, reset):
+        """What edge features scale must stay attractive."""
+        super()._check_counts(estimator, samples, reset)
+        rows = samples.edge_features
+        if not self.attractive or rows is None:
+            return
+        data = rows.data if sparse.issparse(rows) else rows
+        if not (data < 0).any():
+            return
+        edge = int((rows < 0).nonzero()[0].min())
+        i = int(np.searchsorted(samples.edge_ptr, edge, side="right")) - 1
+        raise ValueError(
+            f"X: sample {i} has edge features below 0 (edge {edge - samples.edge_ptr[i]}), where "
+            "attractive tables repel: with attractive=True they must be 0 or more"
+        )
+
     # Weights
 
     def weight_shapes(
@@ -178,6 +201,7 @@ class Pairwise(PairwiseGraph):
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
+        self.pair_cone_ = self._pair_cone(mask, classes)
         fields, tables = self._fields(
             samples, samples.features, classes, fit_intercept, codes, loss
         )
@@ -201,6 +225,25 @@ class Pairwise(PairwiseGraph):
         if exact_at is not None and not exact_at(weights):
             self.inference_ = "relaxed"
         return problem
+
+    def _pair_cone(self, mask, classes):
+        """Coefficients of attraction, if it is asked for and possible."""
+        if not isinstance(self.attractive, (bool, np.bool_)):
+            raise ValueError(f"attractive must be a bool, got {self.attractive!r}")
+        if not self.attractive:
+            return None
+        labels = np.asarray(classes).tolist()
+        if len(labels) != 2:
+            raise ValueError(
+                f"attractive=True needs two labels, here are {len(labels)}, {labels}: with more a "
+                "minimum cut is no best labelling, however their interactions attract"
+            )
+        equal = np.flatnonzero(np.isinf(np.diag(mask.pairs)))
+        if equal.size:
+            pair = (labels[equal[0]],) * 2
+            raise ValueError(f"attractive=True: forbidden has the pair of equal labels {pair}")
+        check_interactions(self.interactions)
+        return attraction(self.interactions)
 
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""

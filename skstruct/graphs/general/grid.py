@@ -42,6 +42,11 @@ class Grid(Pairwise):
         a single one for equal labels.
     forbidden : list of pairs, default=None
         Pairs (label of the left or upper pixel, label of the other) that may not occur.
+    attractive : bool, default=False
+        Whether training keeps interactions attractive, for two labels: of each table of weights
+        ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
+        (:class:`~skstruct.BCFWSSVM` and :class:`~skstruct.SubgradientSSVM`). Edge features must be
+        0 or more.
     inference : {"auto", "junction-tree", "roof-dual"}, default="auto"
         How labellings are found, see :class:`Pairwise`.
     max_table : int, default=65536
@@ -78,6 +83,7 @@ class Grid(Pairwise):
         edge_features: bool | str = False,
         interactions: str = "full",
         forbidden: Iterable | None = None,
+        attractive: bool = False,
         inference: str = "auto",
         max_table: int = 2**16,
     ) -> None:
@@ -86,6 +92,7 @@ class Grid(Pairwise):
         self.edge_features = edge_features
         self.interactions = interactions
         self.forbidden = forbidden
+        self.attractive = attractive
         self.inference = inference
         self.max_table = max_table
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.cone import project_rows
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     accumulate,
@@ -232,7 +233,9 @@ def _block(problem, i, theta, state, residual, n_steps, base, scale, values, buf
 
 
 @kernel
-def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, values, labels):
+def bcfw_epoch(
+    problem, w, cone, sample_weight, options, state, order, uniforms, buffers, values, labels
+):
     """Visits of block-coordinate Frank-Wolfe, one for each of `uniforms`.
 
     Parameters
@@ -242,6 +245,8 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
     w : Weights
         The weights; lazy ones have them in ``v`` (``s = 1``, ``b = 0``), and in ``d`` the sum of
         ``tau (tau - 1) / 2`` times the change of step tau, from which the weighted average follows.
+    cone : Cone
+        Where the weights stay.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     options : BCFWOptions
@@ -292,17 +297,20 @@ def bcfw_epoch(problem, w, sample_weight, options, state, order, uniforms, buffe
             _block(problem, i, theta, state, residual, n_steps, base, scale, values, buffers)
         else:
             _toward(problem, i, theta, state, slot, -1, 0.0, residual, scale, buffers)
-        tau = totals[N_STEPS]
-        accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+        later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
+        accumulate(problem, i, change, (-scale, -scale * later), w)
+        project_rows(cone, w, later, 1)
 
 
 @kernel
-def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
+def relaxed_epoch(
+    problem, w, cone, sample_weight, options, state, order, uniforms, buffers, labels
+):
     """Frank-Wolfe steps for a structure whose oracle answers with fractional points.
 
     Parameters
     ----------
-    problem, w, sample_weight, options, state, order, uniforms, buffers, labels : object
+    problem, w, cone, sample_weight, options, state, order, uniforms, buffers, labels : object
         As for :func:`bcfw_epoch`; no labellings are cached.
     """
     theta, change, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
@@ -332,8 +340,9 @@ def relaxed_epoch(problem, w, sample_weight, options, state, order, uniforms, bu
             direction[q] -= residual[q]
         step = _line_search(problem, i, theta, residual, value - base, scale, 1.0, buffers)
         state.losses[i] += step * gain
-        tau = totals[N_STEPS]
-        accumulate(problem, i, change, (-scale, -scale * 0.5 * tau * (tau - 1.0)), w)
+        later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
+        accumulate(problem, i, change, (-scale, -scale * later), w)
+        project_rows(cone, w, later, 1)
 
 
 @kernel

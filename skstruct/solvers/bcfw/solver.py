@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from ...core.cone import make_cone, project_rows, settle
 from ...core.features import DenseFeatures, SparseFeatures
 from ...core.gram import Gram
 from ...core.oracles import loss_is_linear, relaxed_oracle
@@ -104,6 +105,7 @@ def bcfw(
     lam: float,
     *,
     start=None,
+    cone=None,
     sampling: str = "permutation",
     pairwise: int = 10,
     n_cached: int = 10,
@@ -130,6 +132,8 @@ def bcfw(
         The regulariser.
     start : BCFWState, optional
         The dual point to start from, of a problem with the same :func:`dual_set`; it is changed.
+    cone : ndarray of shape (n_columns,), optional
+        Minimise over the weights whose pair rows have no negative product with it.
     sampling : {"permutation", "uniform", "gap"}
         Order of the visits.
     pairwise : int
@@ -178,6 +182,7 @@ def bcfw(
         lam,
         n_jobs,
         start=start,
+        cone=cone,
         sampling=sampling,
         pairwise=pairwise,
         n_cached=n_cached,
@@ -197,8 +202,11 @@ def _usable(start, n_cached):
 class _BCFW(Method):
     """Weights, dual point and certificates of one run."""
 
-    def __init__(self, *task, start, sampling, pairwise, n_cached, use_cache, averaging, gap_every):
+    def __init__(
+        self, *task, start, cone, sampling, pairwise, n_cached, use_cache, averaging, gap_every
+    ):
         super().__init__(*task)
+        self.cone = make_cone(cone, self.shapes[1][0])
         self.relaxed = relaxed_oracle.supports(type(self.problem))
         self.n_cached = 1 if self.relaxed else n_cached  # fractional points are not kept
         self.sampling, self.averaging, self.gap_every = sampling, averaging, gap_every
@@ -219,6 +227,7 @@ class _BCFW(Method):
         zero = zero_weights(self.shapes)
         # Only the average needs the second half of lazy rows.
         self.w = lazy_weights(zero) if self.averaging else zero
+        self.cone.multipliers[:] = 0.0
 
     def compile(self):
         """Compile outside the clock."""
@@ -226,12 +235,15 @@ class _BCFW(Method):
             self._rebuild(0, 0)
         self._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         compile_hinge(self.problem, self.w, self.state.residuals)
+        settle(self.cone, self.w)
 
     def begin(self, progress):
         """Weights, task losses and certificate of the dual point to start from."""
         if self._warm:
             for first, last in Pieces().ranges(0, self.n):
                 self._rebuild(first, last)
+            if self.cone.coefficients.size:
+                project_rows(self.cone, self.w, 0.0, 1)
             if not self._dual() >= 0.0:  # worse than no training: C or a weight has grown much
                 self._begin_at(self._truth())
         if self._warm or self.sampling == "gap":
@@ -265,12 +277,12 @@ class _BCFW(Method):
             self._visits(options, order[first:last], uniforms[first:last])
 
     def _visits(self, options, order, uniforms):
-        problem, w, weight = self.problem, self.w, self.sample_weight
+        task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
+        buffers, values, labels = self._scratch
         if self.relaxed:
-            buffers, _, labels = self._scratch
-            relaxed_epoch(problem, w, weight, options, self.state, order, uniforms, buffers, labels)
-            return
-        bcfw_epoch(problem, w, weight, options, self.state, order, uniforms, *self._scratch)
+            relaxed_epoch(*task, order, uniforms, buffers, labels)
+        else:
+            bcfw_epoch(*task, order, uniforms, buffers, values, labels)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""
@@ -281,26 +293,31 @@ class _BCFW(Method):
         loss = float(self.state.losses @ self.sample_weight) / self.n
         return loss - 0.5 * self.lam * squared_norm(self.w)
 
-    def _value(self, *memory):
-        """Objective at the present value of the weights, and the block gaps."""
-        problem, weight = self.problem, self.sample_weight
-        return hinge_value(problem, self.w, weight, self.lam, self.n_jobs, *memory)
+    def _value(self, w, *memory):
+        """Objective at some weights, and the block gaps."""
+        return hinge_value(self.problem, w, self.sample_weight, self.lam, self.n_jobs, *memory)
+
+    def _average(self):
+        """The weighted average of the iterates."""
+        k = self.state.totals[N_STEPS]
+        self.w.scale[1] = -2.0 / (k * (k + 1.0))
+        value = plain_weights(self.w, self.shapes)
+        self.w.scale[1] = 0.0
+        settle(self.cone, value)  # an average of points in the cone, but for rounding
+        return value
 
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
         dual = self._dual()
-        value = self._value(self.state.residuals)
+        value = self._value(self.w, self.state.residuals)
         gaps = np.maximum(value.gaps - self.state.losses, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps
         if self.sampling == "gap":
             for i, gap in enumerate(gaps):
                 set_leaf(self.state.tree, i, gap)
         self.use_average = False
-        k = self.state.totals[N_STEPS]
-        if self.averaging and k > 0:
-            self.w.scale[1] = -2.0 / (k * (k + 1.0))
-            average = self._value()
-            self.w.scale[1] = 0.0
+        if self.averaging and self.state.totals[N_STEPS] > 0:
+            average = self._value(self._average())
             if average.objective < value.objective:
                 value, self.use_average = average, True
         self.certificate = certify_pair(value.objective, dual, value.magnitude)
@@ -321,8 +338,4 @@ class _BCFW(Method):
         """The value of the weights: the last iterate or the average, whichever is better."""
         if not self.averaging:
             return self.w.copy()
-        k = self.state.totals[N_STEPS]
-        self.w.scale[1] = -2.0 / (k * (k + 1.0)) if self.use_average else 0.0
-        value = plain_weights(self.w, self.shapes)
-        self.w.scale[1] = 0.0
-        return value
+        return self._average() if self.use_average else plain_weights(self.w, self.shapes)

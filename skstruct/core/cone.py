@@ -1,0 +1,140 @@
+"""Weights kept in a cone: one linear form that is never negative on any row of the pair table.
+
+Training in it minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` over the ``w`` whose pair rows
+have ``<a, w_r> >= 0``. With multipliers ``nu_r >= 0`` any dual points m_i give the lower bound::
+
+    (1/n) sum_i s_i c_i(m_i) - lam/2 |q + nu a|^2,   q = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))
+
+whose best ``nu`` makes ``w = q + nu a`` the projection of q. So a method that ascends in the m_i
+keeps w, and after each of its steps ascends in ``nu``: its line searches and its bound, those of w,
+stay as they are.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import kernel
+
+# Rounding of a sum of a few products, and of one more for each row that an edge has features for.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+_ROUNDING_OF_ROW = 4.0 * float(np.finfo(np.float64).eps)
+
+
+class Cone(NamedTuple):
+    """A half-space for each row of the pair table; none without coefficients.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_columns or 0,)
+        The vector a.
+    multipliers : ndarray of shape (n_rows or 0,)
+        nu, of methods that keep them.
+    square : float
+        ``|a|^2``.
+    margin : float
+        What a row is to have at least, by the size of the terms of ``<a, w_r>``: sums of rows that
+        are not negative in exact arithmetic then are not in floating point.
+    """
+
+    coefficients: np.ndarray
+    multipliers: np.ndarray
+    square: float
+    margin: float
+
+
+def make_cone(coefficients, n_rows: int) -> Cone:
+    """The cone of a pair table.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_columns,) or None
+        The vector a; None for no constraint.
+    n_rows : int
+        Rows of the table.
+
+    Returns
+    -------
+    Cone
+        With multipliers of 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core.cone import make_cone
+    >>> make_cone(None, 3).coefficients.size, make_cone(np.array([1.0, -1.0]), 3).square
+    (0, 2.0)
+    """
+    if coefficients is None:
+        return Cone(np.zeros(0), np.zeros(0), 1.0, 0.0)
+    a = np.array(coefficients, dtype=np.float64)
+    # One number is 0 or not: there is nothing to round.
+    margin = _ROUNDING + n_rows * _ROUNDING_OF_ROW if a.size > 1 else 0.0
+    return Cone(a, np.zeros(n_rows), float(a @ a), margin)
+
+
+@kernel
+def project_rows(cone, w, ratio, keep):
+    """Project the pair rows of `w`, or with multipliers what `w` is without them.
+
+    Parameters
+    ----------
+    cone : Cone
+        The cone; without coefficients nothing is done.
+    w : Weights
+        The weights.
+    ratio : float
+        Of lazy weights ``d`` takes this times what the weights take.
+    keep : int
+        1 to start from the multipliers, and to write to them; 0 to leave them alone.
+    """
+    a, lazy = cone.coefficients, w.scale.shape[0] > 0
+    half = w.pair.shape[1] // 2
+    s, b = 1.0, 0.0
+    if lazy:
+        s, b = w.scale[0], w.scale[1]
+    for row in range(w.pair.shape[0] if a.shape[0] > 0 else 0):
+        total, size = 0.0, 0.0
+        for k in range(a.shape[0]):
+            term = a[k] * s * w.pair[row, k]
+            if lazy:
+                term += a[k] * b * w.pair[row, half + k]
+            total += term
+            size += abs(term)
+        change = (cone.margin * size - total) / cone.square
+        least = -cone.multipliers[row] if keep == 1 else 0.0
+        if change <= least:
+            change = least
+        if keep == 1:
+            cone.multipliers[row] += change
+        if change != 0.0:
+            for k in range(a.shape[0]):
+                if lazy:
+                    w.pair[row, k] += (1.0 - b * ratio) / s * change * a[k]
+                    w.pair[row, half + k] += ratio * change * a[k]
+                else:
+                    w.pair[row, k] += change * a[k]
+
+
+def settle(cone: Cone, w) -> None:
+    """Project weights whatever the multipliers.
+
+    Parameters
+    ----------
+    cone : Cone
+        The cone.
+    w : Weights
+        Changed in place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core.cone import make_cone, settle
+    >>> from skstruct.core.weights import Weights
+    >>> w = Weights(np.zeros((1, 2)), np.array([[-1.0, 0.0], [1.0, 0.0]]))
+    >>> settle(make_cone([2.0, 0.0], 2), w)
+    >>> w.pair.tolist()
+    [[0.0, 0.0], [1.0, 0.0]]
+    """
+    if cone.coefficients.size:
+        project_rows(cone, w, 0.0, 0)

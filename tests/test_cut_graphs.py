@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skstruct import BCFWSSVM, Grid, Pairwise
+from skstruct import Pairwise
 from skstruct.core import kernel, oracles
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +10,11 @@ from sklearn.base import BaseEstimator
 
 from ..data import labels as label_codes
 from ..data.allowed import read_sample_masks
-from ..data.ragged import object_array
 from ..typing import LossLike, SamplesLike
+from .answers import Answers
 
 
-class Graph(ABC, BaseEstimator):
+class Graph(Answers, ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
@@ -198,24 +197,6 @@ class Graph(ABC, BaseEstimator):
         """
         return label_codes.read_sequence_labels(y, samples.offsets)
 
-    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """Per-node results in the shape in which the user gave X.
-
-        Parameters
-        ----------
-        flat : ndarray of shape (n_nodes, ...)
-            Results of all nodes.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray
-            Here an object array of one array a sample; for a table one row a sample.
-        """
-        ends = samples.offsets.tolist()
-        return object_array([flat[start:stop] for start, stop in pairwise(ends)])
-
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
     ) -> tuple[NamedTuple, np.ndarray]:
@@ -309,23 +290,6 @@ class Graph(ABC, BaseEstimator):
         """
         return np.ones(samples.offsets.size - 1, dtype=bool)
 
-    def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
-        """Labels of codes: the inverse of :meth:`encode`.
-
-        Parameters
-        ----------
-        codes : ndarray of int32
-            The codes.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        ndarray
-            The labels, in the shape of `codes`.
-        """
-        return classes[codes]
-
     def n_states(self, classes: Any) -> int:
         """Number of labels that one node can have.
 
@@ -338,21 +302,6 @@ class Graph(ABC, BaseEstimator):
         -------
         int
             All classes.
-        """
-        return len(classes)
-
-    def n_marginals(self, classes: Any) -> int:
-        """Numbers that make up the marginals of a node: the first of its parts.
-
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        int
-            One a class.
         """
         return len(classes)
 
@@ -380,71 +329,7 @@ class Graph(ABC, BaseEstimator):
         """
         return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
 
-    # What it may define: weights, answers
-
-    def answers(self, codes: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
-        """What ``predict`` returns.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        samples : NamedTuple
-            The packed samples.
-
-        Returns
-        -------
-        ndarray
-            By default the labels of all nodes, wrapped.
-        """
-        return self.wrap(self.decode(codes, classes), samples)
-
-    def ranked(self, codes: np.ndarray, classes: Any, samples: Any, i: int) -> np.ndarray:
-        """What ``predict_top_k`` returns for one sample.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (k, ...) of int32
-            Its best labellings, each in the shape that :meth:`wrap` gives a sample.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        samples : NamedTuple
-            The packed samples.
-        i : int
-            Which of them.
-
-        Returns
-        -------
-        ndarray of length k
-            By default their labels.
-        """
-        return self.decode(codes, classes)
-
-    def score(
-        self, predicted: np.ndarray, truth: np.ndarray, samples: Any, weight: np.ndarray | None
-    ) -> float:
-        """What ``score`` returns.
-
-        Parameters
-        ----------
-        predicted : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        truth : ndarray of shape (n_nodes,) of int32
-            The labels that :meth:`read_y` has read, encoded; -1 for unseen ones.
-        samples : NamedTuple
-            The packed samples.
-        weight : ndarray of shape (n_samples,) or None
-            Weights of samples, not all 0 on those that have nodes.
-
-        Returns
-        -------
-        float
-            By default the share of nodes that are labelled right.
-        """
-        of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
-        return float(np.average(predicted == truth, weights=of_nodes))
+    # What it may define: weights
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """The pair weights as users know them: a view.
@@ -463,29 +348,6 @@ class Graph(ABC, BaseEstimator):
         """
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
         return tables[0] if len(tables) == 1 else tables
-
-    def decision(
-        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
-    ) -> np.ndarray:
-        """What ``decision_function`` returns for a table, or a sample's items.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, n_classes)
-            Node scores: features times node weights, with the intercept.
-        estimator : StructuredEstimator
-            Fitted.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            What the user gave.
-        samples : NamedTuple
-            The same, packed.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples,)
-            The scores.
-        """
-        return scores
 
     def edge_ends(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
         """Flat nodes at the first and at the second end of every edge, samples in order.

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ...core.offsets import ends_of
+from ...data.boxes import overlaps, read_boxes
 from ...data.matrices import refuse_masked
 from ...data.packing import as_list, check_n_features, pack_nodes, take_rows
-from ...losses.boxes import overlaps, read_boxes
 from ...losses.task import NamedLoss
 from ...typing import LossLike, SamplesLike
 from ..items.fields import ItemGraph

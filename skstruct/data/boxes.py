@@ -1,10 +1,10 @@
-"""Boxes: how much two of them overlap, and the task loss that is made of it."""
+"""Boxes: reading them, and how much two of them overlap."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..data.matrices import refuse_masked
+from .matrices import refuse_masked
 
 
 def read_boxes(boxes, name: str, n: int | None = None) -> np.ndarray:
@@ -64,7 +64,7 @@ def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.losses.boxes import overlaps
+    >>> from skstruct.data.boxes import overlaps
     >>> overlaps(np.array([[0, 0, 2, 1.0]]), np.array([[1, 0, 3, 1.0], [0, 0, 2, 1]])).tolist()
     [0.3333333333333333, 1.0]
     """

@@ -30,6 +30,7 @@ Verbs                                                      Needed by
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
 `max_marginals`                                            searches that force labels one by one
+`count_states`                                             n-best labellings by max-marginals
 =========================================================  =========================================
 
 The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs asks for
@@ -171,6 +172,15 @@ def max_marginals(problem, i, theta, out):
     """
 
 
+@generic
+def count_states(problem, i):
+    """How many labels a node of sample i can have: the ``n_labels`` of :func:`max_marginals`.
+
+    ``theta[t * count_states(problem, i) + k]`` is the potential of label k at node t; -inf forbids
+    that label.
+    """
+
+
 def has_own_loss(kind: type) -> bool:
     """Whether a class of problems has a `loss_augmented_max` of its own, not the default.
 
@@ -249,3 +259,4 @@ top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"
 edge_marginals.gives = "marginals of edges"
 max_marginals.gives = "best scores of forced labels"
+count_states.gives = "labels of nodes"

@@ -6,6 +6,7 @@ from .chain import Chain, SequenceProblem
 from .general import Grid, Pairwise
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
+from .n_best import n_best_scratch, top_k_by_max_marginals
 from .pairwise import PairwiseGraph, PairwiseProblem
 from .tree import Tree
 
@@ -21,4 +22,6 @@ __all__ = [
     "PairwiseProblem",
     "SequenceProblem",
     "Tree",
+    "n_best_scratch",
+    "top_k_by_max_marginals",
 ]

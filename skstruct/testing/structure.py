@@ -11,6 +11,7 @@ from ..core.dispatch import inner_kernel, kernel
 from ..core.weights import Weights, lazy_weights, zero_weights
 from ..data.packing import check_pointers
 from ..graphs.base import Graph
+from ..graphs.n_best import top_k_by_max_marginals
 from ..typing import LossLike, RandomStateLike, SamplesLike
 from .references import all_labellings, brute_force_marginals
 
@@ -238,7 +239,19 @@ def _check_registered(problem):
     missing = [verb.__name__ for verb in _NEEDED if not verb.supports(kind)]
     if not oracles.augment.supports(kind) and not oracles.has_own_loss(kind):
         missing.append("augment, or loss_augmented_max if the loss is not linear in parts")
+    missing += _lacks_for_top_k(problem)
     assert not missing, f"{kind.__name__} does not register {'; '.join(missing)}"
+
+
+def _lacks_for_top_k(problem):
+    """What :func:`top_k_by_max_marginals` asks of the problem, if that is registered."""
+    kind, registry = type(problem), oracles.top_k_oracle.registry
+    if next((registry[c] for c in kind.__mro__ if c in registry), None) is top_k_by_max_marginals:
+        for verb in (oracles.max_marginals, oracles.count_states):
+            if not verb.supports(kind):
+                yield verb.__name__
+        if not hasattr(problem.work, "n_best"):
+            yield "n_best_scratch as work.n_best"
 
 
 def _call(verb, problem, i, theta, *rest, name=None):

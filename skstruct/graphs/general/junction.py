@@ -12,7 +12,8 @@ from ...inference.bucket_elimination import EliminationScratch
 from ...inference.junction_tree import JunctionTree, Tables, junction_tree
 from ...inference.order_search import best_elimination_order
 from ...inference.primal_graph import primal_graph
-from .junction_kernels import Branches, JunctionProblem, JunctionScratch, Plans
+from ..n_best import n_best_scratch
+from .junction_kernels import JunctionProblem, JunctionScratch, Plans
 
 INFERENCE = "exact"
 
@@ -188,7 +189,8 @@ def make(
         plan=plan,
     )
     most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
-    work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, n_best)
+    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
+    work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several)
     return JunctionProblem(**fields, own=network._replace(inference=plans), work=work)
 
 
@@ -224,9 +226,5 @@ def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
             np.zeros(dims, dtype=np.int64),
             np.zeros(levels, dtype=np.uint8),
         ),
-        branches=Branches(
-            *np.zeros((3, n_best), dtype=np.int64),
-            np.zeros(n_best),
-            *np.zeros((2, n_best), dtype=np.int64),
-        ),
+        n_best=n_best,
     )

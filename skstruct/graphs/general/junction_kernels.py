@@ -17,6 +17,7 @@ from ...inference.bucket_elimination import EliminationScratch, follow, max_buck
 from ...inference.calibration import sum_range, tell_range
 from ...inference.junction_tree import JunctionTree, Tables
 from ..arrays import TableScratch
+from ..n_best import NBestScratch, top_k_by_max_marginals
 from ..pairwise.verbs import shape_of
 from .kernels import NetworkProblem, expand_tables
 
@@ -43,27 +44,6 @@ class Plans(NamedTuple):
     plan: np.ndarray
 
 
-class Branches(NamedTuple):
-    """The search for the n best labellings: each is the best of a set of labellings.
-
-    Parameters
-    ----------
-    parent, node, label : ndarray of shape (n_best,) of int64
-        The set was split from that of `parent`, and has this label at this node.
-    next_value : ndarray of shape (n_best,)
-        The score of the second best of the set.
-    next_node, next_label : ndarray of shape (n_best,) of int64
-        Where that differs from the best, and what it has there.
-    """
-
-    parent: np.ndarray
-    node: np.ndarray
-    label: np.ndarray
-    next_value: np.ndarray
-    next_node: np.ndarray
-    next_label: np.ndarray
-
-
 class JunctionScratch(NamedTuple):
     """Scratch of graphs decoded along junction trees.
 
@@ -87,7 +67,7 @@ class JunctionScratch(NamedTuple):
         A labelling.
     elimination : EliminationScratch
         For blocks of tables.
-    branches : Branches
+    n_best : NBestScratch
         For the n best.
     """
 
@@ -102,7 +82,7 @@ class JunctionScratch(NamedTuple):
     beliefs: np.ndarray
     best: np.ndarray
     elimination: EliminationScratch
-    branches: Branches
+    n_best: NBestScratch
 
 
 class JunctionProblem(NetworkProblem):
@@ -254,66 +234,4 @@ def _(problem, i, theta, out):
         out[q] = problem.work.beliefs[q]
 
 
-@inner_kernel
-def _confine(problem, i, theta, s, count):
-    """Scores of the nodes in scratch: only labellings of set s, of the first `count` sets."""
-    _, n, n_labels, _, _ = shape_of(problem, i)
-    scores, branches = problem.work.factors.scores, problem.work.branches
-    for q in range(n * n_labels):
-        scores[q] = theta[q]
-    stop = count
-    while True:
-        for other in range(s + 1, stop):
-            if branches.parent[other] == s:
-                scores[branches.node[other] * n_labels + branches.label[other]] = -math.inf
-        if s == 0:
-            return
-        row = branches.node[s] * n_labels
-        for k in range(n_labels):
-            if k != branches.label[s]:
-                scores[row + k] = -math.inf
-        stop, s = s, branches.parent[s]
-
-
-@inner_kernel
-def _find_second(problem, i, theta, s, count, labels):
-    """The second best of set s, of which `labels` are the best, by its max-marginals."""
-    _, n, n_labels, _, _ = shape_of(problem, i)
-    branches, beliefs = problem.work.branches, problem.work.beliefs
-    _confine(problem, i, theta, s, count)
-    _max_marginals(problem, i)
-    best = -math.inf
-    for t in range(n):
-        for k in range(n_labels):
-            if k != labels[t] and beliefs[t * n_labels + k] > best:
-                best = beliefs[t * n_labels + k]
-                branches.next_node[s], branches.next_label[s] = t, k
-    branches.next_value[s] = best
-
-
-@top_k_oracle.register(JunctionProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    n_best, branches = values.shape[0], problem.work.branches
-    _load(problem, i, theta, 1.0)
-    values[0] = _maximise(problem, i, labels[0])
-    if n_best > 1:
-        _find_second(problem, i, theta, 0, 1, labels[0])
-    for s in range(1, n_best):
-        parent = 0
-        for other in range(1, s):
-            if branches.next_value[other] > branches.next_value[parent]:
-                parent = other
-        if branches.next_value[parent] == -math.inf:
-            for rest in range(s, n_best):
-                values[rest] = -math.inf
-            return
-        branches.parent[s] = parent
-        branches.node[s] = branches.next_node[parent]
-        branches.label[s] = branches.next_label[parent]
-        _confine(problem, i, theta, s, s + 1)
-        # Rounding must not put a labelling above the one before it.
-        values[s] = min(_maximise(problem, i, labels[s]), values[s - 1])
-        if s + 1 < n_best:
-            _find_second(problem, i, theta, parent, s + 1, labels[parent])
-            _find_second(problem, i, theta, s, s + 1, labels[s])
+top_k_oracle.register(JunctionProblem)(top_k_by_max_marginals)

@@ -8,7 +8,7 @@ import numpy as np
 from ...core.dispatch import inner_kernel, kernel
 from ...core.features import add_outer, scores
 from ...core.gram import gram_product
-from ...core.oracles import accumulate, augment, gram, potentials, task_loss, truth
+from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss, truth
 
 
 class PairwiseProblem(NamedTuple):
@@ -108,6 +108,12 @@ def _(problem, i, w, theta):
             for k in range(n_labels):
                 if problem.allowed[first + t, k] == 0:
                     theta[t * n_labels + k] = -math.inf
+
+
+@count_states.register(PairwiseProblem)
+@kernel
+def _(problem, i):
+    return problem.cost.shape[0]
 
 
 @accumulate.register(PairwiseProblem)

@@ -1,0 +1,188 @@
+"""The n best labellings by max-marginals: against enumeration, and where there is another way."""
+
+from collections import namedtuple
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skstruct import Chain, Pairwise, Tree
+from skstruct.core import oracles
+from skstruct.core.weights import Weights
+from skstruct.graphs import n_best_scratch, top_k_by_max_marginals
+from skstruct.graphs.chain.kernels import ChainProblem
+from skstruct.graphs.tree.kernels import TreeProblem
+from skstruct.inference.bmmf import branch_scratch, confine, note_second, split_best
+from skstruct.testing import check_structure, random_sequences, training_problem
+
+# The sets alone, on plain arrays
+
+
+def _table(rng, n, n_states):
+    """Scores of all labellings, with ties and with some that do not count."""
+    labellings = np.array(list(product(range(n_states), repeat=n)), dtype=np.int32)
+    scores = rng.integers(-2, 3, len(labellings)).astype(float)
+    scores[rng.random(len(scores)) < rng.choice([0.0, 0.3, 0.9])] = -np.inf
+    return labellings, scores
+
+
+def _best_under(labellings, scores, unary):
+    """The best labelling that `unary` leaves, and the max-marginals."""
+    left = scores + unary[np.arange(unary.shape[0]), labellings].sum(axis=1)
+    forced = labellings[:, :, None] == np.arange(unary.shape[1])
+    return left.argmax(), np.where(forced, left[:, None, None], -np.inf).max(axis=0)
+
+
+@given(st.integers(0, 10**6))
+def test_sets_of_any_function_by_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    n, n_states = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    labellings, scores = _table(rng, n, n_states)
+    n_best = int(rng.integers(2, len(labellings) + 3))
+    branches = branch_scratch(n_best)
+    feasible = np.sort(scores[np.isfinite(scores)])[::-1]
+
+    def look_into(s, count):
+        unary = np.zeros((n, n_states))
+        confine(branches, s, count, unary)
+        _, best_through = _best_under(labellings, scores, unary)
+        note_second(branches, s, labellings[found[s]], best_through)
+
+    found = [scores.argmax()]
+    if feasible.size == 0:
+        return
+    look_into(0, 1)
+    for s in range(1, n_best):
+        parent = split_best(branches, s)
+        if parent < 0:
+            break
+        unary = np.zeros((n, n_states))
+        confine(branches, s, s + 1, unary)
+        found.append(_best_under(labellings, scores, unary)[0])
+        look_into(parent, s + 1)
+        look_into(s, s + 1)
+    assert_array_equal(scores[found], feasible[:n_best])
+    assert len(set(found)) == len(found)
+
+
+# Chains and trees, which have another way
+
+
+class ChainByMaxMarginals(ChainProblem):
+    """Chains without their own n best."""
+
+
+class TreeByMaxMarginals(TreeProblem):
+    """Trees without theirs."""
+
+
+for kind in (ChainByMaxMarginals, TreeByMaxMarginals):
+    oracles.top_k_oracle.register(kind)(top_k_by_max_marginals)
+
+ChainWork = namedtuple("ChainWork", "tables best sums n_best")
+TreeWork = namedtuple("TreeWork", "tables tree n_best")
+
+
+def _by_max_marginals(problem, n_best):
+    kind, work = {
+        ChainProblem: (ChainByMaxMarginals, ChainWork),
+        TreeProblem: (TreeByMaxMarginals, TreeWork),
+    }[type(problem)]
+    n_states = problem.cost.shape[0]
+    room = n_best_scratch(problem.part_ptr, problem.label_ptr, n_states, n_best)
+    return kind(*problem._replace(work=work(*problem.work, room)))
+
+
+def _random_trees(X, rng):
+    parents = [np.array([-1, *(rng.integers(0, t) for t in range(1, len(x)))]) for x in X]
+    return [(x, parent) for x, parent in zip(X, parents, strict=True)]
+
+
+def _as_graph(sample):
+    x, parent = sample
+    edges = np.stack([parent[1:], np.arange(1, len(x))], axis=1)
+    return x, edges.reshape(-1, 2)
+
+
+def _pairs(samples, y):
+    """Which steps from a parent to a child occur."""
+    return {
+        (labels[p], label)
+        for (_, parent), labels in zip(samples, y, strict=True)
+        for p, label in zip(parent[1:], labels[1:], strict=True)
+    }
+
+
+def _ask(problem, i, theta, n_best):
+    n = int(np.diff(problem.label_ptr)[i])
+    values, labels = np.zeros(n_best), np.zeros((n_best, n), dtype=np.int32)
+    oracles.top_k_oracle(problem, i, theta, values, labels)
+    return values, labels
+
+
+@given(st.integers(0, 10**6))
+def test_chains_trees_and_junction_trees_agree_with_their_own_n_best(seed):
+    rng = np.random.default_rng(seed)
+    X, y = random_sequences(rng, n_samples=2, max_length=5)
+    chains, trees = [(x, np.arange(len(x)) - 1) for x in X], _random_trees(X, rng)
+    y[0][0], y[1][0] = "a", "b"
+    is_used = [("a", "b") in _pairs(samples, y) for samples in (chains, trees)]
+    steps, graphs = list(map(_as_graph, chains)), list(map(_as_graph, trees))
+    both = [
+        (Chain(), is_used[0], X, steps),
+        (Tree(), is_used[1], trees, graphs),
+    ]
+    for structure, keep, samples, as_graphs in both:
+        forbidden = None if keep else [("a", "b")]
+        structure.set_params(forbidden=forbidden)
+        native, _, shapes, K = training_problem(structure, samples, y)
+        other = training_problem(Pairwise(forbidden=forbidden), as_graphs, y)[0]
+        assert other.own.inference is not None
+        weights = Weights(*(rng.normal(size=shape) for shape in shapes))
+        ties = rng.random() < 0.5
+        if ties:
+            weights = Weights(*(np.round(table) for table in weights.tables))
+        for i, labels in enumerate(y):
+            theta = np.empty(native.part_ptr[i + 1])
+            oracles.potentials(native, i, weights, theta)
+            size = len(labels) * K
+            if ties:
+                theta[:size] = np.round(theta[:size])
+            theta[:size][rng.random(size) < 0.2] = -np.inf
+            n_best = int(rng.choice([1, 2, 7, K ** len(labels) + 1]))
+            expected, _ = _ask(native, i, theta, n_best)
+            own = _by_max_marginals(native, n_best)
+            plain = theta.copy()
+            plain[size:][np.isneginf(plain[size:])] = 0.0  # graphs know forbidden pairs beside
+            for problem, given_theta in ((own, theta), (other, plain)):
+                values, found = _ask(problem, i, given_theta, n_best)
+                assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+                assert (np.diff(values[np.isfinite(values)]) <= 0).all()
+                rows = found[np.isfinite(values)]
+                assert len({tuple(row) for row in rows}) == len(rows)
+                scores = [oracles.score(problem, i, given_theta, row) for row in rows]
+                assert_allclose(scores, values[np.isfinite(values)], rtol=1e-12, atol=1e-12)
+
+
+class WithoutMarginals(ChainProblem.__base__):
+    """A problem that lacks what it would need."""
+
+
+for verb in (oracles.max_oracle, oracles.top_k_oracle):
+    function = top_k_by_max_marginals if verb is oracles.top_k_oracle else None
+    verb.register(WithoutMarginals)(function or verb.registry[ChainProblem])
+
+
+class Lacking(Chain):
+    def make_problem(self, *arguments, **options):
+        return WithoutMarginals(*super().make_problem(*arguments, **options))
+
+
+def test_what_it_lacks_is_said():
+    X, y = random_sequences(np.random.default_rng(0), n_samples=3)
+    message = "WithoutMarginals does not register max_marginals; n_best_scratch as work.n_best"
+    with pytest.raises(AssertionError, match=message):
+        check_structure(Lacking(), X, y)

@@ -1,7 +1,7 @@
 """The n best labellings by max-marginals: against enumeration, and where there is another way."""
 
 from collections import namedtuple
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -165,6 +165,51 @@ def test_chains_trees_and_junction_trees_agree_with_their_own_n_best(seed):
                 assert len({tuple(row) for row in rows}) == len(rows)
                 scores = [oracles.score(problem, i, given_theta, row) for row in rows]
                 assert_allclose(scores, values[np.isfinite(values)], rtol=1e-12, atol=1e-12)
+
+
+# Cuts and junction trees: graphs with cycles, of two labels that attract
+
+
+def _attractive(rng, problem, i):
+    """Potentials with ties, hard constraints, and tables that favour equal labels."""
+    n = int(np.diff(problem.label_ptr)[i])
+    theta = np.round(rng.normal(size=np.diff(problem.part_ptr)[i]), int(rng.integers(0, 9)))
+    theta[: 2 * n][rng.random(2 * n) < 0.15] = -np.inf
+    tables = theta[2 * n :].reshape(-1, problem.width)
+    pull = np.append(tables, np.zeros((len(tables), 1)), axis=1)[:, problem.own.column]
+    tables[pull[:, 0, 0] + pull[:, 1, 1] < pull[:, 0, 1] + pull[:, 1, 0]] *= -1.0
+    return theta
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["full", "symmetric", "potts"]),
+    st.sampled_from([None, [("a", "b")], [("a", "b"), ("b", "a")]]),
+)
+def test_cuts_by_enumeration(seed, interactions, forbidden):
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for label in "ab":
+        n = int(rng.integers(1, 7))
+        edges = [pair for pair in combinations(range(n), 2) if rng.random() < 0.5]
+        X.append((np.zeros((n, 1)), np.array(edges, dtype=int).reshape(-1, 2)))
+        y.append([label] * n)
+    options = {"interactions": interactions, "forbidden": forbidden}
+    cut = training_problem(Pairwise(inference="max-flow", attractive=True, **options), X, y)[0]
+    tree = training_problem(Pairwise(inference="junction-tree", **options), X, y)[0]
+    for i, labels in enumerate(y):
+        theta = _attractive(rng, cut, i)
+        every = np.array(list(product(range(2), repeat=len(labels))), dtype=np.int32)
+        scores = np.array([oracles.score(cut, i, theta, row) for row in every])
+        n_best = int(rng.choice([2, 9, len(every) + 1]))
+        expected = np.append(np.sort(scores)[::-1], np.full(n_best, -np.inf))[:n_best]
+        for problem in (cut, tree):
+            values, found = _ask(problem, i, theta, n_best)
+            assert_allclose(values, expected, rtol=1e-12, atol=1e-11)
+            rows = found[np.isfinite(values)]
+            assert len({tuple(row) for row in rows}) == len(rows)
+            honest = [oracles.score(cut, i, theta, row) for row in rows]
+            assert_allclose(honest, expected[np.isfinite(values)], rtol=1e-12, atol=1e-11)
 
 
 class WithoutMarginals(ChainProblem.__base__):

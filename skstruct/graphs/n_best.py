@@ -30,7 +30,9 @@ class NBestScratch(NamedTuple):
     branches: Branches
 
 
-def n_best_scratch(part_ptr, label_ptr, n_states, n_best: int) -> NBestScratch:
+def n_best_scratch(
+    part_ptr: np.ndarray, label_ptr: np.ndarray, n_states: int | np.ndarray, n_best: int
+) -> NBestScratch:
     """Scratch for the n best labellings of the largest sample.
 
     Parameters

@@ -27,6 +27,7 @@ from ...inference.max_flow import (
 )
 from ...inference.search_trees import FLOW, LEAST
 from ..arrays import TableScratch
+from ..n_best import NBestScratch
 from .kernels import NetworkProblem, expand_tables, pair_score
 
 # Sweeps of the local search over nodes that the roof dual leaves open.
@@ -59,6 +60,8 @@ class FlowScratch(NamedTuple):
         The edges of each node, where the local search needs them.
     changed : ndarray of shape (2,) of int32
         Nodes that are forced.
+    n_best : NBestScratch
+        For the n best.
     """
 
     tables: TableScratch
@@ -79,9 +82,10 @@ class FlowScratch(NamedTuple):
     near_ptr: np.ndarray
     near: np.ndarray
     changed: np.ndarray
+    n_best: NBestScratch
 
 
-def flow_scratch(samples, n_tables, tables):
+def flow_scratch(samples, n_tables, tables, n_best):
     """Scratch for the largest sample; what no sample needs is never written to, and costs nothing.
 
     Parameters
@@ -92,6 +96,8 @@ def flow_scratch(samples, n_tables, tables):
         How many tables each has.
     tables : TableScratch
         Scratch for weights.
+    n_best : NBestScratch
+        Scratch for the n best.
 
     Returns
     -------
@@ -118,6 +124,7 @@ def flow_scratch(samples, n_tables, tables):
         near_ptr=np.empty(n + 1, dtype=np.int32),
         near=np.empty(2 * m, dtype=np.int32),
         changed=np.empty(2, dtype=np.int32),
+        n_best=n_best,
     )
 
 

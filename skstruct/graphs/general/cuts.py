@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
-from ...core.oracles import augment, loss_augmented_max, max_marginals, score
+from ...core.oracles import augment, loss_augmented_max, max_marginals, score, top_k_oracle
 from ...inference.choices import ON
 from ...inference.dynamic_flow import continue_flow
+from ..n_best import n_best_scratch, top_k_by_max_marginals
 from ..pairwise.verbs import PairwiseProblem
 from .cut_kernels import FlowProblem, flow_scratch, round_states, solve
 
@@ -81,7 +82,8 @@ def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
 ) -> CutProblem:
     """The problem."""
-    work = flow_scratch(samples, fields["n_tables"], tables)
+    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, n_best)
+    work = flow_scratch(samples, fields["n_tables"], tables, several)
     return CutProblem(**fields, own=network, work=work)
 
 
@@ -175,3 +177,6 @@ def _(problem, i, theta, out):
                 continue
             to_source = (label == ON) != (signs.flip[t] == 1 and not is_double)
             out[2 * t + label] = best - _price(k, is_double, to_source, limit, n_nodes, problem)
+
+
+top_k_oracle.register(CutProblem)(top_k_by_max_marginals)

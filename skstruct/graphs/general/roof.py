@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import relaxed_oracle
 from ...inference.choices import HALF
+from ..n_best import n_best_scratch
 from .cut_kernels import FlowProblem, flow_scratch, solve
 from .kernels import pair_score
 
@@ -34,7 +35,8 @@ def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
 ) -> RoofProblem:
     """The problem."""
-    work = flow_scratch(samples, fields["n_tables"], tables)
+    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, 1)
+    work = flow_scratch(samples, fields["n_tables"], tables, several)
     return RoofProblem(**fields, own=network, work=work)
 
 

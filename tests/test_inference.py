@@ -198,7 +198,7 @@ def test_a_label_out_of_reach_cannot_spoil_the_marginals():
     order = np.arange(80, dtype=np.int32)
     forest = Forest(order, order - 1, np.zeros(80, dtype=np.int32), np.zeros(80, dtype=np.uint8))
     total, scratch = np.empty((1, 2, 2)), tree_scratch(80, 2)
-    assert tree_marginals(unary, transitions, 1.0, forest, node, total, scratch) == 0.0
+    assert tree_marginals(unary, transitions, 1.0, forest, node, total, order, scratch) == 0.0
     assert (node == [1.0, 0.0]).all()
     np.testing.assert_allclose(total[0], [[79.0, 0.0], [0.0, 0.0]], rtol=1e-12)
 

@@ -282,7 +282,7 @@ def tree_log_partition(unary, transitions, temperature, forest, scratch):
 
 
 @kernel
-def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, scratch):
+def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, place, scratch):
     """Marginals of nodes and edges of a forest, by sum-product in the log domain.
 
     Parameters
@@ -294,7 +294,9 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, sc
     node_mu : ndarray of shape (n_nodes, n_labels)
         Receives the node marginals.
     pair_mu : ndarray of shape (n_tables, n_labels, n_labels)
-        Receives the edge marginals; with one table their sum over all edges.
+        Receives the edge marginals; where edges share a table their sum.
+    place : ndarray of shape (n_nodes,) of int32
+        The table of `pair_mu` that the edge to the parent adds to; not read if there is one table.
 
     Returns
     -------
@@ -315,7 +317,7 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, sc
         c = forest.order[position]
         p = forest.parent[c]
         if p >= 0:
-            e = 0 if pair_mu.shape[0] == 1 else forest.link[c]
+            e = 0 if pair_mu.shape[0] == 1 else place[c]
             for j in range(n_labels):
                 # Where the message is -inf no labelling is left, and the belief is -inf, too.
                 known = belief[p, j] > -math.inf

@@ -50,10 +50,12 @@ class Pairwise(PairwiseGraph):
         ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
         (:class:`~skstruct.BCFWSSVM` and :class:`~skstruct.SubgradientSSVM`). Edge features must be
         0 or more.
-    inference : {"auto", "junction-tree", "roof-dual"}, default="auto"
-        How labellings are found. "auto" takes junction trees, which are exact, where their tables
-        are small, and else, for two labels, the roof dual: the LP relaxation by one maximum flow,
-        exact where interactions attract. Graphs that are neither are refused.
+    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual"}, default="auto"
+        How labellings are found. "auto" takes the first of these that applies: linear passes, where
+        no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact
+        ("max-flow"); junction trees, where their tables are small; all these are exact. Else, for
+        two labels, the roof dual: the LP relaxation by one maximum flow, exact where interactions
+        attract. Graphs that are none of these are refused.
     max_table : int, default=65536
         Largest table of a junction tree, in entries.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-METHODS = "max-flow", "junction-tree", "roof-dual"
+METHODS = "tree", "max-flow", "junction-tree", "roof-dual"
 
 # Each module has `applies(graph, samples, fields, network)`, which says why not or returns None,
 # and `make(graph, samples, fields, network, tables, n_best)`, which builds the problem.
 _MODULES = {
+    "tree": "forest",
     "max-flow": "cuts",
     "junction-tree": "junction",
     "roof-dual": "roof",

@@ -284,6 +284,7 @@ def _(problem, i, theta, temperature, mu):
         problem.own,
         node_mu,
         pair_mu,
+        problem.own.link,
         problem.work.tree,
     )
     for j in range(n):

@@ -120,9 +120,8 @@ def _(problem, i, theta, temperature, mu):
     if mu.shape[0] == 0:
         return tree_log_partition(unary, pair, temperature, _forest(problem, i), problem.work.tree)
     node_mu, pair_mu = blocks(problem, i, mu)
-    return tree_marginals(
-        unary, pair, temperature, _forest(problem, i), node_mu, pair_mu, problem.work.tree
-    )
+    forest, scratch = _forest(problem, i), problem.work.tree
+    return tree_marginals(unary, pair, temperature, forest, node_mu, pair_mu, forest.link, scratch)
 
 
 @edge_marginals.register(TreeProblem)
@@ -136,7 +135,7 @@ def _(problem, i, theta, mu, out):
         n_edges += 1 if forest.parent[t] >= 0 else 0
     tables = out[: n_edges * n_labels * n_labels].reshape(n_edges, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
-    return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, problem.work.tree)
+    return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, forest.link, problem.work.tree)
 
 
 @max_marginals.register(TreeProblem)

@@ -1,0 +1,162 @@
+"""Graphs without cycles: the oracles, by the kernels of rooted forests."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...core.oracles import (
+    edge_marginals,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    top_k_oracle,
+)
+from ...inference.tree import (
+    Forest,
+    TreeScratch,
+    tree_log_partition,
+    tree_marginals,
+    tree_max,
+    tree_max_marginals,
+    tree_top_k,
+)
+from ..arrays import TableScratch
+from ..pairwise.verbs import shape_of
+from .kernels import NetworkProblem, expand_tables
+
+
+class Rooted(NamedTuple):
+    """The trees of all samples.
+
+    Parameters
+    ----------
+    forest : Forest
+        That of all nodes, counted within each sample; `link` is the table of the edge.
+    edge : ndarray of shape (n_nodes,) of int32
+        The edge to the parent, counted within each sample.
+    as_given : int
+        1 if the tables in the potentials are the full ones, without forbidden pairs.
+    """
+
+    forest: Forest
+    edge: np.ndarray
+    as_given: int
+
+
+class ForestScratch(NamedTuple):
+    """Scratch of forests.
+
+    Parameters
+    ----------
+    tables : TableScratch
+        For weight tables.
+    tree : TreeScratch
+        For the oracles.
+    pairs : ndarray
+        The tables of a sample in full, where the potentials do not have them.
+    shares : ndarray
+        Marginals in the same form, where label pairs share an entry.
+    """
+
+    tables: TableScratch
+    tree: TreeScratch
+    pairs: np.ndarray
+    shares: np.ndarray
+
+
+class ForestProblem(NetworkProblem):
+    """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
+
+
+@inner_kernel(inline=True)
+def _forest(problem, i):
+    """The forest of sample i."""
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    whole = problem.own.inference.forest
+    return Forest(
+        whole.order[first:stop],
+        whole.parent[first:stop],
+        whole.link[first:stop],
+        whole.flip[first:stop],
+    )
+
+
+@inner_kernel
+def _scores(problem, i, theta):
+    """Scores of the nodes and of the label pairs, shaped."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    size = n * n_labels
+    pairs = problem.work.pairs
+    if problem.own.inference.as_given == 1:
+        pairs = theta[size:]
+    else:
+        expand_tables(problem, i, theta, pairs)
+    pairs = pairs[: n_tables * n_labels * n_labels]
+    return theta[:size].reshape(n, n_labels), pairs.reshape(n_tables, n_labels, n_labels)
+
+
+@max_oracle.register(ForestProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary, pairs = _scores(problem, i, theta)
+    return tree_max(unary, pairs, _forest(problem, i), labels, problem.work.tree)
+
+
+@top_k_oracle.register(ForestProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    unary, pairs = _scores(problem, i, theta)
+    tree_top_k(unary, pairs, _forest(problem, i), values, labels, problem.work.tree)
+
+
+@max_marginals.register(ForestProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pairs = _scores(problem, i, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    tree_max_marginals(unary, pairs, _forest(problem, i), best, problem.work.tree)
+
+
+@exp_oracle.register(ForestProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    own, work, size, square = problem.own, problem.work, n * n_labels, n_labels * n_labels
+    unary, pairs = _scores(problem, i, theta)
+    forest = _forest(problem, i)
+    if mu.shape[0] == 0:
+        return tree_log_partition(unary, pairs, temperature, forest, work.tree)
+    is_full = problem.width == square
+    shares = mu[size:] if is_full else work.shares
+    shares = shares[: n_tables * square].reshape(n_tables, n_labels, n_labels)
+    node_mu = mu[:size].reshape(n, n_labels)
+    value = tree_marginals(
+        unary, pairs, temperature, forest, node_mu, shares, forest.link, work.tree
+    )
+    if is_full or not value > -np.inf:
+        return value
+    for q in range(size, size + n_tables * problem.width):
+        mu[q] = 0.0
+    for e in range(n_tables):
+        for j in range(n_labels):
+            for k in range(n_labels):
+                column = own.column[j, k]
+                if column >= 0:
+                    mu[size + e * problem.width + column] += shares[e, j, k]
+    return value
+
+
+@edge_marginals.register(ForestProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    first, n, n_labels, _, _ = shape_of(problem, i)
+    own, square = problem.own, n_labels * n_labels
+    unary, pairs = _scores(problem, i, theta)
+    n_edges = own.ptr[i + 1] - own.ptr[i]
+    shares = out[: n_edges * square].reshape(n_edges, n_labels, n_labels)
+    node_mu = mu[: n * n_labels].reshape(n, n_labels)
+    place = own.inference.edge[first : first + n]
+    return tree_marginals(
+        unary, pairs, 1.0, _forest(problem, i), node_mu, shares, place, problem.work.tree
+    )

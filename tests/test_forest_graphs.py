@@ -1,0 +1,273 @@
+"""Graphs without cycles, decoded from the leaves to the roots: enumeration, chains and trees."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from sklearn.base import clone
+
+from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise, Tree
+from skstruct.core import oracles
+from skstruct.core.weights import Weights
+from skstruct.inference.rooting import root_forests
+from skstruct.testing import check_structure, random_sequences, training_problem
+
+LABELS = np.array(["a", "b", "c"])
+
+
+def _forest(rng, n, n_types=1):
+    """Edges of random trees and lone nodes, numbered, turned and ordered at random."""
+    name = rng.permutation(n)
+    edges = [(rng.integers(0, t), t) for t in range(1, n) if rng.random() < 0.8]
+    edges = [(a, b) if rng.random() < 0.5 else (b, a) for a, b in edges]
+    edges = name[rng.permutation(np.array(edges, dtype=np.int64).reshape(-1, 2))]
+    if n_types > 1:
+        edges = np.column_stack([edges, rng.integers(0, n_types, len(edges))])
+    return edges
+
+
+def _samples(rng, n_samples=4, largest=5, n_types=1, edge_features=False):
+    X, y = [], []
+    for _ in range(n_samples):
+        n = int(rng.integers(1, largest + 1))
+        edges = _forest(rng, n, n_types)
+        rows = (rng.normal(size=(len(edges), 2)),) if edge_features else ()
+        X.append((rng.normal(size=(n, 3)), edges, *rows))
+        y.append(LABELS[rng.integers(0, 3, n)])
+    for label, row in zip(LABELS, y, strict=False):
+        row[0] = label
+    return X, y
+
+
+@given(st.integers(0, 10**6))
+def test_rooted_forests_are_their_edges(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, 3)
+    edges = [_forest(rng, n).astype(np.int32) for n in sizes]
+    node_ptr, edge_ptr = (np.append(0, np.cumsum(c)) for c in (sizes, [len(e) for e in edges]))
+    forest, cyclic = root_forests(np.concatenate(edges), edge_ptr, node_ptr)
+    assert cyclic == -1
+    for first, stop, own in zip(node_ptr, node_ptr[1:], edges, strict=False):
+        order, parent, link, flip = (field[first:stop] for field in forest)
+        assert_array_equal(np.sort(order), np.arange(stop - first))
+        position = np.argsort(order)
+        children = np.flatnonzero(parent >= 0)
+        assert (position[parent[children]] < position[children]).all()
+        assert_array_equal(np.sort(link[children]), np.arange(len(own)))
+        for c in children:
+            assert own[link[c]].tolist() == ([c, parent[c]] if flip[c] else [parent[c], c])
+
+
+@given(st.integers(0, 10**6))
+def test_the_first_cycle_is_found(seed):
+    rng = np.random.default_rng(seed)
+    wanted = int(rng.integers(0, 4))
+    graphs = []
+    for i in range(5):
+        n = int(rng.integers(3, 8))
+        edges = _forest(rng, n)
+        if i == wanted or (i > wanted and rng.random() < 0.5):
+            ring = rng.permutation(n)[: rng.integers(2, n + 1)]
+            edges = np.concatenate([edges[:1], np.stack([ring, np.roll(ring, 1)], axis=1)])
+            if rng.random() < 0.5 and len(edges) > n:
+                edges = edges[1:]
+        graphs.append((n, edges.astype(np.int32)))
+    node_ptr = np.append(0, np.cumsum([n for n, _ in graphs]))
+    edge_ptr = np.append(0, np.cumsum([len(e) for _, e in graphs]))
+    assert root_forests(np.concatenate([e for _, e in graphs]), edge_ptr, node_ptr)[1] == wanted
+
+
+@pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
+@pytest.mark.parametrize("edge_features", [False, True])
+@pytest.mark.parametrize("edge_types", [1, 2])
+def test_every_verb_by_enumeration(interactions, edge_features, edge_types):
+    rng = np.random.default_rng(4)
+    graph = Pairwise(edge_features, edge_types, interactions, inference="tree")
+    X, y = _samples(rng, 6, 5, edge_types, edge_features)
+    for loss in ("hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}):
+        check_structure(graph, X, y, loss=loss, fit_intercept=not edge_features)
+
+
+def _ranked(theta, edges, graph, weights, mask):
+    """All labellings and their scores, sums over nodes and edges."""
+    n = len(theta)
+    everyone = np.array(list(product(range(3), repeat=n)))
+    scores = theta[np.arange(n), everyone].sum(axis=1)
+    for u, v, kind in edges:
+        table = graph.pair_tables(weights.pair, 3)[kind] + mask
+        scores = scores + table[everyone[:, u], everyone[:, v]]
+    return everyone, scores
+
+
+@given(st.integers(0, 10**6))
+def test_hard_constraints_and_ties_against_sums_over_edges(seed):
+    """Scores from the definition, not by the verbs: whole numbers, labels that are not allowed."""
+    rng = np.random.default_rng(seed)
+    interactions = ["full", "symmetric", "potts"][rng.integers(3)]
+    X, y = _samples(rng, 3, 5, n_types=2)
+    pairs = ((x[1][:, :2], row) for x, row in zip(X, y, strict=True))
+    used = {pair for ends, row in pairs for pair in map(tuple, row[ends].tolist())}
+    forbidden = [p for p in product("abc", "abc") if p not in used and rng.random() < 0.6]
+    graph = Pairwise(edge_types=2, interactions=interactions, forbidden=forbidden, inference="tree")
+    problem, samples, shapes, _ = training_problem(graph, X, y, fit_intercept=False)
+    allowed = (rng.random((len(problem.labels), 3)) < 0.7).astype(np.uint8)
+    problem = problem._replace(allowed=allowed)
+    weights = Weights(*(rng.integers(-1, 2, shape).astype(float) for shape in shapes))
+    mask = np.array([[-np.inf if (p, q) in forbidden else 0.0 for q in "abc"] for p in "abc"])
+    for i, (x, edges) in enumerate(X):
+        n, first = len(x), samples.offsets[i]
+        theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
+        oracles.potentials(problem, i, weights, theta)
+        theta[: n * 3] = np.round(theta[: n * 3])  # ties; -inf stays
+        unary = theta[: n * 3].reshape(n, 3)
+        assert_array_equal(np.isneginf(unary), allowed[first : first + n] == 0)
+        everyone, scores = _ranked(unary, edges, graph, weights, mask)
+        _compare(problem, i, theta, everyone, scores, edges)
+
+
+def _compare(problem, i, theta, everyone, scores, edges):
+    """All oracles against the scores of all labellings."""
+    n, best = everyone.shape[1], scores.max()
+    forced = everyone[:, :, None] == np.arange(3)
+    labels, mu, got = np.zeros(n, dtype=np.int32), np.empty(theta.size), np.empty(n * 3)
+    assert oracles.max_oracle(problem, i, theta, labels) == best
+    oracles.max_marginals(problem, i, theta, got)
+    expected = np.where(forced, scores[:, None, None], -np.inf).max(axis=0)
+    assert_array_equal(got.reshape(n, 3), expected)
+    values, found = np.empty(7), np.zeros((7, n), dtype=np.int32)
+    oracles.top_k_oracle(problem, i, theta, values, found)
+    assert_array_equal(values, np.append(np.sort(scores)[::-1], np.full(7, -np.inf))[:7])
+    if best == -np.inf:
+        assert not oracles.exp_oracle(problem, i, theta, 1.0, mu) > -np.inf
+        return
+    by_labelling = dict(zip(map(tuple, everyone), scores, strict=True))
+    assert by_labelling[tuple(labels)] == best
+    # Ties: each node in turn has the lowest label that a best labelling has, given those before.
+    order = problem.own.inference.forest.order[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+    lowest = min(map(tuple, everyone[scores == best][:, order]))
+    assert tuple(labels[order]) == lowest
+    finite = np.isfinite(values)
+    assert [by_labelling[tuple(row)] for row in found[finite]] == values[finite].tolist()
+    assert len({tuple(row) for row in found[finite]}) == finite.sum()
+    log_z = logsumexp(scores / 0.5)
+    assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu), 0.5 * log_z, atol=1e-12)
+    assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu[:0]), 0.5 * log_z, atol=1e-12)
+    p = np.exp(scores / 0.5 - log_z)
+    assert_allclose(mu[: n * 3].reshape(n, 3), (p[:, None, None] * forced).sum(axis=0), atol=1e-9)
+    expected = np.zeros((2, problem.width))
+    for u, v, kind in edges:
+        column = problem.own.column[everyone[:, u], everyone[:, v]]
+        np.add.at(expected[kind], column[column >= 0], p[column >= 0])
+    assert_allclose(mu[n * 3 :].reshape(2, -1), expected, atol=1e-9)
+    out = np.empty(len(edges) * 9)
+    assert_allclose(
+        oracles.edge_marginals(problem, i, theta, mu, out), logsumexp(scores), atol=1e-12
+    )
+    p = np.exp(scores - logsumexp(scores))
+    for (u, v, _), table in zip(edges, out.reshape(-1, 3, 3), strict=True):
+        expected = np.zeros((3, 3))
+        np.add.at(expected, (everyone[:, u], everyone[:, v]), p)
+        assert_allclose(table, expected, atol=1e-9)
+
+
+def test_equal_weights_decode_as_trees():
+    rng = np.random.default_rng(2)
+    X = [(rng.normal(size=(60, 3)), _forest(rng, 60)) for _ in range(3)]
+    y = [rng.integers(0, 5, 60) for _ in X]
+    found = []
+    for graph in (Pairwise(), Tree()):
+        problem, _, shapes, _ = training_problem(graph, X, y)
+        draw = np.random.default_rng(0)
+        weights = Weights(*(draw.normal(size=shape) for shape in shapes))
+        for i in range(len(X)):
+            theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
+            labels, values = np.zeros(60, dtype=np.int32), np.zeros(1)
+            best, mu = np.zeros((1, 60), dtype=np.int32), np.empty_like(theta)
+            oracles.potentials(problem, i, weights, theta)
+            oracles.top_k_oracle(problem, i, theta, values, best)
+            top = oracles.max_oracle(problem, i, theta, labels)
+            log_z = oracles.exp_oracle(problem, i, theta, 1.0, mu)
+            found.append((top, log_z, labels, values, best[0], mu))
+    for one, other in zip(found[:3], found[3:], strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+ESTIMATORS = [
+    SAGCRF(tol=1e-12, max_iter=5000, random_state=0),
+    BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_paths_are_chains_and_trees_are_trees(estimator):
+    rng = np.random.default_rng(7)
+    X, y = random_sequences(rng, n_samples=15)
+    steps = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
+    paths = [(x, rng.permutation(edges)) for x, edges in zip(X, steps, strict=True)]
+    trees = [(x, _forest(rng, len(x))) for x in X]
+    for samples, others, graph in ((paths, X, Chain()), (trees, trees, Tree())):
+        model = clone(estimator).set_params(graph=Pairwise()).fit(samples, y)
+        other = clone(estimator).set_params(graph=graph).fit(others, y)
+        assert model.graph_.method_ == "tree"
+        assert_allclose(model.objective_, other.objective_, rtol=2e-6)
+        assert_allclose(model.coef_, other.coef_, atol=5e-3)
+        if isinstance(estimator, SAGCRF):
+            for a, b in zip(model.predict(samples), other.predict(others), strict=True):
+                assert_array_equal(a, b)
+
+
+def test_images_of_one_row_are_chains():
+    X, y = random_sequences(np.random.default_rng(3), n_samples=12)
+    images, labels = [x[None] for x in X], [row[None] for row in y]
+    options = {"tol": 1e-12, "max_iter": 5000, "random_state": 0}
+    chain = SAGCRF(Chain(), **options).fit(X, y)
+    grid = SAGCRF(Grid(), **options).fit(images, labels)
+    assert grid.graph_.method_ == "tree"
+    assert_allclose(grid.coef_, chain.coef_, atol=1e-6)
+    for a, b in zip(grid.predict(images), chain.predict(X), strict=True):
+        assert_array_equal(a[0], b)
+
+
+def test_turned_edges_have_turned_tables():
+    rng = np.random.default_rng(1)
+    X, y = _samples(rng, 12, 6)
+    back = [(x, edges[:, ::-1]) for x, edges in X]
+    options = {"tol": 1e-12, "max_iter": 5000, "random_state": 0}
+    one, other = (SAGCRF(Pairwise(), **options).fit(samples, y) for samples in (X, back))
+    assert_allclose(one.pairwise_coef_, other.pairwise_coef_.T, atol=1e-6)
+    nodes, pairs = one.predict_marginals(X, pairwise=True)
+    for (_, edges), mu, tables in zip(X, nodes, pairs, strict=True):
+        assert_allclose(tables.sum(axis=2), mu[edges[:, 0]], atol=1e-9)
+        assert_allclose(tables.sum(axis=1), mu[edges[:, 1]], atol=1e-9)
+
+
+def test_three_hundred_labels():
+    rng = np.random.default_rng(0)
+    X = [(rng.normal(size=(n, 2)), _forest(rng, n)) for n in (200, 150)]
+    y = [rng.permutation(300)[:200], np.arange(150)]
+    y[1] = np.append(np.setdiff1d(np.arange(300), y[0]), y[0][:50])
+    options = {"C": 0.01, "tol": 1e-2, "max_iter": 300, "random_state": 0}
+    svm, tree = (BCFWSSVM(graph, **options).fit(X, y) for graph in (Pairwise(), Tree()))
+    assert svm.graph_.method_ == "tree"
+    assert svm.objective_ >= tree.dual_objective_ - 1e-12
+    assert tree.objective_ >= svm.dual_objective_ - 1e-12
+    assert_allclose(svm.objective_, tree.objective_, rtol=1e-2)
+
+
+def test_cycles_are_named_and_mixed_samples_take_another_way():
+    path, triangle = np.array([[0, 1], [1, 2]]), np.array([[0, 1], [1, 2], [2, 0]])
+    X, y = [(np.eye(3), path), (np.eye(3), triangle), (np.eye(3), triangle)], [["a", "a", "b"]] * 3
+    with pytest.raises(ValueError, match='inference="tree": sample 1 has a cycle'):
+        SAGCRF(Pairwise(inference="tree")).fit(X, y)
+    assert SAGCRF(Pairwise()).fit(X, y).graph_.method_ == "junction-tree"
+    model = SAGCRF(Pairwise()).fit(X[:1], y[:1])
+    assert model.graph_.method_ == "tree"
+    assert [len(row) for row in model.predict(X)] == [3, 3, 3]
+    twice = [(np.eye(3), np.array([[0, 1, 0], [1, 0, 1]]))]
+    with pytest.raises(ValueError, match="sample 0 has a cycle"):
+        SAGCRF(Pairwise(edge_types=2, inference="tree")).fit(twice, y[:1])

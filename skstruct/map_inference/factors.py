@@ -389,9 +389,9 @@ class LogicFactors(BinaryFactors):
         return (labels[self.scopes].astype(bool) != self.negated).sum(axis=1)
 
     @staticmethod
+    @abstractmethod
     def holds(n_true: np.ndarray) -> np.ndarray:
         """Whether the constraint holds with so many true literals."""
-        raise NotImplementedError
 
     def score(self, labels: np.ndarray) -> np.ndarray:
         """0 where it holds, else -inf."""

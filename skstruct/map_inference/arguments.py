@@ -7,7 +7,75 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from .factors import _integers, _numbers
+_LARGEST_INTEGER = 2.0**53
+
+
+def integers(values, name):
+    """An array of integers, of any kind of numbers that are whole.
+
+    Parameters
+    ----------
+    values : array-like
+        What was given.
+    name : str
+        For the message.
+
+    Returns
+    -------
+    ndarray of int64
+        The integers, C-contiguous.
+
+    Raises
+    ------
+    TypeError
+        If they are no integers in an array.
+    ValueError
+        If they are too large.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise TypeError(f"{name} must be integers in an array: {error}") from None
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind == "f" and (array == np.trunc(array)).all():
+        if not (np.abs(array) < _LARGEST_INTEGER).all():
+            raise ValueError(f"{name} must be integers below 2**53, got {np.abs(array).max()}")
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be integers below 2**63, got {array.max()}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def numbers(values, name):
+    """An array of real numbers.
+
+    Parameters
+    ----------
+    values : array-like
+        What was given.
+    name : str
+        For the message.
+
+    Returns
+    -------
+    ndarray of float64
+        A copy, C-contiguous: a table that changed later would not be the one that was solved.
+
+    Raises
+    ------
+    TypeError
+        If they are no real numbers in an array.
+    """
+    if np.iscomplexobj(values):
+        raise TypeError(f"{name} must be real numbers, got complex ones")
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be numbers in an array: {error}") from None
+    return np.ascontiguousarray(array)
 
 
 def check_real(name, value, low):
@@ -39,6 +107,68 @@ def check_real(name, value, low):
     if not value >= low:
         raise ValueError(f"{name} must be a number of at least {low:g}, got {value!r}")
     return float(value) if value < 2**1000 else math.inf
+
+
+def check_positive(name, value, zero=False, finite=True):
+    """A parameter that must be a positive number, or also 0.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    value : object
+        What was given.
+    zero : bool
+        Whether 0 will do.
+    finite : bool
+        Whether inf will not do.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is out of range.
+    """
+    expected = "a number of at least 0" if zero else "a positive number"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {expected}, got {value!r}")
+    if (finite and not math.isfinite(value)) or not (value >= 0 if zero else value > 0):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return float(value)
+
+
+def check_choice(name, value, choices):
+    """A parameter that must be one of some names.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    value : object
+        What was given.
+    choices : tuple of str
+        The names.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {known}; got {value!r}")
+    return value
 
 
 def check_integer(name, value, low):
@@ -95,7 +225,7 @@ def check_order(graph, order):
         If it does not have each variable once.
     """
     n = graph.n_variables
-    order = _integers(order, "order")
+    order = integers(order, "order")
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
         raise ValueError(f"order must have each of the {n} variables once")
     return order
@@ -125,7 +255,7 @@ def check_start(graph, start):
     """
     if start is None:
         return None
-    start = _integers(start, "start")
+    start = integers(start, "start")
     if start.shape != graph.n_states.shape:
         raise ValueError(
             f"start must have one label for each of {graph.n_variables} variables, got the shape "
@@ -164,7 +294,7 @@ def check_duals(graph, duals):
     """
     if duals is None:
         return None
-    duals = _numbers(duals, "duals")
+    duals = numbers(duals, "duals")
     size = int(graph.regions.message_ptr[-1])
     if duals.shape != (size,):
         raise ValueError(f"duals must have the shape ({size},), got {duals.shape}")

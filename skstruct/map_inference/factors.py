@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-_LARGEST_INTEGER = 2.0**53
+from .arguments import integers, numbers
+
 _LARGEST_TARGET = 1e150  # whose square is finite
 
 
@@ -70,35 +71,6 @@ class Factors(ABC):
         """
 
 
-def _integers(values, name):
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise TypeError(f"{name} must be integers in an array: {error}") from None
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind == "f" and (array == np.trunc(array)).all():
-        if not (np.abs(array) < _LARGEST_INTEGER).all():
-            raise ValueError(f"{name} must be integers below 2**53, got {np.abs(array).max()}")
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
-    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} must be integers below 2**63, got {array.max()}")
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def _numbers(values, name):
-    if np.iscomplexobj(values):
-        raise TypeError(f"{name} must be real numbers, got complex ones")
-    try:
-        # A copy: a table that changed later would not be the one that was solved.
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} must be numbers in an array: {error}") from None
-    return np.ascontiguousarray(array)
-
-
 def check_scores(scores, name):
     """Refuse scores that are NaN or +inf.
 
@@ -124,7 +96,7 @@ def check_scores(scores, name):
 
 def _scopes(values, name):
     """Scopes as rows, without repeated variables."""
-    scopes = _integers(values, name)
+    scopes = integers(values, name)
     if scopes.ndim == 1:
         scopes = scopes[None, :]
     if scopes.ndim != 2:
@@ -167,7 +139,7 @@ class Table(Factors):
 
     def __init__(self, scope: Any, scores: Any) -> None:
         self.scopes = _scopes(scope, "scope")
-        self.tables = _numbers(scores, "scores")
+        self.tables = numbers(scores, "scores")
         n, arity = self.scopes.shape
         if self.tables.ndim == arity:
             self.tables = self.tables[None]
@@ -227,9 +199,9 @@ class Potts(Factors):
 
     def __init__(self, i: Any, j: Any, weight: Any) -> None:
         try:
-            ends = np.broadcast_arrays(*(np.atleast_1d(_integers(v, "i and j")) for v in (i, j)))
+            ends = np.broadcast_arrays(*(np.atleast_1d(integers(v, "i and j")) for v in (i, j)))
             self.scopes = _scopes(np.stack(ends, axis=1), "i and j")
-            weight = np.broadcast_to(_numbers(weight, "weight"), len(self.scopes))
+            weight = np.broadcast_to(numbers(weight, "weight"), len(self.scopes))
         except ValueError as error:
             if not any(word in str(error) for word in ("broadcast", "shape", "axis remapping")):
                 raise
@@ -290,7 +262,7 @@ class Cardinality(BinaryFactors):
 
     def __init__(self, variables: Any, scores_by_count: Any) -> None:
         self.scopes = _scopes(variables, "variables")
-        scores = np.atleast_2d(_numbers(scores_by_count, "scores_by_count"))
+        scores = np.atleast_2d(numbers(scores_by_count, "scores_by_count"))
         n, arity = self.scopes.shape
         if scores.ndim != 2 or scores.shape[1] != arity + 1 or len(scores) not in (1, n):
             raise ValueError(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..core.offsets import ends_of
-from .factors import Cardinality, Factors, Potts, Table, _integers, _numbers, check_scores
+from .arguments import integers, numbers
+from .factors import Cardinality, Factors, Potts, Table, check_scores
 from .regions import Regions, make_regions
 
 
@@ -76,7 +77,7 @@ class FactorGraph:
         offset: float = 0.0,
         regions: str = "variables",
     ) -> None:
-        self.n_states = _integers(n_states, "n_states")
+        self.n_states = integers(n_states, "n_states")
         if self.n_states.ndim != 1 or (self.n_states < 1).any():
             raise ValueError("n_states must be a list of numbers of at least 1")
         if regions not in ("variables", "pairs"):
@@ -163,7 +164,7 @@ class FactorGraph:
         ValueError
             If there is not one label a variable, or a label is not one of its states.
         """
-        labels = _integers(labels, "labels")
+        labels = integers(labels, "labels")
         if labels.ndim == 2:
             return np.array([self.score(row) for row in labels])
         if labels.shape != self.n_states.shape:
@@ -216,7 +217,7 @@ def _flat_unaries(unaries, n_states, state_ptr):
     if unaries is None:
         return np.zeros(state_ptr[-1])
     if isinstance(unaries, np.ndarray) and unaries.ndim == 1 and unaries.dtype != object:
-        flat = _numbers(unaries, "unaries").copy()
+        flat = numbers(unaries, "unaries").copy()
         if flat.size != state_ptr[-1]:
             raise ValueError(
                 f"unaries must have a score for each of {state_ptr[-1]} states, got {flat.size}"
@@ -224,7 +225,7 @@ def _flat_unaries(unaries, n_states, state_ptr):
     else:
         if not isinstance(unaries, Iterable):
             raise TypeError(f"unaries must be a list of scores a variable, got {unaries!r}")
-        rows = [_numbers(row, f"unaries[{v}]") for v, row in enumerate(unaries)]
+        rows = [numbers(row, f"unaries[{v}]") for v, row in enumerate(unaries)]
         if len(rows) != n_states.size:
             raise ValueError(f"unaries must have {n_states.size} rows, got {len(rows)}")
         for v, row in enumerate(rows):

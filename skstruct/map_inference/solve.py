@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .arguments import check_integer, check_positive, check_real
 from .graph import FactorGraph
 from .result import MAPResult, is_proved
 from .watch import Watch
@@ -49,18 +50,11 @@ def find_method(name):
     return function, [n for n in names if n not in _COMMON]
 
 
-def _check_number(name, value, kind, expected, low, strict=False):
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {expected}, got {value!r}")
-    if not (value > low if strict else value >= low):
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-
-
 def _check_common(tol, max_iter, time_limit, callbacks, verbose):
-    _check_number("tol", tol, Real, "a number >= 0", 0)
-    _check_number("max_iter", max_iter, Integral, "an integer >= 1", 1)
+    check_real("tol", tol, 0)
+    check_integer("max_iter", max_iter, 1)
     if time_limit is not None:
-        _check_number("time_limit", time_limit, Real, "None or a number of seconds > 0", 0, True)
+        check_positive("time_limit", time_limit, finite=False)
     if not isinstance(verbose, Integral | np.bool_):
         raise TypeError(f"verbose must be an integer, got {verbose!r}")
     if callbacks is None:

@@ -9,10 +9,11 @@ import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
 from ...inference.numerics import fast_exp
+from ..arguments import check_positive
 from ..kinds.verbs import region_max_marginals, region_soft_marginals
 from ..regions import POTTS, TABLE
 from .bounds import cut, hat_scores, own_scores
-from .driver import Method, Report, check_positive, drive
+from .driver import Method, Report, drive
 from .smoothed import smoothed_dual
 
 # A region with more slots is updated as a whole: once for each slot would cost their square.

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from ..arguments import check_positive
 from .coordinate_descent import CoordinateDescent
-from .driver import Report, check_positive, drive
+from .driver import Report, drive
 from .smoothed import smoothed_dual
 
 # The smoothing is halved when what is left to gain is estimated to be below this share of its cost.

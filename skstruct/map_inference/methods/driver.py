@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -238,63 +237,3 @@ def drive(name, method, *, tol, max_iter, on_pass):
         if stopped or run.is_due() or method.passes >= max_iter:
             at_end = run.evaluate()
     return run.result(name)
-
-
-def check_positive(name, value, zero=False):
-    """A parameter that must be a positive number, or also 0.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    zero : bool
-        Whether 0 will do.
-
-    Returns
-    -------
-    float
-        The number.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    ValueError
-        If it is out of range.
-    """
-    expected = "a number of at least 0" if zero else "a positive number"
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {expected}, got {value!r}")
-    if not (math.isfinite(value) and (value >= 0 if zero else value > 0)):
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-    return float(value)
-
-
-def check_choice(name, value, choices):
-    """A parameter that must be one of some names.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    choices : tuple of str
-        The names.
-
-    Returns
-    -------
-    str
-        The name.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
-    if value not in choices:
-        known = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {known}; got {value!r}")
-    return value

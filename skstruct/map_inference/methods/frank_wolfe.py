@@ -10,9 +10,10 @@ import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
+from ..arguments import check_positive
 from ..kinds.verbs import region_max
 from .bounds import cut
-from .driver import Method, Report, check_positive, drive
+from .driver import Method, Report, drive
 
 
 class Primal(NamedTuple):

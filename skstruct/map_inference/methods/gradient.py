@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from ..arguments import check_choice, check_positive
 from ..kinds.verbs import require_verb
 from ..regions import AT_MOST_ONE, EXACTLY_ONE
-from .driver import Method, Report, check_choice, check_positive, drive
+from .driver import Method, Report, drive
 from .hard import hard_start
 from .smoothed import smoothed_pieces
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
+from ..arguments import check_positive
 from ..kinds.verbs import region_project, require_verb
 from ..regions import AT_MOST_ONE
-from .driver import Report, check_positive, drive
+from .driver import Report, drive
 from .frank_wolfe import FrankWolfe, measure, move
 from .smoothed import smoothed_dual
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .driver import check_positive, drive
+from ..arguments import check_positive
+from .driver import drive
 from .gradient import GradientDescent, check_smoothing
 
 

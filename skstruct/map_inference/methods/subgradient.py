@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .driver import Method, Report, check_positive, drive
+from ..arguments import check_positive
+from .driver import Method, Report, drive
 from .hard import hard_start
 
 

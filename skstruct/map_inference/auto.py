@@ -15,6 +15,7 @@ from .result import HISTORY_FIELDS, MAPResult, is_proved
 from .scoring import score_labels, sum_of_maxima
 from .search.branch_and_bound import solve_branch_and_bound
 from .search.costs import Stopped
+from .search.expand import TooManyVariables
 from .sequential.solver import solve_trws
 from .simplify import Simplified
 from .tighten import tighten
@@ -178,7 +179,7 @@ class _Small:
             result = self._stage(
                 solve_branch_and_bound, passes, share, start=start, duals=self.duals
             )
-        except TypeError:  # an implicit factor of too many variables
+        except TooManyVariables:
             return np.inf
         return np.inf if result is None else result.bound
 

@@ -57,8 +57,8 @@ VERBS = {
 _LACKING = {CARDINALITY: {"region_project"}, OR: {"region_project"}}
 _INSTEAD = {
     "region_project": (
-        'use smoothing="softmax", or a method that needs only maxima, such as '
-        '"coordinate-descent" or "frank-wolfe"'
+        'try "coordinate-descent" or "frank-wolfe", or "strong-accelerated" with '
+        'smoothing="softmax"'
     )
 }
 
@@ -122,8 +122,8 @@ def require_verb(graph, verb, method):
     >>> require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_project", "sdca")
     Traceback (most recent call last):
         ...
-    TypeError: sdca needs projections, which factor 0 (Or) does not have; use smoothing="softmax", \
-or a method that needs only maxima, such as "coordinate-descent" or "frank-wolfe"
+    TypeError: sdca needs projections, which factor 0 (Or) does not have; try \
+"coordinate-descent" or "frank-wolfe", or "strong-accelerated" with smoothing="softmax"
     """
     first = 0
     for batch in graph.factors:

@@ -12,6 +12,10 @@ _LARGEST_INTEGER = 1e9  # whose sums are still exact
 _SMALL = 4  # variables; up to here a table holds all configurations
 
 
+class TooManyVariables(TypeError):
+    """A factor has too many variables for a table or a chain of counters."""
+
+
 class Expanded:
     """Unaries and tables with the scores of a graph.
 
@@ -50,7 +54,7 @@ class Expanded:
             return
         n_counts, last = _counts(batch, row)
         if 2 * (n_counts**2).sum() > _MOST_CELLS:
-            raise TypeError(
+            raise TooManyVariables(
                 f"branch and bound does not take factor {number}: {type(batch).__name__} of "
                 f"{len(scope)} variables"
             )

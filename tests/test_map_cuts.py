@@ -135,8 +135,7 @@ def test_roof_dual_is_the_relaxation(n, seed, kind):
     best = graph.score(_all_labels(graph.n_states)).max()
     near = 1e-7 * _tolerance(graph) / 1e-12 if kind == "huge" else 1e-8
     assert abs(result.bound - _local_polytope(graph)) <= near
-    assert result.bound >= best - _tolerance(graph)
-    assert result.score <= best + _tolerance(graph)
+    assert result.score <= best <= result.bound
     beliefs = np.array(result.beliefs)
     assert np.isin(beliefs, [0.0, 0.5, 1.0]).all()
     sure = beliefs[:, 0] != 0.5
@@ -148,8 +147,7 @@ def test_roof_dual_with_forbidden_labels(n, seed):
     graph = _random_graph(np.random.default_rng(seed), "forbidden", [2] * n, share=0.4)
     result = solve_map(graph, "roof-dual")
     optimum, relaxed = graph.score(_all_labels(graph.n_states)).max(), _local_polytope(graph)
-    assert result.score <= optimum + 1e-9
-    assert optimum <= result.bound + 1e-9
+    assert result.score <= optimum <= result.bound
     assert result.bound == relaxed or abs(result.bound - relaxed) <= 1e-8
     if relaxed == -np.inf:
         assert result.score == -np.inf

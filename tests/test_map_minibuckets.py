@@ -70,5 +70,5 @@ def test_larger_regions_are_taken_as_variables():
     graph = FactorGraph([2] * 3, [pairs, triple], regions="pairs")
     duals = solve_map(graph, "trws", max_iter=3).duals
     result = solve_map(graph, "mini-buckets", duals=duals, most_cells=4)
-    assert result.bound >= enumerate_best(graph) - 1e-9
+    assert result.bound >= enumerate_best(graph)
     assert solve_map(graph, "mini-buckets", duals=duals).optimal

@@ -54,7 +54,7 @@ def check(graph, **parameters):
         return result
     assert graph.score(result.labels) == result.score
     assert result.score == pytest.approx(best, rel=1e-9, abs=1e-9)
-    assert best - 1e-9 <= result.bound <= best + 1e-6 * max(1, abs(best))
+    assert best <= result.bound <= best + 1e-6 * max(1, abs(best))
     return result
 
 

@@ -83,6 +83,15 @@ def _compile_one(estimator, graph, is_sparse):
                 print(f"  {error}")
 
 
+def _usual_features(graph):
+    """What samples of a structure mostly have."""
+    try:
+        graph.example(np.random.default_rng(0), True)
+    except (TypeError, ValueError):
+        return ["dense"]
+    return ["csr"]
+
+
 def compile_pairs(graphs, estimators, features):
     """Train each estimator on an example of each structure.
 
@@ -92,8 +101,8 @@ def compile_pairs(graphs, estimators, features):
         The structures.
     estimators : list of StructuredEstimator
         The estimators.
-    features : list of {"csr", "dense"}
-        Kinds of feature matrices.
+    features : list of {"csr", "dense"} or None
+        Kinds of feature matrices; None for csr where the structure takes it, else dense.
 
     Returns
     -------
@@ -103,7 +112,7 @@ def compile_pairs(graphs, estimators, features):
     failed = 0
     for graph in graphs:
         for estimator in estimators:
-            for kind in features:
+            for kind in features or _usual_features(graph):
                 print(f"{type(estimator).__name__} on {graph}, {kind} features")
                 start, names = time.perf_counter(), []
                 try:
@@ -139,8 +148,8 @@ def main(arguments=None):
         nargs="+",
         type=_graph,
         default=["chain"],
-        help=f"{', '.join(sorted(NAMES - {'auto'}))}, tree, Chain(edge_features=True), "
-        "package.module:Class(option=value)",
+        help=f"{', '.join(sorted(NAMES - {'auto'}))}, tree, pairwise, grid, "
+        "Chain(edge_features=True), package.module:Class(option=value)",
     )
     into_cache.add_argument(
         "--estimator",
@@ -149,7 +158,12 @@ def main(arguments=None):
         default=["SAGCRF"],
         help="SAGCRF, SAGCRF(solver='lbfgs'), BCFWSSVM, ...",
     )
-    into_cache.add_argument("--features", nargs="+", choices=["csr", "dense"], default=["csr"])
+    into_cache.add_argument(
+        "--features",
+        nargs="+",
+        choices=["csr", "dense"],
+        help="by default csr, or dense for structures that take nothing else (grid)",
+    )
     given = parser.parse_args(arguments)
     if given.command == "versions":
         show_versions()

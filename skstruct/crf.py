@@ -219,7 +219,7 @@ class SAGCRF(StructuredEstimator):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        require(exp_oracle, problem, "train a structural SVM (BCFWSSVM, GDMMSSVM) instead")
+        require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
         if self.solver != "lbfgs":
             require(gram, problem, 'use solver="lbfgs"')
 

@@ -50,8 +50,8 @@ def cross_val_marginals(
     Returns
     -------
     marginals : ndarray of shape (n_samples,) of object
-        One (n_nodes, n_classes) array a sample. A class that a fold has not seen has probability 0
-        there.
+        One (n_nodes, n_classes) array a sample, of an image (height, width, n_classes). A class
+        that a fold has not seen has probability 0 there.
     classes : ndarray of shape (n_classes,)
         What the columns stand for.
 
@@ -79,14 +79,14 @@ def cross_val_marginals(
         delayed(_one_fold)(_pipeline_with_marginals(estimator), X, y, train, test)
         for train, test in splits
     )
-    flat = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.asarray(v) for v in y])
+    flat = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.ravel(v) for v in y])
     classes = np.unique(flat)
     out = [None] * len(y)
     for (_, test), (known, marginals) in zip(splits, results, strict=True):
         columns = np.searchsorted(classes, known)
         for i, part in zip(test, marginals, strict=True):
-            out[i] = np.zeros((len(part), classes.size))
-            out[i][:, columns] = part
+            out[i] = np.zeros((*part.shape[:-1], classes.size))
+            out[i][..., columns] = part
     return object_array(out), classes
 
 

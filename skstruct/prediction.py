@@ -66,7 +66,11 @@ class Predictor:
     def pairwise_coef_(self) -> np.ndarray:
         """Weights of (label, next label): a view of shape (n_classes, n_classes).
 
-        With edge features one such table each, (n_edge_features, n_classes, n_classes).
+        With edge features one such table each, (n_edge_features, n_classes, n_classes). On
+        :class:`Pairwise` and :class:`Grid` of (label of the first end, label of the second), with
+        an axis in front where edges have types or directions: ([edge_types,] [n_edge_features,]
+        n_classes, n_classes). Symmetric and Potts interactions are written out in full, 0 for
+        unlike labels under Potts, and cannot be written to; ``pair_weights_`` can.
         """
         check_is_fitted(self)
         return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
@@ -85,7 +89,8 @@ class Predictor:
             given, taken = "sequences", "a table: expected a 2-D array, one node a row"
         elif not graph.is_table and getattr(X, "ndim", 0) == 2:
             given = "a table"
-            taken = "sequences: expected a list of 2-D arrays (for one sample x that is [x])"
+            taken = getattr(graph, "takes", "sequences: expected a list of 2-D arrays")
+            taken += " (for one sample x that is [x])"
         else:
             return
         raise ValueError(

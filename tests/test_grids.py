@@ -114,7 +114,7 @@ def test_edge_features_are_in_the_order_of_the_edges():
     given.fit(list(zip(X, rows, strict=True)), y)
     assert_array_equal(given.coef_, contrast.coef_)
     assert_array_equal(given.pair_weights_, contrast.pair_weights_)
-    with pytest.raises(ValueError, match="sample 0 has 6 nodes, hence 7 edges, but 6 rows of edge"):
+    with pytest.raises(ValueError, match="sample 0 has 6 nodes and 7 edges, but 6 rows of edge"):
         given.fit([(X[0], rows[0][:6]), *zip(X[1:], rows[1:], strict=True)], y)
     with pytest.raises(ValueError, match=r"sample 0 must be a tuple \(image, edge features\)"):
         given.fit(X, y)

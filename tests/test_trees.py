@@ -177,7 +177,7 @@ def test_bad_samples():
         SAGCRF(Tree()).fit([x], y)
     with pytest.raises(ValueError, match="use Chain"):
         SAGCRF().fit([(x, [-1, 0, 0])], y)
-    with pytest.raises(ValueError, match="hence 2 edges, but 1 rows of edge features"):
+    with pytest.raises(ValueError, match="and 2 edges, but 1 rows of edge features"):
         SAGCRF(Tree(edge_features=True)).fit([(x, [-1, 0, 0], np.ones((1, 2)))], y)
     crf = SAGCRF(Tree(), tol=1e-1).fit([(x, [-1, 0, 0]), (np.eye(3)[:, :2], [-1, 0, 0])], y * 2)
     assert [len(row) for row in crf.predict([(x, [-1, 0, 0]), (x[:0], [])])] == [3, 0]

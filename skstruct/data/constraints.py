@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +106,8 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
         ends = [*labels, None]
         pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
     else:
+        if not isinstance(forbidden, Iterable):
+            raise ValueError(f"forbidden must be a list of pairs of labels, got {forbidden!r}")
         if isinstance(forbidden, Iterator):
             raise ValueError(
                 "forbidden is an iterator, which can be read only once: pass a list of pairs"

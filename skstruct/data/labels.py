@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Set
 
 import numpy as np
@@ -118,6 +119,46 @@ def read_label_lists(y, name: str) -> list:
     if isinstance(y, RaggedArray):
         return np.split(_packed_labels(y, name), y.offsets[1:-1])
     return _listed_labels(y, name)
+
+
+def rows_of_image(item, where: str) -> tuple:
+    """Labels of an image one after the other, row by row, none of them changed.
+
+    Parameters
+    ----------
+    item : array-like of shape (height, width)
+        The labels, also of other nodes than pixels: then they stay as they are.
+    where : str
+        The argument, for messages.
+
+    Returns
+    -------
+    labels : list or ndarray of shape (height * width,)
+        The labels.
+    shape : tuple of int
+        Their shape.
+
+    Raises
+    ------
+    ValueError
+        If rows differ in length, or entries are masked.
+
+    Examples
+    --------
+    >>> from skstruct.data.labels import rows_of_image
+    >>> rows_of_image([["a", "b"], ["b", "b"]], "y")
+    (['a', 'b', 'b', 'b'], (2, 2))
+    """
+    refuse_masked(item, where)
+    if isinstance(item, (list, tuple)):
+        rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in item]
+        if not rows or not all(isinstance(row, (list, tuple)) for row in rows):
+            return item, (len(item),)
+        if len(set(map(len, rows))) > 1:
+            raise ValueError(f"{where}: rows differ in length")
+        return list(itertools.chain.from_iterable(rows)), (len(rows), len(rows[0]))
+    array = np.asarray(item)
+    return array.reshape(-1), array.shape
 
 
 def _labels_of(item, i, name):

@@ -73,7 +73,7 @@ def is_structured(X) -> bool:
     if ndim > 3:
         raise ValueError(
             f"X has {ndim} dimensions; expected a 2-D table, or sequences: a list of 2-D arrays or "
-            "a 3-D array of shape (n_samples, n_nodes, n_features)"
+            "a 3-D array of shape (n_samples, n_nodes, n_features); for images graph=Grid()"
         )
     if ndim != 1 or (isinstance(X, np.ndarray) and X.dtype != object):
         return ndim == 3
@@ -103,6 +103,10 @@ def _is_many_nodes(sample):
         if sample and isinstance(sample[0], (str, bytes)):
             raise TypeError(f"X: sample 0 is a list of strings: {VECTORISE}")
         return bool(sample) and isinstance(sample[0], (Mapping, list, np.ndarray))
+    if getattr(sample, "ndim", 0) == 3:
+        raise ValueError(
+            "X: sample 0 has 3 dimensions: for images (height, width, n_features) use graph=Grid()"
+        )
     return getattr(sample, "ndim", 0) == 2
 
 
@@ -290,7 +294,7 @@ def read_edge_features(items, lengths, n_edges, name):
     if wrong.size:
         i = wrong[0]
         raise ValueError(
-            f"{name}: sample {i} has {lengths[i]} nodes, hence {n_edges[i]} edges, but "
+            f"{name}: sample {i} has {lengths[i]} nodes and {n_edges[i]} edges, but "
             f"{offsets[i + 1] - offsets[i]} rows of edge features"
         )
     check_finite(edges, offsets, f"{name} (edge features)", "edge")

@@ -70,7 +70,8 @@ def read_sequences(X, name: str = "X", edge_features: bool = False):
         samples = as_list(X, name)
         if any(isinstance(sample, tuple) for sample in samples):
             raise ValueError(
-                f"{name} has tuples: use Chain(edge_features=True) or Tree() as the graph"
+                f"{name} has tuples: use Chain(edge_features=True), Tree() or Pairwise() as the "
+                "graph, for images Grid(edge_features=True)"
             )
         features, offsets = pack_nodes(samples, name)
     return features, offsets, edges

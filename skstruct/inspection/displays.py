@@ -189,7 +189,12 @@ class TransitionDisplay(_HeatMap):
 
     @classmethod
     def from_estimator(
-        cls, model: BaseEstimator, *, edge_feature: int | str | None = None, ax: Any = None
+        cls,
+        model: BaseEstimator,
+        *,
+        edge_feature: int | str | None = None,
+        edge_type: int | str | None = None,
+        ax: Any = None,
     ) -> Self:
         """Draw the transitions of a fitted model.
 
@@ -199,6 +204,9 @@ class TransitionDisplay(_HeatMap):
             Fitted, of a structure with edges.
         edge_feature : int or str, default=None
             Which table, for a model with edge features: its number or its name.
+        edge_type : int or str, default=None
+            Which table, for a model whose edges have types or directions: its number or its name,
+            see :func:`transition_frame`.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -209,7 +217,7 @@ class TransitionDisplay(_HeatMap):
         """
         from .tables import transition_frame
 
-        weights = np.asarray(transition_frame(model, edge_feature))
+        weights = np.asarray(transition_frame(model, edge_feature, edge_type=edge_type))
         return cls(weights, _last(model).classes_).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

@@ -64,9 +64,11 @@ def _parts(model, feature_names):
 
 def _edge_names(model, before, edge_feature_names):
     """Names of the model's edge features."""
-    n = len(model.pair_weights_)
+    n = model.n_edge_features_in_
     if edge_feature_names is None and before is not None:
         edge_feature_names = output_names(before, edges=True)
+    if edge_feature_names is None and hasattr(model.graph_, "edge_feature_names"):
+        edge_feature_names = model.graph_.edge_feature_names()
     if edge_feature_names is None:
         edge_feature_names = [f"x{j}" for j in range(n)]
     if len(edge_feature_names) != n:
@@ -74,6 +76,24 @@ def _edge_names(model, before, edge_feature_names):
             f"edge_feature_names has {len(edge_feature_names)} names, the model {n} edge features"
         )
     return list(edge_feature_names)
+
+
+def _type_names(model):
+    """Names of the types of edges, none where there is one."""
+    graph = model.graph_
+    names = graph.edge_type_names() if hasattr(graph, "edge_type_names") else []
+    return names if len(names) > 1 else []
+
+
+def _choose(argument, names, value, what):
+    """The position that `value`, a name or a position, chooses among `names`."""
+    chosen = names.index(value) if value in names else value
+    if isinstance(chosen, bool) or not isinstance(chosen, Integral) or not 0 <= chosen < len(names):
+        few = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise ValueError(
+            f"{argument} must choose one of the model's {len(names)} {what} ({few}), got {value!r}"
+        )
+    return int(chosen)
 
 
 def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> Any:
@@ -161,6 +181,7 @@ def transition_frame(
     model: BaseEstimator,
     edge_feature: int | str | None = None,
     edge_feature_names: ArrayLike | None = None,
+    edge_type: int | str | None = None,
 ) -> Any:
     """Weights of pairs (label, next label).
 
@@ -172,17 +193,22 @@ def transition_frame(
         Which table, for a model with edge features: its number or its name.
     edge_feature_names : array-like of str of shape (n_edge_features,), default=None
         Names of the edge features; default those that the steps before the estimator know.
+    edge_type : int or str, default=None
+        Which table, for a model whose edges have types: its number or its name, "type 0" and so on
+        (:class:`~skstruct.Pairwise`), or "to the right", "down", "down to the right" or "down to
+        the left" (:class:`~skstruct.Grid` with ``directions``).
 
     Returns
     -------
     DataFrame or ndarray of shape (n_classes, n_classes)
-        Rows are the earlier label, columns the later one. For label sets the interactions, 0 where
-        there is no edge.
+        Rows are the earlier label, or that of an edge's first end, columns the later one. For label
+        sets the interactions, 0 where there is no edge.
 
     Raises
     ------
     ValueError
-        If the model has no transitions, or `edge_feature` does not choose one of several.
+        If the model has no transitions, or `edge_feature` or `edge_type` does not choose one of
+        several tables, or chooses where there is nothing to choose.
     """
     model, before, _ = _parts(model, None)
     table = model.pairwise_coef_
@@ -190,15 +216,16 @@ def transition_frame(
         raise ValueError(f"a model on {model.graph_} has no transitions")
     if model.graph_.has_label_sets:
         return _interactions(model)
+    kinds = _type_names(model)
+    if kinds:
+        table = table[_choose("edge_type", kinds, edge_type, "types of edges")]
+    elif edge_type is not None:
+        raise ValueError(f"edge_type={edge_type!r}, but the model's edges are of one type")
     if table.ndim == 3:
         names = _edge_names(model, before, edge_feature_names)
-        chosen = names.index(edge_feature) if edge_feature in names else edge_feature
-        if not isinstance(chosen, Integral) or not 0 <= chosen < len(table):
-            raise ValueError(
-                f"edge_feature must choose one of the model's {len(table)} edge features "
-                f"({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}), got {edge_feature!r}"
-            )
-        table = table[chosen]
+        table = table[_choose("edge_feature", names, edge_feature, "edge features")]
+    elif edge_feature is not None:
+        raise ValueError(f"edge_feature={edge_feature!r}, but the model has no edge features")
     return _matrix(table.copy(), model.classes_, model.classes_)
 
 
@@ -273,6 +300,9 @@ def explain(
         edge_names = [
             f"<transition> {name}" for name in _edge_names(model, before, edge_feature_names)
         ]
+    kinds = _type_names(model)
+    if kinds:
+        edge_names = [name.replace(">", f", {kind}>", 1) for kind in kinds for name in edge_names]
     terms = [
         *_node_terms(model, samples, codes, names),
         *_edge_terms(model, samples, codes, edge_names),
@@ -339,11 +369,13 @@ def _edge_terms(model, samples, codes, names):
     if not first.size:
         return
     n_classes = model.classes_.size
-    pairs = codes[first] * n_classes + codes[second]
+    tables = model.pairwise_coef_.reshape(-1, n_classes, n_classes)
     if _edge_features(samples) is None:
-        values = ((e, 0, 1.0) for e in range(first.size))
+        n_rows, values = 1, ((e, 0, 1.0) for e in range(first.size))
     else:
-        values = _entries(_edge_features(samples))
+        n_rows, values = model.n_edge_features_in_, _entries(_edge_features(samples))
+    types = getattr(samples, "types", np.zeros(first.size, dtype=int))
     for e, row, value in values:
-        previous = model.classes_[codes[first[e]]]
-        yield second[e], previous, names[row], value, model.pair_weights_[row, pairs[e]]
+        at = codes[first[e]], codes[second[e]]
+        table = types[e] * n_rows + row
+        yield second[e], model.classes_[at[0]], names[table], value, tables[table][at]

@@ -8,9 +8,11 @@ from sklearn.metrics import classification_report
 
 from ..typing import SamplesLike
 from .scores import check_average, documented, one_score
-from .validation import flat_pair, read_pair
+from .validation import flat_pair, read_pair, rows_of_images
 
 _PARAMETERS = {
+    "y_true": "y_true, y_pred : sequences of label sequences, or of label images\n"
+    "    Truth and predictions.",
     "labels": "labels : list, default=None\n    Labels to include.",
     "average": 'average : {"micro", "macro", "weighted", None}, default="weighted"\n'
     "    How to average over labels (two labels are averaged like any other number).",
@@ -48,7 +50,7 @@ def sequence_accuracy_score(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample.
@@ -69,7 +71,7 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
     0.5
     """
-    true, predicted, weights = read_pair(y_true, y_pred, sample_weight)
+    true, predicted, weights = read_pair(*rows_of_images(y_true, y_pred), sample_weight)
     right = [bool((a == b).all()) for a, b in zip(true, predicted, strict=True)]
     return float(np.average(right, weights=weights))
 

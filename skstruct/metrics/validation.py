@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.labels import read_label_lists
+from ..data.labels import read_label_lists, rows_of_image
 from ..data.packing import read_sample_weight
 from ..data.values import join_values
 
@@ -58,12 +58,52 @@ def read_pair(y_true, y_pred, sample_weight=None):
     return rows[:n], rows[n:], weights
 
 
+def _is_image(labels):
+    """Whether the labels of a sample are an array (height, width), or lists of its rows."""
+    if isinstance(labels, (list, tuple)):
+        return bool(labels) and isinstance(labels[0], (list, tuple, np.ndarray))
+    return getattr(labels, "ndim", 0) == 2
+
+
+def rows_of_images(y_true, y_pred):
+    """Labels of images row by row, so that they are sequences of nodes; others stay as they are.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences or of label images
+        Truth and predictions.
+
+    Returns
+    -------
+    y_true, y_pred : object
+        The same without images.
+
+    Raises
+    ------
+    ValueError
+        If an image has another shape in one than in the other.
+    """
+    many = list, tuple, np.ndarray
+    if not all(isinstance(y, many) and len(y) for y in (y_true, y_pred)):
+        return y_true, y_pred
+    if not (_is_image(y_true[0]) or _is_image(y_pred[0])) or len(y_true) != len(y_pred):
+        return y_true, y_pred
+    pairs = []
+    for i, (a, b) in enumerate(zip(y_true, y_pred, strict=True)):
+        a, shape = rows_of_image(a, f"y_true: sample {i}")
+        b, other = rows_of_image(b, f"y_pred: sample {i}")
+        if shape != other:
+            raise ValueError(f"sample {i}: y_true has the shape {shape}, y_pred {other}")
+        pairs.append((a, b))
+    return tuple(map(list, zip(*pairs, strict=True)))
+
+
 def flat_pair(y_true, y_pred, sample_weight=None):
     """Labels of all nodes in one array, as scikit-learn's metrics take them.
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample; default 1.
@@ -80,7 +120,7 @@ def flat_pair(y_true, y_pred, sample_weight=None):
     ValueError
         As :func:`read_pair`.
     """
-    true, predicted, weights = read_pair(y_true, y_pred, sample_weight)
+    true, predicted, weights = read_pair(*rows_of_images(y_true, y_pred), sample_weight)
     lengths = [len(a) for a in true]
     return (
         np.concatenate(true),

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..data.matrices import check_sparse
-from ..data.ragged import RaggedArray
+from ..data.ragged import RaggedArray, object_array
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
@@ -30,11 +30,14 @@ def _has(name):
 
 
 class PerNode(RaggedTransformer, BaseEstimator):
-    """Apply a 2-D scikit-learn transformer to the nodes of sequences.
+    """Apply a 2-D scikit-learn transformer to the nodes of sequences, graphs or images.
 
     The nodes of all sequences are concatenated, given to the transformer, and split again. It works
     for StandardScaler, PCA, DictVectorizer (sequences of dicts) and any other transformer whose
-    output has a row for each input row. It runs with scikit-learn's default output, whatever the
+    output has a row for each input row. Of a sample that is a tuple (features, edges, ...), as of
+    :class:`~skstruct.Tree` and :class:`~skstruct.Pairwise`, the first part is transformed; of an
+    image (height, width, n_features), as of :class:`~skstruct.Grid`, the pixels. The transformer
+    runs with scikit-learn's default output, whatever the
     global ``transform_output`` says; data frames between its own steps need its own ``set_output``.
 
     Parameters
@@ -70,32 +73,32 @@ class PerNode(RaggedTransformer, BaseEstimator):
         self.columns = columns
 
     def _nodes(self, X, fitting):
-        """All nodes in one piece, and the offsets of sequences."""
+        """All nodes in one piece, the offsets of samples, and the form of each, if it has one."""
         if isinstance(X, RaggedArray):
             if sparse.issparse(X.flat):
                 check_sparse(X.flat, "X.flat")
-            return X.flat, X.offsets
+            return X.flat, X.offsets, None
         if is_frame(X):
             values, offsets, _ = frame_columns(X, self.sequence_id, self.columns)
-            return np.column_stack(values), offsets
-        samples = samples_of(X, fitting)
+            return np.column_stack(values), offsets, None
+        samples, forms = _take_apart(samples_of(X, fitting))
         for i, sample in enumerate(samples):
             check_sequence(sample, i)
         lengths = [s.shape[0] if sparse.issparse(s) else len(s) for s in samples]
         offsets = ends_of(lengths)
         if not offsets[-1]:
-            return np.empty((0, 0)), offsets
+            return np.empty((0, 0)), offsets, forms
         first = next((s for s in samples if not sparse.issparse(s) and len(s)), None)
         if any(sparse.issparse(s) for s in samples):
-            return sparse.vstack(samples, format="csr"), offsets
+            return sparse.vstack(samples, format="csr"), offsets, forms
         if first is not None and not isinstance(first, np.ndarray) and _is_record(first[0]):
-            return list(itertools.chain.from_iterable(samples)), offsets
+            return list(itertools.chain.from_iterable(samples)), offsets, forms
         try:
-            return np.concatenate([np.asarray(s) for s in samples if len(s)]), offsets
+            return np.concatenate([np.asarray(s) for s in samples if len(s)]), offsets, forms
         except ValueError as error:
             raise ValueError(f"X: samples do not fit together: {error}") from None
 
-    def _wrap(self, rows, offsets):
+    def _wrap(self, rows, offsets, forms=None):
         if hasattr(rows, "to_numpy"):
             rows = rows.to_numpy()
         rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
@@ -103,7 +106,10 @@ class PerNode(RaggedTransformer, BaseEstimator):
             raise ValueError(
                 f"the transformer returned {rows.shape[0]} rows for {offsets[-1]} nodes"
             )
-        return RaggedArray(rows, offsets)
+        ragged = RaggedArray(rows, offsets)
+        if forms is None:
+            return ragged
+        return object_array([_rebuilt(*pair) for pair in zip(ragged, forms, strict=True)])
 
     def fit(self, X: SamplesLike, y: Any = None) -> Self:
         """Fit the transformer on all nodes.
@@ -111,7 +117,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         Parameters
         ----------
         X : list of samples, RaggedArray or data frame
-            The sequences.
+            The sequences, graphs or images.
         y : list of label sequences, default=None
             Concatenated and passed on.
 
@@ -120,61 +126,61 @@ class PerNode(RaggedTransformer, BaseEstimator):
         PerNode
             The transformer itself.
         """
-        nodes, _ = self._training_nodes(X)
+        nodes, _, _ = self._training_nodes(X)
         with config_context(transform_output="default"):
             transformer = clone(self.transformer).fit(nodes, *_flat_labels(y))
         self.transformer_, self._first = transformer, copy(nodes[:1])
         return self
 
     def _training_nodes(self, X):
-        nodes, offsets = self._nodes(X, True)
+        nodes, offsets, forms = self._nodes(X, True)
         if not offsets[-1]:
             raise ValueError("X has no nodes: every sequence is empty")
-        return nodes, offsets
+        return nodes, offsets, forms
 
-    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray:
+    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
         """Fit and transform in one go.
 
         Parameters
         ----------
         X : list of samples, RaggedArray or data frame
-            The sequences.
+            The sequences, graphs or images.
         y : list of label sequences, default=None
             Concatenated and passed on.
 
         Returns
         -------
-        RaggedArray
-            The transformed sequences.
+        RaggedArray or object array
+            The transformed sequences; of graphs and images an object array of samples as in X.
         """
-        nodes, offsets = self._training_nodes(X)
+        nodes, offsets, forms = self._training_nodes(X)
         transformer = clone(self.transformer)
         with config_context(transform_output="default"):
             rows = transformer.fit_transform(nodes, *_flat_labels(y))
         self.transformer_, self._first = transformer, copy(nodes[:1])
-        return self._wrap(rows, offsets)
+        return self._wrap(rows, offsets, forms)
 
-    def transform(self, X: SamplesLike) -> RaggedArray:
+    def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         """Transform the nodes of sequences; those without nodes, and X without sequences, stay so.
 
         Parameters
         ----------
         X : list of samples, RaggedArray or data frame
-            The sequences.
+            The sequences, graphs or images.
 
         Returns
         -------
-        RaggedArray
-            The transformed sequences.
+        RaggedArray or object array
+            The transformed sequences; of graphs and images an object array of samples as in X.
         """
         check_is_fitted(self)
-        nodes, offsets = self._nodes(X, False)
+        nodes, offsets, forms = self._nodes(X, False)
         with config_context(transform_output="default"):
             if not offsets[-1]:
                 # Transformers refuse tables without rows: the first training row tells the width.
                 none = self._wrap(self.transformer_.transform(self._first), np.array([0, 1]))
-                return RaggedArray(none.flat[:0], offsets)
-            return self._wrap(self.transformer_.transform(nodes), offsets)
+                return self._wrap(none.flat[:0], offsets, forms)
+            return self._wrap(self.transformer_.transform(nodes), offsets, forms)
 
     @available_if(_has("get_feature_names_out"))
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -198,9 +204,44 @@ def _is_record(token):
     return isinstance(token, (dict, str))
 
 
+def _has_parts(sample):
+    """Whether a sample is a tuple (features, ...) or an image, rather than a sequence of tokens."""
+    if not isinstance(sample, tuple):
+        return isinstance(sample, np.ndarray) and sample.ndim == 3
+    first = sample[0] if sample else None
+    records = isinstance(first, list) and bool(first) and _is_record(first[0])
+    return records or getattr(first, "ndim", 0) >= 2
+
+
+def _take_apart(samples):
+    """The nodes of each sample, and what else it is made of; None for sequences."""
+    if not any(map(_has_parts, samples)):
+        return samples, None
+    nodes, forms = [], []
+    for sample in samples:
+        first, *rest = sample if isinstance(sample, tuple) and _has_parts(sample) else (sample,)
+        is_image = isinstance(first, np.ndarray) and first.ndim == 3
+        size = first.shape[:2] if is_image else None
+        nodes.append(first.reshape(-1, first.shape[2]) if is_image else first)
+        forms.append((size, tuple(rest)))
+    return nodes, forms
+
+
+def _rebuilt(rows, form):
+    """A sample of transformed nodes."""
+    size, rest = form
+    if size is not None:
+        if sparse.issparse(rows):
+            raise TypeError("images are dense: the transformer must not return sparse matrices")
+        rows = rows.reshape(*size, rows.shape[1])
+    return (rows, *rest) if rest else rows
+
+
 def _flat_labels(y):
     if y is None:
         return ()
     return (
-        (y.flat,) if isinstance(y, RaggedArray) else (np.concatenate([np.asarray(v) for v in y]),)
+        (y.flat,)
+        if isinstance(y, RaggedArray)
+        else (np.concatenate([np.asarray(v).reshape(-1) for v in y]),)
     )

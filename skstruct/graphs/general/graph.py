@@ -21,6 +21,8 @@ from .kernels import Network
 
 __all__ = ["Networks", "Pairwise"]
 
+_MOST = np.iinfo(np.int32).max
+
 
 class Pairwise(PairwiseGraph):
     """Nodes with labels and edges between any of them: meshes, social graphs, superpixels.
@@ -84,6 +86,8 @@ class Pairwise(PairwiseGraph):
     ['a', 'a', 'b']
     """
 
+    takes = "graphs: expected a list of tuples (features, edges)"
+
     def __init__(
         self,
         edge_features: bool = False,
@@ -113,16 +117,17 @@ class Pairwise(PairwiseGraph):
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples."""
         n_types = self._n_types()
+        if not isinstance(self.edge_features, (bool, np.bool_)):
+            raise ValueError(f"edge_features must be a bool, got {self.edge_features!r}")
         items = as_list(X, "X")
         wanted = "(features, edges, edge_features)" if self.edge_features else "(features, edges)"
         for i, item in enumerate(items):
-            if not isinstance(item, tuple) or len(item) != 2 + bool(self.edge_features):
-                raise ValueError(f"X: sample {i} must be a tuple {wanted}")
+            check_tuple(item, i, 2 + bool(self.edge_features), wanted)
         features, offsets = pack_nodes([item[0] for item in items], "X")
         lengths = np.diff(offsets)
         read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = pack(features, offsets, read, rows, n_types)
+        samples = pack(features, offsets, read, rows)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -172,18 +177,40 @@ class Pairwise(PairwiseGraph):
         check_interactions(self.interactions)
         n_rows = samples.features.shape[1] + bool(fit_intercept)
         n_columns = int(pair_columns(self.interactions, n_classes).max()) + 1
-        if self.edge_features:
-            return (n_rows, n_classes), (samples.edge_features.shape[1], n_columns)
-        return (n_rows, n_classes), (self._n_types(), n_columns)
+        n_features = samples.edge_features.shape[1] if self.edge_features else 1
+        return (n_rows, n_classes), (self._n_types() * n_features, n_columns)
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
-        """Weights of pairs of labels: one table, or one a type and edge feature."""
-        columns = pair_columns(self.interactions, n_classes)
-        padded = np.append(pair_weights, np.zeros((len(pair_weights), 1)), axis=1)
-        tables = padded[:, columns]  # column -1 is the zero
-        return tables[0] if len(tables) == 1 and not self.edge_features else tables
+        """Weights of (label of the first end, label of the second).
+
+        Of shape ([edge_types,] [n_edge_features,] n_classes, n_classes), the first where there are
+        several types, the second with edge features. A view if interactions are "full"; otherwise a
+        read-only copy with a weight in each place that shares it, and zeros where there is none.
+        """
+        if self.interactions == "full":
+            tables = pair_weights.reshape(-1, n_classes, n_classes)
+        else:
+            padded = np.append(pair_weights, np.zeros((len(pair_weights), 1)), axis=1)
+            tables = padded[:, pair_columns(self.interactions, n_classes)]  # column -1 is the zero
+            tables.flags.writeable = False
+        n_types = self._n_types()
+        kinds = (n_types,) * (n_types > 1)
+        rows = (len(pair_weights) // n_types,) * bool(self.edge_features)
+        return tables.reshape(*kinds, *rows, n_classes, n_classes)
+
+    def edge_type_names(self) -> list[str]:
+        """What the types of edges are called in tables and pictures."""
+        return [f"type {t}" for t in range(self._n_types())]
+
+    def edge_feature_names(self) -> list[str] | None:
+        """What edge features are called that the structure has made, else None."""
+        return None
 
     # Problems
+
+    def _edge_rows(self, samples):
+        n_types, rows = self._n_types(), samples.edge_features
+        return rows if n_types == 1 else _by_type(rows, samples.types, n_types)
 
     def make_problem(
         self,
@@ -252,18 +279,40 @@ class Pairwise(PairwiseGraph):
         return samples.global_ends()
 
     def factors(self, problem: NamedTuple, samples: Any) -> None:
-        """None: GDMMSSVM knows one table for all edges only."""
+        """Refused: GDMMSSVM certifies graphs without cycles."""
+        raise TypeError(
+            f"GDMMSSVM is not available for {type(self).__name__}: it bounds the optimum of graphs "
+            "without cycles (Chain, Tree); use BCFWSSVM"
+        )
 
 
-def pack(features, offsets, read, edge_rows, n_types):
-    """Packed samples; with several types each has its own columns of edge features."""
+def check_tuple(item, i, n_parts, wanted):
+    """Refuse a sample that is no tuple of so many parts."""
+    if isinstance(item, tuple) and len(item) == n_parts:
+        return
+    got = f"a tuple of {len(item)}" if isinstance(item, tuple) else type(item).__name__
+    raise ValueError(
+        f"X: sample {i} must be a tuple {wanted}, got {got}; X is a list of samples: for one "
+        "sample x that is [x]"
+    )
+
+
+def pack(features, offsets, read, edge_rows):
+    """Packed samples."""
     n_edges = np.array([len(ends) for ends, _ in read], dtype=np.int64)
+    # Kernels count nodes within a sample, and edges, in 32 bits.
+    many = np.flatnonzero(np.diff(offsets) > _MOST)
+    if many.size:
+        raise ValueError(
+            f"X: sample {many[0]} has {np.diff(offsets)[many[0]]} nodes, above {_MOST}"
+        )
+    if n_edges.sum() > _MOST:
+        raise ValueError(f"X has {n_edges.sum()} edges, above {_MOST}: fit on fewer samples")
     edges = np.concatenate([ends for ends, _ in read])
     types = np.concatenate([kinds for _, kinds in read])
     rows = None
     if edge_rows is not None:
         rows = read_edge_features(edge_rows, np.diff(offsets), n_edges, "X")
-        rows = rows if n_types == 1 else _by_type(rows, types, n_types)
     return Networks(features, offsets, edges, ends_of(n_edges), types, rows)
 
 
@@ -271,6 +320,10 @@ def _by_type(rows, types, n_types):
     """Edge features in the block of columns of the edge's type, as CSR."""
     rows = sparse.csr_matrix(rows)
     n_columns = rows.shape[1]
+    if n_types * n_columns > _MOST:
+        raise ValueError(
+            f"edge_types={n_types} times {n_columns} edge features are more than {_MOST} tables"
+        )
     shift = np.repeat(types.astype(np.int64) * n_columns, np.diff(rows.indptr))
     indices = (rows.indices + shift).astype(np.int32)
     shape = (rows.shape[0], n_types * n_columns)

@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ...core.offsets import ends_of
+from ...data.labels import rows_of_image
 from ...data.matrices import numeric, refuse_masked
 from ...data.packing import as_list, check_finite
 from ...data.ragged import object_array
 from ...typing import SamplesLike
-from .graph import Pairwise, pack
+from .graph import Pairwise, check_tuple, pack
 from .inputs import Networks, grid_edges
 
 
@@ -76,6 +78,8 @@ class Grid(Pairwise):
     (4, 5)
     """
 
+    takes = "images: expected a list of arrays (height, width, n_features)"
+
     def __init__(
         self,
         neighborhood: int = 4,
@@ -99,19 +103,30 @@ class Grid(Pairwise):
     def _n_types(self):
         if self.neighborhood not in (4, 8):
             raise ValueError(f"neighborhood must be 4 or 8, got {self.neighborhood!r}")
+        if not isinstance(self.directions, (bool, np.bool_)):
+            raise ValueError(f"directions must be a bool, got {self.directions!r}")
         return self.neighborhood // 2 if self.directions else 1
+
+    def edge_type_names(self) -> list[str]:
+        """The directions, as :func:`grid_edges` numbers them."""
+        names = ["to the right", "down", "down to the right", "down to the left"]
+        return names[: self._n_types()] if self.directions else super().edge_type_names()
+
+    def edge_feature_names(self) -> list[str] | None:
+        """Those of "contrast"."""
+        return ["1", "likeness"] if self.edge_features == "contrast" else None
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the images."""
         n_types, given = self._n_types(), self.edge_features
-        if not (isinstance(given, (bool, np.bool_)) or given == "contrast"):
+        by_contrast = isinstance(given, str) and given == "contrast"
+        if not (isinstance(given, (bool, np.bool_)) or by_contrast):
             raise ValueError(f'edge_features must be a bool or "contrast", got {given!r}')
         items = list(X) if getattr(X, "ndim", 0) == 4 else as_list(X, "X")
         rows = None
-        if given and given != "contrast":
+        if given and not by_contrast:
             for i, item in enumerate(items):
-                if not isinstance(item, tuple) or len(item) != 2:
-                    raise ValueError(f"X: sample {i} must be a tuple (image, edge features)")
+                check_tuple(item, i, 2, "(image, edge features)")
             items, rows = zip(*items, strict=True) if items else ((), ())
         images = [_read_image(item, i) for i, item in enumerate(items)]
         _check_channels(images)
@@ -124,11 +139,11 @@ class Grid(Pairwise):
             if size not in known:
                 known[size] = grid_edges(*size, self.neighborhood)
         read = [known[size] for size in map(tuple, shapes.tolist())]
-        if given == "contrast":
+        if by_contrast:
             rows = [_contrast(image, ends) for image, (ends, _) in zip(images, read, strict=True)]
         if n_types == 1:
             read = [(ends, np.zeros_like(kinds)) for ends, kinds in read]
-        samples = pack(features, offsets, read, rows, n_types)._replace(shapes=shapes)
+        samples = pack(features, offsets, read, rows)._replace(shapes=shapes)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -145,13 +160,13 @@ class Grid(Pairwise):
                 raise ValueError(f"X has {n} images, but y has {len(items)}")
             flat = []
             for i, (item, shape) in enumerate(zip(items, samples.shapes.tolist(), strict=True)):
-                labels = np.asarray(item)
-                if labels.shape != tuple(shape):
+                labels, size = rows_of_image(item, f"y: sample {i}")
+                if size != tuple(shape):
                     raise ValueError(
                         f"y: sample {i} must have the shape of its image, {tuple(shape)}, got "
-                        f"{labels.shape}"
+                        f"{size}"
                     )
-                flat.append(labels.reshape(-1))
+                flat.append(labels)
             items = object_array(flat)
         return super().read_y(items, samples)
 
@@ -170,6 +185,7 @@ class Grid(Pairwise):
         """Masks of shape (height, width, n_classes), one a sample."""
         flat, shapes = [], samples.shapes.tolist()
         for i, item in enumerate(allowed):
+            refuse_masked(item, f"allowed: sample {i}")
             mask = np.asarray(item)
             if i < len(shapes) and mask.shape != (*shapes[i], len(classes)):
                 raise ValueError(
@@ -193,12 +209,17 @@ class Grid(Pairwise):
 
 def _read_image(item, i):
     """One image as float64."""
+    if sparse.issparse(item) or isinstance(item, tuple):
+        raise ValueError(
+            f"X: sample {i} must be a dense array (height, width, n_features), got "
+            f"{type(item).__name__}"
+        )
     refuse_masked(item, f"X: sample {i}")
     image = numeric(item, f"X: sample {i}")
     if image.ndim != 3 or 0 in image.shape:
         raise ValueError(
             f"X: sample {i} must be an image of shape (height, width, n_features), none of them 0, "
-            f"got the shape {image.shape}"
+            f"got the shape {image.shape}; X is a list of images: for one image x that is [x]"
         )
     return np.asarray(image, dtype=np.float64)
 

@@ -163,7 +163,8 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
     wrong = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
     if wrong.size:
         pair = tuple(int(node) for node in ends[wrong[0]])
-        raise ValueError(f"X: sample {i} has the edge {pair}, but its nodes are 0 to {n - 1}")
+        nodes = f"its nodes are 0 to {n - 1}" if n else "no nodes"
+        raise ValueError(f"X: sample {i} has the edge {pair}, but {nodes}")
     loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
     if loops.size:
         raise ValueError(f"X: sample {i} has an edge from node {ends[loops[0], 0]} to itself")

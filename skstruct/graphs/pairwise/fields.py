@@ -76,9 +76,7 @@ class PairwiseGraph(Graph):
         if reset:
             empty = np.flatnonzero(samples.lengths == 0)
             if empty.size:
-                raise ValueError(
-                    f"X: sample {empty[0]} is empty, a sequence needs at least one node"
-                )
+                raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
             estimator.n_features_in_ = samples.features.shape[1]
             if self.edge_features:
                 estimator.n_edge_features_in_ = samples.edge_features.shape[1]
@@ -86,6 +84,10 @@ class PairwiseGraph(Graph):
         if self.edge_features:
             n_edge_features = samples.edge_features.shape[1]
             check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
+
+    def _edge_rows(self, samples):
+        """Edge features in the rows of the pair table that they belong to."""
+        return samples.edge_features
 
     def _fields(self, samples, features, classes, fit_intercept, codes, loss):
         """Fields of a problem that do not depend on the order of nodes, and scratch for weights."""
@@ -95,7 +97,7 @@ class PairwiseGraph(Graph):
         nodes = feature_rows(features, shapes[0][0] - 1 if fit_intercept else -1)
         for_training = codes is not None
         if self.edge_features:
-            edges, n_tables = feature_rows(samples.edge_features, -1), samples.n_edges
+            edges, n_tables = feature_rows(self._edge_rows(samples), -1), samples.n_edges
             edge_ptr = ends_of(n_tables)
         else:
             n_shared = shapes[1][0]

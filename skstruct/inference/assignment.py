@@ -1,0 +1,282 @@
+"""Assignments of largest score by shortest augmenting paths, on flat arrays."""
+
+import math
+
+from ..core.dispatch import inner_kernel, kernel
+from .assignment_paths import AssignmentWork, Side, assignment_work, augment, count_above
+from .assignment_ties import lowest_of_ties
+
+_CENTRING = 2
+# Of the numbers that a gain is made of: what rounding may add to it.
+_SAME = 2.0**-50
+
+__all__ = ["AssignmentWork", "assignment", "assignment_work"]
+
+
+@inner_kernel
+def _bound(scores, size, both):
+    """Sum of the positive scores, with `both` of the absolute values; NaN for a NaN or +inf."""
+    total, wrong = 0.0, 0
+    for q in range(size):
+        s = scores[q]
+        wrong += 0 if s < math.inf else 1
+        total += s if s > 0.0 else 0.0
+    if wrong:
+        return math.nan
+    if both:
+        for q in range(size):
+            s = scores[q]
+            total -= s if -math.inf < s < 0.0 else 0.0
+    return total
+
+
+@inner_kernel
+def _repair(price, least, most):
+    """Bring prices from elsewhere into their range."""
+    for j in range(price.shape[0]):
+        if not price[j] > least:
+            price[j] = least
+        elif price[j] > most:
+            price[j] = most
+
+
+@inner_kernel
+def _keep_links(scores, sources, targets, alone):
+    """Keep the links of sources that find nothing better at the prices."""
+    mate, taken, price = sources.mate, targets.mate, targets.price
+    for j in range(targets.size):
+        taken[j] = -1
+    for i in range(sources.size):
+        at, place, gain, slack = i * sources.stride, mate[i], 0.0, 0.0
+        mate[i], sources.price[i] = -1, math.inf
+        if 0 <= place < targets.size and taken[place] < 0:
+            gain = scores[at + place] - price[place]
+            slack = _SAME * (abs(gain) + price[place])
+            if gain == -math.inf or (alone and gain < 0.0):
+                continue
+        elif place >= 0 or not alone:
+            continue
+        if count_above(scores, at, price, targets.size, gain + slack) == 0.0:
+            sources.price[i] = gain
+            mate[i] = max(place, -1)
+            if place >= 0:
+                taken[place] = i
+
+
+@inner_kernel
+def _are_satisfied(sources, targets, kept):
+    """Whether the links that were kept are the best ones."""
+    for i in range(sources.size):
+        if sources.price[i] == math.inf:
+            return False
+    for j in range(targets.size):
+        if targets.mate[j] < 0 and not (kept and targets.price[j] <= 0.0):
+            return False
+    return True
+
+
+@inner_kernel
+def _centre(scores, sources, targets, alone, kept, work):
+    """Move the prices of linked pairs away from their limits: small changes then break no link."""
+    mate, u, v = sources.mate, sources.price, targets.price
+    near, far = work.slack, work.distance
+    for _ in range(_CENTRING):
+        for j in range(targets.size):
+            far[j] = v[j] if kept else math.inf
+        for i in range(sources.size):
+            at, mine, least = i * sources.stride, mate[i], u[i] if alone else math.inf
+            held = 0.0
+            if mine >= 0:
+                held = far[mine]
+            for j in range(targets.size):
+                slack = u[i] + v[j] - scores[at + j]
+                far[j] = slack if slack < far[j] else far[j]
+                slack = math.inf if j == mine else slack
+                least = slack if slack < least else least
+            if mine >= 0:
+                far[mine] = held
+            near[i] = max(least, 0.0)
+        for i in range(sources.size):
+            if mate[i] >= 0:
+                shift = 0.5 * (near[i] - max(far[mate[i]], 0.0))
+                if abs(shift) < math.inf:
+                    u[i] -= shift
+                    v[mate[i]] += shift
+
+
+@inner_kernel
+def _two_best(i, scores, sources, targets, alone):
+    """A source's two best targets at their prices, -1 for none, and what they give."""
+    first, second, best, next_best = -1, -1, -math.inf, -math.inf
+    if alone:
+        best = 0.0
+    at = i * sources.stride
+    for j in range(targets.size):
+        gain = scores[at + j] - targets.price[j]
+        if gain > next_best:
+            if gain > best:
+                second, next_best = first, best
+                first, best = j, gain
+            else:
+                second, next_best = j, gain
+    return first, second, best, next_best
+
+
+@inner_kernel
+def _take_best(scores, sources, targets, alone):
+    """Link other sources to the target they like best, if nobody has it; how many go without."""
+    mate, taken, price = sources.mate, targets.mate, targets.price
+    without = 0
+    for i in range(sources.size):
+        if sources.price[i] < math.inf:
+            continue
+        best, place, at = 0.0 if alone else -math.inf, -1, i * sources.stride
+        for j in range(targets.size):
+            gain = scores[at + j] - price[j]
+            if gain > best:
+                best, place = gain, j
+        sources.price[i] = best
+        if place >= 0:
+            if taken[place] < 0:
+                mate[i] = place
+                taken[place] = i
+            else:
+                without += 1
+    return without
+
+
+@inner_kernel
+def _bid(scores, sources, targets, alone, work):
+    """Augmenting row reduction: sources outbid each other for the targets they like best."""
+    mate, taken, queue = sources.mate, targets.mate, work.remaining
+    waiting = 0
+    for i in range(sources.size):
+        if mate[i] < 0 and not (alone and sources.price[i] <= 0.0):
+            queue[waiting] = i
+            waiting += 1
+    for _ in range(2):
+        k, last, steps = 0, waiting, 0
+        waiting = 0
+        while k < last:
+            i = queue[k]
+            k += 1
+            first, second, best, next_best = _two_best(i, scores, sources, targets, alone)
+            steps += 1
+            sources.price[i] = best
+            if first < 0:
+                continue
+            owner = taken[first]
+            raised = next_best < best and next_best > -math.inf
+            if raised:
+                sources.price[i] = next_best
+                targets.price[first] += best - next_best
+            elif owner >= 0 and second >= 0 and next_best == best:
+                first = second
+                owner = taken[first]
+            mate[i] = first
+            taken[first] = i
+            if owner >= 0:
+                mate[owner] = -1
+                if raised and steps < 2 * sources.size:
+                    k -= 1
+                    queue[k] = owner
+                else:
+                    queue[waiting] = owner
+                    waiting += 1
+
+
+@kernel
+def assignment(scores, n_sources, n_targets, null, price, match, work):
+    """Links of largest total score, at most one for each source and each target.
+
+    Shortest augmenting paths on reduced costs after an augmenting row reduction (Jonker and
+    Volgenant 1987, A shortest augmenting path algorithm for dense and sparse linear assignment
+    problems, steps 2 and 3). Prices that do not fit the scores are repaired; sources and targets
+    whose links they leave suboptimal are linked again, the others are not looked at.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_sources * n_targets,)
+        Of all pairs, source by source; -inf forbids a pair. The array may be longer.
+    n_sources, n_targets : int
+        The sides.
+    null : bool
+        Whether every vertex may stay without a link, at score 0. Otherwise every vertex of the
+        smaller side must have one.
+    price : ndarray of shape (n_targets,)
+        Where to start: zeros, or what an earlier call left. Overwritten by the targets' prices
+        (their dual variables), those of the sources go to ``work.u``.
+    match : ndarray of shape (n_sources,) of int32
+        Where to start: -1 everywhere, or what an earlier call left. Overwritten by the target of
+        each source, or -1.
+    work : AssignmentWork
+        Scratch. ``work.mate`` is the source of each target, or -1.
+
+    Returns
+    -------
+    float
+        The score; -inf if every vertex of the smaller side must be linked and cannot be, NaN if a
+        score is NaN or +inf: then `match` is all -1.
+
+    Notes
+    -----
+    Of several best matchings the lowest is chosen: source by source no link if that is one of
+    them, then the first target. So the answer does not depend on the prices at the start, as long
+    as second-best matchings are worse by more than rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.assignment import assignment, assignment_work
+    >>> scores = np.array([[5.0, 4.0, -1.0], [4.0, 1.0, -1.0]])
+    >>> match, work = np.full(2, -1, dtype=np.int32), assignment_work(2, 3)
+    >>> assignment(scores.ravel(), 2, 3, True, np.zeros(3), match, work)
+    8.0
+    >>> match
+    array([1, 0], dtype=int32)
+    """
+    n, m = n_sources, n_targets
+    most = _bound(scores, n * m, not null)
+    if math.isnan(most):
+        for i in range(n):
+            match[i] = -1
+        return most
+    alone, kept = null or n > m, null or n < m
+    sources = Side(n, m, 0, work.u[:n], match)
+    targets = Side(m, 1, 0, price[:m], work.mate[:m])
+    _repair(targets.price, 0.0 if kept else -most, most)
+    _keep_links(scores, sources, targets, alone)
+    if not _are_satisfied(sources, targets, kept):
+        if _take_best(scores, sources, targets, alone) > 0:
+            _bid(scores, sources, targets, alone, work)
+        if not link_all(scores, sources, targets, alone, kept, work):
+            for i in range(n):
+                match[i] = -1
+            return -math.inf
+        _centre(scores, sources, targets, alone, kept, work)
+    lowest_of_ties(scores, sources, targets, alone, kept, work)
+    return total_score(scores, n, m, match)
+
+
+@inner_kernel
+def link_all(scores, sources, targets, alone, kept, work):
+    """Augment from every vertex that has no link and may not stay so at its price."""
+    for i in range(sources.first, sources.size):
+        satisfied = sources.mate[i] >= 0 or (alone and sources.price[i] <= 0.0)
+        if not (satisfied or augment(i, scores, sources, targets, alone, alone, work)):
+            return False
+    for j in range(targets.size):
+        satisfied = targets.mate[j] >= 0 or (kept and targets.price[j] <= 0.0)
+        if not (satisfied or augment(j, scores, targets, sources, kept, kept, work)):
+            return False
+    return True
+
+
+@inner_kernel
+def total_score(scores, n, m, match):
+    """Score of links, source by source."""
+    total = 0.0
+    for i in range(n):
+        if match[i] >= 0:
+            total += scores[i * m + match[i]]
+    return total

@@ -1,0 +1,182 @@
+"""Shortest augmenting paths of :mod:`.assignment`: one search that serves both sides.
+
+Prices `u` of sources and `v` of targets keep every *reduced cost* ``u_i + v_j - s_ij`` at least 0,
+0 where i and j are linked. A vertex that may stay without a link has a price of at least 0, and
+stays without one only at 0: staying so costs the vertex its price.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+
+
+class AssignmentWork(NamedTuple):
+    """Scratch of the kernels on assignments, one per thread.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n_sources,)
+        Prices of the sources.
+    slack : ndarray of shape (n_sources,)
+        By how much their prices may fall.
+    mate : ndarray of shape (n_targets,) of int32
+        The source each target is linked to, or -1.
+    distance : ndarray of shape (n + 1,)
+        Lengths of paths; n is the larger side.
+    path, remaining, order : ndarray of shape (n + 1,) of int32
+        Where paths come from, what has not been scanned, and what has.
+    begin, stamp : ndarray of shape (n_sources + 1,) of int32
+        Where the ties of each source begin, and which search met it last.
+    ties : ndarray of int32
+        Where each source could be at no cost.
+    """
+
+    u: np.ndarray
+    slack: np.ndarray
+    mate: np.ndarray
+    distance: np.ndarray
+    path: np.ndarray
+    remaining: np.ndarray
+    order: np.ndarray
+    begin: np.ndarray
+    stamp: np.ndarray
+    ties: np.ndarray
+
+
+def assignment_work(n_sources, n_targets):
+    """Room for assignments of at most so many sources and targets.
+
+    Parameters
+    ----------
+    n_sources, n_targets : int
+        The largest sizes.
+
+    Returns
+    -------
+    AssignmentWork
+        The arrays, not initialised.
+
+    Examples
+    --------
+    >>> from skstruct.inference.assignment import assignment_work
+    >>> assignment_work(2, 3).u.shape
+    (2,)
+    """
+    n = max(n_sources, n_targets) + 1
+    path, remaining, order = np.empty((3, n), dtype=np.int32)
+    begin, stamp = np.empty((2, n_sources + 1), dtype=np.int32)
+    ties = np.empty(n_sources * (n_targets + 1), dtype=np.int32)
+    mate = np.empty(n_targets, dtype=np.int32)
+    u, slack = np.empty((2, n_sources))
+    return AssignmentWork(u, slack, mate, np.empty(n), path, remaining, order, begin, stamp, ties)
+
+
+class Side(NamedTuple):
+    """What :func:`augment` reads of one side of an assignment.
+
+    Parameters
+    ----------
+    size, stride : int
+        How many vertices, and how far apart their scores are.
+    first : int
+        Vertices before it keep their links.
+    price : ndarray of shape (size,)
+        Their prices.
+    mate : ndarray of shape (size,) of int32
+        The other ends of their links, or -1.
+    """
+
+    size: int
+    stride: int
+    first: int
+    price: np.ndarray
+    mate: np.ndarray
+
+
+@inner_kernel
+def count_above(scores, at, price, size, limit):
+    """How many ``scores[at + j] - price[j]`` are above a limit, as a float: such sums vectorise."""
+    count = 0.0
+    for j in range(size):
+        count += 1.0 if scores[at + j] - price[j] > limit else 0.0
+    return count
+
+
+@kernel
+def augment(vertex, scores, near, far, may_drop, may_stay, work):
+    """Link `vertex` along a shortest augmenting path, or leave a vertex of its side without a link.
+
+    The path ends at a vertex of the far side that has no link, or (`may_drop`) at one of the near
+    side that loses its own; it is empty where `vertex` itself stays without one (`may_stay`).
+    False, with nothing changed, when there is no path.
+    """
+    price, other, mate, other_mate = near.price, far.price, near.mate, far.mate
+    distance, path = work.distance, work.path
+    remaining, order = work.remaining, work.order
+    left = 0
+    for j in range(far.size):
+        distance[j] = math.inf
+        if j >= far.first and not 0 <= other_mate[j] < near.first:
+            remaining[left] = j
+            left += 1
+    seen, sink, low, i = 0, -1, 0.0, vertex
+    least, loser = price[vertex] if may_stay else math.inf, vertex
+    while True:
+        base, at = low + price[i], i * near.stride
+        nearest, where = math.inf, -1
+        for q in range(left):
+            j = remaining[q]
+            d = base + other[j] - scores[at + j * far.stride]
+            if d < distance[j]:
+                distance[j] = d
+                path[j] = i
+            else:
+                d = distance[j]
+            if d < nearest or (d == nearest and other_mate[j] < 0):
+                nearest, where = d, q
+        if not nearest < least:
+            break
+        low = max(low, nearest)
+        j = remaining[where]
+        if other_mate[j] < 0:
+            sink, least = j, low
+            break
+        order[seen] = j
+        seen += 1
+        left -= 1
+        remaining[where] = remaining[left]
+        i = other_mate[j]
+        if may_drop and low + price[i] < least:
+            least, loser = low + price[i], i
+    if least == math.inf:
+        return False
+    price[vertex] -= least
+    for q in range(seen):
+        j = order[q]
+        price[other_mate[j]] -= least - distance[j]
+        other[j] += least - distance[j]
+    if sink < 0:
+        price[loser] = 0.0
+        sink = mate[loser]
+        mate[loser] = -1
+        if loser == vertex:
+            return True
+    _flip(vertex, sink, path, mate, other_mate)
+    return True
+
+
+@inner_kernel
+def _flip(vertex, sink, path, mate, other_mate):
+    """Exchange the links along the path from `vertex` to `sink`."""
+    j = sink
+    while True:
+        i = path[j]
+        other_mate[j] = i
+        before = mate[i]
+        mate[i] = j
+        if i == vertex:
+            return
+        j = before

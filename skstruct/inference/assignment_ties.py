@@ -1,0 +1,133 @@
+"""Among the assignments of largest score, the lowest: what a warm start cannot change.
+
+All of them use *tight* pairs only (reduced cost 0), and vertices without a link have the price 0.
+Two of them differ by exchanges: a source takes the target of another, which does the same, until
+the first place is taken. Paths between vertices without a link are such cycles, too, through a
+vertex that stands for staying alone.
+"""
+
+from ..core.dispatch import inner_kernel
+from .assignment_paths import count_above
+
+# Of the sum of all prices: less is what rounding leaves of 0.
+_ROUNDING, _LEAST = 2.0**-49, 1e-300
+
+
+@inner_kernel
+def lowest_of_ties(scores, sources, targets, alone, kept, work):
+    """Change the links to those that are lowest source by source: none, then the first target.
+
+    `alone` and `kept`: whether sources and targets may stay without a link.
+    """
+    zero = _rounding(sources, targets)
+    if not _find_ties(scores, sources, targets, alone, zero, work):
+        return
+    begin, ties = work.begin, work.ties
+    for i in range(sources.size):
+        place = sources.mate[i]
+        for q in range(begin[i], begin[i + 1]):
+            if ties[q] >= place or _exchange(i, ties[q], sources, targets, kept, zero, work):
+                break
+
+
+@inner_kernel
+def _rounding(sources, targets):
+    """What rounding may leave of 0."""
+    total = 0.0
+    for i in range(sources.size):
+        total += abs(sources.price[i])
+    for j in range(targets.size):
+        total += abs(targets.price[j])
+    return _ROUNDING * total + _LEAST
+
+
+@inner_kernel
+def _find_ties(scores, sources, targets, alone, zero, work):
+    """Write where each source could be at no cost, in order; False if all have to stay."""
+    stride, mate = sources.stride, sources.mate
+    begin, ties, stamp = work.begin, work.ties, work.stamp
+    count, price, several = 0, targets.price, False
+    for i in range(sources.size):
+        begin[i] = count
+        stamp[i] = -1
+        u, at = sources.price[i], i * stride
+        if alone and u <= zero:
+            ties[count] = -1
+            count += 1
+        tight = int(count_above(scores, at, price, targets.size, u - zero))
+        if count + tight > begin[i] + 1:
+            several = True
+            for j in range(targets.size):
+                if scores[at + j] - price[j] > u - zero:
+                    ties[count] = j
+                    count += 1
+        elif count == begin[i]:
+            ties[count] = mate[i]
+            count += 1
+    begin[sources.size] = count
+    stamp[sources.size] = -1
+    return several
+
+
+@inner_kernel
+def _exchange(i, place, sources, targets, kept, zero, work):
+    """Move source i to `place` if the sources after it can make up for it at no cost."""
+    mate, taken, n = sources.mate, targets.mate, sources.size
+    begin, ties, queue = work.begin, work.ties, work.order
+    goal, first = mate[i], 0
+    last = _reach(i, i, place, 0, n, taken, work)
+    while first < last:
+        x = queue[first]
+        first += 1
+        if x < n:
+            for q in range(begin[x], begin[x + 1]):
+                if ties[q] >= 0 and ties[q] == goal:
+                    _move(i, x, goal, n, mate, taken, work)
+                    return True
+                last = _reach(i, x, ties[q], last, n, taken, work)
+            continue
+        for k in range(i, n):
+            if mate[k] >= 0 and not (kept and targets.price[mate[k]] <= zero):
+                continue
+            if k == i:
+                _move(i, x, goal, n, mate, taken, work)
+                return True
+            last = _queue(i, x, k, mate[k], last, work)
+    return False
+
+
+@inner_kernel
+def _reach(i, x, place, last, n, taken, work):
+    """Queue whom source x displaces at a place; n stands for nobody."""
+    y = n
+    if place >= 0 and taken[place] >= 0:
+        y = taken[place]
+    return _queue(i, x, y, place, last, work) if y > i else last
+
+
+@inner_kernel
+def _queue(i, x, y, place, last, work):
+    """Queue y, displaced by x at a place, if the search from i did not meet it before."""
+    if work.stamp[y] == i:
+        return last
+    work.stamp[y] = i
+    work.path[y] = x
+    work.remaining[y] = place
+    work.order[last] = y
+    return last + 1
+
+
+@inner_kernel
+def _move(i, x, place, n, mate, taken, work):
+    """Move x to `place`, who displaced it to x's, and so on back to source i."""
+    while True:
+        if x < n:
+            mate[x] = place
+            if place >= 0:
+                taken[place] = x
+        elif place >= 0:
+            taken[place] = -1
+        if x == i:
+            return
+        place = work.remaining[x]
+        x = work.path[x]

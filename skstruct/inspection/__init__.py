@@ -1,11 +1,13 @@
 """Look at what a model learned: tables of weights, explanations, pictures."""
 
 from .displays import ConvergenceDisplay, MarginalsDisplay, TransitionDisplay
+from .grid_display import GridDisplay
 from .map_display import MAPConvergenceDisplay
 from .tables import coef_frame, explain, top_features, transition_frame
 
 __all__ = [
     "ConvergenceDisplay",
+    "GridDisplay",
     "MAPConvergenceDisplay",
     "MarginalsDisplay",
     "TransitionDisplay",

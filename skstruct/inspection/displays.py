@@ -13,11 +13,16 @@ from sklearn.pipeline import Pipeline
 from .tables import _parts
 
 
-def _axes(ax):
+def _pyplot():
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("displays need matplotlib: pip install 'skstruct[plot]'") from None
+    return plt
+
+
+def _axes(ax):
+    plt = _pyplot()
     return plt.subplots()[1] if ax is None else ax
 
 

@@ -1,0 +1,199 @@
+"""Tables and pictures of graphs with cycles: they add up to scores, and are called by name."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skstruct import SAGCRF, Grid, Pairwise
+from skstruct.inspection import (
+    GridDisplay,
+    TransitionDisplay,
+    coef_frame,
+    explain,
+    transition_frame,
+)
+
+
+def _images(n=4):
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(2, 2 + i % 2, 2)) for i in range(n)]
+    w = rng.normal(size=(2, 3))
+    return X, [np.array(["air", "ice", "sea"])[(x @ w).argmax(axis=2)] for x in X]
+
+
+def _model(**parameters):
+    X, y = _images()
+    return SAGCRF(Grid(**parameters), max_iter=200, tol=1e-2, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"interactions": "potts"},
+        {"interactions": "symmetric", "directions": True},
+        {"edge_features": "contrast", "directions": True, "neighborhood": 8},
+        {"edge_features": "contrast", "directions": True, "interactions": "potts"},
+    ],
+    ids=str,
+)
+def test_contributions_add_up_to_the_score(parameters):
+    X, _ = _images()
+    model = _model(**parameters)
+    labellings, scores = model.predict_top_k(X, 2)
+    for x, labels, score in zip(X, labellings, scores, strict=True):
+        for k in range(2):
+            table = explain(model, x, labels[k])
+            assert_allclose(table["contribution"].sum(), score[k])
+            assert_array_equal(table.groupby("node")["label"].first(), labels[k].ravel())
+
+
+def test_features_and_types_of_edges_are_counted_apart_and_named():
+    model = _model(edge_features="contrast", directions=True, neighborhood=8)
+    assert model.n_edge_features_in_ == 2
+    assert model.pair_weights_.shape == (8, 9)
+    assert model.pairwise_coef_.shape == (4, 2, 3, 3)
+    assert np.shares_memory(model.pairwise_coef_, model.pair_weights_)
+    assert_array_equal(model.pairwise_coef_[2, 1].ravel(), model.pair_weights_[5])
+    frame = transition_frame(model, "likeness", edge_type="down to the right")
+    assert_array_equal(frame, model.pairwise_coef_[2, 1])
+    assert frame.index.tolist() == ["air", "ice", "sea"]
+    assert_array_equal(transition_frame(model, 1, edge_type=2), frame)
+    features = set(explain(model, np.ones((2, 2, 2)))["feature"])
+    assert {"<transition, down to the left> likeness", "<transition, to the right> 1"} <= features
+    for options, match in [
+        (
+            {"edge_feature": 0},
+            r"edge_type must choose one of the model's 4 types of edges \(to the",
+        ),
+        ({"edge_type": "up", "edge_feature": 0}, "edge_type must choose .*, got 'up'"),
+        ({"edge_type": 4, "edge_feature": 0}, "edge_type must choose .*, got 4"),
+        ({"edge_type": 0}, r"edge_feature must choose one of .* 2 edge features \(1, likeness\)"),
+        ({"edge_type": True, "edge_feature": 0}, "edge_type must choose .*, got True"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            transition_frame(model, **options)
+    assert coef_frame(model).index.tolist() == ["x0", "x1", "<intercept>"]
+
+
+def test_shared_weights_are_written_out_and_cannot_be_written_to():
+    model = _model(interactions="potts")
+    weight = model.pair_weights_[0, 0]
+    assert_array_equal(model.pairwise_coef_, weight * np.eye(3))
+    with pytest.raises(ValueError, match="read-only"):
+        model.pairwise_coef_[0, 0] = 1.0
+    model.pair_weights_[0, 0] = 2.0
+    assert_array_equal(transition_frame(model), 2.0 * np.eye(3))
+    with pytest.raises(ValueError, match="edge_type='down', but the model's edges are of one type"):
+        transition_frame(model, edge_type="down")
+    with pytest.raises(ValueError, match="edge_feature=0, but the model has no edge features"):
+        transition_frame(model, 0)
+    model = _model(interactions="symmetric")
+    assert_array_equal(model.pairwise_coef_, model.pairwise_coef_.T)
+    assert_array_equal(model.pairwise_coef_[np.triu_indices(3)], model.pair_weights_[0])
+
+
+def test_types_of_edges_given_by_users():
+    rng = np.random.default_rng(0)
+    edges = np.array([[0, 1, 0], [1, 2, 1], [2, 0, 1]])
+    X = [(rng.normal(size=(3, 2)), edges, rng.normal(size=(3, 3))) for _ in range(4)]
+    graph = Pairwise(edge_types=2, edge_features=True)
+    model = SAGCRF(graph, tol=1e-2, random_state=0).fit(X, [["a", "b", "a"], ["b", "a", "a"]] * 2)
+    assert model.n_edge_features_in_ == 3
+    assert model.pairwise_coef_.shape == (2, 3, 2, 2)
+    assert_allclose(
+        explain(model, X[0])["contribution"].sum(), model.predict_top_k(X[:1], 1)[1][0][0]
+    )
+    frame = transition_frame(model, "z", ["x", "y", "z"], edge_type="type 1")
+    assert_array_equal(frame, model.pairwise_coef_[1, 2])
+    with pytest.raises(ValueError, match="expecting 3 edge features"):
+        model.predict([(X[0][0], edges, np.ones((3, 6)))])
+
+
+IMAGES = [np.arange(18.0).reshape(2, 3, 3), np.ones((3, 2, 3))]
+TRUE = [np.array([["a", "b", "a"], ["b", "b", "c"]]), np.full((3, 2), "a")]
+FOUND = [np.array([["a", "b", "b"], ["b", "a", "c"]]), np.full((3, 2), "a")]
+
+
+class TestPictures:
+    @pytest.fixture(autouse=True)
+    def _no_window(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        yield
+        import matplotlib.pyplot as plt
+
+        plt.close("all")
+
+    def test_columns_errors_and_colours(self):
+        display = GridDisplay.from_predictions(IMAGES, TRUE, FOUND)
+        assert display.columns_ == ["image", "y_true", "y_pred", "errors"]
+        assert display.axes_.shape == (2, 4)
+        assert_array_equal(display.errors(0), TRUE[0] != FOUND[0])
+        assert display.axes_[0, 3].get_xlabel() == "2 of 6 pixels"
+        assert display.axes_[1, 3].get_xlabel() == "0 of 6 pixels"
+        shown = [ax.images[0].get_array() for ax in display.axes_[0]]
+        assert_allclose(shown[0], IMAGES[0] / 17.0)
+        assert_array_equal(shown[3], TRUE[0] != FOUND[0])
+        # One colour a label, the same in all pictures, and that of the legend.
+        (legend,) = display.figure_.legends
+        colours = {
+            text.get_text(): patch.get_facecolor()
+            for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)
+        }
+        assert list(colours) == ["a", "b", "c"]
+        for picture, labels in zip(shown[1:3], (TRUE[0], FOUND[0]), strict=True):
+            expected = [[colours[label] for label in row] for row in labels]
+            assert_allclose(picture, expected)
+        display.figure_.canvas.draw()
+
+    def test_what_is_not_given_is_left_out(self):
+        display = GridDisplay.from_predictions(y_pred=FOUND, classes=["c", "b", "a", "z"])
+        assert display.columns_ == ["y_pred"]
+        assert display.codes["y_pred"][0].tolist() == [[2, 1, 1], [1, 2, 0]]
+        again = GridDisplay.from_predictions(y_true=[v.tolist() for v in TRUE], axes=display.axes_)
+        assert again.axes_[0, 0] is display.axes_[0, 0]
+        with pytest.raises(ValueError, match="errors need both"):
+            again.errors(0)
+        grey = GridDisplay.from_predictions([IMAGES[0][:, :, :2], IMAGES[1][:, :, 0]], TRUE)
+        assert grey.axes_[0, 0].images[0].get_array().shape == (2, 3)
+        with pytest.raises(ValueError, match=r"axes must be of shape \(2, 2\), got \(2, 1\)"):
+            grey.plot(display.axes_)
+
+    def test_of_a_model_and_its_tables(self):
+        X, y = _images()
+        model = _model(directions=True)
+        display = GridDisplay.from_estimator(model, X, y)
+        wrong = sum(int(display.errors(i).sum()) for i in range(len(X)))
+        assert model.score(X, y) == pytest.approx(1.0 - wrong / sum(v.size for v in y))
+        y[0][0, 0] = "new"
+        display = GridDisplay.from_estimator(model, X, y)
+        assert display.classes.tolist() == ["air", "ice", "sea", "new"]
+        assert display.errors(0)[0, 0]
+        picture = TransitionDisplay.from_estimator(model, edge_type="down")
+        assert_array_equal(picture.image_.get_array(), model.pairwise_coef_[1])
+
+
+@pytest.mark.parametrize(
+    ("images", "true", "found", "match"),
+    [
+        (IMAGES, None, None, "y_true and y_pred are None"),
+        (IMAGES, TRUE[:1], None, "images has 2 images, y_true 1"),
+        (IMAGES, TRUE, TRUE[::-1], r"image 0: images has the shape \(2, 3\), y_pred \(3, 2\)"),
+        (None, TRUE, [TRUE[0], ["a"]], r"y_pred: image 1 must be labels of shape .*, got \(1,\)"),
+        (None, [["ab"]], None, r"y_true: image 0 must be labels of shape"),
+        ([IMAGES[0], "x"], TRUE, None, "images: image 1 must be numbers of shape"),
+        (None, [[["a", 1]]], None, "y_true: image 0 mixes strings"),
+        (None, [[["a"], ["a", "b"]]], None, "y_true: image 0: rows differ in length"),
+        (None, [np.ma.masked_array(TRUE[0], TRUE[0] == "a")], None, "image 0 has masked entries"),
+        (None, TRUE, [np.zeros((2, 3), int), np.zeros((3, 2), int)], "y"),
+        ([], [], None, "images is empty"),
+    ],
+)
+def test_bad_pictures(images, true, found, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        GridDisplay(images, true, found)
+
+
+def test_labels_outside_classes():
+    with pytest.raises(ValueError, match="y_true: image 0 has the label 'c', not in classes"):
+        GridDisplay(None, TRUE, classes=["a", "b"])

@@ -183,6 +183,7 @@ def test_bad_labels(y, match):
     ("parameters", "match"),
     [
         ({"neighborhood": 6}, "neighborhood must be 4 or 8, got 6"),
+        ({"neighborhood": 4.0}, "neighborhood must be 4 or 8, got 4.0"),
         ({"edge_features": "color"}, "edge_features must be .*, got 'color'"),
         ({"interactions": "ising"}, "interactions must be one of"),
         ({"max_table": 7}, r"sample 0 .* needs a table of at least 2\^3 .* but max_table=7"),

@@ -2,6 +2,7 @@
 
 import pickle
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -273,6 +274,17 @@ def test_decoding_under_constraints_and_the_n_best():
         assert_allclose(values - values[0], probability - probability[0], atol=1e-9)
 
 
+def test_predictions_do_not_change_what_training_was_certified_for():
+    classes, codes = np.array(["a", "b"]), np.array([0, 1, 0, 1], dtype=np.int32)
+    graph, reader = Pairwise(max_table=8), SimpleNamespace()
+    small = graph.read_X(reader, [(np.ones((4, 1)), grid_edges(2, 2, 4)[0])], True)
+    graph.make_problem(small, classes, True, codes=codes)
+    assert (graph.inference_, graph.training_inference_) == ("exact", "exact")
+    large = graph.read_X(reader, [(np.ones((9, 1)), grid_edges(3, 3, 4)[0])], False)
+    graph.make_problem(large, classes, True)
+    assert (graph.inference_, graph.training_inference_) == ("relaxed", "exact")
+
+
 def test_equal_graphs_share_one_plan():
     rng = np.random.default_rng(0)
     X, y = _grid_samples(rng, 5)
@@ -326,6 +338,7 @@ x = np.ones((3, 2))
         (exact(), (x, [[0, 1], [1, 0]]), r"sample 1 has the edge \(1, 0\) twice"),
         (exact(), (x, [[0, 1, 0]]), r"edges of sample 1 must be integers of shape \(n_edges, 2\)"),
         (exact(), (x, [[0.0, 1.0]]), "edges of sample 1 must be integers"),
+        (exact(), (x, [[], []]), r"edges of sample 1 must be integers .* shape \(2, 0\)"),
         (exact(), (x, [[0, 1], [2]]), "edges of sample 1 must be .* rows differ in length"),
         (exact(), (np.ones((3, 5)), [[0, 1]]), "sample 1 has 5 features"),
         (exact(edge_types=2), (x, [[0, 1]]), r"must be integers of shape \(n_edges, 3\), the last"),

@@ -101,7 +101,7 @@ class Grid(Pairwise):
         self.max_table = max_table
 
     def _n_types(self):
-        if self.neighborhood not in (4, 8):
+        if not isinstance(self.neighborhood, (int, np.integer)) or self.neighborhood not in (4, 8):
             raise ValueError(f"neighborhood must be 4 or 8, got {self.neighborhood!r}")
         if not isinstance(self.directions, (bool, np.bool_)):
             raise ValueError(f"directions must be a bool, got {self.directions!r}")

@@ -29,8 +29,8 @@ def choose_problem(
     Parameters
     ----------
     graph : Pairwise
-        Its ``inference`` says which; takes ``method_``, ``inference_`` and
-        ``training_inference_``.
+        Its ``inference`` says which; takes ``method_``, ``inference_`` and, where the labels are
+        known, ``training_inference_``: predictions on larger graphs may be decoded otherwise.
     samples : Networks
         The packed samples.
     fields : dict
@@ -61,7 +61,9 @@ def choose_problem(
         refusal = module.applies(graph, samples, fields, network)
         if refusal is None:
             graph.method_ = method
-            graph.inference_ = graph.training_inference_ = module.INFERENCE
+            graph.inference_ = module.INFERENCE
+            if fields["labels"].size > 0:
+                graph.training_inference_ = module.INFERENCE
             return module.make(graph, samples, fields, network, tables, n_best)
         refusals.append(refusal)
     raise ValueError(f'inference="{asked}": {"; ".join(refusals)}')

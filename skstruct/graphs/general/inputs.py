@@ -151,7 +151,7 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
         raise ValueError(
             f"X: the edges of sample {i} must be {wanted}, but its rows differ in length"
         ) from None
-    if array.size == 0 and array.ndim in (1, 2):
+    if array.size == 0 and array.ndim in (1, 2) and len(array) == 0:
         array = np.empty((0, n_columns), dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != n_columns:
         last = ", the last column the type" if n_types > 1 else ""

@@ -75,8 +75,9 @@ def test_examples_run(name):
     assert runner.failures == 0
 
 
-def test_examples_of_the_guide_run():
-    failed, tried = doctest.testfile(str(API.parent / "map_inference.rst"), module_relative=False)
+@pytest.mark.parametrize("page", ["map_inference.rst", "graphs.rst"])
+def test_examples_of_the_guide_run(page):
+    failed, tried = doctest.testfile(str(API.parent / page), module_relative=False)
     assert (failed, tried > 20) == (0, True)
 
 

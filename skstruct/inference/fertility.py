@@ -1,0 +1,334 @@
+"""Links of largest score where a vertex may have several: successive shortest paths."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .assignment_marginals import shortest_paths
+
+
+class FertilityWork(NamedTuple):
+    """Scratch of :func:`fertile_links`, one per thread.
+
+    Parameters
+    ----------
+    source_price, target_price : ndarray of shape (n_sources,), (n_targets,)
+        Dual variables.
+    source_degree, target_degree : ndarray of int32
+        How many links every vertex has.
+    distance : ndarray of shape (n_sources + n_targets,)
+        Lengths of paths.
+    path, done : ndarray of shape (n_sources + n_targets,) of int32
+        Where they come from, and whether they are the shortest.
+    """
+
+    source_price: np.ndarray
+    target_price: np.ndarray
+    source_degree: np.ndarray
+    target_degree: np.ndarray
+    distance: np.ndarray
+    path: np.ndarray
+    done: np.ndarray
+
+
+def fertility_work(n_sources, n_targets):
+    """Room for links of at most so many sources and targets.
+
+    Parameters
+    ----------
+    n_sources, n_targets : int
+        The largest sizes.
+
+    Returns
+    -------
+    FertilityWork
+        The arrays, not initialised.
+
+    Examples
+    --------
+    >>> from skstruct.inference.fertility import fertility_work
+    >>> fertility_work(2, 3).path.shape
+    (5,)
+    """
+    n = n_sources + n_targets
+    degrees = np.empty(n_sources, np.int32), np.empty(n_targets, np.int32)
+    path, done = np.empty((2, n), dtype=np.int32)
+    return FertilityWork(
+        np.empty(n_sources), np.empty(n_targets), *degrees, np.empty(n), path, done
+    )
+
+
+class Shore(NamedTuple):
+    """What a search reads of one side.
+
+    Parameters
+    ----------
+    size, stride : int
+        How many vertices, and how far apart their pairs are.
+    least : int
+        Links that every vertex must have.
+    price, degree : ndarray of shape (size,)
+        Their dual variables and their numbers of links.
+    """
+
+    size: int
+    stride: int
+    least: int
+    price: np.ndarray
+    degree: np.ndarray
+
+
+@kernel
+def fertile_links(scores, n_sources, n_targets, null, max_degree, links, work):
+    """Links of largest total score, at most `max_degree` at every source and every target.
+
+    A minimum-cost flow by successive shortest paths: vertices get their links one by one, each by a
+    shortest path on reduced costs along which others exchange theirs.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_sources * n_targets,)
+        Of all pairs, source by source; -inf forbids a pair.
+    n_sources, n_targets : int
+        The sides.
+    null : bool
+        Whether every vertex may stay without a link. Otherwise every vertex of the smaller side
+        (the sources, if they are equal) must have one at least.
+    max_degree : int
+        The largest number of links at a vertex, at least 1.
+    links : ndarray of shape (n_sources * n_targets,) of int32
+        Overwritten: 1 for a link, else 0.
+    work : FertilityWork
+        Scratch.
+
+    Returns
+    -------
+    float
+        The score; -inf if a vertex cannot have the link it must have, NaN if a score is NaN or
+        +inf: then there are no links.
+
+    Notes
+    -----
+    Which of several best answers is given depends on the scores only.
+
+    References
+    ----------
+    R. K. Ahuja, T. L. Magnanti and J. B. Orlin 1993, Network flows, section 9.7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.fertility import fertile_links, fertility_work
+    >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
+    >>> fertile_links(scores, 2, 2, True, 2, links, fertility_work(2, 2))
+    6.0
+    >>> links
+    array([1, 1, 1, 0], dtype=int32)
+    """
+    n, m = n_sources, n_targets
+    wrong = 0
+    for q in range(n * m):
+        links[q] = 0
+        wrong += 0 if scores[q] < math.inf else 1
+    if wrong:
+        return math.nan
+    least = 0 if null else 1
+    rows = Shore(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
+    columns = Shore(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
+    near = rows if columns.least == 0 else columns
+    far = columns if columns.least == 0 else rows
+    _start(scores, near, far)
+    for i in range(near.size):
+        while near.degree[i] < max_degree and (near.price[i] > 0.0 or near.degree[i] < near.least):
+            if not _add_link(i, scores, links, near, far, max_degree, work):
+                for q in range(n * m):
+                    links[q] = 0
+                return -math.inf
+    total = 0.0
+    for q in range(n * m):
+        if links[q] == 1:
+            total += scores[q]
+    return total
+
+
+@inner_kernel
+def _start(scores, near, far):
+    """No links; the far side's prices are 0."""
+    for j in range(far.size):
+        far.price[j], far.degree[j] = 0.0, 0
+    for i in range(near.size):
+        near.degree[i] = 0
+        best = -math.inf if near.least > 0 else 0.0
+        for j in range(far.size):
+            best = max(best, scores[i * near.stride + j * far.stride])
+        near.price[i] = best if best > -math.inf else 0.0
+
+
+@inner_kernel
+def _add_link(vertex, scores, links, near, far, max_degree, work):
+    """Give a near vertex one more link, or its price becomes 0; False if it needs one in vain."""
+    n, distance, path, done = near.size, work.distance, work.path, work.done
+    for x in range(n + far.size):
+        distance[x], done[x] = math.inf, 0
+    distance[vertex], path[vertex] = 0.0, -1
+    least, last = math.inf, -1
+    if near.degree[vertex] >= near.least:
+        least, last = near.price[vertex], vertex
+    while True:
+        x, low = -1, least
+        for y in range(n + far.size):
+            if done[y] == 0 and distance[y] < low:
+                x, low = y, distance[y]
+        if x < 0:
+            break
+        done[x] = 1
+        if x >= n:
+            if far.degree[x - n] < max_degree:
+                least, last = low, x
+                done[x] = 0
+                break
+            _relax_far(x, low, scores, links, near, far, work)
+            continue
+        if x != vertex and near.degree[x] > near.least and low + near.price[x] < least:
+            least, last = low + near.price[x], x
+        _relax_near(x, low, scores, links, near, far, work)
+    if least == math.inf:
+        return False
+    for x in range(n + far.size):
+        if done[x] == 1 and distance[x] < least:
+            if x < n:
+                near.price[x] -= least - distance[x]
+            else:
+                far.price[x - n] += least - distance[x]
+    _exchange_links(vertex, last, links, near, far, path)
+    return True
+
+
+@inner_kernel
+def _relax_near(i, low, scores, links, near, far, work):
+    """From a near vertex by links it does not have."""
+    for j in range(far.size):
+        at, x = i * near.stride + j * far.stride, near.size + j
+        if work.done[x] == 0 and links[at] == 0:
+            length = low + max(near.price[i] + far.price[j] - scores[at], 0.0)
+            if length < work.distance[x]:
+                work.distance[x] = length
+                work.path[x] = i
+
+
+@inner_kernel
+def _relax_far(x, low, scores, links, near, far, work):
+    """From a far vertex back by its links."""
+    j = x - near.size
+    for i in range(near.size):
+        at = i * near.stride + j * far.stride
+        if work.done[i] == 0 and links[at] == 1:
+            length = low + max(scores[at] - near.price[i] - far.price[j], 0.0)
+            if length < work.distance[i]:
+                work.distance[i] = length
+                work.path[i] = x
+
+
+@inner_kernel
+def _exchange_links(vertex, last, links, near, far, path):
+    """Add and take away the links along the path from `vertex` to `last`."""
+    n = near.size
+    if last < n:
+        near.price[last] = 0.0
+        if last == vertex:
+            return
+        near.degree[last] -= 1
+    else:
+        far.degree[last - n] += 1
+    near.degree[vertex] += 1
+    x = last
+    while x != vertex:
+        y = path[x]
+        i, j = min(x, y), max(x, y) - n
+        links[i * near.stride + j * far.stride] = 1 if y < n else 0
+        x = y
+
+
+@kernel
+def fertile_max_marginals(
+    scores, n_sources, n_targets, null, max_degree, links, work, best, detour
+):
+    """Best score with every pair and without every pair, where vertices may have several links.
+
+    As :func:`.assignment_marginals.assignment_max_marginals`, on shortest paths between all
+    vertices.
+
+    Parameters
+    ----------
+    scores, n_sources, n_targets, null, max_degree, links, work
+        As for :func:`fertile_links`, which is called first.
+    best : ndarray of shape (2 * n_sources * n_targets,)
+        Overwritten, for every pair in turn: the best score without it, and with it.
+    detour : ndarray of shape ((n_sources + n_targets + 1) ** 2,)
+        Scratch.
+
+    Returns
+    -------
+    float
+        The score of the best links.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.fertility import fertile_max_marginals, fertility_work
+    >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
+    >>> best, work = np.empty(8), fertility_work(2, 2)
+    >>> fertile_max_marginals(scores, 2, 2, True, 2, links, work, best, np.empty(25))
+    6.0
+    >>> best.reshape(4, 2)
+    array([[3., 6.],
+           [4., 6.],
+           [5., 6.],
+           [6., 5.]])
+    """
+    n, m = n_sources, n_targets
+    size = n + m + 1
+    value = fertile_links(scores, n, m, null, max_degree, links, work)
+    for q in range(2 * n * m):
+        best[q] = value
+    if not value > -math.inf:
+        return value
+    u, v = work.source_price, work.target_price
+    for q in range(size * size):
+        detour[q] = math.inf
+    _ends(n, 0, 1 if not null and n <= m else 0, max_degree, u, work.source_degree, size, detour)
+    _ends(m, n, 1 if not null and n > m else 0, max_degree, v, work.target_degree, size, detour)
+    for i in range(n):
+        for j in range(m):
+            slack = u[i] + v[j] - scores[i * m + j]
+            if links[i * m + j] == 1:
+                detour[(n + j) * size + i] = max(-slack, 0.0)
+            else:
+                detour[i * size + n + j] = max(slack, 0.0)
+    for x in range(size):
+        detour[x * size + x] = 0.0
+    shortest_paths(size, detour)
+    for i in range(n):
+        for j in range(m):
+            slack, at = u[i] + v[j] - scores[i * m + j], 2 * (i * m + j)
+            if links[i * m + j] == 1:
+                best[at] = value - (max(-slack, 0.0) + detour[i * size + n + j])
+            else:
+                best[at + 1] = value - (max(slack, 0.0) + detour[(n + j) * size + i])
+    return value
+
+
+@inner_kernel
+def _ends(n, first, least, max_degree, price, degree, size, detour):
+    """What it costs the vertices of a side to have a link less or more, which goes to nobody."""
+    nobody = size - 1
+    for i in range(n):
+        less, more = (first + i) * size + nobody, nobody * size + first + i
+        if first > 0:
+            less, more = more, less
+        if degree[i] > least:
+            detour[less] = max(price[i], 0.0)
+        if degree[i] < max_degree:
+            detour[more] = max(-price[i], 0.0)

@@ -1,0 +1,205 @@
+"""The best assignments in turn."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .assignment import assignment, total_score
+from .assignment_paths import AssignmentWork, Side, assignment_work, augment
+from .numerics import Offers, offer, offer_scratch
+
+
+class BestAssignmentsWork(NamedTuple):
+    """Scratch of :func:`best_assignments`, one per thread.
+
+    Parameters
+    ----------
+    solver : AssignmentWork
+        Scratch of the first assignment.
+    u, v : ndarray of shape (n_best, n_sources), (n_best, n_targets)
+        Prices of every assignment found.
+    parent, row : ndarray of shape (n_best,) of int64
+        Which assignment each is a change of, and at which source.
+    offers : Offers
+        The best changes that have not been made.
+    held : ndarray of shape (n_sources * n_targets,)
+        The scores, with what is excluded.
+    price, match : ndarray of shape (n_targets,), (n_sources,)
+        Of the change that is being tried.
+    """
+
+    solver: AssignmentWork
+    u: np.ndarray
+    v: np.ndarray
+    parent: np.ndarray
+    row: np.ndarray
+    offers: Offers
+    held: np.ndarray
+    price: np.ndarray
+    match: np.ndarray
+
+
+def best_assignments_work(n_sources, n_targets, n_best):
+    """Room for so many assignments of at most so many sources and targets.
+
+    Parameters
+    ----------
+    n_sources, n_targets, n_best : int
+        The largest numbers.
+
+    Returns
+    -------
+    BestAssignmentsWork
+        The arrays, not initialised.
+
+    Examples
+    --------
+    >>> from skstruct.inference.murty import best_assignments_work
+    >>> best_assignments_work(2, 3, 4).u.shape
+    (4, 2)
+    """
+    parent, row = np.empty((2, n_best), dtype=np.int64)
+    return BestAssignmentsWork(
+        assignment_work(n_sources, n_targets),
+        np.empty((n_best, n_sources)),
+        np.empty((n_best, n_targets)),
+        parent,
+        row,
+        offer_scratch(n_best),
+        np.empty(n_sources * n_targets),
+        np.empty(n_targets),
+        np.empty(n_sources, dtype=np.int32),
+    )
+
+
+@kernel
+def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
+    """Write the best assignments, best first.
+
+    The assignments that are left after some are the union of those that agree with one of them up
+    to a source and differ there; the best of each such set is one or two augmenting paths away.
+
+    Parameters
+    ----------
+    scores, n_sources, n_targets, null
+        As for :func:`.assignment.assignment`.
+    values : ndarray of shape (n_best,)
+        Overwritten by the scores, -inf where there are no more assignments; all NaN if a score is
+        NaN or +inf.
+    matches : ndarray of shape (n_best, n_sources) of int32
+        Overwritten: the target of each source, or -1; all different where the value is finite.
+    work : BestAssignmentsWork
+        Scratch.
+
+    Notes
+    -----
+    The first is that of :func:`.assignment.assignment`; which of equal ones come after it is the
+    same in every call.
+
+    References
+    ----------
+    K. G. Murty 1968, An algorithm for ranking all the assignments in order of increasing cost,
+    Operations Research 16, section 3; shortest augmenting paths as in M. L. Miller, H. S. Stone and
+    I. J. Cox 1997, Optimizing Murty's ranked assignment method, section III.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.murty import best_assignments, best_assignments_work
+    >>> scores, work = np.array([5.0, 4.0, 4.0, 1.0]), best_assignments_work(2, 2, 3)
+    >>> values, matches = np.empty(3), np.empty((3, 2), dtype=np.int32)
+    >>> best_assignments(scores, 2, 2, False, values, matches, work)
+    >>> values
+    array([  8.,   6., -inf])
+    """
+    n, m, n_best = n_sources, n_targets, values.shape[0]
+    match, offers = work.match[:n], work.offers
+    for r in range(n_best):
+        values[r] = -math.inf
+        offers.scores[r] = -math.inf
+        for i in range(n):
+            matches[r, i] = -1
+    for j in range(m):
+        work.price[j] = 0.0
+    for i in range(n):
+        match[i] = -1
+    value = assignment(scores, n, m, null, work.price, match, work.solver)
+    if math.isnan(value):
+        for r in range(n_best):
+            values[r] = value
+        return
+    for q in range(n * m):
+        work.held[q] = scores[q]
+    parent, row = -1, 0
+    for r in range(n_best):
+        if value == -math.inf:
+            return
+        values[r] = value
+        _store(r, parent, row, n, m, matches, work)
+        for i in range(row, n):
+            value = _change(r, i, scores, n, m, null, matches, work)
+            if value > offers.scores[n_best - 1]:
+                offer(value, r, i, 0, offers.scores[:n_best], offers.codes)
+        value, parent, row = offers.scores[0], offers.codes[0, 0], offers.codes[0, 1]
+        for q in range(n_best - 1):
+            offers.scores[q] = offers.scores[q + 1]
+            offers.codes[q, 0] = offers.codes[q + 1, 0]
+            offers.codes[q, 1] = offers.codes[q + 1, 1]
+        offers.scores[n_best - 1] = -math.inf
+        if value > -math.inf and r < n_best - 1:
+            value = _change(parent, row, scores, n, m, null, matches, work)
+
+
+@inner_kernel
+def _store(r, parent, row, n, m, matches, work):
+    """Keep the assignment in scratch as number r."""
+    work.parent[r], work.row[r] = parent, row
+    for i in range(n):
+        matches[r, i] = work.match[i]
+        work.u[r, i] = work.solver.u[i]
+    for j in range(m):
+        work.v[r, j] = work.price[j]
+
+
+@inner_kernel
+def _change(r, i, scores, n, m, null, matches, work):
+    """Best assignment like number r up to source i, with another target there; its score."""
+    match, price, mate, u = work.match, work.price, work.solver.mate, work.solver.u
+    for j in range(m):
+        price[j] = work.v[r, j]
+        mate[j] = -1
+    for k in range(n):
+        u[k] = work.u[r, k]
+        match[k] = matches[r, k]
+        if match[k] >= 0:
+            mate[match[k]] = k
+    free = _exclude(r, i, m, null or n > m, matches, work)
+    left = match[i]
+    match[i] = -1
+    if left >= 0:
+        mate[left] = -1
+    sources = Side(n, m, i, u[:n], match[:n])
+    targets = Side(m, 1, 0, price[:m], mate[:m])
+    alone, kept = null or n > m, null or n < m
+    found = augment(i, work.held, sources, targets, alone, free, work.solver)
+    if found and left >= 0 and mate[left] < 0 and not (kept and price[left] <= 0.0):
+        found = augment(left, work.held, targets, sources, kept, kept, work.solver)
+    for j in range(m):
+        work.held[i * m + j] = scores[i * m + j]
+    return total_score(scores, n, m, match) if found else -math.inf
+
+
+@inner_kernel
+def _exclude(r, i, m, free, matches, work):
+    """Forbid what source i has had on the way to number r; whether it may stay alone."""
+    while True:
+        j = matches[r, i]
+        if j >= 0:
+            work.held[i * m + j] = -math.inf
+        else:
+            free = False
+        if work.parent[r] < 0 or work.row[r] != i:
+            return free
+        r = work.parent[r]

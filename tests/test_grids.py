@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skstruct import BCFWSSVM, SAGCRF, Grid, Pairwise
 from skstruct.graphs.general import grid_edges
+from skstruct.graphs.general.grid import _contrast
 from skstruct.testing import check_structure
 
 SIZES = (2, 3), (3, 2), (1, 4), (3, 3), (1, 1)
@@ -91,6 +92,14 @@ def test_every_verb_by_enumeration(parameters):
     y[0][0] = "a", "b"
     y[1][0] = "c"
     check_structure(exact(**parameters), X, y)
+
+
+def test_contrast_has_no_scale():
+    rng = np.random.default_rng(0)
+    image, ends = rng.normal(size=(3, 4, 2)), grid_edges(3, 4, 4)[0]
+    with np.errstate(all="raise"):
+        for scale in (1e-200, 1.0, 1e200, 1.7e308 / np.abs(image).max()):
+            assert_allclose(_contrast(scale * image, ends), _contrast(image, ends))
 
 
 def test_contrast_is_large_between_like_pixels():

@@ -237,7 +237,9 @@ def _check_channels(images):
 def _contrast(image, ends):
     """1 and the likeness of the two pixels of each edge."""
     flat = image.reshape(-1, image.shape[2])
-    squares = ((flat[ends[:, 0]] - flat[ends[:, 1]]) ** 2).sum(axis=1)
+    change = flat[ends[:, 0]] / 2 - flat[ends[:, 1]] / 2
+    change /= np.abs(change).max(initial=0.0) or 1.0  # only ratios matter, and squares overflow
+    squares = (change**2).sum(axis=1)
     mean = squares.mean() if squares.size else 0.0
     likeness = np.exp(-squares / (2.0 * mean)) if mean > 0.0 else np.ones_like(squares)
     return np.column_stack([np.ones_like(squares), likeness])

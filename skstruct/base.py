@@ -238,8 +238,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
         if self.graph_.pair_cone_ is not None and not self._keeps_cone:
             raise TypeError(
-                f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM or "
-                "SubgradientSSVM, or attractive=False"
+                f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "
+                "CasimirSSVM or SubgradientSSVM, or attractive=False"
             )
 
     def _publish(self, result):

@@ -190,7 +190,7 @@ def test_rows_are_projected_with_and_without_multipliers(interactions, seed):
 
 CASES = [
     ("junction-tree", 2, False),
-    ("junction-tree", 1, True),
+    ("max-flow", 1, True),
     ("roof-dual", 1, False),
 ]
 
@@ -264,11 +264,31 @@ def test_subgradients_stay_in_the_cone(interactions, averaging):
     assert svm.objective_ == pytest.approx(reference.objective(_flat(svm)))
 
 
+@interactions_of
+@pytest.mark.parametrize(
+    "options", [{}, {"variant": "svrg", "smoothing_strength": 0.05}], ids=["adaptive", "svrg"]
+)
+def test_casimir_certifies_the_constrained_optimum(interactions, options):
+    X, y = _samples(np.random.default_rng(10), n_types=2, n_samples=8)
+    graph = Pairwise(
+        edge_types=2, interactions=interactions, attractive=True, inference="junction-tree"
+    )
+    reference = _Reference(graph, X, y, 0.1)
+    optimum = reference.objective(reference.solve())
+    svm = CasimirSSVM(graph, C=0.1, tol=0.02, max_iter=2000, random_state=0, **options)
+    svm.fit(X, y)
+    assert svm.dual_gap_ <= 0.02 * svm.objective_
+    assert (svm.history_["dual_objective"] <= optimum).all()
+    assert (svm.history_["objective"] >= optimum - 1e-6).all()
+    assert svm.objective_ == pytest.approx(reference.objective(_flat(svm)))
+    _assert_attracts(svm)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("interactions", ["full", "potts"])
 def test_warm_starts_cross_the_border_of_the_cone(interactions):
     X, y = _samples(np.random.default_rng(5), n_samples=8)
-    graph = Pairwise(interactions=interactions)
+    graph = Pairwise(interactions=interactions, inference="junction-tree")
     svm = BCFWSSVM(graph, tol=1e-2, max_iter=3000, warm_start=True, random_state=0).fit(X, y)
     assert _attraction_of(svm.pairwise_coef_) < -0.1
     cold = clone(svm).set_params(graph__attractive=True, C=2.0, warm_start=False).fit(X, y)
@@ -352,10 +372,10 @@ def test_what_cannot_be_kept_attractive_is_refused():
         BCFWSSVM(Pairwise(attractive="yes")).fit(plain, y)
     with pytest.raises(ValueError, match=r"forbidden has the pair of equal labels \(1, 1\)"):
         BCFWSSVM(Pairwise(attractive=True, forbidden=[(1, 1)])).fit(plain, y)
-    for estimator in (SAGCRF, SAGCRF(solver="lbfgs"), CasimirSSVM, GDMMSSVM):
+    for estimator in (SAGCRF, SAGCRF(solver="lbfgs"), SAGCRF(solver="casimir"), GDMMSSVM):
         model = estimator() if isinstance(estimator, type) else estimator
         model.set_params(graph=Pairwise(attractive=True))
-        with pytest.raises(TypeError, match="cannot keep interactions attractive: use BCFWSSVM or"):
+        with pytest.raises(TypeError, match="cannot keep interactions attractive: use BCFWSSVM,"):
             model.fit(plain, y)
 
     svm = BCFWSSVM(Pairwise(edge_features=True, attractive=True), tol=0.3, random_state=0)

@@ -43,6 +43,10 @@ class Cone(NamedTuple):
     margin: float
 
 
+#: No constraint.
+NO_CONE = Cone(np.zeros(0), np.zeros(0), 1.0, 0.0)
+
+
 def make_cone(coefficients, n_rows: int) -> Cone:
     """The cone of a pair table.
 
@@ -66,7 +70,7 @@ def make_cone(coefficients, n_rows: int) -> Cone:
     (0, 2.0)
     """
     if coefficients is None:
-        return Cone(np.zeros(0), np.zeros(0), 1.0, 0.0)
+        return NO_CONE
     a = np.array(coefficients, dtype=np.float64)
     # One number is 0 or not: there is nothing to round.
     margin = _ROUNDING + n_rows * _ROUNDING_OF_ROW if a.size > 1 else 0.0
@@ -131,10 +135,10 @@ def settle(cone: Cone, w) -> None:
     >>> import numpy as np
     >>> from skstruct.core.cone import make_cone, settle
     >>> from skstruct.core.weights import Weights
-    >>> w = Weights(np.zeros((1, 2)), np.array([[-1.0, 0.0], [1.0, 0.0]]))
-    >>> settle(make_cone([2.0, 0.0], 2), w)
+    >>> w = Weights(np.zeros((1, 2)), np.array([[-1.0], [1.0]]))
+    >>> settle(make_cone([2.0], 2), w)
     >>> w.pair.tolist()
-    [[0.0, 0.0], [1.0, 0.0]]
+    [[0.0], [1.0]]
     """
     if cone.coefficients.size:
         project_rows(cone, w, 0.0, 0)

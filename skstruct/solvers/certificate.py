@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.cone import NO_CONE, Cone, settle
 from ..core.weights import Weights, squared_norm
 
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
@@ -202,10 +203,15 @@ class DualMixture:
         The regulariser.
     zeros : Weights
         Arrays of zeros, kept: the first point is the truth, whose terms and whose g are 0.
+    cone : Cone, optional
+        Where the weights stay: with multipliers ``nu >= 0`` the bound is that of ``g - nu a``.
     """
 
-    def __init__(self, lam: float, zeros: Weights):
+    def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE):
         self._lam, self._term, self._direction = lam, 0.0, zeros
+        self._cone = cone
+        # -g with the best multipliers, where there is a cone: the other tables are shared.
+        self._ascent = zeros._replace(pair=zeros.pair.copy()) if cone.coefficients.size else zeros
         #: Scratch of the size of the weights, free between two calls.
         self.change = zeros.copy()
         #: The bound, and the size of the terms that it is a difference of.
@@ -225,12 +231,17 @@ class DualMixture:
         for new, g, change in zip(direction, mixed, changes, strict=True):
             np.subtract(new, g, out=change)
         gain = term - self._term
-        slope = gain - sum(map(np.vdot, mixed, changes)) / self._lam
+        slope = gain - sum(map(np.vdot, self._ascent.tables, changes)) / self._lam
         curvature = squared_norm(self.change) / self._lam
         step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else float(gain > 0)
         self._term += step * gain
         for g, change in zip(mixed, changes, strict=True):
             change *= step
             g += change
-        half_norm = squared_norm(self._direction) / (2.0 * self._lam)
+        if self._cone.coefficients.size:
+            pair = self._ascent.pair
+            np.negative(self._direction.pair, out=pair)
+            settle(self._cone, self._ascent)
+            np.negative(pair, out=pair)
+        half_norm = squared_norm(self._ascent) / (2.0 * self._lam)
         self.value, self.magnitude = self._term - half_norm, self._term + half_norm

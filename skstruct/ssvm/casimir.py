@@ -192,6 +192,8 @@ class CasimirSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
+    _keeps_cone = True
+
     def _check_problem(self, problem):
         super()._check_problem(problem)
         require(gram, problem, "use SubgradientSSVM")
@@ -215,6 +217,7 @@ class CasimirSSVM(StructuralSVM):
             sample_weight,
             lam,
             options,
+            cone=self.graph_.pair_cone_,
             loss=smooth_hinge(self.smoothing, self.smoothing_strength, self.n_best, problem),
             target=hinge_of(problem),
             rng=self._generator(),

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.cone import project_rows
 from ...core.dispatch import kernel
 from ...core.oracles import accumulate, potentials
 from ...core.weights import decay_and_step
@@ -60,7 +61,7 @@ class SVRGOptions(NamedTuple):
 
 
 @kernel
-def svrg_pass(loss, problem, w, sample_weight, memory, options, order, buffers, labels):
+def svrg_pass(loss, problem, w, cone, sample_weight, memory, options, order, buffers, labels):
     """Visit the samples in `order`, for a snapshot or for steps.
 
     One kernel for both: the oracles are most of its code, and are compiled once.
@@ -74,6 +75,8 @@ def svrg_pass(loss, problem, w, sample_weight, memory, options, order, buffers, 
     w : Weights
         The weights, folded for a snapshot; for steps ``d`` is the mean gradient at the snapshot
         minus kappa times the prox-center.
+    cone : Cone
+        Where steps stay.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     memory : Snapshot
@@ -116,5 +119,6 @@ def svrg_pass(loss, problem, w, sample_weight, memory, options, order, buffers, 
         if stepping:
             decay_and_step(w, 1.0 - options.rate * options.decay, options.rate)
             accumulate(problem, i, r, (-options.rate * sample_weight[i], 0.0), w)
+            project_rows(cone, w, 0.0, 0)
         else:
             accumulate(problem, i, r, (0.0, share), w)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.cone import make_cone, settle
 from ...core.pieces import Pieces
 from ...core.threads import make_scratch
 from ...core.weights import (
@@ -156,6 +157,7 @@ def casimir(
     loss,
     target=None,
     start=None,
+    cone=None,
     max_iter: int = 100,
     tol: float = 1e-2,
     rng: np.random.Generator,
@@ -182,6 +184,8 @@ def casimir(
         The hinge to minimise instead of `loss`, which is then a smoothed one and approaches it.
     start : Weights, optional
         Where to start.
+    cone : ndarray of shape (n_columns,), optional
+        With a `target`: minimise over the weights whose pair rows have no negative product with it.
     max_iter : int
         Largest number of outer iterations, of two passes each: steps and snapshot.
     tol : float
@@ -211,7 +215,7 @@ def casimir(
     Algorithms 2 and 4.
     """
     require_smooth(loss, "Casimir")
-    task, choices = (problem, shapes, sample_weight, lam, n_jobs), (loss, options, start)
+    task, choices = (problem, shapes, sample_weight, lam, n_jobs), (loss, options, start, cone)
     method = _Smooth(*task, *choices) if target is None else _Smoothed(*task, *choices, target, tol)
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
@@ -232,13 +236,15 @@ class _SVRG(Method):
     #: Whether the dual terms are those of the hinge.
     _OF_HINGE = False
 
-    def __init__(self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start):
+    def __init__(self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start, cone):
         super().__init__(problem, shapes, sample_weight, lam, n_jobs)
         self.loss, self.rate = loss, options.rate
         self.w = lazy_weights(zero_weights(shapes) if start is None else start)
+        self.cone = make_cone(cone, shapes[1][0])
+        settle(self.cone, self.w)
         self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(self.n), np.zeros(3))
         self.n_calls, self._caution, self._warm = 0, 1.0, start is not None
-        self._mixture = DualMixture(lam, zero_weights(shapes))
+        self._mixture = DualMixture(lam, zero_weights(shapes), self.cone)
         scratch = make_scratch(problem)
         self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
         #: The last weights, and the best ones.
@@ -254,10 +260,10 @@ class _SVRG(Method):
         self._value()
 
     def _pass(self, options, order, pieces):
-        problem, weight, memory = self.problem, self.sample_weight, self.memory
+        task = self.loss, self.problem, self.w, self.cone, self.sample_weight, self.memory
         for first, last in pieces.visits(order.size):
             visits = order[first:last]
-            svrg_pass(self.loss, problem, self.w, weight, memory, options, visits, *self._scratch)
+            svrg_pass(*task, options, visits, *self._scratch)
             self.n_calls += visits.size
 
     def _value(self):
@@ -293,6 +299,7 @@ class _SVRG(Method):
             rate = 1.0 / (self._caution * self.steepness() + self.lam + kappa)
         self._pass(SVRGOptions(STEP, int(k == 1), 0, rate, self.lam + kappa), order, pieces)
         fold(self.w)
+        settle(self.cone, self.w)
         if k == 1:
             # At the start all labellings tie, and those found are close to each other.
             self.catalyst.settle(self.steepness())
@@ -385,9 +392,9 @@ class _Smoothed(_SVRG):
     _OF_HINGE = True
 
     def __init__(
-        self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start, target, tol
+        self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start, cone, target, tol
     ):
-        super().__init__(problem, shapes, sample_weight, lam, n_jobs, loss, options, start)
+        super().__init__(problem, shapes, sample_weight, lam, n_jobs, loss, options, start, cone)
         self.target, self.best = target, Best()
         self.memory.lipschitz[:] = 1.0
         # The smoothed hinge is at most this times nu above the hinge, on average.
@@ -409,7 +416,7 @@ class _Smoothed(_SVRG):
             least = share * self.best.objective / bias
             catalyst.advance(k - 1, self.current, self.steepness(), least)
         self.loss.strength[0] = catalyst.nu
-        self._smoothed = self.snapshot(catalyst.first(k), pieces)
+        self._smoothed = self.snapshot(self._inside(catalyst.first(k)), pieces)
         if not pieces.stopped:
             self._raise_dual()
             if k == 1:
@@ -430,6 +437,13 @@ class _Smoothed(_SVRG):
             new = self.loss.counts - before
             self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
         return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
+
+    def _inside(self, point):
+        """The point of the cone that is nearest: what is extrapolated may lie outside."""
+        if self.cone.coefficients.size:
+            point = point.copy()
+            settle(self.cone, point)
+        return point
 
     def _raise_dual(self):
         if self.lam > 0:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skstruct import Pairwise
+from skstruct import BCFWSSVM, Grid, Pairwise
 from skstruct.core import kernel, oracles
 
 
@@ -128,3 +128,79 @@ def test_labellings_and_bounds_are_honest_where_edges_repel(seed, interactions, 
     out = np.empty(2 * n)
     _max_marginals(problem, 0, theta, out)
     assert (out.reshape(n, 2) >= _best_through(labellings, scores) - 1e-10).all()
+
+
+def _images(rng, n):
+    """Noisy images of two labels, narrow enough for junction trees."""
+    y = [(rng.random((3, 4)) < 0.4).astype(int) for _ in range(n)]
+    y[0].flat[:2] = 0, 1
+    return [a[..., None] + rng.normal(scale=0.7, size=(3, 4, 2)) for a in y], y
+
+
+@pytest.mark.parametrize("options", [{"interactions": "potts"}, {"edge_features": "contrast"}])
+def test_training_by_cuts_is_certified_and_its_predictions_are_the_best(options):
+    X, y = _images(np.random.default_rng(1), 8)
+    solver = {"C": 0.1, "tol": 1e-3, "max_iter": 2000, "random_state": 0}
+    svm = BCFWSSVM(Grid(inference="max-flow", attractive=True, **options), **solver).fit(X, y)
+    tree = BCFWSSVM(Grid(inference="junction-tree", attractive=True, **options), **solver).fit(X, y)
+    assert svm.graph_.training_inference_ == svm.graph_.inference_ == "exact"
+    assert svm.dual_objective_ <= tree.objective_ + 1e-12
+    assert tree.dual_objective_ <= svm.objective_ + 1e-12
+    predicted = svm.predict(X)
+    assert svm.graph_.inference_ == "exact"
+    tree.node_weights_[:], tree.pair_weights_[:] = svm.node_weights_, svm.pair_weights_
+    for ours, theirs in zip(predicted, tree.predict(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_prediction_at_weights_that_repel_says_that_it_is_relaxed():
+    X, y = _images(np.random.default_rng(2), 4)
+    graph = Grid(interactions="potts", inference="max-flow", attractive=True)
+    svm = BCFWSSVM(graph, C=0.1, random_state=0).fit(X, y)
+    svm.pair_weights_[:] = -1.0
+    labellings = svm.predict(X)
+    assert svm.graph_.inference_ == "relaxed"
+    assert all(np.isin(labels, svm.classes_).all() for labels in labellings)
+    svm.pair_weights_[:] = 1.0
+    svm.predict(X)
+    assert svm.graph_.inference_ == "exact"
+
+
+@pytest.mark.parametrize("inference", ["max-flow", "roof-dual"])
+def test_threads_predict_as_one_does(inference):
+    rng = np.random.default_rng(3)
+    X, y = _images(rng, 4)
+    graph = Grid(interactions="potts", inference=inference, attractive=inference == "max-flow")
+    svm = BCFWSSVM(graph, C=0.1, random_state=0).fit(X, y)
+    big = [rng.normal(size=(60, 70, 2)) for _ in range(4)]
+    # Weights that repel take the general way, too.
+    for weight in (0.5, -0.5):
+        svm.pair_weights_[:] = weight
+        alone = svm.set_params(n_jobs=1).predict(big)
+        for a, b in zip(alone, svm.set_params(n_jobs=2).predict(big), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_max_marginals_of_an_image_are_those_of_forced_cuts():
+    rng = np.random.default_rng(4)
+    graph = Grid(directions=True, inference="max-flow", attractive=True)
+    samples = graph.read_X(SimpleNamespace(), [rng.normal(size=(15, 20, 1))], True)
+    problem = graph.make_problem(samples, np.array([0, 1]), True)
+    theta = rng.normal(size=problem.part_ptr[-1])
+    theta[600:] = [0.7, -0.1, 0.2, 0.5, 0.4, 0.0, -0.2, 0.9]
+    out, labels = np.empty(600), np.zeros(300, dtype=np.int32)
+    _max_marginals(problem, 0, theta, out)
+    value = _max(problem, 0, theta, labels)
+    forced = theta.copy()
+    for t in rng.permutation(300)[:60]:
+        assert out[2 * t + labels[t]] == value
+        forced[2 * t + labels[t]] = -np.inf
+        other = _max(problem, 0, forced, np.zeros(300, dtype=np.int32))
+        forced[2 * t + labels[t]] = theta[2 * t + labels[t]]
+        assert out[2 * t + 1 - labels[t]] == pytest.approx(other, abs=1e-10)
+
+
+def test_cuts_are_refused_with_the_reason():
+    X, y = _images(np.random.default_rng(5), 3)
+    with pytest.raises(ValueError, match="attractive=False"):
+        BCFWSSVM(Grid(inference="max-flow")).fit(X, y)

@@ -98,6 +98,11 @@ def clear(features, t, table):
 
 
 @generic
+def clear_rows(features, first, stop, table):
+    """``table[j] <- 0`` over the features j of rows `first` to `stop`."""
+
+
+@generic
 def gather_columns(features, t, table, start, stop, acc):
     """``acc[start:stop] <- sum of x_j * table[j, start:stop]`` over the features j of row t."""
 
@@ -210,6 +215,20 @@ def _(features, t, table):
     if features.intercept >= 0:
         for q in range(table.shape[1]):
             table[features.intercept, q] = 0.0
+
+
+@clear_rows.register(SparseFeatures)
+@kernel
+def _(features, first, stop, table):
+    for t in range(first, stop):
+        clear(features, t, table)
+
+
+@clear_rows.register(DenseFeatures)
+@kernel
+def _(features, first, stop, table):
+    if stop > first:  # all rows have all features
+        clear(features, first, table)
 
 
 @gather_columns.register(SparseFeatures)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import kernel
-from .features import DenseFeatures, clear, gather, scatter
+from .features import DenseFeatures, clear_rows, gather, scatter
 from .offsets import ends_of
 
 
@@ -82,12 +82,15 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
     if how.ptr.shape[0] == 0:
         for t in range(first, stop):
             o = offset + (t - first) * width
-            scatter(features, t, table, r[o : o + width])
+            used = False  # a step between two labellings changes few nodes
+            for k in range(width):
+                used |= r[o + k] != 0.0
+            if used:
+                scatter(features, t, table, r[o : o + width])
         for t in range(first, stop):
             o = offset + (t - first) * width
             gather(features, t, table, out[o : o + width])
-        for t in range(first, stop):
-            clear(features, t, table)
+        clear_rows(features, first, stop, table)
         return
     start, n = how.ptr[i], stop - first
     if n == 1:
@@ -101,7 +104,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
         used = False
         for k in range(width):
             used |= r[row + k] != 0.0
-        if used:  # a step between two labellings changes few nodes
+        if used:
             for t in range(n):
                 g = how.values[start + u * n + t]
                 if g != 0.0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
 from ...core.offsets import longest_item
-from ...core.oracles import max_oracle, score
+from ...core.oracles import add_indicator, max_oracle, score
 from ...inference.binary_cut import Signs, begin_cut, empty_signs, find_signs, read_states
 from ...inference.choices import HALF, OFF, ON, Choices, Pairs, choose, empty_choices
 from ...inference.components import ComponentScratch, component_scratch, strong_components
@@ -132,6 +132,69 @@ class FlowProblem(NetworkProblem):
     """Graphs of two labels."""
 
     structure = "Pairwise of two labels"
+
+
+@inner_kernel(inline=True)
+def _counted(problem, theta, begin, j, k, count):
+    return count * pair_score(problem, theta, begin, j, k) if count > 0 else 0.0
+
+
+@inner_kernel
+def _count_run(own, e, stop, labels):
+    """Where the edges from e on have another table; labels 1 at first and second ends, and both."""
+    table, ends = own.table[e], own.ends
+    first = second = both = 0
+    while e < stop and own.table[e] == table:
+        j, k = labels[ends[e, 0]], labels[ends[e, 1]]
+        first += j
+        second += k
+        both += j & k
+        e += 1
+    return e, first, second, both
+
+
+@score.register(FlowProblem)
+@kernel
+def _(problem, i, theta, labels):
+    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+    total = 0.0
+    for t in range(n):
+        total += theta[2 * t + labels[t]]
+    e = own.ptr[i]
+    while e < own.ptr[i + 1]:
+        begin = 2 * n + own.table[e] * problem.width
+        after, first, second, both = _count_run(own, e, own.ptr[i + 1], labels)
+        total += _counted(problem, theta, begin, 0, 0, after - e - first - second + both)
+        total += _counted(problem, theta, begin, 0, 1, second - both)
+        total += _counted(problem, theta, begin, 1, 0, first - both)
+        total += _counted(problem, theta, begin, 1, 1, both)
+        e = after
+    return total
+
+
+@inner_kernel
+def add_pair(problem, mu, begin, j, k, c):
+    """Add to the entry of a pair of labels in the table at `begin`, if it has one."""
+    column = problem.own.column[j, k]
+    if column >= 0:
+        mu[begin + column] += c
+
+
+@add_indicator.register(FlowProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+    for t in range(n):
+        mu[2 * t + labels[t]] += c
+    e = own.ptr[i]
+    while e < own.ptr[i + 1]:
+        begin = 2 * n + own.table[e] * problem.width
+        after, first, second, both = _count_run(own, e, own.ptr[i + 1], labels)
+        add_pair(problem, mu, begin, 0, 0, c * (after - e - first - second + both))
+        add_pair(problem, mu, begin, 0, 1, c * (second - both))
+        add_pair(problem, mu, begin, 1, 0, c * (first - both))
+        add_pair(problem, mu, begin, 1, 1, c * both)
+        e = after
 
 
 @inner_kernel

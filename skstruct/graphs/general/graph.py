@@ -226,18 +226,17 @@ class Pairwise(PairwiseGraph):
         mask = transition_mask(self.forbidden, classes)
         if mask.bounds_ends:
             raise ValueError("forbidden: graphs have no first and last node, None is not allowed")
-        if codes is not None:
+        if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
         self.pair_cone_ = self._pair_cone(mask, classes)
         fields, tables = self._fields(
             samples, samples.features, classes, fit_intercept, codes, loss
         )
-        within = np.arange(len(samples.edges)) - np.repeat(samples.edge_ptr[:-1], samples.n_edges)
         network = Network(
             ends=samples.edges,
             ptr=samples.edge_ptr,
-            table=within.astype(np.int32) if self.edge_features else samples.types,
+            table=samples.numbers() if self.edge_features else samples.types,
             column=pair_columns(self.interactions, n_classes),
             inference=(),
         )

@@ -16,7 +16,7 @@ from ...data.packing import as_list, check_finite
 from ...data.ragged import object_array
 from ...typing import SamplesLike
 from .graph import Pairwise, check_tuple, pack
-from .inputs import Networks, grid_edges
+from .inputs import Networks, grid_edges, neighbours
 
 
 class Grid(Pairwise):
@@ -139,7 +139,7 @@ class Grid(Pairwise):
                 known[size] = grid_edges(*size, self.neighborhood)
         read = [known[size] for size in map(tuple, shapes.tolist())]
         if by_contrast:
-            rows = [_contrast(image, ends) for image, (ends, _) in zip(images, read, strict=True)]
+            rows = [_contrast(image, self.neighborhood) for image in images]
         if n_types == 1:
             read = [(ends, np.zeros_like(kinds)) for ends, kinds in read]
         samples = pack(features, offsets, read, rows)._replace(shapes=shapes)
@@ -233,12 +233,14 @@ def _check_channels(images):
             )
 
 
-def _contrast(image, ends):
+def _contrast(image, neighborhood):
     """1 and the likeness of the two pixels of each edge."""
-    flat = image.reshape(-1, image.shape[2])
-    change = flat[ends[:, 0]] / 2 - flat[ends[:, 1]] / 2
-    change /= np.abs(change).max(initial=0.0) or 1.0  # only ratios matter, and squares overflow
-    squares = (change**2).sum(axis=1)
+    changes = [a / 2 - b / 2 for a, b in neighbours(image, neighborhood)]
+    # Only ratios matter, and squares overflow.
+    largest = max(np.abs(change).max(initial=0.0) for change in changes) or 1.0
+    squares = np.concatenate([((change / largest) ** 2).sum(axis=2).ravel() for change in changes])
     mean = squares.mean() if squares.size else 0.0
-    likeness = np.exp(-squares / (2.0 * mean)) if mean > 0.0 else np.ones_like(squares)
-    return np.column_stack([np.ones_like(squares), likeness])
+    rows = np.ones((squares.size, 2))
+    if mean > 0.0:
+        np.exp(squares / (-2.0 * mean), out=rows[:, 1])
+    return rows

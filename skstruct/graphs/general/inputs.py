@@ -51,6 +51,11 @@ class Networks(NamedTuple):
         """Number of edges of each sample."""
         return np.diff(self.edge_ptr)
 
+    def numbers(self) -> np.ndarray:
+        """The edges, counted within each sample."""
+        every = np.arange(len(self.edges), dtype=np.int32)
+        return every - np.repeat(self.edge_ptr[:-1].astype(np.int32), self.n_edges)
+
     def take(self, keep: np.ndarray) -> Networks:
         """The samples where the mask `keep` is True."""
         edges = np.repeat(keep, self.n_edges)
@@ -191,6 +196,34 @@ def _refuse_duplicates(ends, types, i):
         )
 
 
+def neighbours(image: np.ndarray, neighborhood: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Views of the pixels at the first and at the second end of each edge, by direction.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width, ...)
+        The pixels.
+    neighborhood : {4, 8}
+        Neighbours of a pixel, with or without diagonal ones.
+
+    Returns
+    -------
+    list of tuple of ndarray
+        In the order of :func:`grid_edges`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.graphs.general.inputs import neighbours
+    >>> [(a.tolist(), b.tolist()) for a, b in neighbours(np.array([[1, 2], [3, 4]]), 4)]
+    [([[1], [3]], [[2], [4]]), ([[1, 2]], [[3, 4]])]
+    """
+    pairs = [(image[:, :-1], image[:, 1:]), (image[:-1], image[1:])]
+    if neighborhood == 8:
+        pairs += [(image[:-1, :-1], image[1:, 1:]), (image[:-1, 1:], image[1:, :-1])]
+    return pairs
+
+
 def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, np.ndarray]:
     """Edges between neighbouring pixels, and their directions.
 
@@ -216,9 +249,7 @@ def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, 
     [[0, 1], [2, 3], [0, 2], [1, 3]]
     """
     node = np.arange(height * width, dtype=np.int32).reshape(height, width)
-    pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
-    if neighborhood == 8:
-        pairs += [(node[:-1, :-1], node[1:, 1:]), (node[:-1, 1:], node[1:, :-1])]
+    pairs = neighbours(node, neighborhood)
     ends = [np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]
     return np.concatenate(ends), np.repeat(
         np.arange(len(ends), dtype=np.int32), [len(e) for e in ends]

@@ -13,7 +13,7 @@ from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import relaxed_oracle
 from ...inference.choices import HALF
 from ..n_best import n_best_scratch
-from .cut_kernels import FlowProblem, flow_scratch, solve
+from .cut_kernels import FlowProblem, add_pair, flow_scratch, solve
 from .kernels import pair_score
 
 INFERENCE = "relaxed"
@@ -49,13 +49,6 @@ def _pair_of(problem, theta, n, e):
     return 0 if equal >= unequal else 1
 
 
-@inner_kernel
-def _add_pair(problem, mu, begin, j, k, c):
-    column = problem.own.column[j, k]
-    if column >= 0:
-        mu[begin + column] += c
-
-
 @relaxed_oracle.register(RoofProblem)
 @kernel
 def _(problem, i, theta, labels, mu):
@@ -80,7 +73,7 @@ def _(problem, i, theta, labels, mu):
             j = x if a == HALF else a
             k = x if b == HALF else b
             k = 1 - k if other == 1 else k
-            _add_pair(problem, mu, begin, j, k, 0.5)
+            add_pair(problem, mu, begin, j, k, 0.5)
             value += 0.5 * pair_score(problem, theta, begin, j, k)
     # Settled states are a best labelling: no score is larger, but for rounding.
     return max(bound if n_half > 0 else value + slack, value), value

@@ -165,9 +165,9 @@ class TestPictures:
         display = GridDisplay.from_estimator(model, X, y)
         wrong = sum(int(display.errors(i).sum()) for i in range(len(X)))
         assert model.score(X, y) == pytest.approx(1.0 - wrong / sum(v.size for v in y))
-        y[0][0, 0] = "new"
+        y[0][0, 0] = "zoo"
         display = GridDisplay.from_estimator(model, X, y)
-        assert display.classes.tolist() == ["air", "ice", "sea", "new"]
+        assert display.classes.tolist() == ["air", "ice", "sea", "zoo"]
         assert display.errors(0)[0, 0]
         picture = TransitionDisplay.from_estimator(model, edge_type="down")
         assert_array_equal(picture.image_.get_array(), model.pairwise_coef_[1])

@@ -47,18 +47,17 @@ print(f"pixels alone: overlap {overlap(alone):.3f}")
 
 # %%
 # ``"contrast"`` gives an edge two features: 1, and how alike its two pixels are. Where equal labels
-# score at least as much as different ones, interactions attract, and cuts are exact.
+# score at least as much as different ones, interactions attract and cuts are exact: training keeps
+# them so with ``attractive=True``.
 
-svm = BCFWSSVM(
-    Grid(interactions="potts", edge_features="contrast"), C=0.03, tol=2e-2, random_state=0
-)
-svm.fit(X, y)
+grid = Grid(interactions="potts", edge_features="contrast", attractive=True)
+svm = BCFWSSVM(grid, C=0.03, tol=2e-2, random_state=0).fit(X, y)
 found = svm.predict([grey])[0]
 always, alike = svm.pair_weights_[:, 0]
 print(
     f"grid: overlap {overlap(found):.3f}; equal labels score {always:.2f}, and {alike:.2f} more "
     f"between pixels that are alike; objective {svm.objective_:.2f}, at least "
-    f"{svm.dual_objective_:.2f}; inference by {svm.graph_.method_}"
+    f"{svm.dual_objective_:.2f}; inference by {svm.graph_.method_} ({svm.graph_.inference_})"
 )
 
 # %%
@@ -122,7 +121,7 @@ def superpixels(image, labels):
 if slic is not None:
     sample, labels, _ = superpixels(grey[:, :60], truth[:, :60])
     whole, _, regions = superpixels(grey, truth)
-    graph = Pairwise(interactions="potts", edge_features=True)
+    graph = Pairwise(interactions="potts", edge_features=True, attractive=True)
     coarse = BCFWSSVM(graph, tol=2e-2, random_state=0).fit([sample], [labels])
     result = coarse.predict([whole])[0][regions]
     print(f"{len(whole[0])} superpixels, {len(whole[1])} edges: overlap {overlap(result):.3f}")

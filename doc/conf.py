@@ -35,7 +35,9 @@ _EXAMPLES = [
     "plot_label_sets.py",
     "plot_ssvm_solvers.py",
     "plot_many_labels.py",
+    "plot_snakes.py",
     "plot_photo_segmentation.py",
+    "plot_document_graph.py",
     "plot_own_structure.py",
 ]
 

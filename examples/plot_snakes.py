@@ -94,9 +94,11 @@ for name, X, graph in (
 # %%
 # Cells with a wrong number are struck out.
 
-shown = np.argsort(
-    [-len(np.unique(p[t > 0])) for p, t in zip(found["edges"], y[test], strict=True)]
-)
+wrong = [
+    sum((found[name][i] != t).sum() for name in ("pixels", "edges", "directions"))
+    for i, t in enumerate(y[test])
+]
+shown = np.argsort(wrong)[::-1]
 fig, axes = plt.subplots(3, 5, figsize=(11, 7), layout="constrained")
 for row, i in zip(axes, shown[:3], strict=True):
     kinds, numbers = snakes[80 + i]

@@ -3,10 +3,9 @@
 import math
 
 from ..core.dispatch import inner_kernel, kernel
-from .assignment_paths import AssignmentWork, Side, assignment_work, augment, count_above
+from .assignment_paths import AssignmentWork, Side, assignment_work, augment, count_above, least_of
 from .assignment_ties import lowest_of_ties
 
-_CENTRING = 2
 # Of the numbers that a gain is made of: what rounding may add to it.
 _SAME = 2.0**-50
 
@@ -41,23 +40,22 @@ def _repair(price, least, most):
 
 
 @inner_kernel
-def _keep_links(scores, sources, targets, alone):
+def _keep_links(scores, n, m, mate, taken, u, v, alone):
     """Keep the links of sources that find nothing better at the prices."""
-    mate, taken, price = sources.mate, targets.mate, targets.price
-    for j in range(targets.size):
+    for j in range(m):
         taken[j] = -1
-    for i in range(sources.size):
-        at, place, gain, slack = i * sources.stride, mate[i], 0.0, 0.0
-        mate[i], sources.price[i] = -1, math.inf
-        if 0 <= place < targets.size and taken[place] < 0:
-            gain = scores[at + place] - price[place]
-            slack = _SAME * (abs(gain) + price[place])
+    for i in range(n):
+        at, place, gain, slack = i * m, mate[i], 0.0, 0.0
+        mate[i], u[i] = -1, math.inf
+        if 0 <= place < m and taken[place] < 0:
+            gain = scores[at + place] - v[place]
+            slack = _SAME * (abs(gain) + v[place])
             if gain == -math.inf or (alone and gain < 0.0):
                 continue
         elif place >= 0 or not alone:
             continue
-        if count_above(scores, at, price, targets.size, gain + slack) == 0.0:
-            sources.price[i] = gain
+        if count_above(scores, at, v, m, gain + slack) == 0.0:
+            u[i] = gain
             mate[i] = max(place, -1)
             if place >= 0:
                 taken[place] = i
@@ -76,32 +74,25 @@ def _are_satisfied(sources, targets, kept):
 
 
 @inner_kernel
-def _centre(scores, sources, targets, alone, kept, work):
+def _centre(scores, n, m, mate, u, v, alone, kept, near, far, gap):
     """Move the prices of linked pairs away from their limits: small changes then break no link."""
-    mate, u, v = sources.mate, sources.price, targets.price
-    near, far = work.slack, work.distance
-    for _ in range(_CENTRING):
-        for j in range(targets.size):
-            far[j] = v[j] if kept else math.inf
-        for i in range(sources.size):
-            at, mine, least = i * sources.stride, mate[i], u[i] if alone else math.inf
-            held = 0.0
-            if mine >= 0:
-                held = far[mine]
-            for j in range(targets.size):
-                slack = u[i] + v[j] - scores[at + j]
-                far[j] = slack if slack < far[j] else far[j]
-                slack = math.inf if j == mine else slack
-                least = slack if slack < least else least
-            if mine >= 0:
-                far[mine] = held
-            near[i] = max(least, 0.0)
-        for i in range(sources.size):
-            if mate[i] >= 0:
-                shift = 0.5 * (near[i] - max(far[mate[i]], 0.0))
-                if abs(shift) < math.inf:
-                    u[i] -= shift
-                    v[mate[i]] += shift
+    for j in range(m):
+        far[j] = v[j] if kept else math.inf
+    for i in range(n):
+        at, price, mine = i * m, u[i], mate[i]
+        for j in range(m):
+            gap[j] = price + v[j] - scores[at + j]
+        if mine >= 0:
+            gap[mine] = math.inf
+        for j in range(m):
+            far[j] = gap[j] if gap[j] < far[j] else far[j]
+        near[i] = max(0.0, min(least_of(gap, m), price if alone else math.inf))
+    for i in range(n):
+        if mate[i] >= 0:
+            shift = 0.5 * (near[i] - max(0.0, far[mate[i]]))
+            if abs(shift) < math.inf:
+                u[i] -= shift
+                v[mate[i]] += shift
 
 
 @inner_kernel
@@ -245,7 +236,7 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
     sources = Side(n, m, 0, work.u[:n], match)
     targets = Side(m, 1, 0, price[:m], work.mate[:m])
     _repair(targets.price, 0.0 if kept else -most, most)
-    _keep_links(scores, sources, targets, alone)
+    _keep_links(scores, n, m, match, targets.mate, sources.price, targets.price, alone)
     if not _are_satisfied(sources, targets, kept):
         if _take_best(scores, sources, targets, alone) > 0:
             _bid(scores, sources, targets, alone, work)
@@ -253,7 +244,8 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
             for i in range(n):
                 match[i] = -1
             return -math.inf
-        _centre(scores, sources, targets, alone, kept, work)
+        near, far, gap = work.slack, work.distance, work.gap
+        _centre(scores, n, m, match, work.u, price, alone, kept, near, far, gap)
     lowest_of_ties(scores, sources, targets, alone, kept, work)
     return total_score(scores, n, m, match)
 

@@ -20,8 +20,8 @@ class AssignmentWork(NamedTuple):
     ----------
     u : ndarray of shape (n_sources,)
         Prices of the sources.
-    slack : ndarray of shape (n_sources,)
-        By how much their prices may fall.
+    slack, gap : ndarray of shape (n_sources,), (n_targets,)
+        By how much the prices of sources may fall, and reduced costs of one of them.
     mate : ndarray of shape (n_targets,) of int32
         The source each target is linked to, or -1.
     distance : ndarray of shape (n + 1,)
@@ -36,6 +36,7 @@ class AssignmentWork(NamedTuple):
 
     u: np.ndarray
     slack: np.ndarray
+    gap: np.ndarray
     mate: np.ndarray
     distance: np.ndarray
     path: np.ndarray
@@ -71,7 +72,8 @@ def assignment_work(n_sources, n_targets):
     ties = np.empty(n_sources * (n_targets + 1), dtype=np.int32)
     mate = np.empty(n_targets, dtype=np.int32)
     u, slack = np.empty((2, n_sources))
-    return AssignmentWork(u, slack, mate, np.empty(n), path, remaining, order, begin, stamp, ties)
+    floats = u, slack, np.empty(n_targets)
+    return AssignmentWork(*floats, mate, np.empty(n), path, remaining, order, begin, stamp, ties)
 
 
 class Side(NamedTuple):
@@ -103,6 +105,21 @@ def count_above(scores, at, price, size, limit):
     for j in range(size):
         count += 1.0 if scores[at + j] - price[j] > limit else 0.0
     return count
+
+
+@inner_kernel
+def least_of(values, size):
+    """Smallest value, inf if there is none; four chains of comparisons run side by side."""
+    a, b, c, d = math.inf, math.inf, math.inf, math.inf
+    quarters = size // 4 * 4
+    for q in range(0, quarters, 4):
+        a = min(a, values[q])
+        b = min(b, values[q + 1])
+        c = min(c, values[q + 2])
+        d = min(d, values[q + 3])
+    for q in range(quarters, size):
+        a = min(a, values[q])
+    return min(min(a, b), min(c, d))
 
 
 @kernel

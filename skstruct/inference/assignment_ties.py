@@ -20,11 +20,14 @@ def lowest_of_ties(scores, sources, targets, alone, kept, work):
     `alone` and `kept`: whether sources and targets may stay without a link.
     """
     zero = _rounding(sources, targets)
-    if not _find_ties(scores, sources, targets, alone, zero, work):
+    n, mate, begin, ties = sources.size, sources.mate, work.begin, work.ties
+    u, v = sources.price, targets.price
+    if not _find_ties(scores, n, targets.size, mate, u, v, alone, zero, begin, ties):
         return
-    begin, ties = work.begin, work.ties
-    for i in range(sources.size):
-        place = sources.mate[i]
+    for x in range(n + 1):
+        work.stamp[x] = -1
+    for i in range(n):
+        place = mate[i]
         for q in range(begin[i], begin[i + 1]):
             if ties[q] >= place or _exchange(i, ties[q], sources, targets, kept, zero, work):
                 break
@@ -42,30 +45,26 @@ def _rounding(sources, targets):
 
 
 @inner_kernel
-def _find_ties(scores, sources, targets, alone, zero, work):
+def _find_ties(scores, n, m, mate, u, v, alone, zero, begin, ties):
     """Write where each source could be at no cost, in order; False if all have to stay."""
-    stride, mate = sources.stride, sources.mate
-    begin, ties, stamp = work.begin, work.ties, work.stamp
-    count, price, several = 0, targets.price, False
-    for i in range(sources.size):
+    count, several = 0, False
+    for i in range(n):
         begin[i] = count
-        stamp[i] = -1
-        u, at = sources.price[i], i * stride
-        if alone and u <= zero:
+        at, least = i * m, u[i] - zero
+        if alone and u[i] <= zero:
             ties[count] = -1
             count += 1
-        tight = int(count_above(scores, at, price, targets.size, u - zero))
-        if count + tight > begin[i] + 1:
+        tight = count_above(scores, at, v, m, least)
+        if count - begin[i] + tight > 1.0:
             several = True
-            for j in range(targets.size):
-                if scores[at + j] - price[j] > u - zero:
+            for j in range(m):
+                if scores[at + j] - v[j] > least:
                     ties[count] = j
                     count += 1
         elif count == begin[i]:
             ties[count] = mate[i]
             count += 1
-    begin[sources.size] = count
-    stamp[sources.size] = -1
+    begin[n] = count
     return several
 
 

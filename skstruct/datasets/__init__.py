@@ -1,10 +1,12 @@
 """Data: generated and embedded sets, fetchers, and loaders of real file formats."""
 
+from .alignment import load_parallel_text, load_word_alignment
 from .conll import load_conll
 from .digits import load_digit_strings
 from .fetch import fetch_conll2000, fetch_conll2002_dutch, fetch_ocr_letters
 from .glyphs import load_glyph_chains, make_glyph_chains
 from .images import load_horses, load_snakes, make_grid_images
+from .localisation import load_localisation
 from .multilabel import load_multilabel, make_label_sets
 from .ocr import load_ocr_letters
 from .sentences import make_annotated_sentences
@@ -17,9 +19,12 @@ __all__ = [
     "load_digit_strings",
     "load_glyph_chains",
     "load_horses",
+    "load_localisation",
     "load_multilabel",
     "load_ocr_letters",
+    "load_parallel_text",
     "load_snakes",
+    "load_word_alignment",
     "make_annotated_sentences",
     "make_glyph_chains",
     "make_grid_images",

@@ -1,14 +1,17 @@
-"""Metrics of structured predictions: nodes, whole sequences, chunks.
+"""Metrics of structured predictions: nodes, whole sequences, chunks, links of words, boxes.
 
-All functions take y in every form that estimators take (lists, object arrays, RaggedArray, Series,
-3-D arrays) and check the lengths sample by sample. They have scikit-learn's names and signatures,
-so ``make_scorer`` and metadata routing work; :data:`SCORERS` has them ready for ``scoring=``. As in
-scikit-learn, input without a single label raises a ValueError, and scores that are 0 / 0 are what
-`zero_division` says, by default 0 with an ``UndefinedMetricWarning``.
+Those of nodes, sequences and chunks take y in every form that estimators take (lists, object
+arrays, RaggedArray, Series, 3-D arrays) and check the lengths sample by sample. They have
+scikit-learn's names and signatures, so ``make_scorer`` and metadata routing work; :data:`SCORERS`
+has them ready for ``scoring=``. As in scikit-learn, input without a single label raises a
+ValueError, and scores that are 0 / 0 are what `zero_division` says, by default 0 with an
+``UndefinedMetricWarning``.
 """
 
 from sklearn.metrics import make_scorer
 
+from .alignment import alignment_error_rate
+from .boxes import average_precision, corloc_score, iou
 from .chunk_metrics import (
     chunk_classification_report,
     chunk_f1_score,
@@ -30,6 +33,8 @@ from .node_metrics import (
 
 __all__ = [
     "SCORERS",
+    "alignment_error_rate",
+    "average_precision",
     "chunk_classification_report",
     "chunk_f1_score",
     "chunk_fbeta_score",
@@ -37,6 +42,8 @@ __all__ = [
     "chunk_precision_score",
     "chunk_recall_score",
     "chunks",
+    "corloc_score",
+    "iou",
     "node_accuracy_score",
     "node_classification_report",
     "node_f1_score",

@@ -1,0 +1,232 @@
+"""Word alignment: sentence pairs with the links of their words, and parallel text without."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ..typing import PathLike
+
+_BLANKS = re.compile(r"[ \t]+")
+_LINK = re.compile(r"(\d+)([-p])(\d+)")
+_KEY = re.compile(r"(\d+)[ \t]+(\d+)[ \t]+(\d+)(?:[ \t]+([SP]))?")
+
+
+def load_word_alignment(
+    text: PathLike | tuple[PathLike, PathLike],
+    gold: PathLike,
+    *,
+    first: int = 1,
+    encoding: str = "utf-8",
+) -> Bunch:
+    """Read sentence pairs and the links of their words that people have drawn.
+
+    Parameters
+    ----------
+    text : path or (path, path)
+        A file of lines ``source ||| target``, or two files, a sentence a line each. Blanks and tabs
+        stand between words. Files whose names end in ``.gz`` are unpacked.
+    gold : path
+        The links, in one of two forms. A line a sentence pair with ``i-j`` for each sure and
+        ``ipj`` for each link that is possible only, i in the source (the Pharaoh format); or a line
+        a link, ``sentence i j``, perhaps with a mark ``S`` or ``P`` (the format of the HLT-NAACL
+        2003 workshop), where sentences count from 1.
+    first : int, default=1
+        The number of the first word of a sentence in `gold`.
+    encoding : str, default="utf-8"
+        Of the files.
+
+    Returns
+    -------
+    Bunch
+        ``source``, ``target``: lists of lists of words; ``sure``, ``possible``: lists of integer
+        arrays (n_links, 2), a word of the source and one of the target, counted from 0 and in
+        order, each once. ``possible`` has the links that are possible only.
+
+    Raises
+    ------
+    ValueError
+        If a line is malformed, a sentence is empty, a word or a sentence that a link names is not
+        there, or the files differ in how many sentences they have; names file and line.
+
+    See Also
+    --------
+    skstruct.preprocessing.AlignmentFeatures : Features of these pairs.
+    skstruct.metrics.alignment_error_rate : What sure and possible links are for.
+
+    References
+    ----------
+    R. Mihalcea, T. Pedersen: An evaluation exercise for word alignment. HLT-NAACL 2003 workshop
+    on building and using parallel texts, section 2.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import load_word_alignment
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text, gold = Path(folder, "text"), Path(folder, "gold")
+    ...     _ = text.write_text("das Haus ||| the house", "utf-8")
+    ...     _ = gold.write_text("1-1 2-2 1p2", "utf-8")
+    ...     data = load_word_alignment(text, gold)
+    >>> data.source, data.sure[0].tolist(), data.possible[0].tolist()
+    ([['das', 'Haus']], [[0, 0], [1, 1]], [[0, 1]])
+    """
+    if isinstance(text, tuple):
+        data = load_parallel_text(*text, encoding=encoding)
+        source, target, names = data.source, data.target, text
+    else:
+        source, target = _read_pairs(text, encoding)
+        names = text, text
+    for path, sentences in zip(names, (source, target), strict=True):
+        empty = next((i for i, words in enumerate(sentences) if not words), None)
+        if empty is not None:
+            raise ValueError(f"{path}, line {empty + 1}: the sentence is empty")
+    sizes = [(len(s), len(t)) for s, t in zip(source, target, strict=True)]
+    links = _read_gold(gold, sizes, first, encoding)
+    sure = [{link for link, is_sure in found if is_sure} for found in links]
+    every = [{link for link, _ in found} for found in links]
+    possible = [all_ - certain for all_, certain in zip(every, sure, strict=True)]
+    return Bunch(
+        source=source,
+        target=target,
+        sure=[_as_array(found) for found in sure],
+        possible=[_as_array(found) for found in possible],
+    )
+
+
+def load_parallel_text(
+    source: PathLike, target: PathLike | None = None, *, encoding: str = "utf-8"
+) -> Bunch:
+    """Read sentences and their translations.
+
+    Parameters
+    ----------
+    source : path
+        A sentence a line; or, without `target`, a file of lines ``source ||| target``. Blanks and
+        tabs stand between words. Files whose names end in ``.gz`` are unpacked.
+    target : path, default=None
+        The translations, line by line.
+    encoding : str, default="utf-8"
+        Of the files.
+
+    Returns
+    -------
+    Bunch
+        ``source``, ``target``: lists of lists of words; that of an empty line is empty.
+
+    Raises
+    ------
+    ValueError
+        If a line has no ``|||``, the files differ in how many lines they have, or there are none;
+        names the file.
+
+    See Also
+    --------
+    load_word_alignment : Sentence pairs whose words are linked.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import load_parallel_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "text")
+    ...     _ = path.write_text("das Haus ||| the house", "utf-8")
+    ...     load_parallel_text(path)
+    {'source': [['das', 'Haus']], 'target': [['the', 'house']]}
+    """
+    if target is None:
+        sentences = _read_pairs(source, encoding)
+    else:
+        sentences = [[_words(line) for line in _lines(path, encoding)] for path in (source, target)]
+        n, m = map(len, sentences)
+        if n != m:
+            raise ValueError(f"{source} has {n} lines, but {target} has {m}")
+    if not sentences[0]:
+        raise ValueError(f"{source} has no sentence")
+    return Bunch(source=sentences[0], target=sentences[1])
+
+
+def _lines(path, encoding):
+    """Lines of a file without their ends."""
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    with opener(path, "rt", encoding=encoding) as lines:
+        return [line.rstrip("\r\n") for line in lines]
+
+
+def _words(line):
+    """Words between blanks and tabs: `str.split` would also break them at a no-break space."""
+    line = line.strip(" \t")
+    return _BLANKS.split(line) if line else []
+
+
+def _read_pairs(path, encoding):
+    """Both sides of a file of lines ``source ||| target``."""
+    sides = [], []
+    for number, line in enumerate(_lines(path, encoding), start=1):
+        parts = line.split("|||")
+        if len(parts) != 2:
+            raise ValueError(
+                f"{path}, line {number}: a line must be 'source ||| target', got {line[:60]!r}"
+            )
+        for side, part in zip(sides, parts, strict=True):
+            side.append(_words(part))
+    if not sides[0]:
+        raise ValueError(f"{path} has no sentence")
+    return sides
+
+
+def _read_gold(path, sizes, first, encoding):
+    """For each sentence pair, its links and whether they are sure."""
+    lines = _lines(path, encoding)
+    head = next((line.strip() for line in lines if line.strip()), "")
+    links = [[] for _ in sizes]
+    is_key = bool(_KEY.fullmatch(head))
+    if not is_key and len(lines) != len(sizes):
+        raise ValueError(f"{path} has {len(lines)} lines, but there are {len(sizes)} sentences")
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}, line {number}"
+        if not is_key:
+            found = [(number - 1, *_read_link(item, where)) for item in line.split()]
+        else:
+            found = [_read_key(line.strip(), len(sizes), where)] if line.strip() else []
+        for sentence, i, j, is_sure in found:
+            link = i - first, j - first
+            for word, n, side in zip(link, sizes[sentence], ("source", "target"), strict=True):
+                if not 0 <= word < n:
+                    raise ValueError(
+                        f"{where}: a link names word {word + first} of the {side}, which has the "
+                        f"words {first} to {n - 1 + first}"
+                    )
+            links[sentence].append((link, is_sure))
+    return links
+
+
+def _read_link(item, where):
+    """Words of ``i-j`` or ``ipj``, and whether the link is sure."""
+    match = _LINK.fullmatch(item)
+    if match is None:
+        raise ValueError(f"{where}: a link must be 'i-j' or 'ipj', got {item!r}")
+    return int(match[1]), int(match[3]), match[2] == "-"
+
+
+def _read_key(line, n_sentences, where):
+    """Sentence, words, and whether the link is sure."""
+    match = _KEY.fullmatch(line)
+    if match is None:
+        raise ValueError(
+            f"{where}: a link must be 'sentence i j' or 'sentence i j S', got {line!r}"
+        )
+    sentence = int(match[1])
+    if not 1 <= sentence <= n_sentences:
+        raise ValueError(f"{where}: sentence {sentence} is not one of 1 to {n_sentences}")
+    return sentence - 1, int(match[2]), int(match[3]), match[4] != "P"
+
+
+def _as_array(links):
+    return np.array(sorted(links), dtype=np.int64).reshape(-1, 2)

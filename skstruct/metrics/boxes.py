@@ -1,0 +1,212 @@
+"""How well boxes are found: overlap, share of images, ranked detections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..data.boxes import overlaps, read_boxes
+from ..data.matrices import refuse_masked
+from ..data.packing import as_list
+
+
+def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
+    """Intersection over union of boxes, row by row.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n_boxes, 4)
+        Rows (xmin, ymin, xmax, ymax). Of one of them a single box may be given, of shape (4,) or
+        (1, 4), which meets every box of the other.
+
+    Returns
+    -------
+    ndarray of shape (n_boxes,)
+        Between 0 (apart) and 1 (the same).
+
+    Raises
+    ------
+    ValueError
+        If a box is empty or not finite, or the numbers of boxes differ.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import iou
+    >>> iou([0, 0, 2, 1], [[0, 0, 2, 1], [1, 0, 3, 1], [5, 5, 6, 6]]).round(3).tolist()
+    [1.0, 0.333, 0.0]
+    """
+    first, second = _boxes_of(first, "first"), _boxes_of(second, "second")
+    if len(first) != len(second) and 1 not in (len(first), len(second)):
+        raise ValueError(f"first has {len(first)} boxes, but second has {len(second)}")
+    return overlaps(first, second)
+
+
+def corloc_score(
+    y_true: Sequence[Any] | np.ndarray, y_pred: ArrayLike, *, threshold: float = 0.5
+) -> float:
+    """Correct localisation: the share of images whose predicted box overlaps well with a true one.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_images, 4), or list of arrays of shape (n_boxes, 4)
+        The true box of each image, or its boxes, (xmin, ymin, xmax, ymax): any of them will do.
+    y_pred : array-like of shape (n_images, 4)
+        The predicted box of each image.
+    threshold : float, default=0.5
+        Least intersection over union.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of images differ, an image has no true box, a box is empty or not finite
+        (names the image), or `threshold` is not above 0 and at most 1.
+
+    References
+    ----------
+    T. Deselaers, B. Alexe, V. Ferrari: Localizing objects while learning their appearance. ECCV
+    2010, section 6.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import corloc_score
+    >>> corloc_score([[0, 0, 4, 4], [0, 0, 4, 4]], [[0, 0, 4, 3], [3, 3, 7, 7]])
+    0.5
+    """
+    _check_threshold(threshold)
+    true = _boxes_of_images(y_true, "y_true")
+    predicted = read_boxes(y_pred, "y_pred", len(true))
+    right = 0
+    for i, boxes in enumerate(true):
+        if not len(boxes):
+            raise ValueError(f"y_true: image {i} has no box")
+        right += bool(overlaps(boxes, predicted[i : i + 1]).max() >= threshold)
+    return right / len(true)
+
+
+def average_precision(
+    y_true: Sequence[Any] | np.ndarray,
+    y_pred: Sequence[Any] | np.ndarray,
+    y_score: Sequence[Any] | np.ndarray,
+    *,
+    threshold: float = 0.5,
+) -> float:
+    """Average precision of scored boxes: the sum of the steps of recall times the precision there.
+
+    Detections of all images are ranked by score. In this order each takes the true box of its image
+    that it overlaps most with; it is right if the overlap is at least `threshold` and no other has
+    taken that box before. Detections of equal scores count at once, as in scikit-learn's
+    ``average_precision_score``, which this equals when every true box is found.
+
+    Parameters
+    ----------
+    y_true : list of arrays of shape (n_boxes, 4), or array-like of shape (n_images, 4)
+        The true boxes of each image, (xmin, ymin, xmax, ymax), perhaps none; or one an image.
+    y_pred : list of arrays of shape (n_detections, 4), or array-like of shape (n_images, 4)
+        The predicted ones.
+    y_score : list of arrays of shape (n_detections,), or array-like of shape (n_images,)
+        Scores of the predicted boxes, the larger the surer.
+    threshold : float, default=0.5
+        Least intersection over union of a right detection.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 0 if nothing is predicted.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of images or of scores differ, a score is not finite, a box is empty or not
+        finite (names the image), there is no true box, or `threshold` is not above 0 and at most 1.
+
+    References
+    ----------
+    M. Everingham, L. Van Gool, C. Williams, J. Winn, A. Zisserman: The PASCAL visual object classes
+    (VOC) challenge. IJCV 2010, section 4.2; without its interpolation of the precision.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import average_precision
+    >>> truth = [[[0, 0, 4, 4]], [[0, 0, 4, 4], [6, 6, 9, 9]]]
+    >>> found = [[[0, 0, 4, 4], [5, 5, 6, 6]], [[6, 6, 9, 9]]]
+    >>> round(average_precision(truth, found, [[0.9, 0.8], [0.7]]), 3)
+    0.556
+    """
+    _check_threshold(threshold)
+    true, predicted = _boxes_of_images(y_true, "y_true"), _boxes_of_images(y_pred, "y_pred")
+    if len(true) != len(predicted):
+        raise ValueError(f"y_true has {len(true)} images, but y_pred has {len(predicted)}")
+    scores = _scores_of_images(y_score, predicted)
+    n_true = sum(map(len, true))
+    if not n_true:
+        raise ValueError("y_true has no box")
+    right = [_right(*image, threshold) for image in zip(true, predicted, scores, strict=True)]
+    right, scores = np.concatenate(right), np.concatenate(scores)
+    order = np.argsort(-scores, kind="stable")
+    n_right = np.cumsum(right[order])
+    # Where the next score is another: detections of one score count at once.
+    ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0.0, True)[: order.size])
+    recall, precision = n_right[ends] / n_true, n_right[ends] / (ends + 1.0)
+    return float(np.sum(np.diff(recall, prepend=0.0) * precision))
+
+
+def _right(true, predicted, scores, threshold):
+    """Which detections of an image are right."""
+    right, taken = np.zeros(len(predicted), dtype=bool), np.zeros(len(true), dtype=bool)
+    for k in np.argsort(-scores, kind="stable") if len(true) else ():
+        overlap = overlaps(true, predicted[k : k + 1])
+        best = int(np.argmax(overlap))
+        if overlap[best] >= threshold and not taken[best]:
+            right[k] = taken[best] = True
+    return right
+
+
+def _check_threshold(threshold):
+    if not 0.0 < threshold <= 1.0:
+        raise ValueError(f"threshold must be above 0 and at most 1, got {threshold!r}")
+
+
+def _boxes_of(boxes, name):
+    """One box or several, as rows."""
+    try:
+        single = np.ndim(boxes) == 1
+    except ValueError:
+        single = False
+    return read_boxes([boxes] if single else boxes, name)
+
+
+def _boxes_of_images(samples, name):
+    """The boxes of each image; an empty list of them is fine."""
+    read = []
+    for i, sample in enumerate(as_list(samples, name)):
+        where = f"{name}: image {i}: its boxes"
+        empty = hasattr(sample, "__len__") and len(sample) == 0
+        read.append(np.empty((0, 4)) if empty else _boxes_of(sample, where))
+    return read
+
+
+def _scores_of_images(y_score, predicted):
+    """Scores of the detections of each image."""
+    samples = as_list(y_score, "y_score")
+    if len(samples) != len(predicted):
+        raise ValueError(f"y_pred has {len(predicted)} images, but y_score has {len(samples)}")
+    read = []
+    for i, (sample, boxes) in enumerate(zip(samples, predicted, strict=True)):
+        refuse_masked(sample, f"y_score: image {i}")
+        scores = np.atleast_1d(np.asarray(sample, dtype=np.float64))
+        if scores.shape != (len(boxes),):
+            raise ValueError(
+                f"y_score: image {i} must have {len(boxes)} scores, got the shape {scores.shape}"
+            )
+        if not np.isfinite(scores).all():
+            raise ValueError(f"y_score: image {i} has a score that is not finite")
+        read.append(scores)
+    return read

@@ -71,7 +71,18 @@ class Pairwise(PairwiseGraph):
     See Also
     --------
     Grid : Images.
+    skstruct.inspection.transition_frame : The table of one type or edge feature.
     Tree : Graphs without cycles.
+
+    Notes
+    -----
+    The ``pairwise_coef_`` of an estimator has the shape ([edge_types,] [n_edge_features,]
+    n_classes, n_classes): ``pairwise_coef_[t, f, j, k]`` is what edge feature f of an edge of type
+    t is multiplied by where the first end has label j and the second k. The axis of types is there
+    with ``edge_types > 1``, that of edge features with ``edge_features=True``. Symmetric and Potts
+    interactions are written out in full, with zeros for unlike labels under Potts, and are
+    read-only. The weights themselves are in ``pair_weights_``: a row a type and edge feature (all
+    features of the first type first), a column an entry of the table.
 
     Examples
     --------

@@ -63,7 +63,8 @@ class Grid(Pairwise):
 
     See Also
     --------
-    Pairwise : Nodes and edges of any kind.
+    Pairwise : Nodes and edges of any kind; the shape of ``pairwise_coef_``.
+    skstruct.inspection.GridDisplay : A picture of labelled images.
 
     Examples
     --------

@@ -1,5 +1,6 @@
-"""Transformers of sequences: from tokens, columns and feature dicts to what estimators take."""
+"""Transformers: from tokens, columns, feature dicts, sentence pairs to what estimators take."""
 
+from .alignment import AlignmentFeatures
 from .frames import frame_column
 from .pernode import PerNode
 from .sequences import SequenceVectorizer
@@ -7,6 +8,7 @@ from .template import TemplateVectorizer
 from .union import SequenceUnion, make_sequence_union
 
 __all__ = [
+    "AlignmentFeatures",
     "PerNode",
     "SequenceUnion",
     "SequenceVectorizer",

@@ -96,10 +96,10 @@ def test_every_verb_by_enumeration(parameters):
 
 def test_contrast_has_no_scale():
     rng = np.random.default_rng(0)
-    image, ends = rng.normal(size=(3, 4, 2)), grid_edges(3, 4, 4)[0]
+    image = rng.normal(size=(3, 4, 2))
     with np.errstate(all="raise"):
         for scale in (1e-200, 1.0, 1e200, 1.7e308 / np.abs(image).max()):
-            assert_allclose(_contrast(scale * image, ends), _contrast(image, ends))
+            assert_allclose(_contrast(scale * image, 4), _contrast(image, 4))
 
 
 def test_contrast_is_large_between_like_pixels():

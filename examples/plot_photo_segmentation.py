@@ -90,7 +90,7 @@ for ax in axes:
 
 # %%
 # Superpixels make another graph of the same picture: :class:`~skstruct.Pairwise` takes the features
-# of the nodes and the edges between them. This part needs scikit-image.
+# of the nodes and the edges between them. This part needs scikit-image, the extra "examples".
 
 try:
     from skimage.segmentation import mark_boundaries, slic

@@ -92,7 +92,7 @@ def snakes(folder, quick):
         )
         X, y = [X[i] for i in chosen], [data.y_train[i] for i in chosen]
         seconds = fit(model, X, y)
-        tests = np.flatnonzero(test_side <= limit) if way == "junction-tree" else range(100)
+        tests = np.flatnonzero(test_side <= limit) if "narrow" in name else range(100)
         right = model.score([X_test[i] for i in tests], [data.y_test[i] for i in tests])
         gap = model.dual_gap_ / model.objective_
         row = [name, len(X), model.n_iter_, seconds, model.objective_, model.dual_objective_, gap]

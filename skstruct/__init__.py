@@ -10,7 +10,7 @@ _gc.disable()
 try:
     from .crf import SAGCRF
     from .data.ragged import RaggedArray
-    from .graphs import Candidates, Chain, Grid, MultiClass, MultiLabel, Pairwise, Tree
+    from .graphs import Candidates, Chain, Grid, Matching, MultiClass, MultiLabel, Pairwise, Tree
     from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
     from .versions import show_versions
 finally:
@@ -25,6 +25,7 @@ __all__ = [
     "CasimirSSVM",
     "Chain",
     "Grid",
+    "Matching",
     "MultiClass",
     "MultiLabel",
     "Pairwise",

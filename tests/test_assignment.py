@@ -13,6 +13,8 @@ from skstruct.inference.assignment_marginals import assignment_max_marginals
 from skstruct.inference.fertility import fertile_links, fertile_max_marginals, fertility_work
 from skstruct.inference.murty import best_assignments, best_assignments_work
 
+NONE = np.empty(0, dtype=np.uint8)
+
 problems = given(
     n=st.integers(0, 4),
     m=st.integers(0, 4),
@@ -132,7 +134,7 @@ def test_scores_that_are_no_numbers_show(wrong):
     assert np.isnan(values).all()
     assert (matches == -1).all()
     links = np.ones(4, dtype=np.int32)
-    assert np.isnan(fertile_links(*start, 2, links, fertility_work(2, 2)))
+    assert np.isnan(fertile_links(*start, 2, NONE, links, fertility_work(2, 2)))
     assert not links.any()
 
 
@@ -208,13 +210,17 @@ def test_best_assignments_are_all_there_in_order(n, m, null, whole, forbidden, s
     seed=st.integers(0, 10**6),
 )
 def test_fertile_links_equal_enumeration(n, m, null, whole, forbidden, degree, seed):
-    scores = _scores(np.random.default_rng(seed), n, m, whole, forbidden)
+    rng = np.random.default_rng(seed)
+    scores = _scores(rng, n, m, whole, forbidden)
     every = np.array(list(product([0, 1], repeat=n * m)), dtype=np.int32)
     every = every.reshape(2 ** (n * m), n, m)
     sources, targets = every.sum(axis=2), every.sum(axis=1)
     feasible = (sources <= degree).all(axis=1) & (targets <= degree).all(axis=1)
     if not null:
         feasible &= ((sources if n <= m else targets) > 0).all(axis=1)
+    fixed = (rng.random(n * m) < 0.1).astype(np.uint8)[: n * m * rng.integers(2)]
+    if fixed.size:
+        feasible &= (every[:, fixed.reshape(n, m) == 1] == 1).all(axis=1)
     every = every[feasible]
     totals = np.where(every == 1, scores, 0.0).sum(axis=(1, 2))
     expected = np.full((n, m, 2), -np.inf)
@@ -222,7 +228,7 @@ def test_fertile_links_equal_enumeration(n, m, null, whole, forbidden, degree, s
         masked = np.where(every == state, totals[:, None, None], -np.inf)
         expected[..., state] = masked.max(axis=0, initial=-np.inf)
     links, best = np.empty(n * m, dtype=np.int32), np.empty(2 * n * m)
-    start = scores.ravel(), n, m, null, degree, links, fertility_work(n, m)
+    start = scores.ravel(), n, m, null, degree, fixed, links, fertility_work(n, m)
     value = fertile_max_marginals(*start, best, np.empty((n + m + 1) ** 2))
     assert value == pytest.approx(totals.max(initial=-np.inf), abs=1e-9)
     np.testing.assert_allclose(best.reshape(n, m, 2), expected, atol=1e-9)
@@ -238,8 +244,8 @@ def test_fertility_one_is_an_assignment_and_none_takes_all(n, m, seed):
     scores = np.random.default_rng(seed).normal(size=(n, m))
     links, work = np.empty(n * m, dtype=np.int32), fertility_work(n, m)
     for null in (True, False):
-        value = fertile_links(scores.ravel(), n, m, null, 1, links, work)
+        value = fertile_links(scores.ravel(), n, m, null, 1, NONE, links, work)
         assert value == pytest.approx(_solve(scores, null)[0])
-    value = fertile_links(scores.ravel(), n, m, True, max(n, m), links, work)
+    value = fertile_links(scores.ravel(), n, m, True, max(n, m), NONE, links, work)
     assert value == pytest.approx(scores[scores > 0].sum())
     np.testing.assert_array_equal(links.reshape(n, m) == 1, scores > 0)

@@ -4,6 +4,7 @@ from .base import Graph
 from .candidates import Candidates
 from .chain import Chain, SequenceProblem
 from .general import Grid, Pairwise
+from .matching import Matching
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .n_best import n_best_scratch, top_k_by_max_marginals
@@ -15,6 +16,7 @@ __all__ = [
     "Chain",
     "Graph",
     "Grid",
+    "Matching",
     "MultiClass",
     "MultiLabel",
     "Pairwise",

@@ -80,8 +80,14 @@ class Shore(NamedTuple):
     degree: np.ndarray
 
 
+@inner_kernel(inline=True)
+def is_fixed(fixed, q):
+    """Whether pair q must be linked."""
+    return fixed.shape[0] > 0 and fixed[q] == 1
+
+
 @kernel
-def fertile_links(scores, n_sources, n_targets, null, max_degree, links, work):
+def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, work):
     """Links of largest total score, at most `max_degree` at every source and every target.
 
     A minimum-cost flow by successive shortest paths: vertices get their links one by one, each by a
@@ -98,6 +104,8 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, links, work):
         (the sources, if they are equal) must have one at least.
     max_degree : int
         The largest number of links at a vertex, at least 1.
+    fixed : ndarray of shape (n_sources * n_targets,) or (0,) of uint8
+        1 for a link that must be there; empty for none.
     links : ndarray of shape (n_sources * n_targets,) of int32
         Overwritten: 1 for a link, else 0.
     work : FertilityWork
@@ -106,8 +114,8 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, links, work):
     Returns
     -------
     float
-        The score; -inf if a vertex cannot have the link it must have, NaN if a score is NaN or
-        +inf: then there are no links.
+        The score; -inf if a vertex cannot have the links that it must have, or has too many, NaN if
+        a score is NaN or +inf: then there are no links.
 
     Notes
     -----
@@ -122,7 +130,8 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, links, work):
     >>> import numpy as np
     >>> from skstruct.inference.fertility import fertile_links, fertility_work
     >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
-    >>> fertile_links(scores, 2, 2, True, 2, links, fertility_work(2, 2))
+    >>> none = np.empty(0, dtype=np.uint8)
+    >>> fertile_links(scores, 2, 2, True, 2, none, links, fertility_work(2, 2))
     6.0
     >>> links
     array([1, 1, 1, 0], dtype=int32)
@@ -140,17 +149,33 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, links, work):
     near = rows if columns.least == 0 else columns
     far = columns if columns.least == 0 else rows
     _start(scores, near, far)
+    feasible = _count_fixed(scores, n, m, fixed, links, work, max_degree)
     for i in range(near.size):
         while near.degree[i] < max_degree and (near.price[i] > 0.0 or near.degree[i] < near.least):
-            if not _add_link(i, scores, links, near, far, max_degree, work):
-                for q in range(n * m):
-                    links[q] = 0
-                return -math.inf
+            if not (feasible and _add_link(i, scores, fixed, links, near, far, max_degree, work)):
+                feasible = False
+                break
     total = 0.0
     for q in range(n * m):
+        if not feasible:
+            links[q] = 0
         if links[q] == 1:
             total += scores[q]
-    return total
+    return total if feasible else -math.inf
+
+
+@inner_kernel
+def _count_fixed(scores, n, m, fixed, links, work, max_degree):
+    """Make the links that must be there; whether none is forbidden, and no vertex has too many."""
+    most, allowed = 0, True
+    for q in range(fixed.shape[0]):
+        if fixed[q] == 1:
+            links[q] = 1
+            allowed = allowed and scores[q] > -math.inf
+            work.source_degree[q // m] += 1
+            work.target_degree[q % m] += 1
+            most = max(most, work.source_degree[q // m], work.target_degree[q % m])
+    return allowed and most <= max_degree
 
 
 @inner_kernel
@@ -167,7 +192,7 @@ def _start(scores, near, far):
 
 
 @inner_kernel
-def _add_link(vertex, scores, links, near, far, max_degree, work):
+def _add_link(vertex, scores, fixed, links, near, far, max_degree, work):
     """Give a near vertex one more link, or its price becomes 0; False if it needs one in vain."""
     n, distance, path, done = near.size, work.distance, work.path, work.done
     for x in range(n + far.size):
@@ -189,7 +214,7 @@ def _add_link(vertex, scores, links, near, far, max_degree, work):
                 least, last = low, x
                 done[x] = 0
                 break
-            _relax_far(x, low, scores, links, near, far, work)
+            _relax_far(x, low, scores, fixed, links, near, far, work)
             continue
         if x != vertex and near.degree[x] > near.least and low + near.price[x] < least:
             least, last = low + near.price[x], x
@@ -219,12 +244,12 @@ def _relax_near(i, low, scores, links, near, far, work):
 
 
 @inner_kernel
-def _relax_far(x, low, scores, links, near, far, work):
+def _relax_far(x, low, scores, fixed, links, near, far, work):
     """From a far vertex back by its links."""
     j = x - near.size
     for i in range(near.size):
         at = i * near.stride + j * far.stride
-        if work.done[i] == 0 and links[at] == 1:
+        if work.done[i] == 0 and links[at] == 1 and not is_fixed(fixed, at):
             length = low + max(scores[at] - near.price[i] - far.price[j], 0.0)
             if length < work.distance[i]:
                 work.distance[i] = length
@@ -253,7 +278,7 @@ def _exchange_links(vertex, last, links, near, far, path):
 
 @kernel
 def fertile_max_marginals(
-    scores, n_sources, n_targets, null, max_degree, links, work, best, detour
+    scores, n_sources, n_targets, null, max_degree, fixed, links, work, best, detour
 ):
     """Best score with every pair and without every pair, where vertices may have several links.
 
@@ -262,7 +287,7 @@ def fertile_max_marginals(
 
     Parameters
     ----------
-    scores, n_sources, n_targets, null, max_degree, links, work
+    scores, n_sources, n_targets, null, max_degree, fixed, links, work
         As for :func:`fertile_links`, which is called first.
     best : ndarray of shape (2 * n_sources * n_targets,)
         Overwritten, for every pair in turn: the best score without it, and with it.
@@ -279,8 +304,9 @@ def fertile_max_marginals(
     >>> import numpy as np
     >>> from skstruct.inference.fertility import fertile_max_marginals, fertility_work
     >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
-    >>> best, work = np.empty(8), fertility_work(2, 2)
-    >>> fertile_max_marginals(scores, 2, 2, True, 2, links, work, best, np.empty(25))
+    >>> none = np.empty(0, dtype=np.uint8)
+    >>> best, work, none = np.empty(8), fertility_work(2, 2), np.empty(0, dtype=np.uint8)
+    >>> fertile_max_marginals(scores, 2, 2, True, 2, none, links, work, best, np.empty(25))
     6.0
     >>> best.reshape(4, 2)
     array([[3., 6.],
@@ -290,7 +316,7 @@ def fertile_max_marginals(
     """
     n, m = n_sources, n_targets
     size = n + m + 1
-    value = fertile_links(scores, n, m, null, max_degree, links, work)
+    value = fertile_links(scores, n, m, null, max_degree, fixed, links, work)
     for q in range(2 * n * m):
         best[q] = value
     if not value > -math.inf:
@@ -303,6 +329,8 @@ def fertile_max_marginals(
     for i in range(n):
         for j in range(m):
             slack = u[i] + v[j] - scores[i * m + j]
+            if is_fixed(fixed, i * m + j):
+                continue
             if links[i * m + j] == 1:
                 detour[(n + j) * size + i] = max(-slack, 0.0)
             else:
@@ -313,7 +341,9 @@ def fertile_max_marginals(
     for i in range(n):
         for j in range(m):
             slack, at = u[i] + v[j] - scores[i * m + j], 2 * (i * m + j)
-            if links[i * m + j] == 1:
+            if is_fixed(fixed, i * m + j):
+                best[at] = -math.inf
+            elif links[i * m + j] == 1:
                 best[at] = value - (max(-slack, 0.0) + detour[i * size + n + j])
             else:
                 best[at + 1] = value - (max(slack, 0.0) + detour[(n + j) * size + i])

@@ -1,0 +1,279 @@
+"""Matching: links between the sources and the targets of a sample."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ...core.offsets import ends_of
+from ...data.packing import as_list, check_n_features
+from ...data.ragged import object_array
+from ...inference.assignment import assignment, assignment_work
+from ...inference.fertility import fertile_links, fertility_work
+from ...losses.task import cost_matrix
+from ...typing import LossLike, SamplesLike
+from ..items.fields import ItemGraph
+from .inputs import PairTables, read_links, read_pairs
+from .kernels import OTHER, POSSIBLE, SURE, Links, MatchingProblem, matching_scratch
+
+__all__ = ["Matching", "MatchingProblem"]
+
+
+class Matching(ItemGraph):
+    """Links between two sides: word alignment, tracking, assignment of any kind.
+
+    A sample of X is an array (n_sources, n_targets, n_features), or a tuple (rows, (n_sources,
+    n_targets)) with a row of features for every pair, source by source, dense or CSR. A sample of y
+    is its links: an integer array (n_links, 2) of rows (source, target); a boolean matrix
+    (n_sources, n_targets); an integer array (n_sources,) of targets, -1 for none; or a tuple (sure
+    links, possible links) of arrays or matrices. Possible links cost nothing, predicted or not. The
+    score of a link is linear in its features.
+
+    Parameters
+    ----------
+    max_degree : int, default=1
+        The largest number of links at a source and at a target.
+    null : bool, default=True
+        Whether sources and targets may stay without a link, at score 0. Otherwise every source, or
+        if there are fewer targets every target, has at least one.
+    repair : bool, default=False
+        What to do where the sure links of y are more than `max_degree` allows, or too few for
+        ``null=False``. By default that is an error. True trains toward the links of least loss that
+        are allowed; what they cost is taken from the loss of all others.
+
+    See Also
+    --------
+    Candidates : One choice among several.
+
+    Notes
+    -----
+    The task loss of structural SVMs is the number of sure links missed plus the number of links
+    that are neither sure nor possible; ``loss={1: 2.0, 0: 0.5}`` says that a missed link costs 2, a
+    wrong one 0.5. ``predict`` returns an array (n_links, 2) a sample, ``score`` the F1 of links:
+    sure links count for recall, sure and possible ones for precision (Och and Ney 2003, A
+    systematic comparison of various statistical alignment models, section 6). Best links are found
+    by shortest augmenting paths (:mod:`skstruct.inference.assignment`,
+    :mod:`skstruct.inference.fertility`). Where several matchings are best, which one is predicted
+    depends on the weights and the sample alone; for ``max_degree=1`` it is the lowest, source by
+    source none before the first target.
+
+    References
+    ----------
+    B. Taskar, S. Lacoste-Julien and D. Klein 2005, A discriminative matching approach to word
+    alignment, EMNLP, section 2.
+
+    S. Lacoste-Julien, B. Taskar, D. Klein and M. I. Jordan 2006, Word alignment via quadratic
+    assignment, NAACL, section 2: several links a word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM, Matching
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.normal(size=(3, 4, 2)) for _ in range(20)]
+    >>> y = [np.argwhere(x[:, :, 0] == x[:, :, 0].max())  for x in X]
+    >>> svm = BCFWSSVM(Matching(), C=10.0, random_state=0).fit(X, y)
+    >>> svm.predict(X[:2]).tolist() == [links.tolist() for links in y[:2]]
+    True
+    """
+
+    has_items = True
+
+    def __init__(self, max_degree: int = 1, null: bool = True, repair: bool = False) -> None:
+        self.max_degree = max_degree
+        self.null = null
+        self.repair = repair
+
+    # Reading
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> PairTables:
+        """Pack the pairs."""
+        degree = self.max_degree
+        if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
+            raise ValueError(f"max_degree must be an integer of at least 1, got {degree!r}")
+        for name in ("null", "repair"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        samples = read_pairs(X)
+        width = samples.features.shape[1]
+        if reset:
+            estimator.n_features_in_ = width
+        check_n_features(width, estimator.n_features_in_, type(estimator).__name__)
+        return samples
+
+    def no_samples(self, estimator: BaseEstimator) -> PairTables:
+        """No samples."""
+        rows = np.empty((0, estimator.n_features_in_))
+        return PairTables(rows, np.zeros(1, dtype=np.int64), np.zeros((0, 2), dtype=np.int64))
+
+    def read_y(self, y: SamplesLike, samples: PairTables) -> np.ndarray:
+        """0 for no link, 1 for a sure one, 2 for a possible one."""
+        return read_links(y, samples).astype(np.int64)
+
+    def read_training(
+        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
+    ) -> tuple[PairTables, np.ndarray]:
+        """Pack X and y; what is possible goes with the samples."""
+        samples = self.read_X(estimator, X, reset=True)
+        samples = samples._replace(kind=read_links(y, samples))
+        labels = (samples.kind == SURE).astype(np.int32)
+        if self.repair:
+            return samples, self._nearest(samples, np.array([[0.0, 1.0], [1.0, 0.0]]), labels)
+        for i, pairs in enumerate(samples.matrices(labels)):
+            self._refuse_infeasible(pairs, f"y: sample {i}")
+        return samples, labels
+
+    def _refuse_infeasible(self, pairs, name):
+        """Say which vertex has too many sure links, or none."""
+        n, m = pairs.shape
+        advice = "; Matching(repair=True) trains toward the nearest links that are allowed"
+        for axis, side in ((1, "source"), (0, "target")):
+            degrees = pairs.sum(axis=axis)
+            if degrees.max() > self.max_degree:
+                raise ValueError(
+                    f"{name}: {side} {degrees.argmax()} has {degrees.max()} sure links, but "
+                    f"max_degree is {self.max_degree}{advice}"
+                )
+            needed = n <= m if side == "source" else n > m
+            if not self.null and needed and degrees.min() == 0:
+                raise ValueError(
+                    f"{name}: {side} {degrees.argmin()} has no sure link, but null is False{advice}"
+                )
+
+    def _nearest(self, samples, cost, labels):
+        """The links of least loss that are allowed, where those of y are not."""
+        labels = labels.copy()
+        feasible = self.is_labelling(labels, samples, None)
+        score = np.array([-cost[0, 1], cost[1, 0], 0.0])[samples.kind]
+        for i in np.flatnonzero(~feasible):
+            (n, m), first = samples.sizes[i].tolist(), samples.item_ptr[i]
+            theta, links = score[first : first + n * m], np.zeros(n * m, dtype=np.int32)
+            if self.max_degree == 1:
+                match = np.full(n, -1, dtype=np.int32)
+                work = assignment_work(n, m)
+                assignment(theta, n, m, bool(self.null), np.zeros(m), match, work)
+                rows = np.flatnonzero(match >= 0)
+                links[rows * m + match[rows]] = 1
+            else:
+                none, work = np.empty(0, dtype=np.uint8), fertility_work(n, m)
+                degree = int(self.max_degree)
+                fertile_links(theta, n, m, bool(self.null), degree, none, links, work)
+            labels[first : first + n * m] = links
+        return labels
+
+    def is_labelling(self, codes: np.ndarray, samples: PairTables, classes: Any) -> np.ndarray:
+        """No vertex has too many links, or none where it needs one."""
+        feasible = []
+        for pairs in samples.matrices(codes):
+            n, m = pairs.shape
+            degrees = pairs.sum(axis=1), pairs.sum(axis=0)
+            enough = self.null or degrees[0 if n <= m else 1].min() > 0
+            feasible.append(enough and max(d.max() for d in degrees) <= self.max_degree)
+        return np.array(feasible, dtype=bool)
+
+    def read_allowed(self, allowed: Any, samples: PairTables, classes: Any) -> np.ndarray:
+        """Masks of shape (n_sources, n_targets), one a sample."""
+        masks = as_list(allowed, "allowed")
+        if len(masks) != len(samples.sizes):
+            raise ValueError(f"X has {len(samples.sizes)} samples, but allowed has {len(masks)}")
+        for i, (mask, size) in enumerate(zip(masks, samples.sizes.tolist(), strict=True)):
+            if np.shape(mask) != tuple(size) or not np.isin(mask, (0, 1)).all():
+                raise ValueError(
+                    f"allowed: sample {i} must be a boolean mask of shape {tuple(size)}"
+                )
+        return np.concatenate([np.asarray(mask, dtype=np.uint8).ravel() for mask in masks])
+
+    # Problems
+
+    def make_problem(
+        self,
+        samples: PairTables,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem."""
+        kind, costs, losses = np.empty(0, dtype=np.uint8), np.empty((3, 0)), None
+        if codes is not None:
+            cost, normalize = cost_matrix(loss, np.array([0, 1]))
+            kind = samples.kind
+            if self.repair:
+                codes = self._nearest(samples, cost, (kind == SURE).astype(np.int32))
+            costs = self._costs(samples, cost, normalize, codes)
+            losses = _linear_loss(samples, costs)
+        fields, tables = self._fields(samples, fit_intercept, codes, losses, allowed, 1)
+        ends = [ends_of(side) for side in samples.sizes.T]
+        memory = np.full(ends[0][-1], -1, dtype=np.int32), np.zeros(ends[1][-1])
+        degree = int(self.max_degree)
+        own = Links(samples.sizes, degree, bool(self.null), kind, *costs, *ends, *memory)
+        work = matching_scratch(tables, samples.sizes, degree, n_best)
+        return MatchingProblem(**fields, own=own, work=work)
+
+    @staticmethod
+    def _costs(samples, cost, normalize, codes):
+        """Of a missed and of an extra link, and of the labelling that is trained toward."""
+        share = 1.0 / samples.lengths if normalize else np.ones(samples.lengths.size)
+        missed, extra, starts = cost[1, 0] * share, cost[0, 1] * share, samples.item_ptr[:-1]
+        n_missed, n_extra = (
+            np.add.reduceat((samples.kind == kind) & (codes == code), starts, dtype=np.int64)
+            for kind, code in ((SURE, 0), (OTHER, 1))
+        )
+        return missed, extra, missed * n_missed + extra * n_extra
+
+    # Answers
+
+    def answers(self, codes: np.ndarray, classes: Any, samples: PairTables) -> np.ndarray:
+        """Rows (source, target) of the links of each sample."""
+        return object_array([np.argwhere(pairs) for pairs in samples.matrices(codes)])
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: PairTables, i: int) -> np.ndarray:
+        """The same for the matchings of one sample, best first."""
+        size = samples.sizes[i].tolist()
+        return object_array([np.argwhere(pairs.reshape(size)) for pairs in codes])
+
+    def score(
+        self,
+        predicted: np.ndarray,
+        truth: np.ndarray,
+        samples: PairTables,
+        weight: np.ndarray | None,
+    ) -> float:
+        """F1 of links; 1 where there are none and none are predicted."""
+        of_pairs = np.ones(truth.size) if weight is None else np.repeat(weight, samples.lengths)
+        linked, sure = predicted == 1, truth == SURE
+        n_linked, n_sure = of_pairs[linked].sum(), of_pairs[sure].sum()
+        right = of_pairs[linked & (truth != OTHER)].sum(), of_pairs[linked & sure].sum()
+        shares = [r / n if n > 0 else 1.0 for r, n in zip(right, (n_linked, n_sure), strict=True)]
+        return float(2.0 * math.prod(shares) / sum(shares)) if sum(shares) > 0 else 0.0
+
+    def decision(
+        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: PairTables
+    ) -> np.ndarray:
+        """Scores of all pairs, a matrix a sample."""
+        return object_array(samples.matrices(scores[:, 0]))
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random pairs."""
+        X = [rng.normal(size=(n, m, 3)) for n, m in ((2, 3), (1, 4), (3, 3))]
+        y = [np.column_stack([np.arange(len(x))] * 2) for x in X]
+        if sparse_X:
+            X = [(sparse.csr_matrix(x.reshape(-1, 3)), x.shape[:2]) for x in X]
+        return X, y
+
+
+def _linear_loss(samples, costs):
+    """What linking each pair adds to the loss, and the loss without links."""
+    of_pairs = [np.repeat(cost, samples.lengths) for cost in costs[:2]]
+    loss = np.where(samples.kind == SURE, -of_pairs[0], of_pairs[1])
+    loss[samples.kind == POSSIBLE] = 0.0
+    sure = np.add.reduceat(samples.kind == SURE, samples.item_ptr[:-1], dtype=np.int64)
+    return loss, costs[0] * sure - costs[2]

@@ -88,7 +88,8 @@ def learn_translations(source, target, n_words, n_iter):
     cells = cells.astype(np.int32)
     n, m = (np.array([len(words) for words in side]) for side in (source, target))
     cell_ptr = ends_of(n * m)
-    sentences = [_present(side, size) for side, size in zip((source, target), n_words, strict=True)]
+    words = np.concatenate(source), np.concatenate(target)
+    sentences = [_present(*side) for side in zip(words, (n, m), n_words, strict=True)]
     pieces = zip(cell_ptr[:-1].tolist(), cell_ptr[1:].tolist(), strict=True)
     both = np.zeros(keys.size)
     for a, b in pieces:
@@ -96,7 +97,6 @@ def learn_translations(source, target, n_words, n_iter):
     owner, other = np.divmod(keys, width)
     dice = 2.0 * both / (sentences[0][owner] + sentences[1][other])
     ends = ends_of(n), ends_of(m)
-    words = np.concatenate(source), np.concatenate(target)
     one = np.ones_like(n)
     forward = _em(Corpus(cells, cell_ptr, *ends), words[1], (m, one), owner, n_words, n_iter)
     backward = _em(
@@ -109,9 +109,12 @@ def learn_translations(source, target, n_words, n_iter):
     )
 
 
-def _present(sentences, size):
+def _present(words, sizes, n_words):
     """In how many sentences each word occurs."""
-    return np.bincount(np.concatenate([np.unique(words) for words in sentences]), minlength=size)
+    n = len(sizes)
+    return np.bincount(
+        np.unique(words * n + np.repeat(np.arange(n), sizes)) // n, minlength=n_words
+    )
 
 
 def _em(corpus, made, steps, given_of, n_words, n_iter):

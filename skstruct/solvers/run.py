@@ -159,6 +159,23 @@ class Method(ABC):
         return REMEDY
 
 
+def heed(problem, certificate) -> None:
+    """Tell inference that stops early how exact it needs to be.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem. If it has a method ``heed_gap``, that takes how far the present
+        objective may be from the optimum, in units of the mean loss; 0 while nothing is known.
+    certificate : Certificate or None
+        What is known of the present weights. Without a dual bound a tenth of the objective counts.
+    """
+    told = getattr(problem, "heed_gap", None)
+    if told is not None:
+        known = certificate is not None
+        told(getattr(certificate, "dual_gap", 0.1 * certificate.objective) if known else 0.0)
+
+
 def run(
     method: Method,
     *,
@@ -198,6 +215,7 @@ def run(
     """
     progress = Progress(method.n, after_epoch, *method.fields)
     method.compile()
+    heed(method.problem, None)
     progress.start()
     method.begin(progress)
     for k in range(1, max_iter + 1):
@@ -207,6 +225,7 @@ def run(
             method.epoch(k, rng, progress)
             if method.due(k, tol) or k == max_iter:
                 method.certify()
+                heed(method.problem, method.certificate)
         with progress.paused():
             entry = method.entry()
         stopped = progress.record(*method.work(), weights=method.weights, **entry)

@@ -51,12 +51,14 @@ class Pairwise(PairwiseGraph):
         Whether training keeps interactions attractive, for two labels: of each table of weights
         ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
         (BCFWSSVM, CasimirSSVM and SubgradientSSVM). Edge features must be 0 or more.
-    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual"}, default="auto"
+    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
         How labellings are found. "auto" takes the first of these that applies: linear passes, where
         no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact
         ("max-flow"); junction trees, where their tables are small; all these are exact. Else, for
         two labels, the roof dual: the LP relaxation by one maximum flow, exact where interactions
-        attract. Graphs that are none of these are refused.
+        attract; else "lp": the LP relaxation by sweeps of messages. Training is then on the relaxed
+        hinge, with messages that each sample keeps from visit to visit, solved as exactly as the
+        training gap asks for; predictions are the best labellings that the sweeps find.
     max_table : int, default=65536
         Largest table of a junction tree, in entries.
 

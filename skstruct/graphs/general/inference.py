@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-METHODS = "tree", "max-flow", "junction-tree", "roof-dual"
+METHODS = "tree", "max-flow", "junction-tree", "roof-dual", "lp"
 
 # Each module has `applies(graph, samples, fields, network)`, which says why not or returns None,
 # and `make(graph, samples, fields, network, tables, n_best)`, which builds the problem.
@@ -14,6 +14,7 @@ _MODULES = {
     "max-flow": "cuts",
     "junction-tree": "junction",
     "roof-dual": "roof",
+    "lp": "lp",
 }
 
 

@@ -61,6 +61,7 @@ def _(problem, i, theta, labels, mu):
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
         mu[q] = 0.0
     for t in range(n):
+        labels[t] = states[t]
         for k in range(2):
             mu[2 * t + k] = 0.5 if states[t] == HALF else (1.0 if states[t] == k else 0.0)
             value += mu[2 * t + k] * theta[2 * t + k] if mu[2 * t + k] > 0.0 else 0.0
@@ -75,5 +76,7 @@ def _(problem, i, theta, labels, mu):
             k = 1 - k if other == 1 else k
             add_pair(problem, mu, begin, j, k, 0.5)
             value += 0.5 * pair_score(problem, theta, begin, j, k)
+    if n_half > 0:
+        labels[0] = -1
     # Settled states are a best labelling: no score is larger, but for rounding.
     return max(bound if n_half > 0 else value + slack, value), value

@@ -210,7 +210,7 @@ def _(problem, i, theta, labels):
 @kernel
 def _(problem, i, theta, labels, mu):
     n = n_labels_of(problem)
-    value, _ = _relax(problem, theta, labels)
+    value, halves = _relax(problem, theta, labels)
     pair = problem.work.pair
     for j in range(n):
         mu[j] = 0.5 if labels[j] == HALF else float(labels[j])
@@ -220,6 +220,8 @@ def _(problem, i, theta, labels, mu):
         first, second = mu[j], mu[k]
         both = max(0.0, first + second - 1.0) if pair[e] <= 0.0 else min(first, second)
         _write_pair(problem, mu, e, first, second, both)
+    if halves:
+        labels[0] = -1
     # The LP is solved to its end: its optimum attains the bound.
     return value, value
 

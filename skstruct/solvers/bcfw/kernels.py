@@ -15,11 +15,9 @@ from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     accumulate,
     add_indicator,
-    augment,
     gram,
     loss_augmented_max,
     potentials,
-    relaxed_oracle,
     score,
     task_loss,
 )
@@ -92,7 +90,7 @@ class BCFWOptions(NamedTuple):
 
 
 @inner_kernel
-def _enter(problem, i, w, theta, residual, state):
+def enter(problem, i, w, theta, residual, state):
     """Potentials to `theta`; returns ``<theta, m_i>`` with the task loss of ``m_i``."""
     potentials(problem, i, w, theta)
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
@@ -101,7 +99,7 @@ def _enter(problem, i, w, theta, residual, state):
 
 
 @inner_kernel
-def _note_gap(state, options, i, gap):
+def note_gap(state, options, i, gap):
     """Remember what the oracle said of sample i."""
     state.totals[N_ORACLE] += 1.0
     state.gaps[i] = max(gap, 0.0)
@@ -110,7 +108,7 @@ def _note_gap(state, options, i, gap):
 
 
 @inner_kernel
-def _best_cached(problem, i, theta, state, values):
+def best_cached(problem, i, theta, state, values):
     """Scores of the cached labellings, task losses included, to `values`; the best slot, or -1."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     best = -1
@@ -123,7 +121,7 @@ def _best_cached(problem, i, theta, state, values):
 
 
 @inner_kernel
-def _slot_of(problem, i, state, labels):
+def slot_of(problem, i, state, labels):
     """The slot that holds `labels`, else an empty one, else that of least share."""
     first = problem.label_ptr[i]
     n = problem.label_ptr[i + 1] - first
@@ -148,7 +146,7 @@ def _slot_of(problem, i, state, labels):
 
 
 @inner_kernel
-def _line_search(problem, i, theta, residual, slope, scale, most, buffers):
+def line_search(problem, i, theta, residual, slope, scale, most, buffers):
     """Exact step along the direction in `buffers`; moves `theta`, `residual` and its change.
 
     `slope` is ``<theta, direction>`` plus what the task loss gains.
@@ -170,7 +168,7 @@ def _line_search(problem, i, theta, residual, slope, scale, most, buffers):
 
 
 @inner_kernel
-def _toward(problem, i, theta, state, slot, away, slope, residual, scale, buffers):
+def step_toward(problem, i, theta, state, slot, away, slope, residual, scale, buffers):
     """Share moves to the labelling in `slot`: from that in `away`, or with -1 from all of ``m_i``.
 
     `slope` is that of a pairwise step; the one of a Frank-Wolfe step is found here.
@@ -191,7 +189,7 @@ def _toward(problem, i, theta, state, slot, away, slope, residual, scale, buffer
     add_indicator(problem, i, left, -1.0, direction)
     if away < 0:
         slope = dot(theta, direction, size) + gain
-    step = _line_search(problem, i, theta, residual, slope, scale, most, buffers)
+    step = line_search(problem, i, theta, residual, slope, scale, most, buffers)
     state.losses[i] += step * gain
     if away < 0:
         for c in range(state.shares.shape[1]):
@@ -210,7 +208,7 @@ def _block(problem, i, theta, state, residual, n_steps, base, scale, values, buf
     """
     goal = 0.0
     for step in range(n_steps):
-        best = _best_cached(problem, i, theta, state, values)
+        best = best_cached(problem, i, theta, state, values)
         away, kept, outside = -1, 0.0, base
         for c in range(values.shape[0]):
             if state.shares[i, c] > 0.0:
@@ -229,7 +227,7 @@ def _block(problem, i, theta, state, residual, n_steps, base, scale, values, buf
                 goal = 0.1 * slope
             elif slope <= goal:
                 break
-        _toward(problem, i, theta, state, best, away, slope, residual, scale, buffers)
+        step_toward(problem, i, theta, state, best, away, slope, residual, scale, buffers)
 
 
 @kernel
@@ -275,16 +273,16 @@ def bcfw_epoch(
         scale = sample_weight[i] / (options.lam * n_samples)
         share = sample_weight[i] / n_samples
 
-        base = _enter(problem, i, w, theta, residual, state)
+        base = enter(problem, i, w, theta, residual, state)
         slot, gap = -1, 0.0
         if options.fresh < np.inf:
-            slot = _best_cached(problem, i, theta, state, values)
+            slot = best_cached(problem, i, theta, state, values)
             gap = share * (values[slot] - base)
         totals[N_STEPS] += 1.0
         if slot < 0 or gap < options.fresh * state.gaps[i] or gap < options.enough:
             gap = share * (loss_augmented_max(problem, i, theta, labels, buffers[3]) - base)
-            slot = _slot_of(problem, i, state, labels)
-            _note_gap(state, options, i, gap)
+            slot = slot_of(problem, i, state, labels)
+            note_gap(state, options, i, gap)
         else:
             totals[N_CACHED] += 1.0
         totals[GAP] += gap
@@ -296,50 +294,7 @@ def bcfw_epoch(
             n_steps = options.pairwise
             _block(problem, i, theta, state, residual, n_steps, base, scale, values, buffers)
         else:
-            _toward(problem, i, theta, state, slot, -1, 0.0, residual, scale, buffers)
-        later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
-        accumulate(problem, i, change, (-scale, -scale * later), w)
-        project_rows(cone, w, later, 1)
-
-
-@kernel
-def relaxed_epoch(
-    problem, w, cone, sample_weight, options, state, order, uniforms, buffers, labels
-):
-    """Frank-Wolfe steps for a structure whose oracle answers with fractional points.
-
-    Parameters
-    ----------
-    problem, w, cone, sample_weight, options, state, order, uniforms, buffers, labels : object
-        As for :func:`bcfw_epoch`; no labellings are cached.
-    """
-    theta, change, direction, answer = buffers[0], buffers[1], buffers[2], buffers[3]
-    totals, n_samples = state.totals, sample_weight.shape[0]
-    for visit in range(uniforms.shape[0]):
-        i = sample_leaf(state.tree, uniforms[visit]) if options.by_gap == 1 else order[visit]
-        part = problem.part_ptr[i]
-        size = problem.part_ptr[i + 1] - part
-        residual = state.residuals[part : part + size]
-        scale = sample_weight[i] / (options.lam * n_samples)
-        base = _enter(problem, i, w, theta, residual, state)
-        totals[N_STEPS] += 1.0
-        for q in range(size):
-            answer[q] = theta[q]
-            change[q] = 0.0
-        augment(problem, i, answer)
-        bound, value = relaxed_oracle(problem, i, answer, labels, direction)
-        gap = sample_weight[i] / n_samples * max(bound - base, 0.0)
-        _note_gap(state, options, i, gap)
-        totals[GAP] += gap
-        if not value - base > 0.0:
-            continue
-        gain = expected_task_loss(problem, i, direction, answer) - state.losses[i]
-        true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
-        add_indicator(problem, i, true, -1.0, direction)
-        for q in range(size):
-            direction[q] -= residual[q]
-        step = _line_search(problem, i, theta, residual, value - base, scale, 1.0, buffers)
-        state.losses[i] += step * gain
+            step_toward(problem, i, theta, state, slot, -1, 0.0, residual, scale, buffers)
         later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
         accumulate(problem, i, change, (-scale, -scale * later), w)
         project_rows(cone, w, later, 1)

@@ -27,8 +27,8 @@ from .kernels import (
     bcfw_epoch,
     expected_losses,
     rebuild,
-    relaxed_epoch,
 )
+from .relaxed import relaxed_epoch
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 # Of any problem: features and products of features under whatever name, and what concerns losses
@@ -68,7 +68,7 @@ def dual_set(problem) -> str:
 
 def _fingerprint(digest, name, value):
     """Add a field, however deeply its tuples are nested."""
-    if isinstance(value, _FEATURES):
+    if isinstance(value, _FEATURES) or getattr(value, "is_memory", False):
         return
     if isinstance(value, tuple):
         digest.update(f"{name} {type(value).__qualname__} {len(value)}".encode())
@@ -208,7 +208,7 @@ class _BCFW(Method):
         super().__init__(*task)
         self.cone = make_cone(cone, self.shapes[1][0])
         self.relaxed = relaxed_oracle.supports(type(self.problem))
-        self.n_cached = 1 if self.relaxed else n_cached  # fractional points are not kept
+        self.n_cached = n_cached
         self.sampling, self.averaging, self.gap_every = sampling, averaging, gap_every
         self.pairwise, self.use_cache = pairwise, use_cache
         self.use_average, self._objective = False, np.inf
@@ -278,11 +278,8 @@ class _BCFW(Method):
 
     def _visits(self, options, order, uniforms):
         task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
-        buffers, values, labels = self._scratch
-        if self.relaxed:
-            relaxed_epoch(*task, order, uniforms, buffers, labels)
-        else:
-            bcfw_epoch(*task, order, uniforms, buffers, values, labels)
+        epoch = relaxed_epoch if self.relaxed else bcfw_epoch
+        epoch(*task, order, uniforms, *self._scratch)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""

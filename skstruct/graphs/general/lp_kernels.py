@@ -1,0 +1,297 @@
+"""Oracles of the LP relaxation: sweeps until the gap is small enough for the training."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import inner_kernel, kernel
+from ...core.oracles import max_oracle, relaxed_oracle, score
+from ...inference.pairwise_lp import (
+    LPScratch,
+    PairwiseLP,
+    lp_climb,
+    lp_edge_beliefs,
+    lp_soft_sweep,
+    lp_soften,
+    lp_sweep,
+)
+from ..arrays import TableScratch
+from ..pairwise.verbs import shape_of
+from .kernels import NetworkProblem, expand_tables, pair_score
+
+# Entries of ``Messages.counts``.
+VISITS, SWEEPS, SOFT_SWEEPS = range(3)
+# A gap below this share of the scores is rounding.
+_ROUNDING = 1e-10
+# What a visit may leave of the training gap; in training it never is 0.
+_SHARE, _TRAINING = 0.1, 1e-300
+# Most double sweeps, and most rounds of smoothed sweeps: of a single call, and of a training visit,
+# whose next one goes on where it stopped.
+_ALONE, _VISIT = (100, 60), (10, 10)
+_ROUND = 10
+
+
+class Messages(NamedTuple):
+    """The edges of each node, and what the samples remember of their last visits.
+
+    Parameters
+    ----------
+    ptr, half : ndarray of int64 and int32
+        As those of :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes are counted over
+        all samples; edges within the sample.
+    delta : ndarray of shape (n_edges, 2, n_labels)
+        The messages of all samples.
+    gamma : ndarray of shape (n_samples,)
+        Smoothing of the last visit; 0 where none was needed.
+    slack : ndarray of shape (1,)
+        How far the value may stay below the bound.
+    counts : ndarray of shape (n_samples, 3)
+        Visits, sweeps, smoothed sweeps.
+    """
+
+    ptr: np.ndarray
+    half: np.ndarray
+    delta: np.ndarray
+    gamma: np.ndarray
+    slack: np.ndarray
+    counts: np.ndarray
+
+    #: Changes what a visit costs, not what it promises.
+    is_memory = True
+
+
+class LPWork(NamedTuple):
+    """Scratch of one thread.
+
+    Parameters
+    ----------
+    tables : TableScratch
+        For weight tables.
+    unary : ndarray of shape (n_nodes, n_labels)
+        Finite scores of nodes.
+    full, flipped : ndarray of shape (n_tables, n_labels, n_labels)
+        Finite scores of edges.
+    delta, trial : ndarray of shape (n_edges, 2, n_labels)
+        Messages that the sample keeps, and such that it does not.
+    best : ndarray of shape (n_nodes,) of int32
+        The best labelling.
+    lp : LPScratch
+        Of the sweeps.
+    """
+
+    tables: TableScratch
+    unary: np.ndarray
+    full: np.ndarray
+    flipped: np.ndarray
+    delta: np.ndarray
+    trial: np.ndarray
+    best: np.ndarray
+    lp: LPScratch
+
+
+class LPProblem(NetworkProblem):
+    """Graphs whose LP relaxation is solved by messages."""
+
+    structure = "Pairwise by the LP relaxation"
+    remedy = ', or inference="junction-tree" where tables are small'
+
+    def heed_gap(self, gap):
+        """Of a training gap each visit may leave a tenth, and need not go on for long."""
+        self.own.inference.slack[0] = max(_SHARE * gap, _TRAINING)
+
+
+@inner_kernel
+def _largest(values, stop):
+    """Largest finite magnitude."""
+    top = 0.0
+    for q in range(stop):
+        size = abs(values[q])
+        top = size if size > top and size < math.inf else top
+    return top
+
+
+@inner_kernel
+def _model(problem, i, theta, delta):
+    """Sample i with finite scores; what is as good as -inf."""
+    own, work = problem.own, problem.work
+    first, n, n_labels, _, n_tables = shape_of(problem, i)
+    e0, e1 = own.ptr[i], own.ptr[i + 1]
+    square = n_labels * n_labels
+    flat = work.full.reshape(-1)
+    expand_tables(problem, i, theta, flat)
+    scale = n * _largest(theta, n * n_labels) + (e1 - e0) * _largest(flat, n_tables * square)
+    low = -8.0 * (1.0 + scale)
+    for t in range(n):
+        for k in range(n_labels):
+            s = theta[t * n_labels + k]
+            work.unary[t, k] = s if s > low else low
+    for e in range(n_tables):
+        for j in range(n_labels):
+            for k in range(n_labels):
+                s = work.full[e, j, k]
+                work.full[e, j, k] = s if s > low else low
+                work.flipped[e, k, j] = work.full[e, j, k]
+    messages = own.inference
+    p = PairwiseLP(
+        work.unary[:n],
+        work.full,
+        work.flipped,
+        own.table[e0:e1],
+        own.ends[e0:e1],
+        messages.ptr[first : first + n + 1],
+        messages.half,
+        delta[: e1 - e0],
+    )
+    return p, low
+
+
+@inner_kernel
+def _copy(source, target, stop):
+    for e in range(stop):
+        for side in range(2):
+            for k in range(target.shape[2]):
+                target[e, side, k] = source[e, side, k]
+
+
+@inner_kernel
+def _hard(problem, i, p, bound, best, labels, most, slack):
+    """Sweeps forth and back until the bound meets a labelling, or stalls."""
+    work = problem.work
+    found = work.best
+    for r in range(most):
+        before = bound
+        for way in range(2):
+            value = lp_sweep(p, way == 0, labels, work.lp)
+            bound = value if value < bound else bound
+            if way == 1 or r == 0:
+                value = lp_climb(p, 3, labels, work.lp)
+                if value > best:
+                    best = value
+                    for t in range(p.unary.shape[0]):
+                        found[t] = labels[t]
+        problem.own.inference.counts[i, SWEEPS] += 2.0
+        if bound - best <= slack or before - bound < 0.1 * (bound - best):
+            break
+    return bound, best
+
+
+@inner_kernel
+def _soft(problem, i, p, gamma):
+    """Smoothed sweeps at one smoothing."""
+    lp_soften(p, gamma, problem.work.lp)
+    for r in range(_ROUND):
+        lp_soft_sweep(p, gamma, r % 2 == 0, problem.work.lp)
+    problem.own.inference.counts[i, SOFT_SWEEPS] += _ROUND
+
+
+@inner_kernel
+def _add_square(problem, theta, begin, square, mu):
+    """Add marginals of an edge to its table; their score."""
+    column, value = problem.own.column, 0.0
+    for j in range(square.shape[0]):
+        for k in range(square.shape[0]):
+            if square[j, k] > 0.0:
+                value += square[j, k] * pair_score(problem, theta, begin, j, k)
+                if column[j, k] >= 0:
+                    mu[begin + column[j, k]] += square[j, k]
+    return value
+
+
+@inner_kernel
+def _point(problem, i, theta, p, mu):
+    """Write the point that the last smoothed sweep has left to `mu`; its score."""
+    n, n_labels = p.unary.shape
+    s = problem.work.lp
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        mu[q] = 0.0
+    value = 0.0
+    for t in range(n):
+        for k in range(n_labels):
+            if s.beliefs[t, k] > 0.0:
+                mu[t * n_labels + k] = s.beliefs[t, k]
+                value += s.beliefs[t, k] * theta[t * n_labels + k]
+    for e in range(p.ends.shape[0]):
+        lp_edge_beliefs(p, e, s)
+        begin = n * n_labels + p.table[e] * problem.width
+        value += _add_square(problem, theta, begin, s.square, mu)
+    return value
+
+
+@inner_kernel
+def _integral(problem, i, theta, labels, mu):
+    """Write a labelling to `mu`; its score."""
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    own, n_labels = problem.own, problem.cost.shape[0]
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        mu[q] = 0.0
+    for t in range(n):
+        mu[t * n_labels + labels[t]] = 1.0
+    for e in range(own.ptr[i], own.ptr[i + 1]):
+        column = own.column[labels[own.ends[e, 0]], labels[own.ends[e, 1]]]
+        if column >= 0:
+            mu[n * n_labels + own.table[e] * problem.width + column] += 1.0
+    return score(problem, i, theta, labels)
+
+
+@relaxed_oracle.register(LPProblem)
+@kernel
+def _(problem, i, theta, labels, mu):
+    work, messages = problem.work, problem.own.inference
+    e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    kept = messages.delta[e0:e1]
+    p, low = _model(problem, i, theta, kept)
+    trial = PairwiseLP(
+        p.unary, p.tables, p.flipped, p.table, p.ends, p.ptr, p.half, work.trial[: e1 - e0]
+    )
+    _copy(kept, work.trial, e1 - e0)
+    slack = max(messages.slack[0], -_ROUNDING * low / 8.0)
+    exact = messages.slack[0] == 0.0
+    messages.counts[i, VISITS] += 1.0
+    gamma = messages.gamma[i]
+    budget = _ALONE if exact else _VISIT
+    most = 2 if gamma > 0.0 else budget[0]
+    bound, best = _hard(problem, i, trial, math.inf, -math.inf, labels, most, slack)
+    if gamma == 0.0:
+        _copy(work.trial, kept, e1 - e0)
+    if bound < 0.5 * low:
+        return -math.inf, -math.inf
+    value = -math.inf
+    rounds = 0
+    if bound - best > slack:
+        top = 2.0 * (bound - best) / n
+        gamma = top if gamma == 0.0 else min(gamma, top)
+    while bound - max(best, value) > slack and rounds < budget[1]:
+        last = value
+        _soft(problem, i, p, gamma)
+        value = _point(problem, i, theta, p, mu)
+        _copy(kept, work.trial, e1 - e0)
+        bound, best = _hard(problem, i, trial, bound, best, labels, 1, slack)
+        messages.gamma[i] = gamma
+        if value - last < 0.1 * (bound - value):
+            gamma = max(0.5 * gamma, 0.3 * (bound - max(best, value)) / n)
+        rounds += 1
+    for t in range(n):
+        labels[t] = work.best[t] if best > 0.5 * low else -1
+    if not value > best:
+        if not best > 0.5 * low:
+            return bound, -math.inf
+        value = _integral(problem, i, theta, labels, mu)
+    return bound, min(value, bound)
+
+
+@max_oracle.register(LPProblem)
+@kernel
+def _(problem, i, theta, labels):
+    work, messages = problem.work, problem.own.inference
+    e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
+    p, low = _model(problem, i, theta, work.trial)
+    _copy(messages.delta[e0:e1], work.trial, e1 - e0)
+    slack = -_ROUNDING * low / 8.0
+    _, best = _hard(problem, i, p, math.inf, -math.inf, labels, _ALONE[0], slack)
+    if not best > 0.5 * low:
+        return -math.inf
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        labels[t] = work.best[t]
+    return score(problem, i, theta, labels)

@@ -1,0 +1,459 @@
+"""Efficient subwindow search: the boxes of an image whose points sum to the most.
+
+A set of boxes is given by intervals of lines for the top, the bottom, the left and the right. Every
+row of cells that may be inside counts with its positive weights, every row that must be inside with
+its negative ones, too (Lampert, Blaschko, Hofmann 2008, Beyond sliding windows: object localization
+by efficient subwindow search, section 2.1); left and right are then found in one pass over the
+columns, which is exact where the rows are fixed (An, Peursum, Liu, Venkatesh 2009, Efficient
+algorithms for subwindow search in object detection and localization, section 3).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import inner_kernel, kernel
+from .branch_and_bound import (
+    BOUNDED,
+    best_first,
+    bound,
+    is_single,
+    make_frontier,
+    member,
+    split,
+)
+
+# Entries of ``Subwindows.task``: rows and columns of cells, least pixels a side, the kind of loss,
+# the true box, and between which columns the last bound was attained.
+N_ROWS, N_COLUMNS, LEAST, LOSS = 0, 1, 2, 3
+TRUE_TOP, TRUE_LEFT, TRUE_BOTTOM, TRUE_RIGHT = 4, 5, 6, 7
+_AT_LEFT, _AT_RIGHT = 8, 9
+
+#: Task losses: none; 1 for all boxes but the true one; 1 - IoU.
+NO_LOSS, ALL_OR_NOTHING, OVERLAP = range(3)
+
+# Positions of the ends of four intervals in a set of boxes.
+_TOP, _BOTTOM, _LEFT, _RIGHT = 0, 2, 4, 6
+
+# Of the sum of all absolute weights: sums of sums are off by this much.
+_ROUNDING = 1e-14
+
+
+class Subwindows(NamedTuple):
+    """The boxes of one image; scratch of one thread.
+
+    Parameters
+    ----------
+    task : ndarray of shape (10,) of int64
+        Sizes, the kind of loss, and the true box in pixels.
+    rows, columns : ndarray of int64
+        Lines that boxes may end at, in pixels.
+    weights : ndarray of shape (n_rows * n_columns,)
+        Of the cells between lines.
+    gains, drops : ndarray of shape ((n_rows + 1) * n_columns,)
+        Of each column the sums of positive and of negative weights above a line.
+    sums : ndarray of shape ((n_rows + 1) * (n_columns + 1),)
+        Sums of all weights above a line and left of another.
+    profile : ndarray of shape (n_columns + 1,)
+        Sums of columns.
+    """
+
+    task: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    weights: np.ndarray
+    gains: np.ndarray
+    drops: np.ndarray
+    sums: np.ndarray
+    profile: np.ndarray
+
+
+def make_subwindows(n_rows: int, n_columns: int) -> Subwindows:
+    """Room for images of up to so many cells.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Cells.
+
+    Returns
+    -------
+    Subwindows
+        The scratch; :func:`load_weights` fills it.
+    """
+    size = (n_rows + 1) * n_columns
+    return Subwindows(
+        np.zeros(10, dtype=np.int64),
+        np.zeros(n_rows + 1, dtype=np.int64),
+        np.zeros(n_columns + 1, dtype=np.int64),
+        np.zeros(n_rows * n_columns),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros((n_rows + 1) * (n_columns + 1)),
+        np.zeros(n_columns + 1),
+    )
+
+
+@kernel
+def set_lines(space, height, width, stride, least):
+    """Lines every `stride` pixels and at the far ends; boxes have sides of `least` pixels or more.
+
+    Parameters
+    ----------
+    space : Subwindows
+        The boxes; its weights become 0, and it has no loss.
+    height, width : int
+        Pixels.
+    stride, least : int
+        Pixels, at least 1.
+    """
+    n_rows, n_columns = (height + stride - 1) // stride, (width + stride - 1) // stride
+    for t in range(n_rows + 1):
+        space.rows[t] = min(t * stride, height)
+    for t in range(n_columns + 1):
+        space.columns[t] = min(t * stride, width)
+    space.task[N_ROWS], space.task[N_COLUMNS] = n_rows, n_columns
+    space.task[LEAST], space.task[LOSS] = least, NO_LOSS
+    for q in range(n_rows * n_columns):
+        space.weights[q] = 0.0
+
+
+@kernel
+def add_up(space):
+    """Sum the weights of the cells up, for bounds.
+
+    Parameters
+    ----------
+    space : Subwindows
+        The boxes.
+
+    Returns
+    -------
+    float
+        The sum of all absolute weights.
+    """
+    n, m = space.task[N_ROWS], space.task[N_COLUMNS]
+    weights, gains, drops, sums = space.weights, space.gains, space.drops, space.sums
+    for j in range(m):
+        gains[j] = drops[j] = 0.0
+    for j in range(m + 1):
+        sums[j] = 0.0
+    total = 0.0
+    for t in range(n):
+        here = t * m
+        for j in range(m):
+            weight = weights[here + j]
+            total += abs(weight)
+            gains[here + m + j] = gains[here + j] + max(weight, 0.0)
+            drops[here + m + j] = drops[here + j] + min(weight, 0.0)
+        above, below, row = t * (m + 1), (t + 1) * (m + 1), 0.0
+        sums[below] = 0.0
+        for j in range(m):
+            row += weights[here + j]
+            sums[below + j + 1] = sums[above + j + 1] + row
+    return total
+
+
+@inner_kernel
+def _shrink(lines, least, subset, first):
+    """Drop ends of intervals that no box of at least the least size has; whether one is left."""
+    low, high = first, first + 2
+    far, near = lines[subset[high + 1]], lines[subset[low]]
+    while subset[low + 1] >= subset[low] and lines[subset[low + 1]] + least > far:
+        subset[low + 1] -= 1
+    while subset[high] <= subset[high + 1] and lines[subset[high]] < near + least:
+        subset[high] += 1
+    return subset[low] <= subset[low + 1] and subset[high] <= subset[high + 1]
+
+
+@inner_kernel
+def _side_overlap(lines, subset, first, start, stop, least):
+    """Along one axis: least pixels shared with the true box, and pixels of the largest box that are
+    and that are not in it.
+    """
+    near, far = lines[subset[first]], lines[subset[first + 3]]
+    inner_near, inner_far = lines[subset[first + 1]], lines[subset[first + 2]]
+    inside = max(min(far, stop) - max(near, start), 0)
+    outside = far - near - inside
+    shared = max(min(inner_far, stop) - max(inner_near, start), 0)
+    # What a box has to be long cannot all lie outside.
+    shared = max(shared, max(least, inner_far - inner_near) - outside)
+    return shared, inside, outside
+
+
+@inner_kernel
+def _loss_bound(space, subset):
+    """No task loss in a set exceeds this; of a single box its loss."""
+    task, kind = space.task, space.task[LOSS]
+    if kind == NO_LOSS:
+        return 0.0
+    start, stop = task[TRUE_TOP], task[TRUE_BOTTOM]
+    left, right = task[TRUE_LEFT], task[TRUE_RIGHT]
+    if kind == ALL_OR_NOTHING:
+        rows, columns = space.rows, space.columns
+        same = rows[subset[0]] == start == rows[subset[1]]
+        same = same and rows[subset[2]] == stop == rows[subset[3]]
+        same = same and columns[subset[4]] == left == columns[subset[5]]
+        same = same and columns[subset[6]] == right == columns[subset[7]]
+        return 0.0 if same else 1.0
+    shared, inside, outside = _side_overlap(space.rows, subset, _TOP, start, stop, task[LEAST])
+    across, inside_across, outside_across = _side_overlap(
+        space.columns, subset, _LEFT, left, right, task[LEAST]
+    )
+    largest = (inside + outside) * (inside_across + outside_across)
+    union = (stop - start) * (right - left) + largest - inside * inside_across
+    return 1.0 - shared * across / union
+
+
+@inner_kernel
+def _best_columns(space, subset):
+    """Left and right of the largest sum of the profile to ``task``; returns that sum."""
+    columns, profile, least = space.columns, space.profile, space.task[LEAST]
+    l, l2, r1, r2 = subset[4], subset[5], subset[6], subset[7]
+    # From here on ``profile`` has the sums left of each line.
+    total = 0.0
+    for j in range(l, r2):
+        total, profile[j] = total + profile[j], total
+    profile[r2] = total
+    lowest, at, best = math.inf, l, -math.inf
+    for r in range(r1, r2 + 1):
+        while l <= l2 and columns[l] + least <= columns[r]:
+            if profile[l] < lowest:
+                lowest, at = profile[l], l
+            l += 1
+        if profile[r] - lowest > best:
+            best = profile[r] - lowest
+            space.task[_AT_LEFT], space.task[_AT_RIGHT] = at, r
+    return best
+
+
+@bound.register(Subwindows)
+@kernel
+def _(space, subset):
+    least = space.task[LEAST]
+    if not _shrink(space.rows, least, subset, _TOP):
+        return -math.inf
+    if not _shrink(space.columns, least, subset, _LEFT):
+        return -math.inf
+    m = space.task[N_COLUMNS]
+    gains, drops, profile = space.gains, space.drops, space.profile
+    near, far = subset[0] * m, subset[3] * m
+    inner_near, inner_far = subset[1] * m, subset[2] * m
+    if inner_near < inner_far:
+        for j in range(subset[4], subset[7]):
+            lost = drops[inner_far + j] - drops[inner_near + j]
+            profile[j] = gains[far + j] - gains[near + j] + lost
+    else:
+        for j in range(subset[4], subset[7]):
+            profile[j] = gains[far + j] - gains[near + j]
+    return _best_columns(space, subset) + _loss_bound(space, subset)
+
+
+@is_single.register(Subwindows)
+@kernel
+def _(space, subset):
+    rows = subset[0] == subset[1] and subset[2] == subset[3]
+    return rows and subset[4] == subset[5] and subset[6] == subset[7]
+
+
+@member.register(Subwindows)
+@kernel
+def _(space, subset, out):
+    top, bottom = subset[0], subset[3]
+    left, right = space.task[_AT_LEFT], space.task[_AT_RIGHT]
+    out[0] = out[1] = top
+    out[2] = out[3] = bottom
+    out[4] = out[5] = left
+    out[6] = out[7] = right
+    above, below = top * (space.task[N_COLUMNS] + 1), bottom * (space.task[N_COLUMNS] + 1)
+    sums = space.sums
+    inside = sums[below + right] - sums[below + left] - sums[above + right] + sums[above + left]
+    return inside + _loss_bound(space, out)
+
+
+@split.register(Subwindows)
+@kernel
+def _(space, subset, other):
+    widest, length = 0, 0
+    for first in range(0, 8, 2):
+        # Without a loss the columns are no question where the rows are fixed.
+        if first == _LEFT and length > 0 and space.task[LOSS] == NO_LOSS:
+            break
+        if subset[first + 1] - subset[first] > length:
+            widest, length = first, subset[first + 1] - subset[first]
+    for q in range(8):
+        other[q] = subset[q]
+    middle = (subset[widest] + subset[widest + 1]) // 2
+    subset[widest + 1] = middle
+    other[widest] = middle + 1
+
+
+@kernel
+def best_boxes(space, frontier, values, most):
+    """The best boxes, task loss included.
+
+    Parameters
+    ----------
+    space : Subwindows
+        Lines, weights of the cells, and the loss.
+    frontier : Frontier
+        Scratch; ``frontier.found`` takes the boxes, see :func:`to_pixels`.
+    values : ndarray of shape (n_best,)
+        Receives their scores, best first; -inf where there are fewer. The first is NaN if the
+        weights are not finite.
+    most : int
+        How many sets may be split; -1 for as many as it takes.
+
+    Returns
+    -------
+    float
+        As of :func:`skstruct.inference.branch_and_bound.best_first`.
+    """
+    root, task = frontier.chain[0], space.task
+    root[0] = root[2] = root[4] = root[6] = 0
+    root[1] = root[3] = task[N_ROWS]
+    root[5] = root[7] = task[N_COLUMNS]
+    size = add_up(space)
+    if not size < math.inf:
+        values[:] = -math.inf
+        values[0] = math.nan
+        for q in range(8):
+            frontier.found[0, q] = root[q]
+        return -math.inf
+    return best_first(space, frontier, root, values, _ROUNDING * (size + 1.0), most)
+
+
+@inner_kernel
+def to_pixels(space, found, box):
+    """Top, left, bottom and right of a single box, in pixels, to `box`."""
+    box[0], box[2] = space.rows[found[0]], space.rows[found[3]]
+    box[1], box[3] = space.columns[found[4]], space.columns[found[7]]
+
+
+@kernel
+def _all_to_pixels(space, found, boxes):
+    for k in range(boxes.shape[0]):
+        to_pixels(space, found[k], boxes[k])
+
+
+def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
+    """Take the weights of the pixels of an image.
+
+    Parameters
+    ----------
+    space : Subwindows
+        Filled.
+    weights : array-like of shape (height, width)
+        One a pixel.
+    stride, min_size : int
+        Where boxes may end, and the least pixels of their sides.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    set_lines(space, *weights.shape, stride, min_size)
+    by_rows = np.add.reduceat(weights, np.arange(0, weights.shape[0], stride), axis=0)
+    cells = np.add.reduceat(by_rows, np.arange(0, weights.shape[1], stride), axis=1)
+    space.weights[: cells.size] = cells.ravel()
+    add_up(space)
+
+
+def whole_image(space) -> np.ndarray:
+    """The set of all boxes, for :func:`skstruct.inference.branch_and_bound.best_members`.
+
+    Parameters
+    ----------
+    space : Subwindows
+        The boxes.
+
+    Returns
+    -------
+    ndarray of shape (8,) of int32
+        Intervals of lines.
+    """
+    n, m = space.task[N_ROWS], space.task[N_COLUMNS]
+    return np.array([0, n, 0, n, 0, m, 0, m], dtype=np.int32)
+
+
+class FoundBoxes(NamedTuple):
+    """What a search has found.
+
+    Parameters
+    ----------
+    boxes : ndarray of shape (k, 4) of int
+        Rows (xmin, ymin, xmax, ymax), best first.
+    scores : ndarray of shape (k,)
+        Sums of the weights inside, with the loss.
+    rest : float
+        -inf if they are the best; else a bound on the scores of boxes that were not seen.
+    n_bounded : int
+        Sets of boxes whose bound was computed.
+    """
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    rest: float
+    n_bounded: int
+
+
+def subwindow_search(
+    weights,
+    n_best: int = 1,
+    *,
+    min_size: int = 1,
+    stride: int = 1,
+    true_box=None,
+    max_expansions: int | None = None,
+    capacity: int = 1 << 15,
+) -> FoundBoxes:
+    """The boxes of an image whose weights sum to the most.
+
+    Parameters
+    ----------
+    weights : array-like of shape (height, width)
+        A finite weight a pixel.
+    n_best : int
+        How many boxes.
+    min_size : int
+        Least pixels of a side.
+    stride : int
+        Boxes end at multiples of this, or at the far end.
+    true_box : tuple of four ints, optional
+        (xmin, ymin, xmax, ymax): then scores include the loss 1 - IoU with this box.
+    max_expansions : int, optional
+        Sets of boxes that may be split; without a limit the answer is exact.
+    capacity : int
+        Sets that may wait. Where they are more the search goes on depth first, as exact.
+
+    Returns
+    -------
+    FoundBoxes
+        The boxes, their scores, and how good others may be.
+
+    References
+    ----------
+    Lampert, Blaschko, Hofmann 2008, Beyond sliding windows: object localization by efficient
+    subwindow search, sections 2 and 3. Blaschko, Lampert 2008, Learning to localize objects with
+    structured output regression, section 3.2, for the bound of the loss.
+
+    Examples
+    --------
+    >>> from skstruct.inference.subwindow import subwindow_search
+    >>> found = subwindow_search([[-1.0, 2.0, 1.0], [0.5, 1.0, -3.0]])
+    >>> found.boxes.tolist(), found.scores.tolist()
+    ([[1, 0, 2, 2]], [3.0])
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    space = make_subwindows(*(-(-side // stride) for side in weights.shape))
+    load_weights(space, weights, stride, min_size)
+    if true_box is not None:
+        xmin, ymin, xmax, ymax = true_box
+        space.task[LOSS] = OVERLAP
+        space.task[TRUE_TOP : TRUE_RIGHT + 1] = ymin, xmin, ymax, xmax
+    frontier, values = make_frontier(8, n_best, capacity), np.empty(n_best)
+    most = -1 if max_expansions is None else max_expansions
+    rest = best_boxes(space, frontier, values, most)
+    k = int(np.isfinite(values).sum())
+    boxes = np.zeros((k, 4), dtype=np.int32)
+    _all_to_pixels(space, frontier.found, boxes)
+    n_bounded = int(frontier.counts[BOUNDED])
+    return FoundBoxes(boxes[:, [1, 0, 3, 2]].astype(np.int64), values[:k], rest, n_bounded)

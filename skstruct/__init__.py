@@ -10,7 +10,17 @@ _gc.disable()
 try:
     from .crf import SAGCRF
     from .data.ragged import RaggedArray
-    from .graphs import Candidates, Chain, Grid, Matching, MultiClass, MultiLabel, Pairwise, Tree
+    from .graphs import (
+        Boxes,
+        Candidates,
+        Chain,
+        Grid,
+        Matching,
+        MultiClass,
+        MultiLabel,
+        Pairwise,
+        Tree,
+    )
     from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
     from .versions import show_versions
 finally:
@@ -21,6 +31,7 @@ __all__ = [
     "BCFWSSVM",
     "GDMMSSVM",
     "SAGCRF",
+    "Boxes",
     "Candidates",
     "CasimirSSVM",
     "Chain",

@@ -27,6 +27,7 @@ Verbs                                                      Needed by
 `task_loss`, `augment` (or an own `loss_augmented_max`)    every SSVM
 `exp_oracle`                                               CRFs, entropy smoothing, marginals
 `top_k_oracle`                                             n-best decoding, L2 smoothing
+`loss_augmented_top_k`                                     L2 smoothing where `augment` is not there
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
 `max_marginals`                                            searches that force labels one by one
@@ -86,8 +87,9 @@ def augment(problem, i, theta):
 
     Only for a task loss that is linear in parts: a structure with another one registers
     :func:`loss_augmented_max` instead. What needs linearity, since it asks for the loss of mixtures
-    or of labellings that nobody has seen: the default of :func:`loss_augmented_max`, relaxations,
-    smoothed hinges (top-K and entropy), dual decomposition (GDMM). See :func:`loss_is_linear`.
+    or of labellings that nobody has seen: the defaults of :func:`loss_augmented_max` and of
+    :func:`loss_augmented_top_k`, relaxations, the entropy-smoothed hinge, dual decomposition
+    (GDMM). See :func:`loss_is_linear`.
     """
 
 
@@ -141,6 +143,25 @@ def top_k_oracle(problem, i, theta, values, labels):
 
 
 @generic
+def loss_augmented_top_k(problem, i, theta, values, labels, augmented):
+    """:func:`top_k_oracle` of ``<theta, mu(y)> + Delta(y_i, y)``.
+
+    `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
+    of `theta`; a structure with a :func:`loss_augmented_max` of its own registers its own, if
+    CasimirSSVM is to train it.
+    """
+
+
+@loss_augmented_top_k.register(object)
+@kernel
+def _(problem, i, theta, values, labels, augmented):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+    top_k_oracle(problem, i, augmented, values, labels)
+
+
+@generic
 def exp_oracle(problem, i, theta, temperature, mu):
     """Write the marginals of ``p(y) ~ exp(<theta, mu(y)> / temperature)`` to `mu`, if it has room.
 
@@ -182,13 +203,15 @@ def count_states(problem, i):
     """
 
 
-def has_own_loss(kind: type) -> bool:
+def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:
     """Whether a class of problems has a `loss_augmented_max` of its own, not the default.
 
     Parameters
     ----------
     kind : type
         The class.
+    verb : callable
+        Or :func:`loss_augmented_top_k`.
 
     Returns
     -------
@@ -201,7 +224,7 @@ def has_own_loss(kind: type) -> bool:
     >>> has_own_loss(tuple)
     False
     """
-    return not loss_augmented_max.registry.keys().isdisjoint(kind.__mro__[:-1])
+    return not verb.registry.keys().isdisjoint(kind.__mro__[:-1])
 
 
 def loss_is_linear(problem) -> bool:

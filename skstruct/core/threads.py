@@ -73,6 +73,11 @@ def _copy(scratch):
     return aligned(scratch.size).reshape(scratch.shape)
 
 
+def _node_ends(problem):
+    """Where the nodes of samples begin: for structures that choose among items, the items."""
+    return getattr(problem, "item_ptr", problem.label_ptr)
+
+
 def split_samples(problem, n_pieces):
     """Bounds of `n_pieces` runs of samples with about the same number of nodes.
 
@@ -88,7 +93,7 @@ def split_samples(problem, n_pieces):
     ndarray of shape (n_pieces + 1,) of int64
         The bounds.
     """
-    ends = problem.label_ptr
+    ends = _node_ends(problem)
     bounds = np.searchsorted(ends, np.linspace(0, ends[-1], n_pieces + 1))
     bounds[0], bounds[-1] = 0, ends.size - 1
     return bounds.astype(np.int64)
@@ -115,7 +120,7 @@ def over_samples(function, problem, n_jobs, cut=True):
         The results in the order of the samples.
     """
     n_samples = problem.label_ptr.size - 1
-    most = min(problem.label_ptr[-1] // _NODES_A_THREAD, n_samples)
+    most = min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)
     n_threads = min(effective_n_jobs(n_jobs), int(most)) if most > 1 else 1
     interrupted = Event() if n_threads > 1 else None
 

@@ -1,6 +1,7 @@
 """Structures: a folder each, with the public class and the kernels of its problem."""
 
 from .base import Graph
+from .boxes import Boxes
 from .candidates import Candidates
 from .chain import Chain, SequenceProblem
 from .general import Grid, Pairwise
@@ -12,6 +13,7 @@ from .pairwise import PairwiseGraph, PairwiseProblem
 from .tree import Tree
 
 __all__ = [
+    "Boxes",
     "Candidates",
     "Chain",
     "Graph",

@@ -243,8 +243,8 @@ def _depth_first(space, frontier, subset, values, slack, most):
 
 
 @inner_kernel
-def _fill(space, frontier, values):
-    """Members of waiting sets take the places that a search has left when it was cut."""
+def _cut(space, frontier, values, slack, top):
+    """Members of waiting sets take the places that are left; the bound on what was not seen."""
     last, spare = values.shape[0] - 1, frontier.rows[2]
     for p in range(frontier.counts[_SIZE]):
         if last > 0 and not values[last] > -math.inf:
@@ -253,6 +253,7 @@ def _fill(space, frontier, values):
             score = member(space, subset, spare)
             if score > -math.inf:
                 _offer(frontier, spare, score, values)
+    return top if top > values[last] + slack else -math.inf
 
 
 @kernel
@@ -292,13 +293,11 @@ def best_first(space, frontier, root, values, slack, most):
         if not top > values[last] + slack:
             return -math.inf
         if counts[EXPANDED] == most:
-            _fill(space, frontier, values)
-            return top
+            return _cut(space, frontier, values, slack, top)
         _pop(frontier, subset)
         if counts[_SIZE] + 2 > frontier.bounds.shape[0]:
             if not _depth_first(space, frontier, subset, values, slack, most):
-                _fill(space, frontier, values)
-                return top
+                return _cut(space, frontier, values, slack, top)
             continue
         counts[EXPANDED] += 1
         split(space, subset, other)

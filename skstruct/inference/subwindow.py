@@ -169,9 +169,7 @@ def _shrink(lines, least, subset, first):
 
 @inner_kernel
 def _side_overlap(lines, subset, first, start, stop, least):
-    """Along one axis: least pixels shared with the true box, and pixels of the largest box that are
-    and that are not in it.
-    """
+    """Along one axis least pixels in the true box; pixels of the largest box in it, and outside."""
     near, far = lines[subset[first]], lines[subset[first + 3]]
     inner_near, inner_far = lines[subset[first + 1]], lines[subset[first + 2]]
     inside = max(min(far, stop) - max(near, start), 0)
@@ -210,18 +208,18 @@ def _loss_bound(space, subset):
 def _best_columns(space, subset):
     """Left and right of the largest sum of the profile to ``task``; returns that sum."""
     columns, profile, least = space.columns, space.profile, space.task[LEAST]
-    l, l2, r1, r2 = subset[4], subset[5], subset[6], subset[7]
+    left, last, r1, r2 = subset[4], subset[5], subset[6], subset[7]
     # From here on ``profile`` has the sums left of each line.
     total = 0.0
-    for j in range(l, r2):
+    for j in range(left, r2):
         total, profile[j] = total + profile[j], total
     profile[r2] = total
-    lowest, at, best = math.inf, l, -math.inf
+    lowest, at, best = math.inf, left, -math.inf
     for r in range(r1, r2 + 1):
-        while l <= l2 and columns[l] + least <= columns[r]:
-            if profile[l] < lowest:
-                lowest, at = profile[l], l
-            l += 1
+        while left <= last and columns[left] + least <= columns[r]:
+            if profile[left] < lowest:
+                lowest, at = profile[left], left
+            left += 1
         if profile[r] - lowest > best:
             best = profile[r] - lowest
             space.task[_AT_LEFT], space.task[_AT_RIGHT] = at, r
@@ -337,6 +335,13 @@ def _all_to_pixels(space, found, boxes):
         to_pixels(space, found[k], boxes[k])
 
 
+def _pixels(weights):
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.ndim != 2 or not np.isfinite(weights).all():
+        raise ValueError("weights must be finite numbers of shape (height, width)")
+    return weights
+
+
 def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
     """Take the weights of the pixels of an image.
 
@@ -348,8 +353,13 @@ def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
         One a pixel.
     stride, min_size : int
         Where boxes may end, and the least pixels of their sides.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not finite.
     """
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = _pixels(weights)
     set_lines(space, *weights.shape, stride, min_size)
     by_rows = np.add.reduceat(weights, np.arange(0, weights.shape[0], stride), axis=0)
     cells = np.add.reduceat(by_rows, np.arange(0, weights.shape[1], stride), axis=1)
@@ -442,7 +452,7 @@ def subwindow_search(
     >>> found.boxes.tolist(), found.scores.tolist()
     ([[1, 0, 2, 2]], [3.0])
     """
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = _pixels(weights)
     space = make_subwindows(*(-(-side // stride) for side in weights.shape))
     load_weights(space, weights, stride, min_size)
     if true_box is not None:

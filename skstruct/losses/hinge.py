@@ -7,7 +7,7 @@ import numpy as np
 from ..core.dispatch import kernel
 from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, augment, loss_augmented_max, relaxed_oracle
-from .verbs import augment_copy, dot, loss_oracle, minus_truth, truth_score
+from .verbs import augment_copy, dot, expected_loss, loss_oracle, minus_truth, truth_score
 
 
 class MaxHinge(NamedTuple):
@@ -75,6 +75,12 @@ def expected_task_loss(problem, i, r, trial):
         trial[q] = 0.0
     augment(problem, i, trial)
     return dot(trial, r, size)
+
+
+@expected_loss.register(object)
+@kernel
+def _(loss, problem, i, r, trial):
+    return expected_task_loss(problem, i, r, trial)
 
 
 def hinge_of(problem):

@@ -7,11 +7,12 @@ import numpy as np
 
 from ..core.dispatch import kernel
 from ..core.offsets import longest_item
-from ..core.oracles import add_indicator, exp_oracle, gram, top_k_oracle
+from ..core.oracles import add_indicator, exp_oracle, gram, loss_augmented_top_k, task_loss
 from ..inference.simplex import project
 from .verbs import (
     augment_copy,
     dot,
+    expected_loss,
     loss_curvature,
     loss_oracle,
     minus_truth,
@@ -74,9 +75,8 @@ class EntropyHinge(NamedTuple):
 def _(loss, problem, i, theta, labels, r, augmented):
     right = truth_score(problem, i, theta, labels)
     minus_truth(problem, i, labels, r)
-    augment_copy(problem, i, theta, augmented)
     size, nu = loss.values.shape[0] - 1, loss.strength[0]
-    top_k_oracle(problem, i, augmented, loss.values, loss.labels)
+    loss_augmented_top_k(problem, i, theta, loss.values, loss.labels, augmented)
     for q in range(size):
         loss.shares[q] = (loss.values[q] - loss.values[0]) / nu
     project(loss.shares, size)
@@ -111,6 +111,16 @@ def _(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented
             diameter = dot(trial, answer, size)
             largest = max(largest, diameter / (2.0 * loss.strength[0]))
     return largest
+
+
+@expected_loss.register(TopKHinge)
+@kernel
+def _(loss, problem, i, r, trial):
+    total = 0.0
+    for q in range(loss.values.shape[0] - 1):
+        if loss.shares[q] > 0.0:
+            total += loss.shares[q] * task_loss(problem, i, loss.labels[q])
+    return total
 
 
 @loss_oracle.register(EntropyHinge)

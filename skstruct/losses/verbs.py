@@ -54,6 +54,15 @@ def loss_curvature(loss, problem, i, theta, value, labels, r, start, answer, tri
     """
 
 
+@generic
+def expected_loss(loss, problem, i, r, trial):
+    """The task loss that the mixture behind the residual `r` expects: the dual term of a hinge.
+
+    To be called after :func:`loss_oracle`, with its `r`, before the next one. `trial`, which has
+    room for potentials, is scratch. By default that of a loss that is linear in parts.
+    """
+
+
 @inner_kernel(inline=True)
 def dot(theta, mu, size):
     """``<theta, mu>``, where parts of -inf that `mu` does not use count as 0.

@@ -5,7 +5,14 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 from ..core.dispatch import require
-from ..core.oracles import exp_oracle, gram, require_linear_loss, top_k_oracle
+from ..core.oracles import (
+    exp_oracle,
+    gram,
+    has_own_loss,
+    loss_augmented_top_k,
+    require_linear_loss,
+    top_k_oracle,
+)
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
@@ -198,7 +205,10 @@ class CasimirSSVM(StructuralSVM):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         require(gram, problem, "use SubgradientSSVM")
-        require_linear_loss(problem, "use BCFWSSVM")
+        if not has_own_loss(type(problem), loss_augmented_top_k):
+            require_linear_loss(problem, "use BCFWSSVM")
+        elif self.smoothing == "entropy":
+            require_linear_loss(problem, 'use smoothing="l2" or BCFWSSVM')
         by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
         others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
         advice = f'use smoothing="{others[0]}" or BCFWSSVM' if others else "use BCFWSSVM"

@@ -8,8 +8,7 @@ from ...core.cone import project_rows
 from ...core.dispatch import kernel
 from ...core.oracles import accumulate, potentials
 from ...core.weights import decay_and_step
-from ...losses.hinge import expected_task_loss
-from ...losses.verbs import loss_curvature, loss_oracle
+from ...losses.verbs import expected_loss, loss_curvature, loss_oracle
 
 # Entries of ``Snapshot.totals``, and tasks of a pass.
 LOSS, MAGNITUDE, TASK_LOSS = range(3)
@@ -109,7 +108,7 @@ def svrg_pass(loss, problem, w, cone, sample_weight, memory, options, order, buf
             memory.totals[LOSS] += share * value
             memory.totals[MAGNITUDE] += share * magnitude
         if not stepping and options.task_loss == 1:
-            memory.totals[TASK_LOSS] += share * expected_task_loss(problem, i, r, trial)
+            memory.totals[TASK_LOSS] += share * expected_loss(loss, problem, i, r, trial)
         for q in range(problem.part_ptr[i + 1] - part):
             residual = r[q]
             if stepping:

@@ -1,0 +1,5 @@
+"""A box in an image: the public class, and the kernels of its verbs."""
+
+from .graph import Boxes
+
+__all__ = ["Boxes"]

@@ -136,7 +136,8 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
     for r in range(n_best):
         if value == -math.inf:
             return
-        values[r] = value
+        # Rounding must not put one above the one before it.
+        values[r] = min(value, values[r - 1]) if r > 0 else value
         _store(r, parent, row, n, m, matches, work)
         for i in range(row, n):
             value = _change(r, i, scores, n, m, null, matches, work)

@@ -18,8 +18,10 @@ from ...inference.fertility import fertile_links, fertility_work
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
 from ..items.fields import ItemGraph
+from .fertile import FertileProblem, fertile_scratch
 from .inputs import PairTables, read_links, read_pairs
-from .kernels import OTHER, POSSIBLE, SURE, Links, MatchingProblem, matching_scratch
+from .kernels import OTHER, POSSIBLE, SURE, Links, MatchingProblem
+from .one_to_one import OneToOneProblem, one_to_one_scratch
 
 __all__ = ["Matching", "MatchingProblem"]
 
@@ -215,8 +217,11 @@ class Matching(ItemGraph):
         memory = np.full(ends[0][-1], -1, dtype=np.int32), np.zeros(ends[1][-1])
         degree = int(self.max_degree)
         own = Links(samples.sizes, degree, bool(self.null), kind, *costs, *ends, *memory)
-        work = matching_scratch(tables, samples.sizes, degree, n_best)
-        return MatchingProblem(**fields, own=own, work=work)
+        if degree == 1:
+            work = one_to_one_scratch(tables, samples.sizes, n_best)
+            return OneToOneProblem(**fields, own=own, work=work)
+        work = fertile_scratch(tables, samples.sizes, n_best)
+        return FertileProblem(**fields, own=own, work=work)
 
     @staticmethod
     def _costs(samples, cost, normalize, codes):

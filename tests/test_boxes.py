@@ -163,16 +163,17 @@ def optimum(hinges, C):
 
 
 @pytest.mark.parametrize("loss", ["iou", "hamming"])
-def test_all_solvers_reach_one_certified_optimum(data, loss):
+def test_all_solvers_reach_one_certified_optimum(loss):
+    data = draw(np.random.default_rng(0), noise=0.4)
     hinges = hinges_of(*data, loss)
-    best = optimum(hinges, 1.0)
-    options = {"loss": loss, "random_state": 0}
+    best = optimum(hinges, 0.1)
+    options = {"C": 0.1, "loss": loss, "random_state": 0}
     bcfw = BCFWSSVM(Boxes(), tol=1e-4, max_iter=1000, **options).fit(*data)
     casimir = CasimirSSVM(Boxes(), tol=3e-3, max_iter=500, **options).fit(*data)
-    subgradient = SubgradientSSVM(Boxes(), tol=1e-4, max_iter=500, **options).fit(*data)
-    for svm, close in ((bcfw, 1e-4), (casimir, 3e-3), (subgradient, 0.2)):
+    subgradient = SubgradientSSVM(Boxes(), tol=2e-3, max_iter=500, **options).fit(*data)
+    for svm, close in ((bcfw, 1e-4), (casimir, 3e-3), (subgradient, 0.05)):
         w = svm.node_weights_[:, 0]
-        assert_allclose(svm.objective_, objective(w, hinges, 1.0), rtol=1e-9)
+        assert_allclose(svm.objective_, objective(w, hinges, 0.1), rtol=1e-9)
         assert best * (1 - 1e-6) <= svm.objective_ <= best * (1 + close)
     for svm in (bcfw, casimir):
         assert svm.objective_ - svm.dual_gap_ <= best * (1 + 1e-6)
@@ -261,7 +262,7 @@ def test_a_search_that_is_cut_warns(data):
         stated = [float(str(w.message).split("up to ")[1].split()[0]) for w in caught]
         assert lack <= 1.005 * sum(stated) + 1e-9
     with pytest.warns(ConvergenceWarning, match="in sample 1: a better one"):
-        svm.predict_top_k(X, 2)
+        svm.predict_top_k([np.zeros((1, 1), dtype=int), X[1]], 2)
     svm.graph_.max_expansions = 10**6
     assert_array_equal(svm.predict(X), full.predict(X))
 

@@ -226,6 +226,26 @@ def _best_columns(space, subset):
     return best
 
 
+@inner_kernel
+def _add_overlap(space, subset):
+    """Charge each column of the profile for its share of the overlap with the true box.
+
+    IoU is the number of shared pixels over a union no larger than that of the largest box.
+    """
+    task, columns = space.task, space.columns
+    start, stop, least = task[TRUE_TOP], task[TRUE_BOTTOM], task[LEAST]
+    left, right = task[TRUE_LEFT], task[TRUE_RIGHT]
+    shared, inside, outside = _side_overlap(space.rows, subset, _TOP, start, stop, least)
+    near, far = columns[subset[4]], columns[subset[7]]
+    across = max(min(far, right) - max(near, left), 0)
+    union = (stop - start) * (right - left) + (inside + outside) * (far - near) - inside * across
+    price = shared / union
+    if price > 0.0:
+        for j in range(subset[4], subset[7]):
+            common = max(min(columns[j + 1], right) - max(columns[j], left), 0)
+            space.profile[j] -= price * common
+
+
 @bound.register(Subwindows)
 @kernel
 def _(space, subset):
@@ -245,6 +265,9 @@ def _(space, subset):
     else:
         for j in range(subset[4], subset[7]):
             profile[j] = gains[far + j] - gains[near + j]
+    if space.task[LOSS] == OVERLAP:
+        _add_overlap(space, subset)
+        return _best_columns(space, subset) + 1.0
     return _best_columns(space, subset) + _loss_bound(space, subset)
 
 
@@ -275,8 +298,8 @@ def _(space, subset, out):
 def _(space, subset, other):
     widest, length = 0, 0
     for first in range(0, 8, 2):
-        # Without a loss the columns are no question where the rows are fixed.
-        if first == _LEFT and length > 0 and space.task[LOSS] == NO_LOSS:
+        # Where the rows are fixed the columns are no question, but for the loss.
+        if first == _LEFT and length > 0:
             break
         if subset[first + 1] - subset[first] > length:
             widest, length = first, subset[first + 1] - subset[first]

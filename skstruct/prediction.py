@@ -212,7 +212,9 @@ class Predictor:
         Raises
         ------
         ValueError
-            If `k` is not a positive integer, or X is not as in fit.
+            If `k` is not a positive integer, X is not as in fit, or n-best decoding is exact only
+            at other weights than the model's (:class:`Pairwise` by minimum cuts, where somebody has
+            written weights that do not attract).
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
@@ -221,6 +223,14 @@ class Predictor:
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
         w = self._weights()
+        exact_at = getattr(problem, "exact_at", None)
+        if exact_at is not None and not exact_at(w):
+            self._refuse_bad_weights()
+            raise ValueError(
+                f"{problem.structure}: at the model's weights interactions do not attract (edited, "
+                "or rounded by sparsify?), so that minimum cuts do not find the n best labellings; "
+                f"use predict{problem.remedy}"
+            )
 
         def run(part, start, stop):
             scratch = make_scratch(part)

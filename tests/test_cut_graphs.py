@@ -161,9 +161,13 @@ def test_prediction_at_weights_that_repel_says_that_it_is_relaxed():
     labellings = svm.predict(X)
     assert svm.graph_.inference_ == "relaxed"
     assert all(np.isin(labels, svm.classes_).all() for labels in labellings)
+    for method, arguments in (("predict_top_k", (2,)), ("decision_function", ())):
+        with pytest.raises(ValueError, match="interactions do not attract .*; use predict, or inf"):
+            getattr(svm, method)(X, *arguments)
     svm.pair_weights_[:] = 1.0
-    svm.predict(X)
+    best = svm.predict(X)
     assert svm.graph_.inference_ == "exact"
+    assert all((a[0] == b).all() for a, b in zip(svm.predict_top_k(X, 2)[0], best, strict=True))
 
 
 @pytest.mark.parametrize("inference", ["max-flow", "roof-dual"])

@@ -292,10 +292,13 @@ class SAGCRF(StructuredEstimator):
         Returns
         -------
         nodes : ndarray
-            An object array of one (n_nodes, n_classes) array a sample; for a table an array of
-            shape (n_samples, n_classes). Columns as in ``classes_``.
+            An object array of one (n_nodes, n_classes) array a sample, (height, width, n_classes)
+            of images; for a table an array of shape (n_samples, n_classes). Columns as in
+            ``classes_``.
         edges : ndarray of shape (n_samples,) of object
-            Only if `pairwise`: one (n_nodes - 1, n_classes, n_classes) array a sample.
+            Only if `pairwise`: one (n_edges, n_classes, n_classes) array a sample, of a chain
+            (n_nodes - 1, ...). Edges are in the order in which they were given, those of images in
+            that of :func:`skstruct.graphs.general.grid_edges`.
 
         Raises
         ------

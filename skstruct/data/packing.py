@@ -148,7 +148,7 @@ def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
     raise ValueError(f"{subject} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
 
 
-def _concatenate(items, name):
+def _concatenate(items, name, rows="n_nodes"):
     """Stack 2-D samples; their common number of columns is checked with the sample's index."""
     items = [
         item if sparse.issparse(item) else numeric(item, f"{name}: sample {i}")
@@ -159,7 +159,7 @@ def _concatenate(items, name):
         if item.ndim != 2:
             empty = item.ndim == 1 and item.shape[0] == 0
             hint = "it is empty" if empty else f"it has {item.ndim} dimensions"
-            raise ValueError(f"{name}: sample {i} must be of shape (n_nodes, n_features), {hint}")
+            raise ValueError(f"{name}: sample {i} must be of shape ({rows}, n_features), {hint}")
         width = item.shape[1] if width is None else width
         if item.shape[1] != width:
             raise ValueError(
@@ -289,7 +289,7 @@ def read_edge_features(items, lengths, n_edges, name):
     ValueError
         If a sample has another number of rows, or a value is not finite.
     """
-    edges, offsets = _concatenate(items, f"{name} (edge features)")
+    edges, offsets = _concatenate(items, f"{name} (edge features)", "n_edges")
     wrong = np.flatnonzero(np.diff(offsets) != n_edges)
     if wrong.size:
         i = wrong[0]

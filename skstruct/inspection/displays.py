@@ -313,7 +313,17 @@ class MarginalsDisplay(_HeatMap):
         -------
         MarginalsDisplay
             The display itself.
+
+        Raises
+        ------
+        ValueError
+            If the marginals are those of an image, or of no nodes with labels.
         """
+        if np.ndim(self.marginals) != 2:
+            raise ValueError(
+                f"marginals must be of shape (n_nodes, n_classes), got {np.shape(self.marginals)}; "
+                "of an image draw those of one label k: imshow(marginals[..., k])"
+            )
         tokens = range(len(self.marginals)) if self.tokens is None else self.tokens
         options = {"cmap": "Blues", "vmin": 0, "vmax": 1, "aspect": "auto"}
         self._draw(ax, self.marginals.T, self.classes, tokens, **options)

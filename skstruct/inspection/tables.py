@@ -265,9 +265,9 @@ def explain(
     Returns
     -------
     DataFrame or structured ndarray
-        A row a term ``value * weight`` of ``<w, Phi(x, y)>``. Columns: "node"; "label"; "previous",
-        the label at the other end of an edge, else ""; "feature"; "value"; "weight";
-        "contribution".
+        A row a term ``value * weight`` of ``<w, Phi(x, y)>``. Columns: "node", pixels row by row;
+        "label"; "previous", the label at the other end of an edge, else ""; "feature"; "value";
+        "weight"; "contribution". The terms of an edge stand at its second end.
 
     Raises
     ------

@@ -303,8 +303,8 @@ def check_tuple(item, i, n_parts, wanted):
         return
     got = f"a tuple of {len(item)}" if isinstance(item, tuple) else type(item).__name__
     raise ValueError(
-        f"X: sample {i} must be a tuple {wanted}, got {got}; X is a list of samples: for one "
-        "sample x that is [x]"
+        f"X: sample {i} must be a tuple {wanted}, got {got}; edge features are there if and only "
+        "if edge_features=True, and X is a list of samples: for one sample x that is [x]"
     )
 
 

@@ -157,7 +157,10 @@ class Grid(Pairwise):
         if hasattr(items, "__len__") and not isinstance(items, (str, bytes)):
             n = len(samples.shapes)
             if len(items) != n:
-                raise ValueError(f"X has {n} images, but y has {len(items)}")
+                raise ValueError(
+                    f"X has {n} images, but y has {len(items)}; y is a list of arrays (height, "
+                    "width) of labels: for one image that is [labels]"
+                )
             flat = []
             for i, (item, shape) in enumerate(zip(items, samples.shapes.tolist(), strict=True)):
                 labels, size = rows_of_image(item, f"y: sample {i}")
@@ -219,7 +222,8 @@ def _read_image(item, i):
     if image.ndim != 3 or 0 in image.shape:
         raise ValueError(
             f"X: sample {i} must be an image of shape (height, width, n_features), none of them 0, "
-            f"got the shape {image.shape}; X is a list of images: for one image x that is [x]"
+            f"got the shape {image.shape}; X is a list of images: for one image x that is [x], for "
+            "grey ones [x[..., None], ...]"
         )
     return np.asarray(image, dtype=np.float64)
 

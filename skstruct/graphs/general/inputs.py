@@ -160,6 +160,8 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
         array = np.empty((0, n_columns), dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != n_columns:
         last = ", the last column the type" if n_types > 1 else ""
+        if array.ndim == 2 and array.shape[1] == 3 > n_columns:
+            last = " (a third column, the type, needs edge_types above 1)"
         raise ValueError(
             f"X: the edges of sample {i} must be {wanted}{last}, got dtype {array.dtype}, shape "
             f"{array.shape}"
@@ -192,7 +194,8 @@ def _refuse_duplicates(ends, types, i):
     if again.size:
         pair = tuple(int(node) for node in ends[order[again[0] + 1]])
         raise ValueError(
-            f"X: sample {i} has the edge {pair} twice; edges of the same nodes must differ in type"
+            f"X: sample {i} has the edge {pair} twice (one edge stands for both directions); edges "
+            "of the same nodes must differ in type"
         )
 
 

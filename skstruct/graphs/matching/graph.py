@@ -78,9 +78,9 @@ class Matching(ItemGraph):
     >>> from skstruct import BCFWSSVM, Matching
     >>> rng = np.random.default_rng(0)
     >>> X = [rng.normal(size=(3, 4, 2)) for _ in range(20)]
-    >>> y = [np.argwhere(x[:, :, 0] == x[:, :, 0].max())  for x in X]
+    >>> y = [np.argwhere(x[:, :, 0] == x[:, :, 0].max()) for x in X]
     >>> svm = BCFWSSVM(Matching(), C=10.0, random_state=0).fit(X, y)
-    >>> svm.predict(X[:2]).tolist() == [links.tolist() for links in y[:2]]
+    >>> [links.tolist() for links in svm.predict(X[:2])] == [links.tolist() for links in y[:2]]
     True
     """
 

@@ -162,7 +162,9 @@ def test_prediction_at_weights_that_repel_says_that_it_is_relaxed():
     assert svm.graph_.inference_ == "relaxed"
     assert all(np.isin(labels, svm.classes_).all() for labels in labellings)
     for method, arguments in (("predict_top_k", (2,)), ("decision_function", ())):
-        with pytest.raises(ValueError, match="interactions do not attract .*; use predict, or inf"):
+        with pytest.raises(
+            ValueError, match=r"interactions do not attract .*; use predict, or inf"
+        ):
             getattr(svm, method)(X, *arguments)
     svm.pair_weights_[:] = 1.0
     best = svm.predict(X)

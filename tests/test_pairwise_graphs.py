@@ -383,3 +383,20 @@ def test_bad_samples(graph, sample, match):
 def test_bad_parameters(parameters, match):
     with pytest.raises(ValueError, match=match):
         SAGCRF(exact().set_params(**parameters)).fit([(x, [[0, 1]])], [["a", "b", "a"]])
+
+
+def test_tables_beyond_memory_are_refused_whatever_the_limit(monkeypatch):
+    edges = np.stack(np.triu_indices(40, 1), axis=1)
+    X, y = [(np.zeros((40, 1)), edges)], [np.arange(40) % 3]
+    model = BCFWSSVM(Pairwise(inference="junction-tree", max_table=np.inf))
+    with pytest.raises(ValueError, match=r"sample 0 .*, but there can be 4294967295 at mo"):
+        model.fit(X, y)
+
+    def full(*args):
+        raise MemoryError("Unable to allocate")
+
+    monkeypatch.setattr("skstruct.graphs.general.junction._scratch", full)
+    graphs = [[0, 1]], [[0, 1], [1, 2], [2, 0]]
+    X = [(np.zeros((3, 1)), np.array(graph)) for graph in graphs]
+    with pytest.raises(MemoryError, match=r"sample 1 .* needs tables of .* smaller max_table"):
+        model.fit(X, [[0, 1, 2], [0, 1, 2]])

@@ -17,6 +17,9 @@ from .junction_kernels import JunctionProblem, JunctionScratch, Plans
 
 INFERENCE = "exact"
 
+# Kernels count the entries of a table in 32 bits.
+_LARGEST = 2**32 - 1
+
 # Larger graphs are not searched again only to tell how large their tables would be.
 _SEARCHED_AGAIN = 2_000
 
@@ -45,6 +48,7 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
     limit = graph.max_table
     if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:
         raise ValueError(f"max_table must be a number of at least 1, got {limit!r}")
+    limit = min(limit, _LARGEST)
     n_labels = network.column.shape[0]
     for i in _too_wide(samples, n_labels, limit):
         side = int(samples.shapes[i].min())
@@ -68,9 +72,11 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
 
 def _refusal(samples, i, n_labels, limit, size):
     """The message."""
+    remedy = "raise it, or use another way" if limit < _LARGEST else "use another way"
+    most = f"max_table={limit:g}" if limit < _LARGEST else f"there can be {_LARGEST} at most"
     return (
         f"sample {i} ({samples.lengths[i]} nodes, {samples.n_edges[i]} edges, {n_labels} labels) "
-        f"needs a table of {size} entries, but max_table={limit:g}; raise it, or use another way"
+        f"needs a table of {size} entries, but {most}; {remedy}"
     )
 
 
@@ -190,8 +196,22 @@ def make(
     )
     most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
     several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
-    work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several)
+    try:
+        work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several)
+    except MemoryError:
+        raise _too_large(samples, plans, graph.max_table) from None
     return JunctionProblem(**fields, own=network._replace(inference=plans), work=work)
+
+
+def _too_large(samples, plans, limit):
+    """The error where memory does not suffice."""
+    entries = plans.n_messages[plans.plan]
+    i = int(entries.argmax())
+    return MemoryError(
+        f"junction trees: sample {i} ({samples.lengths[i]} nodes, {samples.n_edges[i]} edges) "
+        f"needs tables of {entries[i]} entries, for which there is not enough memory: choose a "
+        f"smaller max_table than {limit:g}, or another way of inference"
+    )
 
 
 def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):

@@ -130,8 +130,10 @@ class Predictor:
                 continue
             self._refuse_bad_weights()
             if end >= 0:
+                # Rounding a relaxation may miss the only ones.
+                found = "is left" if self.graph_.inference_ == "exact" else "was found that is left"
                 raise ValueError(
-                    f"sample {np.flatnonzero(keep)[end]}: no labelling is left by the structure, "
+                    f"sample {np.flatnonzero(keep)[end]}: no labelling {found} by the structure, "
                     "`allowed` and the forbidden steps"
                 )
             raise FloatingPointError(

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skstruct import SAGCRF, Grid, Pairwise
 from skstruct.inspection import (
     GridDisplay,
+    MarginalsDisplay,
     TransitionDisplay,
     coef_frame,
     explain,
@@ -45,6 +46,11 @@ def test_contributions_add_up_to_the_score(parameters):
             table = explain(model, x, labels[k])
             assert_allclose(table["contribution"].sum(), score[k])
             assert_array_equal(table.groupby("node")["label"].first(), labels[k].ravel())
+
+
+def test_marginals_of_an_image_are_no_heat_map_of_nodes():
+    with pytest.raises(ValueError, match=r"\(n_nodes, n_classes\), got \(2, 3, 4\); of an image"):
+        MarginalsDisplay(np.ones((2, 3, 4)), list("abcd")).plot()
 
 
 def test_features_and_types_of_edges_are_counted_apart_and_named():

@@ -210,6 +210,9 @@ def test_allowed_labels_and_forbidden_pairs_in_predictions():
         mask[..., 0] |= ~mask.any(axis=2)
     for labels, mask in zip(svm.predict(X, allowed=allowed), allowed, strict=True):
         assert np.take_along_axis(mask, labels[..., None], axis=2).all()
+    allowed[1][2, 2] = False
+    with pytest.raises(ValueError, match="sample 1: no labelling was found that is left"):
+        svm.predict(X, allowed=allowed)
 
 
 def test_a_tree_is_trained_as_by_the_tree():

@@ -28,7 +28,7 @@ from ...inference.max_flow import (
 from ...inference.search_trees import FLOW, LEAST
 from ..arrays import TableScratch
 from ..n_best import NBestScratch
-from .kernels import NetworkProblem, expand_tables, pair_score
+from .kernels import NetworkProblem, add_pair, expand_tables, pair_score
 
 # Sweeps of the local search over nodes that the roof dual leaves open.
 _SWEEPS = 50
@@ -170,14 +170,6 @@ def _(problem, i, theta, labels):
         total += _counted(problem, theta, begin, 1, 1, both)
         e = after
     return total
-
-
-@inner_kernel
-def add_pair(problem, mu, begin, j, k, c):
-    """Add to the entry of a pair of labels in the table at `begin`, if it has one."""
-    column = problem.own.column[j, k]
-    if column >= 0:
-        mu[begin + column] += c
 
 
 @add_indicator.register(FlowProblem)

@@ -32,7 +32,6 @@ class CutProblem(FlowProblem):
     """Graphs of two labels, trained on labellings."""
 
     structure = "Pairwise of two labels that attract"
-    remedy = ', or inference="junction-tree" where tables are small'
 
     def exact_at(self, weights: Any) -> bool:
         """Whether all edges attract at these weights, so that every labelling found is a best one.

@@ -23,7 +23,7 @@ from ...inference.tree import (
 )
 from ..arrays import TableScratch
 from ..pairwise.verbs import shape_of
-from .kernels import NetworkProblem, expand_tables
+from .kernels import NetworkProblem, expand_tables, fold_tables
 
 
 class Rooted(NamedTuple):
@@ -122,7 +122,7 @@ def _(problem, i, theta, out):
 @kernel
 def _(problem, i, theta, temperature, mu):
     _, n, n_labels, _, n_tables = shape_of(problem, i)
-    own, work, size, square = problem.own, problem.work, n * n_labels, n_labels * n_labels
+    work, size, square = problem.work, n * n_labels, n_labels * n_labels
     unary, pairs = _scores(problem, i, theta)
     forest = _forest(problem, i)
     if mu.shape[0] == 0:
@@ -136,14 +136,7 @@ def _(problem, i, theta, temperature, mu):
     )
     if is_full or not value > -np.inf:
         return value
-    for q in range(size, size + n_tables * problem.width):
-        mu[q] = 0.0
-    for e in range(n_tables):
-        for j in range(n_labels):
-            for k in range(n_labels):
-                column = own.column[j, k]
-                if column >= 0:
-                    mu[size + e * problem.width + column] += shares[e, j, k]
+    fold_tables(problem, i, work.shares, mu)
     return value
 
 

@@ -86,40 +86,6 @@ class Networks(NamedTuple):
         return self.edges[:, 0] + shift, self.edges[:, 1] + shift
 
 
-class Incidence(NamedTuple):
-    """The edges of each node.
-
-    Parameters
-    ----------
-    ptr : ndarray of shape (n_nodes + 1,) of int64
-        Where those of a node begin, nodes counted over all samples.
-    edge : ndarray of shape (2 n_edges,) of int32
-        The edges, counted over all samples.
-    """
-
-    ptr: np.ndarray
-    edge: np.ndarray
-
-
-def incidence(samples: Networks) -> Incidence:
-    """The edges of each node.
-
-    Parameters
-    ----------
-    samples : Networks
-        The graphs.
-
-    Returns
-    -------
-    Incidence
-        The edges of a node in the order in which they were given.
-    """
-    ends = np.stack(samples.global_ends(), axis=1).reshape(-1)
-    order = np.argsort(ends, kind="stable")
-    counts = np.bincount(ends, minlength=int(samples.offsets[-1]))
-    return Incidence(ends_of(counts), (order // 2).astype(np.int32))
-
-
 def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndarray]:
     """Ends and types of the edges of sample i.
 

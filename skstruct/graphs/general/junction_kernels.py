@@ -19,7 +19,7 @@ from ...inference.junction_tree import JunctionTree, Tables
 from ..arrays import TableScratch
 from ..n_best import NBestScratch, top_k_by_max_marginals
 from ..pairwise.verbs import shape_of
-from .kernels import NetworkProblem, expand_tables
+from .kernels import NetworkProblem, expand_tables, fold_tables
 
 
 class Plans(NamedTuple):
@@ -183,7 +183,7 @@ def _(problem, i, theta, labels):
 @exp_oracle.register(JunctionProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    _, n, n_labels, _, _ = shape_of(problem, i)
     own, work = problem.own, problem.work
     _load(problem, i, theta, temperature)
     if mu.shape[0] == 0:
@@ -196,16 +196,7 @@ def _(problem, i, theta, temperature, mu):
     size, beliefs = n * n_labels, work.beliefs
     for q in range(size):
         mu[q] = beliefs[q]
-    for q in range(size, size + n_tables * problem.width):
-        mu[q] = 0.0
-    b = size
-    for e in range(n_tables):
-        for j in range(n_labels):
-            for k in range(n_labels):
-                column = own.column[j, k]
-                if column >= 0:
-                    mu[size + e * problem.width + column] += beliefs[b]
-                b += 1
+    fold_tables(problem, i, beliefs[size:], mu)
     return temperature * value
 
 

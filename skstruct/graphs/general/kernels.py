@@ -43,6 +43,7 @@ class NetworkProblem(PairwiseProblem):
     """
 
     structure = "Pairwise"
+    remedy = ', or inference="junction-tree" where tables are small'
 
 
 @inner_kernel(inline=True)
@@ -51,6 +52,14 @@ def pair_score(problem, theta, begin, j, k):
     column = problem.own.column[j, k]
     value = theta[begin + column] if column >= 0 else 0.0
     return value + problem.transition_mask[j, k]
+
+
+@inner_kernel
+def add_pair(problem, mu, begin, j, k, c):
+    """Add to the entry of a pair of labels in the table at `begin`, if it has one."""
+    column = problem.own.column[j, k]
+    if column >= 0:
+        mu[begin + column] += c
 
 
 @inner_kernel
@@ -63,6 +72,21 @@ def expand_tables(problem, i, theta, out):
         for j in range(n_labels):
             for k in range(n_labels):
                 out[o] = pair_score(problem, theta, begin, j, k)
+                o += 1
+
+
+@inner_kernel
+def fold_tables(problem, i, full, mu):
+    """Write the tables of `mu`: sums of full ones over the label pairs that share an entry."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    size, width = n * n_labels, problem.width
+    for q in range(size, size + n_tables * width):
+        mu[q] = 0.0
+    o = 0
+    for e in range(n_tables):
+        for j in range(n_labels):
+            for k in range(n_labels):
+                add_pair(problem, mu, size + e * width, j, k, full[o])
                 o += 1
 
 
@@ -89,9 +113,8 @@ def _(problem, i, labels, c, mu):
     for t in range(n):
         mu[t * n_labels + labels[t]] += c
     for e in range(own.ptr[i], own.ptr[i + 1]):
-        column = own.column[labels[own.ends[e, 0]], labels[own.ends[e, 1]]]
-        if column >= 0:
-            mu[n * n_labels + own.table[e] * problem.width + column] += c
+        begin = n * n_labels + own.table[e] * problem.width
+        add_pair(problem, mu, begin, labels[own.ends[e, 0]], labels[own.ends[e, 1]], c)
 
 
 @score.register(NetworkProblem)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
-from ...core.oracles import max_oracle, relaxed_oracle, score
+from ...core.oracles import add_indicator, max_oracle, relaxed_oracle, score
 from ...inference.pairwise_lp import (
     LPScratch,
     PairwiseLP,
@@ -18,7 +18,7 @@ from ...inference.pairwise_lp import (
 )
 from ..arrays import TableScratch
 from ..pairwise.verbs import shape_of
-from .kernels import NetworkProblem, expand_tables, pair_score
+from .kernels import NetworkProblem, add_pair, expand_tables, pair_score
 
 # Entries of ``Messages.counts``.
 VISITS, SWEEPS, SOFT_SWEEPS = range(3)
@@ -94,7 +94,6 @@ class LPProblem(NetworkProblem):
     """Graphs whose LP relaxation is solved by messages."""
 
     structure = "Pairwise by the LP relaxation"
-    remedy = ', or inference="junction-tree" where tables are small'
 
     def heed_gap(self, gap):
         """Of a training gap each visit may leave a tenth, and need not go on for long."""
@@ -188,13 +187,12 @@ def _soft(problem, i, p, gamma):
 @inner_kernel
 def _add_square(problem, theta, begin, square, mu):
     """Add marginals of an edge to its table; their score."""
-    column, value = problem.own.column, 0.0
+    value = 0.0
     for j in range(square.shape[0]):
         for k in range(square.shape[0]):
             if square[j, k] > 0.0:
                 value += square[j, k] * pair_score(problem, theta, begin, j, k)
-                if column[j, k] >= 0:
-                    mu[begin + column[j, k]] += square[j, k]
+                add_pair(problem, mu, begin, j, k, square[j, k])
     return value
 
 
@@ -221,16 +219,9 @@ def _point(problem, i, theta, p, mu):
 @inner_kernel
 def _integral(problem, i, theta, labels, mu):
     """Write a labelling to `mu`; its score."""
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
-    own, n_labels = problem.own, problem.cost.shape[0]
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
         mu[q] = 0.0
-    for t in range(n):
-        mu[t * n_labels + labels[t]] = 1.0
-    for e in range(own.ptr[i], own.ptr[i + 1]):
-        column = own.column[labels[own.ends[e, 0]], labels[own.ends[e, 1]]]
-        if column >= 0:
-            mu[n * n_labels + own.table[e] * problem.width + column] += 1.0
+    add_indicator(problem, i, labels, 1.0, mu)
     return score(problem, i, theta, labels)
 
 

@@ -13,16 +13,14 @@ from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import relaxed_oracle
 from ...inference.choices import HALF
 from ..n_best import n_best_scratch
-from .cut_kernels import FlowProblem, add_pair, flow_scratch, solve
-from .kernels import pair_score
+from .cut_kernels import FlowProblem, flow_scratch, solve
+from .kernels import add_pair, pair_score
 
 INFERENCE = "relaxed"
 
 
 class RoofProblem(FlowProblem):
     """Graphs of two labels, trained on their relaxation."""
-
-    remedy = ', or inference="junction-tree" where tables are small'
 
 
 def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:

@@ -125,8 +125,9 @@ def _(problem, i, theta, labels, augmented):
 def relaxed_oracle(problem, i, theta, labels, mu):
     """Write a point of the LP relaxation to `mu`, fractional where it is not tight.
 
-    Returns two numbers, ``(bound, value)``: an upper bound on the score of every labelling, and
-    ``<theta, mu>``, which lies below the bound where the LP was not solved to its end. `labels`
+    Returns two numbers, ``(bound, value)``: an upper bound on the score of every point of the
+    relaxation (of every labelling is not enough: dual points are such points), and ``<theta, mu>``,
+    which lies below the bound where the LP was not solved to its end. `labels`
     takes a labelling whose score is the value where the point is one; else any good one, or -1 as
     its first entry. A structure that has this verb is trained on the relaxed hinge (Finley and
     Joachims 2008, Training structural SVMs when exact inference is intractable); whoever certifies

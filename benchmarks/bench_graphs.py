@@ -153,12 +153,18 @@ def horses(folder, quick):
     pixels = np.concatenate([x[0].reshape(-1, x[0].shape[2]) for x in X])
     truth = np.concatenate([labels.ravel() for labels in y])
     start = time.process_time()
-    alone = LogisticRegression(max_iter=500).fit(pixels[::4], truth[::4])
+    # The best of C = 1e-4, 1e-2, 1 and class weights 1, 2, 3; this and C below are chosen on 50 of
+    # the training images, after training on 60 others.
+    alone = LogisticRegression(C=1e-2, class_weight={0: 1, 1: 2}).fit(pixels[::4], truth[::4])
     seconds = time.process_time() - start
     found = [alone.predict(x.reshape(-1, x.shape[2])).reshape(x.shape[:2]) for x, _ in X_test]
-    rows = [["pixels alone (logistic)", "", seconds, "", "", overlap(data.y_test, found)]]
+    name = "pixels alone (logistic, a horse's count twice)"
+    rows = [[name, "", seconds, "", "", overlap(data.y_test, found)]]
     graph = Grid(interactions="potts", edge_features=True, attractive=True)
-    model = BCFWSSVM(graph, C=1e-3, tol=1e-2, max_iter=20 if quick else 400, random_state=0)
+    # C = 1e-4 overlaps less there (0.67 against 0.69). Pairwise steps need as many passes as these,
+    # which cost half: no cached labellings of whole images are scored at every step.
+    options = {"C": 3e-4, "tol": 1e-2, "max_iter": 200, "random_state": 0}
+    model = BCFWSSVM(graph, steps="frank-wolfe", n_cached=1, **options)
     seconds = fit(model, X, y)
     gap = model.dual_gap_ / model.objective_
     found = model.predict(X_test)
@@ -166,7 +172,7 @@ def horses(folder, quick):
         ["grid, cuts", model.n_iter_, seconds, model.objective_, gap, overlap(data.y_test, found)]
     )
     heads = ["model", "passes", "s", "objective", "gap", "intersection over union, 50 test images"]
-    names = "colour, products of two, means of 5 x 5 and 15 x 15, deviations, position"
+    names = "colour, products of two, means of 5 x 5 and 15 x 15, deviations, position; whitened"
     yield show(f"Horses, {n} images; {names}", heads, rows)
     margin = rows[1][-1] - rows[0][-1]
     table = [
@@ -175,10 +181,7 @@ def horses(folder, quick):
     ]
     if maxflow is not None:
         problems = [_scores(model, *x, t) for x, t in zip(X, y, strict=True)]
-        start = time.process_time()
-        for problem in problems:
-            _cut(*problem)
-        theirs = time.process_time() - start
+        theirs, _ = _least(lambda: [_cut(*problem) for problem in problems])
         again = BCFWSSVM(**model.get_params(deep=False) | {"gap_every": 1000, "max_iter": 3})
         ours = fit(again, X, y, n) if quick else fit(again, X, y)
         calls = again.n_oracle_calls_ / n
@@ -186,6 +189,7 @@ def horses(folder, quick):
             ["PyMaxflow, ms an image", 1e3 * theirs / n],
             ["BCFW from nothing, ms a visit", 1e3 * ours / (calls * n)],
             ["BCFW, whole fit, ms an oracle call", 1e3 * seconds / model.n_oracle_calls_],
+            ["whole fit / PyMaxflow, a cut", n * seconds / (model.n_oracle_calls_ * theirs)],
         ]
     yield show("Horses: margin and time", ["what", "value"], table)
 

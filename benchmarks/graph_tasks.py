@@ -45,7 +45,9 @@ def contrast(image):
     ends = grid_edges(*image.shape[:2], 4)[0]
     flat = image.reshape(-1, image.shape[2])
     squares = ((flat[ends[:, 0]] - flat[ends[:, 1]]) ** 2).sum(axis=1)
-    return np.column_stack([np.ones(len(ends)), np.exp(-squares / (2.0 * squares.mean()))])
+    likeness = np.exp(-squares / (2.0 * squares.mean()))
+    # The regulariser treats all weights alike; large features let those of edges be small.
+    return 3.0 * np.column_stack([np.ones(len(ends)), likeness])
 
 
 def _products(x):
@@ -54,17 +56,23 @@ def _products(x):
 
 
 class HorseFeatures:
-    """Colour, position and what surrounds a pixel, standardised; contrast of edges."""
+    """Colour, position and what surrounds a pixel, whitened; contrast of edges.
+
+    Squares, products and means are nearly combinations of each other. Whitened, the directions that
+    tell them apart need no large weights, so that a small C, which trains fast, is enough.
+    """
 
     def fit(self, images):
-        """Means and deviations of the training pixels."""
+        """Mean and whitening of the training pixels."""
         rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in map(self._raw, images)])
-        self.mean, self.deviation = rows.mean(axis=0), rows.std(axis=0)
+        self.mean = rows.mean(axis=0)
+        values, vectors = np.linalg.eigh(np.cov(rows.T))
+        self.whitening = vectors / np.sqrt(values) @ vectors.T
         return self
 
     def transform(self, images):
         """Pairs of (image, rows of edges)."""
-        return [((self._raw(x) - self.mean) / self.deviation, contrast(x)) for x in images]
+        return [((self._raw(x) - self.mean) @ self.whitening, contrast(x)) for x in images]
 
     def _raw(self, x):
         h, w, _ = x.shape

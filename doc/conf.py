@@ -38,6 +38,9 @@ _EXAMPLES = [
     "plot_snakes.py",
     "plot_photo_segmentation.py",
     "plot_document_graph.py",
+    "plot_word_alignment.py",
+    "plot_reranking.py",
+    "plot_localisation.py",
     "plot_own_structure.py",
 ]
 

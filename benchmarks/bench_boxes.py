@@ -123,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data")
     parser.add_argument("--json")
-    parser.add_argument("--passes", type=int, default=50)
+    parser.add_argument("--passes", type=int, default=20)
     options = parser.parse_args()
     rows = list(drawn())
     if options.data:

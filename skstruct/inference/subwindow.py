@@ -471,9 +471,9 @@ def subwindow_search(
     Examples
     --------
     >>> from skstruct.inference.subwindow import subwindow_search
-    >>> found = subwindow_search([[-1.0, 2.0, 1.0], [0.5, 1.0, -3.0]])
+    >>> found = subwindow_search([[-1.0, 2.0, 1.0], [0.5, 2.0, -3.0]])
     >>> found.boxes.tolist(), found.scores.tolist()
-    ([[1, 0, 2, 2]], [3.0])
+    ([[1, 0, 2, 2]], [4.0])
     """
     weights = _pixels(weights)
     space = make_subwindows(*(-(-side // stride) for side in weights.shape))

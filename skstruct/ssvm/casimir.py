@@ -39,8 +39,9 @@ class CasimirSSVM(StructuralSVM):
     C : float, default=1.0
         Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
         ``np.inf`` trains without regularisation (lambda = 0).
-    loss : {"hamming", "normalized_hamming"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; a dict or Series from class
+    loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
+        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
         to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
         (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns.

@@ -38,8 +38,14 @@ def paste():
     return image, (x, y, x + width, y + height)
 
 
-images, truth = map(list, zip(*(paste() for _ in range(90)), strict=True))
-X, y, X_test, y_test = images[:60], truth[:60], images[60:], truth[60:]
+images, truth = map(list, zip(*(paste() for _ in range(60)), strict=True))
+y, y_test = truth[:40], truth[40:]
+
+# %%
+# Words are the clusters of the colours and of the edges of patches.
+
+words = PatchWords(24, 32, n_patches=4000, random_state=0)
+X, X_test = words.fit_transform(images[:40]), words.transform(images[40:])
 
 # %%
 # Candidates are the boxes of a sliding grid. ``loss="iou"`` counts 1 for a box beside the flower,
@@ -58,31 +64,32 @@ def report(name, model):
 
 for loss in ("hamming", "iou"):
     svm = BCFWSSVM(Candidates("box"), C=10.0, loss=loss, tol=0.05, random_state=0)
-    report(loss, make_pipeline(PatchWords(24, 32, random_state=0), BoxProposals(), svm))
+    report(loss, make_pipeline(BoxProposals(), svm))
 
 # %%
 # Or search all boxes: where the score of a box is the sum of the scores of its words, branch and
 # bound finds the best of all exactly, in training, too.
 
-svm = BCFWSSVM(Boxes(min_size=16, stride=2), C=0.01, loss="iou", tol=0.05, random_state=0)
-report("all boxes", make_pipeline(PatchWords(24, 32, random_state=0), svm))
+svm = BCFWSSVM(Boxes(min_size=16, stride=4), C=0.01, loss="iou", tol=0.05, random_state=0)
+report("all boxes", svm)
 
 # %%
 # Scores rank detections of several images. Here half of the images are without a flower.
 
-table = fits["iou"][:-1].transform(X_test + [china[k : k + 80, k : k + 112] for k in range(30)])
+empty = words.transform([china[k : k + 80, k : k + 112] for k in range(20)])
+table = fits["iou"][:-1].transform([*X_test, *empty])
 svm = fits["iou"][-1]
 boxes = svm.predict(table)
 scores = [max(row) for row in svm.decision_function(table)]
 print(
-    f"average precision {average_precision([[b] for b in y_test] + [[]] * 30, boxes, scores):.3f}"
+    f"average precision {average_precision([[b] for b in y_test] + [[]] * 20, boxes, scores):.3f}"
 )
 
 colours = {"true": "white", "iou": "tab:orange", "all boxes": "cyan"}
-shown = {"true": y_test, "iou": boxes[:30], "all boxes": fits["all boxes"].predict(X_test)}
+shown = {"true": y_test, "iou": boxes[:20], "all boxes": fits["all boxes"].predict(X_test)}
 fig, axes = plt.subplots(2, 4, figsize=(11, 4.2), layout="constrained")
 for i, ax in enumerate(axes.flat):
-    ax.imshow(X_test[i])
+    ax.imshow(images[40 + i])
     for name, colour in colours.items():
         x0, y0, x1, y1 = shown[name][i]
         frame = plt.Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, color=colour, lw=2)

@@ -225,17 +225,19 @@ class PatchWords(RaggedTransformer, BaseEstimator):
 
     def _words(self, images, shown):
         """The output for images whose patches are described."""
-        kinds = [(k, means) for k, means in enumerate((self.colours_, self.edges_)) if means]
-        n_words, out = sum(means.n_clusters for _, means in kinds), []
-        for image, (positions, *patches) in zip(images, shown, strict=True):
-            codes, first = np.empty((len(positions), len(kinds)), dtype=np.int32), 0
-            for column, (k, means) in enumerate(kinds):
-                codes[:, column] = means.predict(patches[k]) + first
-                first += means.n_clusters
-            ends = len(kinds) * np.arange(len(positions) + 1, dtype=np.int64)
-            words = csr_from_parts(
-                (len(positions), n_words), np.ones(codes.size), codes.ravel(), ends
-            )
+        kinds = [(k, means) for k, means in enumerate((self.colours_, self.edges_), 1) if means]
+        if not images:
+            return object_array([])
+        n_words, first, columns = sum(means.n_clusters for _, means in kinds), 0, []
+        for k, means in kinds:
+            columns.append(means.predict(np.concatenate([of[k] for of in shown])) + first)
+            first += means.n_clusters
+        ends = np.cumsum([len(positions) for positions, *_ in shown])
+        codes, out = np.split(np.stack(columns, axis=1).astype(np.int32), ends[:-1]), []
+        for image, (positions, *_), rows in zip(images, shown, codes, strict=True):
+            starts = len(kinds) * np.arange(len(positions) + 1, dtype=np.int64)
+            ones = np.ones(rows.size)
+            words = csr_from_parts((len(positions), n_words), ones, rows.ravel(), starts)
             out.append((positions, words, image.shape[:2]))
         return object_array(out)
 

@@ -203,15 +203,15 @@ def test_averaging_is_the_weighted_average_of_the_iterates(chains):
     seen = []
     original = module.bcfw_epoch
 
-    def spy(problem, w, weight, options, state, order, uniforms, *scratch):
+    def spy(problem, w, cone, weight, options, state, order, uniforms, *scratch):
         for step in range(len(uniforms)):
             original(
-                problem, w, weight, options, state, order[step : step + 1],
+                problem, w, cone, weight, options, state, order[step : step + 1],
                 uniforms[step : step + 1], *scratch,
             )  # fmt: skip
             seen.append(w.node[:, : w.node.shape[1] // 2].copy())
         if not len(uniforms):
-            original(problem, w, weight, options, state, order, uniforms, *scratch)
+            original(problem, w, cone, weight, options, state, order, uniforms, *scratch)
 
     module.bcfw_epoch = spy
     try:

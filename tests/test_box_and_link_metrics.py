@@ -71,6 +71,17 @@ def test_iou_counts_cells(seed):
     assert iou(boxes, boxes[:1]) == pytest.approx([1.0, expected])
 
 
+@pytest.mark.parametrize("scale", [2.0**900, 2.0**-900])
+def test_iou_of_any_scale(scale):
+    first, second = (
+        np.array([[0, 0, 2, 3.0]]),
+        np.array([[1, 0, 3, 3.0], [0, 1, 2, 3], [5, 5, 6, 6]]),
+    )
+    np.testing.assert_array_equal(iou(first * scale, second * scale), iou(first, second))
+    # Thin boxes that cross: the areas of both are lost beside that of a square.
+    assert iou([0, 0, 1e300, 1e-300], [0, 0, 1e-300, 1e300])[0] == 0.0
+
+
 def test_corloc_takes_any_true_box():
     truth = [[BOX, [10, 10, 20, 20]], [BOX]]
     assert corloc_score(truth, [[10, 10, 20, 19], BOX]) == 1.0
@@ -116,6 +127,7 @@ def test_a_true_box_is_found_once():
     [
         (iou, ([BOX] * 2, [BOX] * 3), "first has 2 boxes, but second has 3"),
         (iou, (BOX, [0, 0, 0, 1]), "second: box 0 is empty"),
+        (iou, (BOX, [-1e301, 0, 1e301, 1]), "second have a value that is not finite or beyond"),
         (iou, ([0, 0, 1], BOX), r"first must have the shape \(n_boxes, 4\)"),
         (corloc_score, ([BOX], [BOX, BOX]), r"y_pred must have the shape \(1, 4\), got \(2, 4\)"),
         (corloc_score, ([[BOX], []], [BOX, BOX]), "y_true: image 1 has no box"),

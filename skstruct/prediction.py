@@ -60,7 +60,8 @@ class Predictor:
     def intercept_(self) -> np.ndarray:
         """Intercepts, of shape (n_classes,): a view, or zeros without `fit_intercept`."""
         check_is_fitted(self)
-        return self.node_weights_[-1] if self._has_intercept else np.zeros(len(self.classes_))
+        weights = self.node_weights_
+        return weights[-1] if self._has_intercept else np.zeros(weights.shape[1])
 
     @property
     def pairwise_coef_(self) -> np.ndarray:

@@ -324,6 +324,13 @@ def points(places, values=(0,), shape=(2, 3)):
         ([CODES, CODES - 1], [BOX] * 2, "X: sample 1 has the code -1"),
         ([points([[0, 0]]), points([[2, 0]])], [BOX] * 2, "sample 1: point 0 .* is outside"),
         ([points([[0, -1]])], [BOX], "sample 0: point 0 .* is outside"),
+        ([points([[0, 0]], shape=(2, 2**31))], [BOX], "sample 0: its .* integers up to 2147483647"),
+        ([points([[0, 0]], [2**31])], [BOX], "sample 0 has the code 2147483648: codes must be bel"),
+        (
+            [points([[0, 0]], np.uint64([2**63]))],
+            [BOX],
+            "sample 0 has the code 922337203685477",
+        ),
         ([points([[0.0, 1.0]])], [BOX], "sample 0: its positions must be integers"),
         ([points([[0, 0]], [0, 1])], [BOX], "sample 0 has 1 positions, but 2 rows"),
         ([points([[0, 0]], [0.5])], [BOX], "sample 0: codes must be integers"),
@@ -341,6 +348,7 @@ def test_bad_input_is_named(X, y, message):
     [
         (Boxes(min_size=0), "min_size must be an integer of at least 1, got 0"),
         (Boxes(stride=1.5), "stride must be an integer"),
+        (Boxes(stride=2**70), "stride must be at most 2147483647, got"),
         (Boxes(max_expansions=0), "max_expansions must be an integer of at least 1 or None"),
         (Boxes(n_codes=True), "n_codes must be"),
         (Boxes(n_codes=1), "X: sample 0 has the code 3, but there are 1 codes"),

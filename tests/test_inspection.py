@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skstruct import SAGCRF, Chain, MultiLabel
+from skstruct import BCFWSSVM, SAGCRF, Boxes, Candidates, Chain, Matching, MultiLabel
 from skstruct.inspection import (
     ConvergenceDisplay,
     MAPConvergenceDisplay,
@@ -68,6 +68,33 @@ def test_contributions_with_edge_features():
     assert_array_equal(transition_frame(model, 1), model.pairwise_coef_[1])
     with pytest.raises(ValueError, match="edge_feature must choose one of the model's 2"):
         transition_frame(model)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("graph", [Candidates(), Candidates("box"), Matching(), Boxes()])
+def test_items_that_are_chosen(graph, fit_intercept):
+    X, y = graph.example(np.random.default_rng(0), sparse_X=False)
+    model = BCFWSSVM(graph, fit_intercept=fit_intercept, tol=0.1, random_state=0).fit(X, y)
+    assert_array_equal(coef_frame(model).loc["x0":"x2", "item"], model.coef_[0])
+    assert model.intercept_.shape == (1,)
+    top = top_features(model, 1)
+    assert top["label"].tolist() == ["item"]
+    assert top["weight"][0] == model.coef_[0, np.abs(model.coef_[0]).argmax()]
+    labellings, scores = model.predict_top_k(X, 2)
+    for x, ranked, score in zip(X, labellings, scores, strict=True):
+        table = explain(model, x)
+        assert_allclose(table["contribution"].sum(), score[0], atol=1e-12)
+        if len(score) > 1 and getattr(graph, "target", "") != "box":
+            second = explain(model, x, ranked[1])["contribution"].sum()
+            assert_allclose(second, score[1], atol=1e-12)
+
+
+def test_items_that_cannot_be_chosen():
+    X, y = Matching().example(np.random.default_rng(0), sparse_X=False)
+    model = BCFWSSVM(Matching(), tol=0.1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"labels must be one labelling of Matching\(\)"):
+        explain(model, X[0], [(0, 0), (0, 1)])
+    assert len(explain(model, X[0], [])) == 0
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.labels import encode
 from ..data.ragged import object_array
 from ..preprocessing.names import output_names
 
@@ -109,6 +108,7 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
     Returns
     -------
     DataFrame or ndarray of shape (n_features [+ 2] [+ 1], n_classes)
+        One column, "item", where items are scored: candidates, links, points in boxes.
         A row a feature, then "<start>" and "<stop>" of a model with boundary scores and
         "<intercept>" of one with an intercept. An array where pandas is not installed.
 
@@ -135,6 +135,8 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
 
 def _label_names(model):
     """What the columns of the weights are called: for label sets their numbers."""
+    if hasattr(model.graph_, "chosen_items"):
+        return np.array(["item"], dtype=object)
     return np.arange(len(model.classes_)) if isinstance(model.classes_, list) else model.classes_
 
 
@@ -267,7 +269,8 @@ def explain(
     DataFrame or structured ndarray
         A row a term ``value * weight`` of ``<w, Phi(x, y)>``. Columns: "node", pixels row by row;
         "label"; "previous", the label at the other end of an edge, else ""; "feature"; "value";
-        "weight"; "contribution". The terms of an edge stand at its second end.
+        "weight"; "contribution". The terms of an edge stand at its second end. Of structures that
+        choose items (candidates, links, points in boxes) the nodes are the items that are chosen.
 
     Raises
     ------
@@ -294,7 +297,7 @@ def explain(
     samples, codes = model._decode(X)
     if labels is not None:
         y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
-        codes = encode(model.graph_.read_y(y, samples), model.classes_, samples.offsets)
+        codes = _labelling(model, y, samples)
     edge_names = ["<transition>"]
     if _edge_features(samples) is not None:
         edge_names = [
@@ -303,14 +306,20 @@ def explain(
     kinds = _type_names(model)
     if kinds:
         edge_names = [name.replace(">", f", {kind}>", 1) for kind in kinds for name in edge_names]
-    terms = [
-        *_node_terms(model, samples, codes, names),
-        *_edge_terms(model, samples, codes, edge_names),
-    ]
-    node, previous, feature, value, weight = (list(column) for column in zip(*terms, strict=True))
+    if hasattr(model.graph_, "chosen_items"):
+        codes = model.graph_.chosen_items(codes, samples).astype(np.int64)
+        terms = [*_item_terms(model, samples, codes, names)]
+    else:
+        terms = [
+            *_node_terms(model, samples, codes, names),
+            *_edge_terms(model, samples, codes, edge_names),
+        ]
+    node, previous, feature, value, weight = (
+        [term[column] for term in terms] for column in range(5)
+    )
     value, weight = np.array(value), np.array(weight)
     order = np.argsort(node, kind="stable")
-    node = np.array(node)
+    node = np.array(node, dtype=np.int64)
     return _long(
         {
             "node": node[order],
@@ -322,6 +331,19 @@ def explain(
             "contribution": (value * weight)[order],
         }
     )
+
+
+def _labelling(model, y, samples):
+    """Codes of the labels that the user gave."""
+    labels = model.graph_.read_y(y, samples)
+    codes = model.graph_.encode(labels, model.classes_, samples.offsets)
+    if hasattr(model.graph_, "chosen_items"):
+        if model.graph_.has_items:
+            # Possible links are none that are chosen.
+            codes = (codes == 1).astype(np.int32)
+        if not model.graph_.is_labelling(codes, samples, model.classes_).all():
+            raise ValueError(f"labels must be one labelling of {model.graph_}")
+    return codes
 
 
 def _as_input(model, before, x):
@@ -362,6 +384,16 @@ def _node_terms(model, samples, codes, names):
     if model._has_intercept:
         for node, code in enumerate(codes):
             yield node, "", "<intercept>", 1.0, model.intercept_[code]
+
+
+def _item_terms(model, samples, chosen, names):
+    weights = model.node_weights_[:, 0]
+    for item, j, value in _entries(samples.features):
+        if chosen[item]:
+            yield item, "", names[j], value, weights[j]
+    if model._has_intercept:
+        for item in np.flatnonzero(chosen).tolist():
+            yield item, "", "<intercept>", 1.0, weights[-1]
 
 
 def _edge_terms(model, samples, codes, names):

@@ -18,7 +18,7 @@ from ...inference.subwindow import ALL_OR_NOTHING, NO_LOSS, OVERLAP, make_subwin
 from ...losses.task import NamedLoss
 from ...typing import LossLike, SamplesLike
 from ..items.fields import ItemGraph
-from .inputs import Points, no_points, read_points, read_truth
+from .inputs import LARGEST, Points, no_points, read_points, read_truth
 from .kernels import BoxesData, BoxesProblem, BoxesScratch
 
 __all__ = ["Boxes", "BoxesProblem"]
@@ -116,6 +116,8 @@ class Boxes(ItemGraph):
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 also = " or None" if optional else ""
                 raise ValueError(f"{name} must be an integer of at least 1{also}, got {value!r}")
+            if value > LARGEST:
+                raise ValueError(f"{name} must be at most {LARGEST}, got {value!r}")
 
     # Reading
 
@@ -137,6 +139,12 @@ class Boxes(ItemGraph):
     def read_y(self, y: SamplesLike, samples: Points) -> np.ndarray:
         """Top, left, bottom and right of the boxes."""
         return read_truth(y, samples.shapes)
+
+    def chosen_items(self, codes: np.ndarray, samples: Points) -> np.ndarray:
+        """Mask of the points inside."""
+        n_points = np.diff(samples.item_ptr)
+        first, last = np.repeat(codes.reshape(-1, 2, 2), n_points, axis=0).transpose(1, 0, 2)
+        return ((samples.places >= first) & (samples.places < last)).all(axis=1)
 
     def n_states(self, classes: Any) -> int:
         """Beyond any pixel."""

@@ -17,6 +17,10 @@ _EXPECTED = (
 )
 
 
+#: Labels and codes are int32.
+LARGEST = int(np.iinfo(np.int32).max)
+
+
 class Points(NamedTuple):
     """Packed images.
 
@@ -153,6 +157,8 @@ def _read_points(item, where):
     shape = numeric(shape, f"{where}: its (height, width)")
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
         raise ValueError(f"{where}: its (height, width) must be two integers of 1 or more")
+    if (shape > LARGEST).any():
+        raise ValueError(f"{where}: its (height, width) must be integers up to {LARGEST}")
     positions = numeric(positions, f"{where}: its positions")
     if positions.size == 0:
         positions = np.empty((0, 2), dtype=np.int64)
@@ -187,7 +193,9 @@ def _codes(values, where):
         raise ValueError(f"{where}: codes must be integers, their dtype is {values.dtype}")
     if values.min() < 0:
         raise ValueError(f"{where} has the code {values.min()}: codes begin with 0")
-    return values
+    if values.max() >= LARGEST:
+        raise ValueError(f"{where} has the code {values.max()}: codes must be below {LARGEST}")
+    return values.astype(np.int64)
 
 
 def _one_hot(values, n_codes):

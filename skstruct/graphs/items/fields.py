@@ -36,6 +36,10 @@ class ItemGraph(Graph):
         """An object array of one array a sample; of single numbers a vector."""
         return super().wrap(flat[:, 0] if flat.shape[1:] == (1,) else flat, samples)
 
+    def chosen_items(self, codes: np.ndarray, samples: Any) -> np.ndarray:
+        """Mask of the items that labellings choose."""
+        return codes == 1
+
     def n_marginals(self, classes: Any) -> int:
         """One number an item: the probability that it is chosen."""
         return 1

@@ -127,6 +127,29 @@ def test_boxes_are_predicted_and_scored():
     assert svm.predict_top_k(X, 2)[0][0].shape[1] == 4
 
 
+def test_no_samples_and_no_intercept():
+    X, y = draw(np.random.default_rng(10), 4)
+    pairs = boxes_of(X)
+    boxes = [b[i] for (_, b), i in zip(pairs, y, strict=True)]
+    svm = BCFWSSVM(Candidates("box"), random_state=0, fit_intercept=False).fit(pairs, boxes)
+    assert svm.predict([]).shape == (0, 4)
+    assert [len(found) for found in svm.predict_top_k([], 2)] == [0, 0]
+    for x, scores in zip(X, svm.decision_function(pairs), strict=True):
+        np.testing.assert_allclose(scores, x @ svm.coef_[0])
+
+
+def test_overlap_of_boxes_of_any_scale():
+    X, y = draw(np.random.default_rng(11), 10)
+    found = []
+    for scale in (1.0, 2.0**600, 2.0**-600):
+        pairs = [(x, b * scale) for x, b in boxes_of(X)]
+        true = [b[i] for (_, b), i in zip(pairs, y, strict=True)]
+        svm = BCFWSSVM(Candidates("box"), loss="iou", random_state=0).fit(pairs, true)
+        found.append(svm.coef_.copy())
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 def test_grid_search_and_pickles():
     X, y = draw(np.random.default_rng(7))
     search = GridSearchCV(BCFWSSVM(Candidates(), random_state=0), {"C": [0.01, 1.0]}, cv=3)

@@ -256,6 +256,7 @@ X1 = np.ones((2, 3, 2))
         (Matching(), [X1], [[0, 3]], r"y: sample 0 has the link \(1, 3\)"),
         (Matching(), [X1], [[0, -2]], "y: sample 0 has the target -2"),
         (Matching(), [X1], [[0]], "y: sample 0 has 1 targets for 2 sources"),
+        (Matching(), [X1, X1], [[], [(0, 0), (1,)]], "y: sample 1: its links are not all of two"),
         (Matching(), [X1], [[0.0, 1.0]], "y: sample 0 must be integers"),
         (Matching(), [X1], [np.ones((3, 2), bool)], "booleans of shape"),
         (Matching(), [X1], [([(0, 0)],)], "y: sample 0 is a tuple"),

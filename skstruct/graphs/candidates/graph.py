@@ -116,6 +116,7 @@ class Candidates(ItemGraph):
     """
 
     has_items = True
+    takes = "lists of candidates: expected a list of 2-D arrays, or of tuples (features, boxes)"
 
     def __init__(self, target: str = "index") -> None:
         self.target = target
@@ -151,7 +152,8 @@ class Candidates(ItemGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> CandidateSets:
         """No samples."""
-        return CandidateSets(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
+        rows, boxes = np.empty((0, estimator.n_features_in_)), np.empty((0, 4))
+        return CandidateSets(rows, np.zeros(1, dtype=np.int64), boxes)
 
     def read_y(self, y: SamplesLike, samples: CandidateSets) -> np.ndarray:
         """1 for every candidate that counts as right, else 0."""

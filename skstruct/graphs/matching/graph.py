@@ -85,6 +85,7 @@ class Matching(ItemGraph):
     """
 
     has_items = True
+    takes = "lists of pairs: expected a list of 3-D arrays, or of tuples (rows of pairs, sizes)"
 
     def __init__(self, max_degree: int = 1, null: bool = True, repair: bool = False) -> None:
         self.max_degree = max_degree

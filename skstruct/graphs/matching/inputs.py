@@ -172,7 +172,10 @@ def _mark(pairs, links, kind, name, may_be_targets):
     """Write `kind` at the links, which are rows (source, target), booleans or targets."""
     refuse_masked(links, name)
     n, m = pairs.shape
-    links = np.asarray(links)
+    try:
+        links = np.asarray(links)
+    except ValueError:
+        raise ValueError(f"{name}: its links are not all of two numbers") from None
     if links.size == 0 and links.dtype != bool:
         return
     if links.dtype == bool:

@@ -380,7 +380,8 @@ class SAGCRF(StructuredEstimator):
         """
         samples, keep, problem = self._read_for_prediction(X)
         require(exp_oracle, problem, "call predict_top_k for scores")
-        codes = self.graph_.encode(self.graph_.read_y(y, samples), self.classes_, samples.offsets)
+        labels = self.graph_.read_labelling(y, samples)
+        codes = self.graph_.encode(labels, self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))
         w = self._weights()

@@ -127,6 +127,29 @@ def test_boxes_are_predicted_and_scored():
     assert svm.predict_top_k(X, 2)[0][0].shape[1] == 4
 
 
+@pytest.mark.parametrize("target", ["losses", "box"])
+def test_log_likelihood_of_the_first_of_several_right_ones(target):
+    X, _ = draw(np.random.default_rng(12), 6)
+    losses = [np.arange(len(x)) // 2 * 1.0 for x in X]
+    pairs = [(x, np.tile([0.0, 0.0, 1.0, 1.0], (len(x), 1))) for x in X]
+    X, y = (X, losses) if target == "losses" else (pairs, [[0.0, 0.0, 1.0, 1.0]] * len(X))
+    crf = SAGCRF(Candidates(target), C=0.1, random_state=0).fit(X, y)
+    first = [np.log(marginals[0]) for marginals in crf.predict_marginals(X)]
+    np.testing.assert_allclose(crf.predict_log_likelihood(X, y), first, atol=1e-12)
+
+
+def test_a_missed_box_counts_as_wrong():
+    X, y = draw(np.random.default_rng(13), 4)
+    X = boxes_of(X)
+    true = [b[i] for (_, b), i in zip(X, y, strict=True)]
+    svm = BCFWSSVM(Candidates("box"), random_state=0).fit(X, true)
+    right = svm.predict(X)
+    assert svm.score(X, right) == 1.0
+    assert svm.score(X, [right[0] + 100.0, *right[1:]]) == 0.75
+    with pytest.raises(ValueError, match="y: sample 0 has no right candidate"):
+        svm.fit(X, [true[0] + 100.0, *true[1:]])
+
+
 def test_no_samples_and_no_intercept():
     X, y = draw(np.random.default_rng(10), 4)
     pairs = boxes_of(X)

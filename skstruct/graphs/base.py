@@ -197,6 +197,23 @@ class Graph(Answers, ABC, BaseEstimator):
         """
         return label_codes.read_sequence_labels(y, samples.offsets)
 
+    def read_labelling(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of one labelling a sample, where y may count several as right.
+
+        Parameters
+        ----------
+        y : object
+            What the user gave.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            By default what :meth:`read_y` reads, which is what ``score`` counts.
+        """
+        return self.read_y(y, samples)
+
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
     ) -> tuple[NamedTuple, np.ndarray]:

@@ -335,14 +335,10 @@ def explain(
 
 def _labelling(model, y, samples):
     """Codes of the labels that the user gave."""
-    labels = model.graph_.read_y(y, samples)
+    labels = model.graph_.read_labelling(y, samples)
     codes = model.graph_.encode(labels, model.classes_, samples.offsets)
-    if hasattr(model.graph_, "chosen_items"):
-        if model.graph_.has_items:
-            # Possible links are none that are chosen.
-            codes = (codes == 1).astype(np.int32)
-        if not model.graph_.is_labelling(codes, samples, model.classes_).all():
-            raise ValueError(f"labels must be one labelling of {model.graph_}")
+    if not model.graph_.is_labelling(codes, samples, model.classes_).all():
+        raise ValueError(f"labels must be one labelling of {model.graph_}")
     return codes
 
 

@@ -163,11 +163,18 @@ class Candidates(ItemGraph):
             return (_read_losses(y, samples) == 0).astype(np.int64)
         return (_read_overlaps(y, samples) >= _DETECTED).astype(np.int64)
 
+    def read_labelling(self, y: SamplesLike, samples: CandidateSets) -> np.ndarray:
+        """1 for the candidate that is trained toward."""
+        return self._read_right(y, samples)[1]
+
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
     ) -> tuple[CandidateSets, np.ndarray]:
         """Pack X and y; losses and overlaps go with the samples."""
-        samples = self.read_X(estimator, X, reset=True)
+        return self._read_right(y, self.read_X(estimator, X, reset=True))
+
+    def _read_right(self, y, samples):
+        """Samples with what y says of their candidates; 1 for the right one of each."""
         if self.target == "index":
             right = _read_indices(y, samples)
             if samples.boxes is not None:
@@ -180,6 +187,7 @@ class Candidates(ItemGraph):
             right = _first_best(-losses, samples)
         else:
             overlap = _read_overlaps(y, samples)
+            _refuse_missed(overlap, samples)
             samples = samples._replace(overlap=overlap)
             right = _first_best(overlap, samples)
         return samples, self._one_hot(right, samples)
@@ -329,13 +337,16 @@ def _read_overlaps(y, samples):
     for i, item in enumerate(items):
         read_boxes([item], f"y: sample {i}: its box", 1)
     true = read_boxes(np.array(items, dtype=np.float64).reshape(-1, 4), "y")
-    overlap = overlaps(samples.boxes, np.repeat(true, samples.lengths, axis=0))
+    return overlaps(samples.boxes, np.repeat(true, samples.lengths, axis=0))
+
+
+def _refuse_missed(overlap, samples):
+    """Refuse boxes that no candidate overlaps with: none is right."""
     missed = np.flatnonzero(np.maximum.reduceat(overlap, samples.item_ptr[:-1]) == 0.0)
     if missed.size:
         raise ValueError(
             f"y: sample {missed[0]} has no right candidate: none overlaps with its box"
         )
-    return overlap
 
 
 def _first_best(values, samples):

@@ -118,6 +118,10 @@ class Matching(ItemGraph):
         """0 for no link, 1 for a sure one, 2 for a possible one."""
         return read_links(y, samples).astype(np.int64)
 
+    def read_labelling(self, y: SamplesLike, samples: PairTables) -> np.ndarray:
+        """1 for a sure link."""
+        return (read_links(y, samples) == SURE).astype(np.int64)
+
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
     ) -> tuple[PairTables, np.ndarray]:

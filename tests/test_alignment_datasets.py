@@ -83,6 +83,8 @@ def test_sides_of_different_lengths(tmp_path):
     source, target = _write(tmp_path, source="a\nb\n", target="c\n")
     with pytest.raises(ValueError, match=r"source has 2 lines, but .*target has 1"):
         load_parallel_text(source, target)
+    with pytest.raises(ValueError, match="text must be a path, or two paths, got 3"):
+        load_word_alignment(("a", "b", "c"), "gold")
     with pytest.raises(ValueError, match="target, line 2: the sentence is empty"):
         load_word_alignment((source, *_write(tmp_path, target="c\n\n")), tmp_path / "none")
 

@@ -136,6 +136,7 @@ def test_a_true_box_is_found_once():
         (average_precision, ([[BOX]], [[BOX]], [[1.0], []]), "1 images, but y_score has 2"),
         (average_precision, ([[BOX]], [[BOX]], [[1.0, 2.0]]), "y_score: image 0 must have 1 score"),
         (average_precision, ([[BOX]], [[BOX]], [[np.nan]]), "y_score: image 0 has a score that is"),
+        (average_precision, ([[BOX]], [[BOX]], [["a"]]), "y_score: image 0 has a score that is no"),
         (average_precision, ([[]], [[BOX]], [[1.0]]), "y_true has no box"),
         (average_precision, ([[BOX]], [[BOX, [1, 1]]], [[1.0, 2]]), "y_pred: image 0: its boxes"),
     ],
@@ -145,7 +146,7 @@ def test_bad_boxes(measure, args, match):
         measure(*args)
 
 
-@pytest.mark.parametrize("threshold", [0.0, 1.5, np.nan])
+@pytest.mark.parametrize("threshold", [0.0, 1.5, np.nan, "half"])
 def test_bad_thresholds(threshold):
     with pytest.raises(ValueError, match="threshold must be above 0 and at most 1"):
         corloc_score([BOX], [BOX], threshold=threshold)

@@ -76,9 +76,11 @@ def load_word_alignment(
     >>> data.source, data.sure[0].tolist(), data.possible[0].tolist()
     ([['das', 'Haus']], [[0, 0], [1, 1]], [[0, 1]])
     """
-    if isinstance(text, tuple):
+    if isinstance(text, (tuple, list)):
+        if len(text) != 2:
+            raise ValueError(f"text must be a path, or two paths, got {len(text)}")
         data = load_parallel_text(*text, encoding=encoding)
-        source, target, names = data.source, data.target, text
+        source, target, names = data.source, data.target, tuple(text)
     else:
         source, target = _read_pairs(text, encoding)
         names = text, text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,7 @@ def _right(true, predicted, scores, threshold):
 
 
 def _check_threshold(threshold):
-    if not 0.0 < threshold <= 1.0:
+    if not isinstance(threshold, Real) or not 0.0 < threshold <= 1.0:
         raise ValueError(f"threshold must be above 0 and at most 1, got {threshold!r}")
 
 
@@ -201,7 +202,10 @@ def _scores_of_images(y_score, predicted):
     read = []
     for i, (sample, boxes) in enumerate(zip(samples, predicted, strict=True)):
         refuse_masked(sample, f"y_score: image {i}")
-        scores = np.atleast_1d(np.asarray(sample, dtype=np.float64))
+        try:
+            scores = np.atleast_1d(np.asarray(sample, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(f"y_score: image {i} has a score that is no number") from None
         if scores.shape != (len(boxes),):
             raise ValueError(
                 f"y_score: image {i} must have {len(boxes)} scores, got the shape {scores.shape}"

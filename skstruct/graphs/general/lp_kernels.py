@@ -30,6 +30,8 @@ _SHARE, _TRAINING = 0.1, 1e-300
 # whose next one goes on where it stopped.
 _ALONE, _VISIT = (100, 60), (10, 10)
 _ROUND = 10
+# Smaller marginals of nodes are left out: they come from the smoothing.
+_SMALL = 1e-3
 
 
 class Messages(NamedTuple):
@@ -197,6 +199,17 @@ def _add_square(problem, theta, begin, square, mu):
 
 
 @inner_kernel
+def _sharpen(beliefs):
+    """Marginals of a node without those that are small."""
+    total = 0.0
+    for k in range(beliefs.shape[0]):
+        beliefs[k] = beliefs[k] if beliefs[k] > _SMALL else 0.0
+        total += beliefs[k]
+    for k in range(beliefs.shape[0]):
+        beliefs[k] /= total
+
+
+@inner_kernel
 def _point(problem, i, theta, p, mu):
     """Write the point that the last smoothed sweep has left to `mu`; its score."""
     n, n_labels = p.unary.shape
@@ -205,6 +218,7 @@ def _point(problem, i, theta, p, mu):
         mu[q] = 0.0
     value = 0.0
     for t in range(n):
+        _sharpen(s.beliefs[t])
         for k in range(n_labels):
             if s.beliefs[t, k] > 0.0:
                 mu[t * n_labels + k] = s.beliefs[t, k]

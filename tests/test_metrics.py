@@ -150,7 +150,7 @@ def test_errors_name_the_sample():
     with pytest.raises(ValueError, match="sample_weight must be 1 numbers"):
         node_accuracy_score([["a"]], [["a"]], sample_weight=[1, 2])
     with pytest.raises(ValueError, match="1-D"):
-        node_accuracy_score([[["a"]]], [[["a"]]])
+        node_accuracy_score([[[["a"]]]], [[[["a"]]]])
 
 
 def test_scorers_work_in_cross_validation(sequences):

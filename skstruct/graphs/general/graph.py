@@ -211,11 +211,23 @@ class Pairwise(PairwiseGraph):
         return tables.reshape(*kinds, *rows, n_classes, n_classes)
 
     def edge_type_names(self) -> list[str]:
-        """What the types of edges are called in tables and pictures."""
+        """What the types of edges are called in tables and pictures.
+
+        Returns
+        -------
+        list of str
+            A name each type.
+        """
         return [f"type {t}" for t in range(self._n_types())]
 
     def edge_feature_names(self) -> list[str] | None:
-        """What edge features are called that the structure has made, else None."""
+        """What edge features are called that the structure has made.
+
+        Returns
+        -------
+        list of str or None
+            None where the user gave them.
+        """
         return None
 
     # Problems

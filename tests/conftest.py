@@ -12,7 +12,7 @@ from skstruct.testing import random_sequences
 settings.register_profile(
     "skstruct",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

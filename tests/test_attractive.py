@@ -198,7 +198,7 @@ CASES = [
 @interactions_of
 @pytest.mark.parametrize(("inference", "n_types", "edge_features"), CASES)
 @given(seed=seeds)
-@settings(max_examples=4)
+@settings(max_examples=2)
 def test_certificates_hold_around_the_constrained_optimum(
     interactions, inference, n_types, edge_features, seed
 ):

@@ -177,7 +177,7 @@ def check(graph, result, best):
     forbidden=st.sampled_from([0.0, 0.15, 0.4]),
     regions=st.sampled_from(["variables", "pairs"]),
 )
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_bounds_hold(method, seed, forbidden, regions):
     graph = random_graph(seed, forbidden, regions=regions)
     result = solve_map(graph, method, max_iter=30, random_state=0, **METHODS[method])
@@ -186,7 +186,7 @@ def test_bounds_hold(method, seed, forbidden, regions):
 
 @pytest.mark.parametrize("method", PROJECTING)
 @given(seed=st.integers(0, 10**6), forbidden=st.sampled_from([0.0, 0.15, 0.4]))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_bounds_hold_with_projections(method, seed, forbidden):
     graph = random_graph(seed, forbidden, logic=(ExactlyOne, AtMostOne))
     result = solve_map(graph, method, max_iter=30, random_state=0, **PROJECTING[method])
@@ -194,7 +194,7 @@ def test_bounds_hold_with_projections(method, seed, forbidden):
 
 
 @given(seed=st.integers(0, 10**6), regions=st.sampled_from(["variables", "pairs"]))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_decreasing_smoothing_reaches_the_linear_program(seed, regions):
     graph = random_graph(seed, 0.1, regions=regions)
     value = Dense(graph).lp_value()

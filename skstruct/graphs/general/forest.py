@@ -45,28 +45,7 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
 def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
 ) -> ForestProblem:
-    """The problem, after :func:`applies` has agreed.
-
-    Parameters
-    ----------
-    graph : Pairwise
-        The structure.
-    samples : Networks
-        The packed samples.
-    fields : dict
-        Fields of the problem.
-    network : Network
-        The edges.
-    tables : TableScratch
-        Scratch for weights.
-    n_best : int
-        Largest number of labellings that will be asked for at once.
-
-    Returns
-    -------
-    ForestProblem
-        The problem.
-    """
+    """The problem, after :func:`applies` has agreed."""
     forest = fields.pop("rooted")
     table = np.zeros_like(forest.link)
     below = forest.parent >= 0

@@ -158,28 +158,7 @@ def _concatenate(trees):
 def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
 ) -> JunctionProblem:
-    """The problem, after :func:`applies` has agreed.
-
-    Parameters
-    ----------
-    graph : Pairwise
-        The structure.
-    samples : Networks
-        The packed samples.
-    fields : dict
-        Fields of the problem.
-    network : Network
-        The edges.
-    tables : TableScratch
-        Scratch for weights.
-    n_best : int
-        Largest number of labellings that will be asked for at once.
-
-    Returns
-    -------
-    JunctionProblem
-        The problem.
-    """
+    """The problem, after :func:`applies` has agreed."""
     plan, where, orders = fields.pop("junction_trees")
     n_labels = network.column.shape[0]
     found = zip(where, orders, strict=True)

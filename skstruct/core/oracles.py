@@ -32,6 +32,8 @@ Verbs                                                      Needed by
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
 `max_marginals`                                            searches that force labels one by one
 `count_states`                                             n-best labellings by max-marginals
+`euclidean_oracle`                                         Euclidean projections (extragradient)
+`entropic_oracle`                                          projections where `exp_oracle` is hard
 =========================================================  =========================================
 
 The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs asks for
@@ -172,6 +174,27 @@ def exp_oracle(problem, i, theta, temperature, mu):
 
 
 @generic
+def euclidean_oracle(problem, i, theta, temperature, mu):
+    """Write the projection of ``theta / temperature`` onto the hull of labellings to `mu`.
+
+    It maximises ``<theta, mu> - temperature / 2 |mu|^2``, |.| the norm that the structure names;
+    returns that maximum. `mu` lies in the hull to the last digits, also where the projection was
+    stopped early: whoever certifies takes it for a dual point. The structured extragradient of
+    Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
+    projections, section 4.
+    """
+
+
+@generic
+def entropic_oracle(problem, i, theta, temperature, mu):
+    """Like :func:`euclidean_oracle` under the entropy of the parts, each for itself.
+
+    It maximises ``<theta, mu> - temperature sum_q mu_q log mu_q``: where :func:`exp_oracle`, whose
+    entropy is that of whole labellings, is out of reach. `mu` lies in the hull as there.
+    """
+
+
+@generic
 def edge_marginals(problem, i, theta, mu, out):
     """Write the (label, label) marginals of each edge to flat `out`, edge by edge.
 
@@ -282,6 +305,8 @@ def require_linear_loss(problem, advice) -> None:
 max_oracle.gives = "exact best labellings"
 top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"
+euclidean_oracle.gives = "Euclidean projections"
+entropic_oracle.gives = "entropic projections"
 edge_marginals.gives = "marginals of edges"
 max_marginals.gives = "best scores of forced labels"
 count_states.gives = "labels of nodes"

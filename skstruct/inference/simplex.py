@@ -1,5 +1,7 @@
 """Projection onto the probability simplex."""
 
+import math
+
 from ..core.dispatch import kernel
 
 
@@ -52,3 +54,58 @@ def project(values, size):
         count = kept
     for e in range(size):
         values[e] = max(values[e] - threshold, 0.0)
+
+
+@kernel
+def best_mixture(scores, temperature, mu, size):
+    """Mixture of largest score less half its squared norm times a temperature.
+
+    It maximises ``<scores, mu> - temperature / 2 |mu|^2`` over the probability simplex: `mu` is the
+    projection of ``scores / temperature``.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (>= size,)
+        Scores; -inf where `mu` must be 0.
+    temperature : float
+        Above 0 and finite.
+    mu : ndarray of shape (>= size,)
+        Takes the mixture; zeros if no score is finite.
+    size : int
+        How many, at least 1.
+
+    Returns
+    -------
+    float
+        The maximum; -inf if no score is finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inference.simplex import best_mixture
+    >>> mu = np.empty(3)
+    >>> best_mixture(np.array([2.0, 1.0, -np.inf]), 2.0, mu, 3), mu
+    (1.125, array([0.75, 0.25, 0.  ]))
+
+    References
+    ----------
+    Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
+    projections, section 3.1.
+    """
+    top = scores[0]
+    for e in range(1, size):
+        top = max(top, scores[e])
+    if top == -math.inf:
+        for e in range(size):
+            mu[e] = 0.0
+        return top
+    for e in range(size):
+        mu[e] = (scores[e] - top) / temperature
+    project(mu, size)
+    # Relative to the largest score: large ones would swamp the rest.
+    lack, squares = 0.0, 0.0
+    for e in range(size):
+        if mu[e] > 0.0:
+            lack += mu[e] * (scores[e] - top)
+            squares += mu[e] * mu[e]
+    return top + lack - 0.5 * temperature * squares

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from scipy.optimize import nnls
 
 from ..core import oracles
 from ..core.dispatch import inner_kernel, kernel
@@ -334,6 +335,7 @@ def _check_oracles(problem, i, theta, n_states, edges, known):
     _close(values[2], (scores + losses).max(), "loss_augmented_max: value")
     _check_top_k(problem, i, theta, scores, labellings)
     _check_exp(problem, i, theta, scores, indicators)
+    _check_projections(problem, i, theta, scores, indicators)
     _check_max_marginals(problem, i, theta, scores, labellings, n_states)
     _check_edge_marginals(problem, i, theta, scores, labellings, n_states, edges)
 
@@ -392,6 +394,32 @@ def _check_exp(problem, i, theta, scores, indicators):
         np.testing.assert_allclose(mu, expected, atol=1e-9, err_msg="exp_oracle: marginals")
         forward = _call(oracles.exp_oracle, problem, i, theta, temperature, mu[:0])
         np.testing.assert_allclose(forward, value, rtol=1e-9, err_msg="exp_oracle: value alone")
+
+
+def _check_projections(problem, i, theta, scores, indicators):
+    """Points lie in the hull and are gradients of the value, which tends to the best score."""
+    for verb in (oracles.euclidean_oracle, oracles.entropic_oracle):
+        if not verb.supports(type(problem)):
+            continue
+        name, finite = verb.__name__, np.isfinite(theta)
+        ahead = np.random.default_rng(i).normal(size=theta.size)
+        mu, scratch = np.empty(theta.size), np.empty(theta.size)
+        for temperature in (1.0, 0.1):
+            _call(verb, problem, i, theta, temperature, mu)
+            _, distance = nnls(
+                np.vstack([indicators[np.isfinite(scores)].T, np.ones(np.isfinite(scores).sum())]),
+                np.append(mu, 1.0),
+            )
+            assert distance <= 1e-9, f"{name}: not in the hull of labellings"
+            assert not mu[~finite].any(), f"{name} uses a forbidden part"
+            values = [
+                _call(verb, problem, i, theta + step * ahead, temperature, scratch)
+                for step in (-1e-5, 1e-5)
+            ]
+            slope = (values[1] - values[0]) / 2e-5
+            np.testing.assert_allclose(slope, ahead @ mu, atol=1e-4, err_msg=f"{name}: gradient")
+        value = _call(verb, problem, i, theta, 1e-9, mu)
+        np.testing.assert_allclose(value, scores.max(), atol=1e-6, err_msg=f"{name}: value")
 
 
 def _check_max_marginals(problem, i, theta, scores, labellings, n_classes):

@@ -4,8 +4,9 @@ import math
 from typing import NamedTuple
 
 from ...core.dispatch import inner_kernel, kernel
-from ...core.oracles import exp_oracle, max_oracle, top_k_oracle
+from ...core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracle
 from ...inference.numerics import fast_exp, row_max
+from ...inference.simplex import best_mixture
 from ..arrays import TableScratch
 from ..items.verbs import ChoiceProblem, counts_of
 
@@ -77,3 +78,10 @@ def _(problem, i, theta, temperature, mu):
     for q in range(min(n, mu.shape[0])):
         mu[q] /= total
     return top + temperature * math.log(total)
+
+
+@euclidean_oracle.register(CandidatesProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    n, _ = counts_of(problem, i)
+    return best_mixture(theta, temperature, mu, n)

@@ -11,6 +11,7 @@ from ...core.oracles import (
     accumulate,
     add_indicator,
     augment,
+    euclidean_oracle,
     exp_oracle,
     gram,
     max_marginals,
@@ -22,6 +23,7 @@ from ...core.oracles import (
     truth,
 )
 from ...inference.numerics import fast_exp, row_max
+from ...inference.simplex import best_mixture
 
 
 class RowScratch(NamedTuple):
@@ -166,6 +168,12 @@ def _(problem, i, theta, temperature, mu):
     for k in range(min(n_labels, mu.shape[0])):
         mu[k] /= total
     return top + temperature * math.log(total)
+
+
+@euclidean_oracle.register(MultiClassProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    return best_mixture(theta, temperature, mu, problem.cost.shape[0])
 
 
 @max_marginals.register(MultiClassProblem)

@@ -17,10 +17,11 @@ MAY_IMPORT = {
     "core": set(),
     "data": {"core", "typing", "sklearn_private"},
     "inference": {"core"},
+    "scores": set(),
     "losses": {"core", "data", "inference"},
     "graphs": {"core", "data", "inference", "losses.task", "typing"},
     "predict": {"core", "data", "inference", "losses"},
-    "solvers": {"core", "data", "inference", "losses", "predict"},
+    "solvers": {"core", "data", "inference", "losses", "predict", "scores"},
 }
 
 # Estimators know a structure by what every `Graph` has.

@@ -1,0 +1,233 @@
+"""What a score map is: scores of rows, and products with their Jacobian."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+
+class Linearisation:
+    """A score map at some parameters: its scores there, and its Jacobian.
+
+    This one asks the map again for each product; a map may return one that keeps what it has
+    computed.
+
+    Parameters
+    ----------
+    score_map : ScoreMap
+        The map.
+    params : ndarray of shape (n_params,)
+        Its parameters.
+    rows : ndarray or CSR matrix of shape (n_rows, n_features)
+        The rows.
+    scores : ndarray of shape (n_rows, n_columns), optional
+        Their scores, where they are known.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows, n_columns)
+        The scores of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.scores import MLPMap
+    >>> score_map = MLPMap(n_hidden=3)
+    >>> params = score_map.initialise(2, 4, np.random.default_rng(0))
+    >>> there = score_map.linearise(params, np.ones((5, 2)))
+    >>> there.jvp(np.ones_like(params)).shape, there.take(slice(1, 3)).scores.shape
+    ((5, 4), (2, 4))
+    """
+
+    def __init__(
+        self, score_map: ScoreMap, params: np.ndarray, rows: Any, scores: np.ndarray | None = None
+    ):
+        self.score_map, self.params, self.rows = score_map, params, rows
+        self.scores = score_map.scores(params, rows) if scores is None else scores
+
+    def jvp(self, tangent: np.ndarray) -> np.ndarray:
+        """How the scores change along a direction of the parameters.
+
+        Parameters
+        ----------
+        tangent : ndarray of shape (n_params,)
+            The direction.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+            The Jacobian times the direction.
+        """
+        return self.score_map.jvp(self.params, self.rows, tangent)
+
+    def vjp(self, cotangent: np.ndarray) -> np.ndarray:
+        """The gradient of a weighted sum of the scores.
+
+        Parameters
+        ----------
+        cotangent : ndarray of shape (n_rows, n_columns)
+            The weights.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+            The transposed Jacobian times the weights.
+        """
+        return self.score_map.vjp(self.params, self.rows, cotangent)
+
+    def take(self, index: Any) -> Linearisation:
+        """The same for some of the rows.
+
+        Parameters
+        ----------
+        index : slice or ndarray of int
+            Which.
+
+        Returns
+        -------
+        Linearisation
+            Of those rows; nothing is computed again.
+        """
+        return type(self)(self.score_map, self.params, self.rows[index], self.scores[index])
+
+
+class ScoreMap(BaseEstimator, ABC):
+    """A differentiable function from rows of features to rows of scores.
+
+    What it is made of are estimator-style parameters (``__init__`` stores them as they are), so
+    that ``score_map__name`` can be searched over. The numbers that training finds are one vector,
+    which the map does not hold: :meth:`initialise` draws it, all other methods take it.
+
+    Attributes
+    ----------
+    rowwise : bool
+        Whether a row's scores depend on that row alone, so that rows of many samples may come in
+        one call. If not, each call has the rows of one sample.
+    takes_sparse : bool
+        Whether rows may be a CSR matrix.
+
+    Notes
+    -----
+    A map **must** define :meth:`initialise`, :meth:`scores`, :meth:`jvp` and :meth:`vjp`. It
+    **may** define :meth:`linearise` to keep between the products what they share. The scores must
+    not depend on anything but parameters and rows: nothing random, no statistics of a batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.scores import LinearMap
+    >>> score_map = LinearMap()
+    >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+    >>> score_map.scores(params, np.ones((5, 2))).shape
+    (5, 3)
+    """
+
+    rowwise = True
+    takes_sparse = False
+
+    @abstractmethod
+    def initialise(
+        self,
+        n_features: int,
+        n_columns: int,
+        rng: np.random.Generator,
+        fit_intercept: bool = True,
+    ) -> np.ndarray:
+        """Parameters to start from; sets what the map has to know of the data.
+
+        Parameters
+        ----------
+        n_features : int
+            Columns of the rows.
+        n_columns : int
+            Columns of the scores.
+        rng : numpy.random.Generator
+            Draws them.
+        fit_intercept : bool
+            Whether there are constant terms.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+            A new array of float64.
+
+        Raises
+        ------
+        ValueError
+            If the map does not take rows of that length.
+        """
+
+    @abstractmethod
+    def scores(self, params: np.ndarray, rows: Any) -> np.ndarray:
+        """The scores of rows.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+            The parameters.
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+            The scores.
+        """
+
+    @abstractmethod
+    def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
+        """How the scores change along a direction of the parameters.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+            The parameters.
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            The rows.
+        tangent : ndarray of shape (n_params,)
+            The direction.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+            The Jacobian times the direction.
+        """
+
+    @abstractmethod
+    def vjp(self, params: np.ndarray, rows: Any, cotangent: np.ndarray) -> np.ndarray:
+        """The gradient of a weighted sum of the scores.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+            The parameters.
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            The rows.
+        cotangent : ndarray of shape (n_rows, n_columns)
+            The weights.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+            The transposed Jacobian times the weights.
+        """
+
+    def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
+        """Scores and Jacobian at some parameters, for several products.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+            The parameters; the map may keep them, and nobody changes them meanwhile.
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        Linearisation
+            The scores and the products.
+        """
+        return Linearisation(self, params, rows)

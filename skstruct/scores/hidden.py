@@ -1,0 +1,212 @@
+"""Maps with one hidden layer: what the dense and the convolutional one share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from .base import Linearisation, ScoreMap
+
+# Floats of a block of lifted rows: a few dozen MB at most, however many rows there are.
+_BLOCK = 1 << 21
+
+
+def elu(z: np.ndarray) -> np.ndarray:
+    """``z`` where it is positive, else ``exp(z) - 1``: in place.
+
+    Parameters
+    ----------
+    z : ndarray
+        Changed.
+
+    Returns
+    -------
+    ndarray
+        The same array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.scores.hidden import elu
+    >>> elu(np.array([2.0, 0.0])).tolist()
+    [2.0, 0.0]
+    """
+    below = np.minimum(z, 0.0)
+    np.maximum(z, np.expm1(below, out=below), out=z)
+    return z
+
+
+class HiddenLayerMap(ScoreMap):
+    """Base of maps ``elu(lift(x) W + b)`` at one or several places of a row, then linear."""
+
+    takes_sparse = False
+
+    @abstractmethod
+    def _plan(self, n_features: int) -> tuple[int, int, int]:
+        """Places of a row, what is lifted to each, and hidden units at each."""
+
+    @abstractmethod
+    def _lift(self, rows: Any) -> Any:
+        """What the units of each place see: (n_rows * places, lifted)."""
+
+    def initialise(
+        self,
+        n_features: int,
+        n_columns: int,
+        rng: np.random.Generator,
+        fit_intercept: bool = True,
+    ) -> np.ndarray:
+        """Normal weights: He et al. (2015) for the hidden layer, Glorot and Bengio (2010) above."""
+        places, lifted, units = self._plan(n_features)
+        self.n_features_in_, self._has_constants = n_features, bool(fit_intercept)
+        self._places = places
+        self._shapes = (lifted, units), (places * units, n_columns)
+        first = rng.normal(scale=np.sqrt(2.0 / lifted), size=self._shapes[0])
+        scale = np.sqrt(2.0 / (places * units + n_columns))
+        second = rng.normal(scale=scale, size=self._shapes[1])
+        return self._join(first, np.zeros(units), second, np.zeros(n_columns))
+
+    def _join(self, first, below, second, above):
+        parts = [first, below, second, above] if self._has_constants else [first, second]
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    def layers(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Weights and constants of both layers: views.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+            The parameters.
+
+        Returns
+        -------
+        tuple of four ndarrays
+            Weights and constants of the hidden layer, then of the linear one; zeros that are no
+            views without constants.
+        """
+        out, at = [], 0
+        for shape in self._shapes:
+            stop = at + shape[0] * shape[1]
+            out.append(params[at:stop].reshape(shape))
+            at = stop + shape[1] * self._has_constants
+            out.append(params[stop:at] if self._has_constants else np.zeros(shape[1]))
+        return tuple(out)
+
+    def _activations(self, first, below, lifted):
+        return elu(np.asarray(lifted @ first) + below).reshape(-1, self._shapes[1][0])
+
+    def _blocks(self, n_rows):
+        per_row = self._places * (self._shapes[0][0] if self._places > 1 else 1)
+        size = max(1, _BLOCK // (per_row + self._shapes[1][0]))
+        return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
+
+    def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
+        """Scores and Jacobian; the hidden layer's activations are kept."""
+        first, below, _, _ = self.layers(params)
+        hidden = np.empty((rows.shape[0], self._shapes[1][0]))
+        for block in self._blocks(rows.shape[0]):
+            hidden[block] = self._activations(first, below, self._lift(rows[block]))
+        return HiddenLinearisation(self, params, rows, hidden)
+
+    def scores(self, params: np.ndarray, rows: Any) -> np.ndarray:
+        """Both layers, in blocks of rows."""
+        first, below, second, above = self.layers(params)
+        out = np.empty((rows.shape[0], self._shapes[1][1]))
+        for block in self._blocks(rows.shape[0]):
+            out[block] = self._activations(first, below, self._lift(rows[block])) @ second
+        out += above
+        return out
+
+    def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
+        """By :meth:`linearise`."""
+        return self.linearise(params, rows).jvp(tangent)
+
+    def vjp(self, params: np.ndarray, rows: Any, cotangent: np.ndarray) -> np.ndarray:
+        """By :meth:`linearise`."""
+        return self.linearise(params, rows).vjp(cotangent)
+
+
+class HiddenLinearisation(Linearisation):
+    """A map with a hidden layer at some parameters, with the activations of that layer.
+
+    Parameters
+    ----------
+    score_map : HiddenLayerMap
+        The map.
+    params : ndarray of shape (n_params,)
+        Its parameters.
+    rows : ndarray or CSR matrix of shape (n_rows, n_features)
+        The rows.
+    hidden : ndarray of shape (n_rows, n_places * n_units)
+        Activations of the hidden layer.
+    scores : ndarray of shape (n_rows, n_columns), optional
+        The scores, where they are known.
+    """
+
+    def __init__(
+        self,
+        score_map: HiddenLayerMap,
+        params: np.ndarray,
+        rows: Any,
+        hidden: np.ndarray,
+        scores: np.ndarray | None = None,
+    ):
+        self._hidden = hidden
+        self._layers = score_map.layers(params)
+        self._lifted = None
+        if scores is None:
+            scores = hidden @ self._layers[2] + self._layers[3]
+        super().__init__(score_map, params, rows, scores)
+
+    def take(self, index: Any) -> Self:
+        """The same for some of the rows."""
+        parts = (part[index] for part in (self.rows, self._hidden, self.scores))
+        return type(self)(self.score_map, self.params, *parts)
+
+    def _inputs(self):
+        # Of a batch, which asks twice, the lifted rows are kept; of all rows they are made anew.
+        if self._lifted is None:
+            self._lifted = self.score_map._lift(self.rows)
+        return self._lifted
+
+    def _in_blocks(self):
+        blocks = self.score_map._blocks(self.rows.shape[0])
+        return [self] if len(blocks) <= 1 else [self.take(block) for block in blocks]
+
+    def jvp(self, tangent: np.ndarray) -> np.ndarray:
+        """A forward pass of the tangent."""
+        pieces = [part._jvp(tangent) for part in self._in_blocks()]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _jvp(self, tangent):
+        first, below, second, above = self.score_map.layers(tangent)
+        change = np.asarray(self._inputs() @ first) + below
+        change = change.reshape(self._hidden.shape)
+        change *= self._slopes()
+        return change @ self._layers[2] + self._hidden @ second + above
+
+    def _slopes(self):
+        # Of elu, from its value: 1 above 0, else exp(z) = elu(z) + 1.
+        return np.minimum(self._hidden, 0.0) + 1.0
+
+    def vjp(self, cotangent: np.ndarray) -> np.ndarray:
+        """A backward pass."""
+        total, at = 0.0, 0
+        for part in self._in_blocks():
+            stop = at + part.scores.shape[0]
+            total = total + part._vjp(cotangent[at:stop])
+            at = stop
+        return total
+
+    def _vjp(self, cotangent):
+        change = cotangent @ self._layers[2].T
+        change *= self._slopes()
+        change = change.reshape(-1, self._layers[0].shape[1])
+        return self.score_map._join(
+            self._inputs().T @ change,
+            change.sum(axis=0),
+            self._hidden.T @ cotangent,
+            cotangent.sum(axis=0),
+        )

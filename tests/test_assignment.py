@@ -106,6 +106,24 @@ def test_equals_scipy_and_warm_equals_cold(n, m, seed, ties):
             _check_links(scores, value, match, work)
 
 
+@given(n=st.integers(2, 12), m=st.integers(2, 12), seed=st.integers(0, 10**6), null=st.booleans())
+def test_visits_after_single_changes_equal_cold_ones(n, m, seed, null):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 6, size=(n, m)) * 1.0
+    price, hint = np.zeros(m), np.full(n, -1, dtype=np.int32)
+    for step in range(25):
+        change = (-np.inf, 1.0, -1.0, 1e-4 * rng.normal())[rng.integers(0 if null else 1, 4)]
+        at = rng.integers(n), rng.integers(m)
+        scores[at] = change + (scores[at] if scores[at] > -np.inf else 2.0)
+        value, match, _, _ = _solve(scores, null)
+        warm, again, _, work = _solve(scores, null, price, hint)
+        np.testing.assert_array_equal(again, match, err_msg=f"step {step}")
+        assert warm == value
+        slack = work.u[:n, None] + price - scores
+        assert slack.min() > -1e-12
+        assert work.u[:n].sum() + price.sum() == pytest.approx(value, abs=1e-12)
+
+
 @pytest.mark.parametrize("large", [1e300, -1e300])
 def test_large_scores_beside_small_and_forbidden_ones(large):
     scores = np.array([[large, 1.0, -np.inf], [2.0, large, 3.0], [-np.inf, 1.0, 2.0]])

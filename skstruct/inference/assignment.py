@@ -8,6 +8,10 @@ from .assignment_ties import lowest_of_ties
 
 # Of the numbers that a gain is made of: what rounding may add to it.
 _SAME = 2.0**-50
+# Of the sum of all scores: pairs that fit worse by this are no tie.
+_MARGIN = 2.0**-44
+# With so few sources without links a price war takes longer than paths.
+_FEW = 4
 
 __all__ = ["AssignmentWork", "assignment", "assignment_work"]
 
@@ -40,13 +44,13 @@ def _repair(price, least, most):
 
 
 @inner_kernel
-def _keep_links(scores, n, m, mate, taken, u, v, alone):
-    """Keep the links of sources that find nothing better at the prices."""
+def _keep_links(scores, n, m, mate, taken, u, v, alone, margin, near):
+    """Keep links of sources that find nothing better; `near` is inf if nothing is as good."""
     for j in range(m):
         taken[j] = -1
     for i in range(n):
         at, place, gain, slack = i * m, mate[i], 0.0, 0.0
-        mate[i], u[i] = -1, math.inf
+        mate[i], u[i], near[i] = -1, math.inf, 0.0
         if 0 <= place < m and taken[place] < 0:
             gain = scores[at + place] - v[place]
             slack = _SAME * (abs(gain) + v[place])
@@ -54,7 +58,9 @@ def _keep_links(scores, n, m, mate, taken, u, v, alone):
                 continue
         elif place >= 0 or not alone:
             continue
-        if count_above(scores, at, v, m, gain + slack) == 0.0:
+        lonely = count_above(scores, at, v, m, gain - margin) == (1.0 if place >= 0 else 0.0)
+        if lonely or count_above(scores, at, v, m, gain + slack) == 0.0:
+            near[i] = math.inf if lonely else 0.0
             u[i] = gain
             mate[i] = max(place, -1)
             if place >= 0:
@@ -93,6 +99,40 @@ def _centre(scores, n, m, mate, u, v, alone, kept, near, far, gap):
             if abs(shift) < math.inf:
                 u[i] -= shift
                 v[mate[i]] += shift
+
+
+@inner_kernel
+def _centre_few(scores, n, m, mate, u, v, alone, kept, near, before):
+    """As `_centre`, for pairs whose prices have changed; False where others may have come near."""
+    fell = 0.0
+    for j in range(m):
+        fell += 1.0 if v[j] < before[n + j] else 0.0
+    if fell > 0.0:
+        return False
+    for i in range(n):
+        place = mate[i]
+        if u[i] == before[i] and near[i] > 0.0:
+            continue
+        at, price = i * m, u[i]
+        here = price if alone else math.inf
+        for j in range(m):
+            gap = price + v[j] - scores[at + j]
+            if gap < here and j != place:
+                here = gap
+        near[i] = max(0.0, here)
+        if place < 0:
+            continue
+        price = v[place]
+        there = price if kept else math.inf
+        for k in range(n):
+            gap = u[k] + price - scores[k * m + place]
+            if gap < there and k != i:
+                there = gap
+        shift = 0.5 * (near[i] - max(0.0, there))
+        if abs(shift) < math.inf:
+            u[i] -= shift
+            v[place] += shift
+    return True
 
 
 @inner_kernel
@@ -176,6 +216,25 @@ def _bid(scores, sources, targets, alone, work):
                     waiting += 1
 
 
+@inner_kernel
+def _link_again(scores, sources, targets, alone, kept, work):
+    """Link sources that have lost their links, and what follows; False if that cannot be."""
+    n, m, before, near = sources.size, targets.size, work.before, work.slack
+    mate, u, v = sources.mate, sources.price, targets.price
+    for i in range(n):
+        before[i] = u[i]
+    for j in range(m):
+        before[n + j] = v[j]
+    many = _take_best(scores, sources, targets, alone) > _FEW
+    if many:
+        _bid(scores, sources, targets, alone, work)
+    if not link_all(scores, sources, targets, alone, kept, work):
+        return False
+    if many or not _centre_few(scores, n, m, mate, u, v, alone, kept, near, before):
+        _centre(scores, n, m, mate, u, v, alone, kept, near, work.distance, work.gap)
+    return True
+
+
 @kernel
 def assignment(scores, n_sources, n_targets, null, price, match, work):
     """Links of largest total score, at most one for each source and each target.
@@ -236,17 +295,14 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
     sources = Side(n, m, 0, work.u[:n], match)
     targets = Side(m, 1, 0, price[:m], work.mate[:m])
     _repair(targets.price, 0.0 if kept else -most, most)
-    _keep_links(scores, n, m, match, targets.mate, sources.price, targets.price, alone)
-    if not _are_satisfied(sources, targets, kept):
-        if _take_best(scores, sources, targets, alone) > 0:
-            _bid(scores, sources, targets, alone, work)
-        if not link_all(scores, sources, targets, alone, kept, work):
-            for i in range(n):
-                match[i] = -1
-            return -math.inf
-        near, far, gap = work.slack, work.distance, work.gap
-        _centre(scores, n, m, match, work.u, price, alone, kept, near, far, gap)
-    lowest_of_ties(scores, sources, targets, alone, kept, work)
+    margin, near = _MARGIN * most, work.slack
+    _keep_links(scores, n, m, match, targets.mate, work.u, price, alone, margin, near)
+    done = _are_satisfied(sources, targets, kept)
+    if not (done or _link_again(scores, sources, targets, alone, kept, work)):
+        for i in range(n):
+            match[i] = -1
+        return -math.inf
+    lowest_of_ties(scores, sources, targets, alone, kept, margin, work)
     return total_score(scores, n, m, match)
 
 

@@ -22,6 +22,8 @@ class AssignmentWork(NamedTuple):
         Prices of the sources.
     slack, gap : ndarray of shape (n_sources,), (n_targets,)
         By how much the prices of sources may fall, and reduced costs of one of them.
+    before : ndarray of shape (n_sources + n_targets,)
+        Prices of both sides before links changed.
     mate : ndarray of shape (n_targets,) of int32
         The source each target is linked to, or -1.
     distance : ndarray of shape (n + 1,)
@@ -37,6 +39,7 @@ class AssignmentWork(NamedTuple):
     u: np.ndarray
     slack: np.ndarray
     gap: np.ndarray
+    before: np.ndarray
     mate: np.ndarray
     distance: np.ndarray
     path: np.ndarray
@@ -72,7 +75,7 @@ def assignment_work(n_sources, n_targets):
     ties = np.empty(n_sources * (n_targets + 1), dtype=np.int32)
     mate = np.empty(n_targets, dtype=np.int32)
     u, slack = np.empty((2, n_sources))
-    floats = u, slack, np.empty(n_targets)
+    floats = u, slack, np.empty(n_targets), np.empty(n_sources + n_targets)
     return AssignmentWork(*floats, mate, np.empty(n), path, remaining, order, begin, stamp, ties)
 
 

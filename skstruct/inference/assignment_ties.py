@@ -6,6 +6,8 @@ the first place is taken. Paths between vertices without a link are such cycles,
 vertex that stands for staying alone.
 """
 
+import math
+
 from ..core.dispatch import inner_kernel
 from .assignment_paths import count_above
 
@@ -14,16 +16,19 @@ _ROUNDING, _LEAST = 2.0**-49, 1e-300
 
 
 @inner_kernel
-def lowest_of_ties(scores, sources, targets, alone, kept, work):
+def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
     """Change the links to those that are lowest source by source: none, then the first target.
 
-    `alone` and `kept`: whether sources and targets may stay without a link.
+    `alone` and `kept`: whether sources and targets may stay without a link. Sources whose
+    ``work.slack`` is above `margin` fit no other target, at these prices or others that are
+    optimal: if that is more than what rounding leaves, their rows are not looked at.
     """
     zero = _rounding(sources, targets)
-    n, mate, begin, ties = sources.size, sources.mate, work.begin, work.ties
-    u, v = sources.price, targets.price
-    if not _find_ties(scores, n, targets.size, mate, u, v, alone, zero, begin, ties):
+    if margin < zero:  # then `slack` says nothing
+        margin = math.inf
+    if not _find_ties(scores, sources, targets, alone, zero, margin, work):
         return
+    n, mate, begin, ties = sources.size, sources.mate, work.begin, work.ties
     for x in range(n + 1):
         work.stamp[x] = -1
     for i in range(n):
@@ -45,13 +50,19 @@ def _rounding(sources, targets):
 
 
 @inner_kernel
-def _find_ties(scores, n, m, mate, u, v, alone, zero, begin, ties):
+def _find_ties(scores, sources, targets, alone, zero, margin, work):
     """Write where each source could be at no cost, in order; False if all have to stay."""
+    n, m, mate = sources.size, targets.size, sources.mate
+    u, v, begin, ties = sources.price, targets.price, work.begin, work.ties
     count, several = 0, False
     for i in range(n):
         begin[i] = count
-        at, least = i * m, u[i] - zero
-        if alone and u[i] <= zero:
+        at, least, free = i * m, u[i] - zero, alone and u[i] <= zero
+        if work.slack[i] > margin and not free:
+            ties[count] = mate[i]
+            count += 1
+            continue
+        if free:
             ties[count] = -1
             count += 1
         tight = count_above(scores, at, v, m, least)

@@ -21,7 +21,7 @@ try:
         Pairwise,
         Tree,
     )
-    from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, SubgradientSSVM
+    from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, ExtragradientSSVM, SubgradientSSVM
     from .versions import show_versions
 finally:
     if _collecting:
@@ -35,6 +35,7 @@ __all__ = [
     "Candidates",
     "CasimirSSVM",
     "Chain",
+    "ExtragradientSSVM",
     "Grid",
     "Matching",
     "MultiClass",

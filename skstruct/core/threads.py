@@ -99,6 +99,42 @@ def split_samples(problem, n_pieces):
     return bounds.astype(np.int64)
 
 
+def useful_threads(problem):
+    """How many threads a pass over samples can use: by the data alone.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+
+    Returns
+    -------
+    int
+        The number, 1 at least.
+    """
+    n_samples = problem.label_ptr.size - 1
+    return max(int(min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)), 1)
+
+
+def count_threads(problem, n_jobs):
+    """How many threads a pass over samples is to have.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    n_jobs : int or None
+        The most, as in joblib.
+
+    Returns
+    -------
+    int
+        The number, 1 at least.
+    """
+    useful = useful_threads(problem)
+    return min(effective_n_jobs(n_jobs), useful) if useful > 1 else 1
+
+
 def over_samples(function, problem, n_jobs, cut=True):
     """Call ``function(problem, start, stop)`` on runs of samples, in threads.
 
@@ -120,8 +156,7 @@ def over_samples(function, problem, n_jobs, cut=True):
         The results in the order of the samples.
     """
     n_samples = problem.label_ptr.size - 1
-    most = min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)
-    n_threads = min(effective_n_jobs(n_jobs), int(most)) if most > 1 else 1
+    n_threads = count_threads(problem, n_jobs)
     interrupted = Event() if n_threads > 1 else None
 
     def run(part, start, stop):

@@ -2,7 +2,15 @@
 
 from .bcfw import BCFWSSVM, bcfw_path
 from .casimir import CasimirSSVM
+from .extragradient import ExtragradientSSVM
 from .gdmm import GDMMSSVM
 from .subgradient import SubgradientSSVM
 
-__all__ = ["BCFWSSVM", "GDMMSSVM", "CasimirSSVM", "SubgradientSSVM", "bcfw_path"]
+__all__ = [
+    "BCFWSSVM",
+    "GDMMSSVM",
+    "CasimirSSVM",
+    "ExtragradientSSVM",
+    "SubgradientSSVM",
+    "bcfw_path",
+]

@@ -1,0 +1,130 @@
+"""Gradients over all samples in threads, with the same bits for any number of them.
+
+Samples are summed in fixed blocks, whose sums are added in the order of the blocks: who computes
+which block does not matter.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from threading import Condition
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from ..core.pieces import Pieces
+from ..core.threads import count_threads, private_copy, split_samples, useful_threads
+from ..core.weights import zero_weights
+
+# More threads than blocks would have nothing to do.
+_MOST_BLOCKS = 16
+# A block costs a sweep over the weights: there are fewer where that would take as long as its work.
+_WEIGHTS_A_PART = 8
+
+
+def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:
+    """Add what samples contribute to a gradient.
+
+    At most one more gradient a thread is alive, none where there is one thread and one block.
+
+    Parameters
+    ----------
+    make_visit : callable
+        ``make_visit(problem)`` is called once a thread, with scratch of its own in the problem, and
+        returns ``visit(first, last, gradient)``, which calls a kernel that adds the contributions
+        of a range of samples.
+    problem : NamedTuple
+        A structure's problem.
+    gradient : Weights
+        Zeros at first; takes the sum. Not the whole one if a callback ended the pass.
+    n_jobs : int or None
+        Threads, as in joblib.
+    pieces : Pieces
+        How one thread cuts the pass; several ones hear Ctrl-C, but no callbacks.
+    """
+    bounds = np.unique(split_samples(problem, _count_blocks(problem, gradient)))
+    n_threads = min(count_threads(problem, n_jobs), bounds.size - 1)
+    if n_threads > 1:
+        _Queue(make_visit, problem, gradient, bounds).run(n_threads)
+        return
+    visit, blocks = make_visit(problem), list(pairwise(bounds.tolist()))
+    own, block = gradient, 0
+    for first, last in pieces.ranges(0, blocks[-1][1]):
+        while first < last:
+            end = min(last, blocks[block][1])
+            visit(first, end, own)
+            first = end
+            if first == blocks[block][1]:
+                block += 1
+                own = _add(gradient, own, block < len(blocks))
+
+
+def _count_blocks(problem, gradient):
+    """How many blocks: by what the data are, not by the threads."""
+    size = sum(table.size for table in gradient.tables)
+    worthwhile = max(2, _WEIGHTS_A_PART * int(problem.part_ptr[-1]) // max(size, 1))
+    return min(_MOST_BLOCKS, useful_threads(problem), worthwhile)
+
+
+def _add(gradient, own, more):
+    """Add a block's sum to that of those before; returns zeros for the next, if there is one."""
+    if own is not gradient:
+        for total, part in zip(gradient.tables, own.tables, strict=True):
+            total += part
+    if not more:
+        return None
+    if own is gradient:
+        return zero_weights(tuple(table.shape for table in gradient.tables))
+    for part in own.tables:
+        part.fill(0.0)
+    return own
+
+
+class _Queue:
+    """Blocks that threads take in turn, and add in order."""
+
+    def __init__(self, make_visit, problem, gradient, bounds):
+        self._make_visit, self._problem, self._gradient = make_visit, problem, gradient
+        self._blocks = list(pairwise(bounds.tolist()))
+        self._taken = self._added = 0
+        self._failed, self._turn = False, Condition()
+
+    def run(self, n_threads):
+        """Work on all blocks."""
+        tasks = (delayed(self._work)(private_copy(self._problem)) for _ in range(n_threads))
+        try:
+            Parallel(n_jobs=n_threads, backend="threading")(tasks)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self):
+        with self._turn:
+            self._failed = True
+            self._turn.notify_all()
+
+    def _take(self):
+        with self._turn:
+            self._taken += 1
+            return self._taken - 1
+
+    def _work(self, problem):
+        visit, own = self._make_visit(problem), None
+        try:
+            while (block := self._take()) < len(self._blocks) and not self._failed:
+                if own is None:
+                    own = zero_weights(tuple(table.shape for table in self._gradient.tables))
+                for first, last in Pieces().ranges(*self._blocks[block]):
+                    if self._failed:
+                        return
+                    visit(first, last, own)
+                with self._turn:
+                    self._turn.wait_for(lambda b=block: self._added == b or self._failed)
+                    if self._failed:
+                        return
+                    own = _add(self._gradient, own, True)
+                    self._added += 1
+                    self._turn.notify_all()
+        except BaseException:
+            self._stop()
+            raise

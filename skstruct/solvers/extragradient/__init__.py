@@ -1,0 +1,1 @@
+"""Dual extragradient: the structural SVM as a saddle point."""

@@ -1,0 +1,254 @@
+"""The two regularisers of the saddle point: half a squared norm, or a ball around 0."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...core.cone import Cone, settle
+from ...core.weights import Weights, squared_norm, zero_weights
+from ..certificate import DualMixture
+
+
+def ascent_norm(cone: Cone, direction: Weights) -> float:
+    """Squared norm of the point of the cone nearest to ``-direction``.
+
+    Parameters
+    ----------
+    cone : Cone
+        The cone.
+    direction : Weights
+        A gradient; it stays.
+
+    Returns
+    -------
+    float
+        Without a cone that of the gradient.
+    """
+    if cone.coefficients.size:
+        direction = Weights(*(-table for table in direction.tables))
+        settle(cone, direction)
+    return squared_norm(direction)
+
+
+class Ridge:
+    """``lam/2 |w|^2``, over all weights or those of a cone.
+
+    Parameters
+    ----------
+    lam : float
+        The regulariser.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    cone : Cone
+        Where the weights stay.
+    """
+
+    def __init__(self, lam: float, shapes, cone: Cone):
+        self.lam, self.cone = lam, cone
+        #: The best lower bound met, see :class:`skstruct.solvers.certificate.DualMixture`.
+        self.mixture = DualMixture(lam, zero_weights(shapes), cone)
+
+    def first_weight(self, spread: float, loss: float) -> float:
+        """How much the centre weighs at first, so that both blocks have about as far to go.
+
+        Parameters
+        ----------
+        spread : float
+            Mean divergence from the first projections to any labelling.
+        loss : float
+            What no training costs.
+
+        Returns
+        -------
+        float
+            The weight of ``|w - centre|^2 / 2``.
+        """
+        return self.lam * spread / loss if loss > 0.0 < spread else self.lam
+
+    def next_weight(self, weight: float, total: float) -> float:
+        """The same for the next block.
+
+        Parameters
+        ----------
+        weight : float
+            That of the last one.
+        total : float
+            Sum of its steps.
+
+        Returns
+        -------
+        float
+            The weight.
+        """
+        # Found on OCR letters: as much as at the end of the last block, or a hundredth of it, takes
+        # up to twice the passes.
+        return 0.1 * (weight + self.lam * total)
+
+    def bound(self, term: float, direction: Weights) -> float:
+        """The lower bound of one dual point.
+
+        Parameters
+        ----------
+        term : float
+            ``(1/n) sum_i s_i c_i``.
+        direction : Weights
+            g.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
+        return term - ascent_norm(self.cone, direction) / (2.0 * self.lam)
+
+    def settle(self, w: Weights) -> None:
+        """The nearest feasible weights.
+
+        Parameters
+        ----------
+        w : Weights
+            Changed in place.
+        """
+        settle(self.cone, w)
+
+
+class Ball:
+    """``|w| <= radius``, over all weights or those of a cone.
+
+    Parameters
+    ----------
+    radius : float
+        The radius.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    cone : Cone
+        Where the weights stay.
+    """
+
+    lam = 0.0
+
+    def __init__(self, radius: float, shapes, cone: Cone):
+        self.radius, self.cone = radius, cone
+        #: The best lower bound met.
+        self.mixture = BallMixture(radius, zero_weights(shapes), cone)
+
+    def first_weight(self, spread: float, loss: float) -> float:
+        """As of :class:`Ridge`; the optimum is at most the radius away.
+
+        Parameters
+        ----------
+        spread : float
+            Mean divergence from the first projections to any labelling.
+        loss : float
+            Of no use here.
+
+        Returns
+        -------
+        float
+            The weight of ``|w - centre|^2 / 2``.
+        """
+        return 2.0 * max(spread, 1e-12) / self.radius**2
+
+    def next_weight(self, weight: float, total: float) -> float:
+        """The same for the next block: of both blocks there is less to go.
+
+        Parameters
+        ----------
+        weight : float
+            That of the last one.
+        total : float
+            Of no use here.
+
+        Returns
+        -------
+        float
+            The weight.
+        """
+        return weight
+
+    def bound(self, term: float, direction: Weights) -> float:
+        """The lower bound of one dual point.
+
+        Parameters
+        ----------
+        term : float
+            ``(1/n) sum_i s_i c_i``.
+        direction : Weights
+            g.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
+        return term - self.radius * math.sqrt(ascent_norm(self.cone, direction))
+
+    def settle(self, w: Weights) -> None:
+        """The nearest feasible weights: a cone's, shrunk into the ball.
+
+        Parameters
+        ----------
+        w : Weights
+            Changed in place.
+        """
+        settle(self.cone, w)
+        norm = math.sqrt(squared_norm(w))
+        if norm > self.radius:
+            for table in w.tables:
+                # Never outside by rounding.
+                table *= self.radius / norm * (1.0 - 1e-15)
+
+
+class BallMixture:
+    """The best lower bound ``c - radius |g|`` among mixtures of the dual points met.
+
+    Parameters
+    ----------
+    radius : float
+        The radius.
+    zeros : Weights
+        Arrays of zeros, kept: the first point is the truth.
+    cone : Cone
+        Where the weights stay: of -g counts what is in the cone.
+    """
+
+    def __init__(self, radius: float, zeros: Weights, cone: Cone):
+        self._radius, self._cone = radius, cone
+        self._term, self._direction = 0.0, zeros
+        #: The bound, and the size of the terms that it is a difference of.
+        self.value = self.magnitude = 0.0
+
+    def offer(self, term: float, direction) -> None:
+        """Raise the bound by one more point, if its mixture with those before does.
+
+        Parameters
+        ----------
+        term : float
+            ``(1/n) sum_i s_i c_i``.
+        direction : sequence of ndarray
+            g, shaped as the tables of the weights.
+        """
+        mixed = self._direction
+        change = Weights(*map(np.subtract, direction, mixed.tables))
+        gain = term - self._term
+        step = self._best_step(gain, mixed, change)
+        terms = self._term + step * gain
+        point = Weights(*(g + step * d for g, d in zip(mixed.tables, change.tables, strict=True)))
+        norm = self._radius * math.sqrt(ascent_norm(self._cone, point))
+        if terms - norm > self.value:
+            self._term, self._direction = terms, point
+            self.value, self.magnitude = terms - norm, terms + norm
+
+    def _best_step(self, gain, mixed, change):
+        """The t in [0, 1] where ``t gain - radius |g + t change|`` is largest."""
+        square, curvature = squared_norm(mixed), squared_norm(change)
+        slope = sum(map(np.vdot, mixed.tables, change.tables))
+        if not curvature > 0.0:
+            return float(gain > 0.0)
+        apart = max(square * curvature - slope * slope, 0.0)
+        room = self._radius**2 * curvature - gain * gain
+        if room <= 0.0:
+            return float(gain > 0.0)
+        return float(np.clip((gain * math.sqrt(apart / room) - slope) / curvature, 0.0, 1.0))

@@ -1,0 +1,396 @@
+"""Dual extragradient with projections that are oracles: state, steps, restarts, certificates.
+
+Of the mixtures mu_i only potentials are known, ``A_i z + c l_i``: of the size of the weights are z,
+which adds up the weights of all steps, and the sum s of the gradients that answered them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ...core.cone import make_cone
+from ...core.threads import make_scratch
+from ...core.weights import Weights, zero_weights
+from ...losses.hinge import hinge_of
+from ...losses.projections import projection_hinge
+from ...losses.verbs import private_loss
+from ..batch import sum_over_samples
+from ..certificate import certify_pair
+from ..primal import Best, compile_losses, objective_value
+from ..progress import Result, SampleOverflow
+from ..run import Method, run
+from .kernels import MAGNITUDE, TASK_LOSS, VALUE, project_samples
+from .regularisers import Ball, Ridge
+
+_ADVICE = "are the features scaled?"
+# The step grows until the test stops it: that costs a tenth of the passes, and the steps are not
+# those of the worst case, but of the data.
+_GROWTH, _CUT = 1.1, 0.5
+# Halved so often, a step compares rounding errors.
+_MOST_CUTS = 60
+# What rounding may take from the test, as a share of the terms that it subtracts.
+_ROUNDING = 1e-12
+# Near 0: the projections of no potentials.
+_FLAT = 1e-6
+# Iterations between certificates, as a share of those so far.
+_CERTIFY_EVERY = 0.05
+# The averages are a new start when the gap of a block has fallen by this factor; before the gap is
+# below a tenth there is more to gain from the growing steps.
+_RESTART_AT, _FIRST_RESTART = 0.3, 0.1
+
+
+class ExtragradientOptions(NamedTuple):
+    """The choices of the method.
+
+    Parameters
+    ----------
+    projection : {"gibbs", "euclidean", "entropic"}
+        The projection of the structured block.
+    radius : float or None
+        Of the ball of weights; None for the regulariser lambda.
+    step_size : float or None
+        Of all steps, without a test; None for the largest that pass it.
+    """
+
+    projection: str
+    radius: float | None
+    step_size: float | None
+
+
+def extragradient(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    options: ExtragradientOptions,
+    *,
+    start=None,
+    cone=None,
+    max_iter: int = 1000,
+    tol: float = 1e-2,
+    n_jobs=None,
+    after_epoch,
+) -> Result:
+    """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser; of no use with a radius.
+    options : ExtragradientOptions
+        The choices.
+    start : Weights, optional
+        Where to start.
+    cone : ndarray of shape (n_columns,), optional
+        Minimise over the weights whose pair rows have no negative product with it.
+    max_iter : int
+        Largest number of iterations, of two passes each.
+    tol : float
+        Relative duality gap to reach.
+    n_jobs : int or None
+        Threads.
+    after_epoch : callable
+        See :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    Result
+        The best weights seen and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss or a gradient is not finite.
+
+    References
+    ----------
+    Taskar, Lacoste-Julien, Jordan 2006, Structured prediction, dual extragradient and Bregman
+    projections, Figure 2 and section 5 (memory); Nesterov 2007, Dual extrapolation and its
+    applications to solving variational inequalities and related problems.
+    """
+    method = _Extragradient(
+        problem, shapes, sample_weight, lam, n_jobs, options=options, start=start, cone=cone
+    )
+    # BLAS threads wait for each other in short vector operations, most of all where another process
+    # has the cores.
+    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
+        rng = np.random.default_rng(0)  # nothing is drawn
+        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+class _Answer(NamedTuple):
+    """Projections of potentials ``A_i z + c l_i``, as far as anybody needs them."""
+
+    z: np.ndarray
+    c: float
+    #: Mean gradient, mean expected task loss, mean conjugate of the projection's entropy less the
+    #: score of the truth, size of the terms of that.
+    gradient: np.ndarray
+    task_loss: float
+    value: float
+    magnitude: float
+
+    def divergence(self, other):
+        """Of the other's projections from these."""
+        moved = (self.z - other.z) @ self.gradient + (self.c - other.c) * self.task_loss
+        return moved - self.value + other.value
+
+
+class _Block:
+    """The steps since the last restart: what their averages and the next point are made of."""
+
+    def __init__(self, center, weight, first):
+        self.center, self.weight, self._first = center, weight, first
+        #: Sums of the steps, of the gradients that answered them, and of their task losses.
+        self.total, self.answers, self.task_loss = 0.0, np.zeros_like(center), 0.0
+        #: By how much the divergences have been more than the test asks for.
+        self.bank = 0.0
+
+    def point(self, lam, answers, total):
+        """The weights that answers lead to, before they are made feasible."""
+        return (self.weight * self.center - answers) / (self.weight + lam * total)
+
+    def average(self, z):
+        """The averaged weights; they are feasible but for rounding."""
+        return (z - self._first) / self.total if self.total > 0.0 else self.center.copy()
+
+
+class _Extragradient(Method):
+    """Both blocks of one run; vectors are flat."""
+
+    fields = (*Method.fields, "step_size")
+
+    def __init__(self, *task, options, start, cone):
+        super().__init__(*task)
+        cone = make_cone(cone, self.shapes[1][0])
+        self._n_node = self.shapes[0][0] * self.shapes[0][1]
+        if options.radius is None:
+            self.regulariser = Ridge(self.lam, self.shapes, cone)
+        else:
+            self.regulariser = Ball(options.radius, self.shapes, cone)
+            self.lam = 0.0
+        size = make_scratch(self.problem).theta.size
+        self.loss, self.hinge = projection_hinge(options.projection, size), hinge_of(self.problem)
+        self._fixed, self.step = options.step_size, options.step_size
+        self._euclidean = options.projection == "euclidean"
+        self._out = np.zeros((3, self.n))
+        self.best, self.n_calls, self.n_restarts = Best(), 0, 0
+        self._center = np.zeros(self._n_node + self.shapes[1][0] * self.shapes[1][1])
+        self._warm = start is not None
+        if self._warm:
+            self._center[:] = self._flatten(start)
+            self.regulariser.settle(self._tables(self._center))
+        #: The last projections, and the steps that lead there.
+        self.at, self.block = None, _Block(self._center, 1.0, self._center)
+        self._last_gap, self._last_certified, self._k = None, 0, 0
+        self._objective = np.nan
+
+    @staticmethod
+    def _flatten(weights):
+        return np.concatenate([table.ravel() for table in weights.tables])
+
+    def _tables(self, flat):
+        node, pair = flat[: self._n_node], flat[self._n_node :]
+        return Weights(node.reshape(self.shapes[0]), pair.reshape(self.shapes[1]))
+
+    def compile(self):
+        """Compile outside the clock."""
+        w = zero_weights(self.shapes)
+        self._visit(self.problem, w)(0, 0, w)
+        compile_losses(self.hinge, self.problem, w)
+        self.regulariser.settle(w)
+
+    def _visit(self, part, w):
+        """What one thread does with a range of samples."""
+        scratch = make_scratch(part)
+        own = private_loss(self.loss), part, w, self.sample_weight
+        augmented = np.empty_like(scratch.theta)
+
+        def visit(first, last, gradient):
+            project_samples(*own, first, last, scratch, augmented, gradient, self._out)
+
+        return visit
+
+    def _answer(self, z, c, pieces):
+        """Project the potentials of z and c; None where a callback ended the pass."""
+        self.loss.strength[0] = 1.0 / c
+        w, gradient = self._tables(z / c), np.zeros_like(z)
+        sum_over_samples(
+            lambda part: self._visit(part, w),
+            self.problem,
+            self._tables(gradient),
+            self.n_jobs,
+            pieces,
+        )
+        if pieces.stopped:
+            return None
+        self.n_calls += self.n
+        bad = np.flatnonzero(~np.isfinite(self._out[VALUE]))
+        if bad.size:
+            raise SampleOverflow(int(bad[0]), float(self._out[VALUE, bad[0]]), _ADVICE)
+        gradient /= self.n
+        if not np.isfinite(gradient @ gradient):
+            raise FloatingPointError(
+                "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
+            )
+        mean = self._out @ self.sample_weight / self.n
+        value, magnitude = c * float(mean[VALUE]), c * float(mean[MAGNITUDE])
+        return _Answer(z, c, gradient, float(mean[TASK_LOSS]), value, magnitude)
+
+    def begin(self, progress):
+        """Project no potentials, or those of the weights to start from; sets the first step."""
+        pieces, zero = progress.pieces, np.zeros_like(self._center)
+        flat = self._answer(zero, _FLAT, pieces)
+        if flat is None:
+            return
+        # From the first projections to any labelling: of entropies the value, of half a squared
+        # norm at most that of a labelling.
+        n_nodes = self.problem.labels.size / self.n
+        spread = 0.5 * n_nodes if self._euclidean else flat.value
+        weight = self.regulariser.first_weight(spread, flat.task_loss)
+        if self._warm:
+            loss = self._measure(self._center)
+            # As where a run stands whose smoothing is off by a tenth of the objective.
+            c = max(10.0 * spread / loss, _FLAT) if loss > 0.0 else 1.0
+            flat = self._answer(c * self._center, c, pieces)
+            if flat is None:
+                return
+            weight = max(weight, self.lam * c)
+        self.at, self.block = flat, _Block(self._center, weight, flat.z)
+        if self._fixed is None:
+            norm = math.sqrt(flat.gradient @ flat.gradient)
+            by_loss = 1.0 / flat.task_loss if flat.task_loss > 0.0 else 1.0
+            self.step = math.sqrt(weight) / norm if norm > 0.0 else by_loss
+
+    def _point(self, answers, total):
+        """The weights that the answers lead to."""
+        w = self.block.point(self.lam, answers, total)
+        self.regulariser.settle(self._tables(w))
+        return w
+
+    def epoch(self, k, rng, progress):
+        """One step that passes the test, and those before it that do not."""
+        self._k, cuts, pieces = k, 0, progress.pieces
+        v = self._point(self.block.answers, self.block.total)
+        while not pieces.stopped:
+            anyhow = cuts >= _MOST_CUTS or self._fixed is not None
+            if self._try(v, pieces, anyhow):
+                self.step *= _GROWTH if self._fixed is None else 1.0
+                return
+            if not pieces.stopped:
+                self.step *= _CUT
+                cuts += 1
+
+    def _try(self, v, pieces, anyhow):
+        """A step from `v`: whether it is taken, not refused by the test or cut by a callback."""
+        at, step, block = self.at, self.step, self.block
+        total, before = block.total + step, block.weight + self.lam * block.total
+        u = self._point(block.answers + step * at.gradient, total)
+        middle = self._answer(at.z + step * v, at.c + step, pieces)
+        if middle is None:
+            return False
+        answers = block.answers + step * middle.gradient
+        # Mirror-prox (Nemirovski 2004): what u and its answers leave of the divergences between v,
+        # u and the next v. Their sum over the steps is what the averages' gap needs.
+        room = block.bank + middle.divergence(at) + 0.5 * before * _square(u - v)
+        back = u - self._point(answers, total)
+        room += 0.5 * (block.weight + self.lam * total) * _square(back)
+        room -= step * float((middle.gradient - at.gradient) @ back)
+        least = -_ROUNDING * (middle.magnitude + at.magnitude + abs(room))
+        if not (anyhow or room >= least):
+            return False
+        after = self._answer(at.z + step * u, middle.c, pieces)
+        if after is None:
+            return False
+        room -= middle.divergence(after)
+        if not (anyhow or room >= least):
+            return False
+        self.at, block.answers, block.total, block.bank = after, answers, total, max(room, 0.0)
+        block.task_loss += step * middle.task_loss
+        return True
+
+    def due(self, k, tol):
+        """After a share of the iterations so far."""
+        return k - self._last_certified >= 1.0 + _CERTIFY_EVERY * k
+
+    def _measure(self, flat):
+        """Objective of some weights, which may be the best."""
+        w = self._tables(flat)
+        present = self.hinge, self.problem, w, self.sample_weight, self.lam, self.n_jobs
+        value = objective_value(*present, advice=_ADVICE)
+        self.n_calls += self.n
+        self.best.offer(value.objective, w, value.magnitude)
+        return value.objective
+
+    def _average(self):
+        w = self._center.copy() if self.at is None else self.block.average(self.at.z)
+        self.regulariser.settle(self._tables(w))
+        return w
+
+    def certify(self):
+        """Both sides of the saddle at the averages of the block."""
+        average, block, mixture = self._average(), self.block, self.regulariser.mixture
+        self._objective = self._measure(average)
+        if block.total > 0.0:
+            answer = self._tables(block.answers / block.total)
+            mixture.offer(block.task_loss / block.total, answer.tables)
+        best = self.best
+        magnitude = best.magnitude + mixture.magnitude
+        self.certificate = certify_pair(best.objective, mixture.value, magnitude)
+        self._last_certified = self._k
+        self._restart(average)
+
+    def _restart(self, average):
+        """Begin anew at the averages where the block has gained much."""
+        block, known = self.block, self.certificate
+        if not (block.total > 0.0 and known.relative <= _FIRST_RESTART):
+            return
+        answer = self._tables(block.answers / block.total)
+        gap = self._objective - self.regulariser.bound(block.task_loss / block.total, answer)
+        if self._last_gap is None:
+            self._last_gap = gap
+        if gap <= _RESTART_AT * self._last_gap:
+            weight = self.regulariser.next_weight(block.weight, block.total)
+            self.block, self._last_gap = _Block(average, weight, self.at.z), gap
+            self.n_restarts += 1
+
+    def entry(self):
+        """The objective of the averages, the bounds so far, and the step."""
+        step = {"step_size": np.nan if self.step is None else self.step}
+        if self.certificate is None:
+            return super().entry() | step
+        return self.certificate.record | {"objective": self._objective} | step
+
+    def work(self):
+        """Oracle calls, those of steps that the test refused included."""
+        return self.n_calls, 0.0
+
+    def weights(self):
+        """The averages."""
+        return self._tables(self._average()).copy()
+
+    def solution(self):
+        """The best ones seen."""
+        return self.best.weights
+
+    def published(self):
+        """Choices of the end, and counts."""
+        return {
+            "step_size_": np.nan if self.step is None else self.step,
+            "n_restarts_": self.n_restarts,
+            "n_oracle_calls_": self.n_calls,
+        }
+
+
+def _square(vector):
+    return float(vector @ vector)

@@ -15,7 +15,7 @@ from . import __version__
 from .core.dispatch import cache_folder, cache_folders_read
 
 _DEPENDENCIES = "scikit-learn numpy scipy numba llvmlite joblib threadpoolctl pip".split()
-_OPTIONAL = "pandas polars matplotlib skops rich".split()
+_OPTIONAL = "pandas polars matplotlib skops rich torch".split()
 
 
 def _installed(name):

@@ -1,7 +1,7 @@
 """Every public object has a numpydoc docstring that matches it, and examples that run."""
 
 import doctest
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import pydoc
@@ -23,8 +23,11 @@ _IGNORED = {
 }  # fmt: skip
 API = Path(__file__).parent.parent / "doc" / "api.rst"
 
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 MODULES = sorted(
-    module.name for module in pkgutil.walk_packages(skstruct.__path__, prefix="skstruct.")
+    module.name
+    for module in pkgutil.walk_packages(skstruct.__path__, prefix="skstruct.")
+    if HAS_TORCH or not module.name.startswith("skstruct.torch")
 )
 
 
@@ -50,6 +53,7 @@ PUBLIC_MODULES = [
     "skstruct.inspection",
     "skstruct.datasets",
     "skstruct.testing",
+    *(["skstruct.torch"] if HAS_TORCH else []),
 ]
 
 

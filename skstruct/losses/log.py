@@ -14,6 +14,15 @@ class LogLoss(NamedTuple):
     smooth = True
 
 
+class LogPartition(NamedTuple):
+    """``log sum_y exp(<theta, mu(y)>)``: no loss, but what asks for marginals in a loss's form.
+
+    Its residual is the marginals; it needs no labels.
+    """
+
+    smooth = True
+
+
 @inner_kernel(inline=True)
 def difference(log_z, right):
     """``log_z - right`` of a loss that is never negative, and the size of the two.
@@ -69,3 +78,10 @@ def _(loss, problem, i, theta, labels, r, augmented):
     if r.shape[0] > 0:
         add_indicator(problem, i, labels, -1.0, r)
     return difference(log_z, right)
+
+
+@loss_oracle.register(LogPartition)
+@kernel
+def _(loss, problem, i, theta, labels, r, augmented):
+    log_z = exp_oracle(problem, i, theta, 1.0, r)
+    return log_z, abs(log_z)

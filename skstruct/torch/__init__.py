@@ -1,0 +1,25 @@
+"""Structured losses and layers for PyTorch, over the compiled oracles of this package.
+
+Needs the optional dependency torch: ``pip install 'skstruct[torch]'``.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError(
+        "skstruct.torch needs PyTorch: pip install 'skstruct[torch]'", name="torch"
+    ) from error
+
+from .crf import CRF
+from .functional import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss
+
+__all__ = [
+    "CRF",
+    "crf_loss",
+    "decode",
+    "log_partition",
+    "marginals",
+    "smoothed_hinge_loss",
+]

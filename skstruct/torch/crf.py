@@ -1,0 +1,212 @@
+"""CRF: a layer that holds the scores of pairs of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..graphs import Chain
+from ..graphs.base import Graph
+from . import functional
+from .batches import check_scores, read_layout
+from .functional import Lengths, Reduction
+from .problems import resolve
+
+
+class CRF(torch.nn.Module):
+    """A conditional random field as a layer on top of a network.
+
+    For chains it takes the place of ``torchcrf.CRF`` of pytorch-crf: the same parameters, under the
+    same names, and the same calls.
+
+    Parameters
+    ----------
+    num_labels : int
+        Number of labels.
+    batch_first : bool, default=False
+        Whether padded tensors are (B, T, ...) rather than (T, B, ...).
+    graph : "chain" or Graph, default="chain"
+        The structure: graphs of nodes and edges that share one table of pairs, such as
+        :class:`~skstruct.Tree` or :class:`~skstruct.Pairwise`.
+    ends : bool, default=None
+        Whether labels have scores of their own at the first and at the last node; by default on
+        chains.
+    forbidden : list of pairs, default=None
+        Steps (label, next label) of a chain that may not occur, None for an end: ``(None, 3)``
+        forbids label 3 at the first node. For other structures it is a parameter of the graph.
+
+    Attributes
+    ----------
+    transitions : Parameter of shape (num_labels, num_labels)
+        Scores of (label, next label).
+    start_transitions, end_transitions : Parameter of shape (num_labels,)
+        Scores of labels at the first and at the last node, or None.
+
+    See Also
+    --------
+    skstruct.torch.crf_loss : The loss as a function.
+
+    References
+    ----------
+    .. [1] Lample, Ballesteros, Subramanian, Kawakami, Dyer (2016). Neural Architectures for Named
+       Entity Recognition. NAACL.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skstruct.torch import CRF
+    >>> crf = CRF(3, batch_first=True)
+    >>> emissions = torch.zeros(2, 4, 3, requires_grad=True)
+    >>> tags = torch.zeros(2, 4, dtype=torch.long)
+    >>> loss = -crf(emissions, tags)
+    >>> loss.backward()
+    >>> [len(path) for path in crf.decode(emissions)]
+    [4, 4]
+    """
+
+    def __init__(
+        self,
+        num_labels: int,
+        batch_first: bool = False,
+        *,
+        graph: str | Graph = "chain",
+        ends: bool | None = None,
+        forbidden: Iterable | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(num_labels, int) or num_labels < 1:
+            raise ValueError(f"num_labels must be an integer of at least 1, got {num_labels!r}")
+        self.num_labels, self.batch_first = num_labels, batch_first
+        self.graph = resolve(graph)
+        is_chain = type(self.graph) is Chain
+        if forbidden is not None:
+            if not is_chain or self.graph.forbidden is not None:
+                raise ValueError("forbidden is for chains: pass it to the graph")
+            self.graph = Chain(forbidden=list(forbidden))
+        if ends and not is_chain:
+            raise ValueError(f"ends=True is for chains; {type(self.graph).__name__} has no ends")
+        if getattr(self.graph, "edge_features", False):
+            raise ValueError("CRF shares one table of pairs: for edge features take crf_loss")
+        self.transitions = torch.nn.Parameter(torch.empty(num_labels, num_labels))
+        for name in ("start_transitions", "end_transitions"):
+            wanted = is_chain if ends is None else ends
+            end = torch.nn.Parameter(torch.empty(num_labels)) if wanted else None
+            self.register_parameter(name, end)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters uniformly from -0.1 to 0.1."""
+        for parameter in self.parameters():
+            torch.nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def extra_repr(self) -> str:
+        """What is shown between the brackets.
+
+        Returns
+        -------
+        str
+            The arguments.
+        """
+        return f"{self.num_labels}, batch_first={self.batch_first}, graph={self.graph!r}"
+
+    def forward(
+        self,
+        emissions: torch.Tensor,
+        tags: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        reduction: Reduction = "sum",
+        lengths: Lengths | None = None,
+        structure: Sequence | None = None,
+    ) -> torch.Tensor:
+        """Log-likelihood of the tags: its negative is the loss.
+
+        Parameters
+        ----------
+        emissions : Tensor of shape (T, B, num_labels), (B, T, num_labels) or (n_rows, num_labels)
+            Scores of labels; packed ones need `lengths`.
+        tags : Tensor of int
+            The labels.
+        mask : Tensor of bool or uint8, optional
+            True at nodes, False in the padding after them.
+        reduction : {"sum", "mean", "token_mean", "none"}, default="sum"
+            As for :func:`crf_loss`.
+        lengths : sequence of int, optional
+            Instead of a mask.
+        structure : sequence, optional
+            As for :func:`crf_loss`.
+
+        Returns
+        -------
+        Tensor
+            The log-likelihood.
+        """
+        options = self._options(emissions, lengths, mask, structure)
+        return -functional.crf_loss(
+            emissions, self.transitions, tags, reduction=reduction, **options
+        )
+
+    def decode(
+        self,
+        emissions: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        lengths: Lengths | None = None,
+        structure: Sequence | None = None,
+    ) -> list[list[int]]:
+        """Best labels of each sample.
+
+        Parameters
+        ----------
+        emissions, mask, lengths, structure : object
+            As for :meth:`forward`.
+
+        Returns
+        -------
+        list of list of int
+            The labels.
+        """
+        options = self._options(emissions, lengths, mask, structure)
+        best = functional.decode(emissions, self.transitions, **options).cpu().numpy()
+        layout = read_layout(emissions, lengths, mask, self.batch_first)
+        return [part.tolist() for part in np.split(layout.pack(best), layout.offsets[1:-1])]
+
+    def marginals(
+        self,
+        emissions: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        lengths: Lengths | None = None,
+        structure: Sequence | None = None,
+    ) -> torch.Tensor:
+        """Probability of each label at each node.
+
+        Parameters
+        ----------
+        emissions, mask, lengths, structure : object
+            As for :meth:`forward`.
+
+        Returns
+        -------
+        Tensor of the shape of `emissions`
+            The probabilities, without a gradient.
+        """
+        options = self._options(emissions, lengths, mask, structure)
+        return functional.marginals(emissions, self.transitions, **options)
+
+    def _options(self, emissions, lengths, mask, structure) -> dict[str, Any]:
+        """Arguments that all calls share."""
+        check_scores(emissions, "emissions", (2, 3))
+        if emissions.shape[-1] != self.num_labels:
+            raise ValueError(
+                f"emissions has {emissions.shape[-1]} labels, expected {self.num_labels}"
+            )
+        return {
+            "lengths": lengths,
+            "mask": mask,
+            "start": self.start_transitions,
+            "stop": self.end_transitions,
+            "graph": self.graph,
+            "structure": structure,
+            "batch_first": self.batch_first,
+        }

@@ -1,0 +1,336 @@
+"""Problems whose feature rows *are* the scores: row t of the features selects row t of a table.
+
+With an identity for a feature matrix, the node weights that kernels see are the scores of nodes,
+and the gradient that they write is one of scores. Solvers' kernels serve as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+
+from ..core.features import SparseFeatures
+from ..core.gram import not_stored
+from ..core.threads import Scratch, make_scratch, private_copy
+from ..core.weights import aligned
+from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
+from ..data.matrices import normal_csr
+from ..graphs import Chain, Grid, Matching, Pairwise, Tree
+from ..graphs.arrays import TableScratch, no_codes, row_scratch
+from ..graphs.base import Graph
+from ..graphs.chain.kernels import ChainProblem, ChainScratch
+from ..graphs.items.fields import ItemGraph
+from ..graphs.pairwise.fields import PairwiseGraph
+from ..inference.forward_backward import workspace_size
+from ..inference.viterbi import viterbi_scratch
+from ..losses.task import NamedLoss, cost_matrix
+
+_ROUND = 32  # buffers serve chains of up to a multiple of so many nodes
+_MOST_ROOMS = 32
+
+
+class Room(NamedTuple):
+    """What one thread writes to.
+
+    Parameters
+    ----------
+    work : NamedTuple
+        The problem's.
+    scratch : Scratch
+        Part-space buffers.
+    augmented : ndarray
+        One more.
+    """
+
+    work: tuple
+    scratch: Scratch
+    augmented: np.ndarray
+
+
+class Rooms:
+    """Rooms that calls take and give back: fresh memory costs more than a small batch."""
+
+    def __init__(self):
+        self._free = {}
+
+    def take(self, key, make):
+        """A free room, or a new one."""
+        try:
+            return self._free[key].pop()
+        except (KeyError, IndexError):
+            return make()
+
+    def give(self, key, room):
+        """Take a room back."""
+        if len(self._free) > _MOST_ROOMS:
+            self._free.clear()
+        self._free.setdefault(key, []).append(room)
+
+
+_ROOMS = Rooms()
+
+
+class Task(NamedTuple):
+    """A problem, and where its threads find room.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem.
+    key : tuple or None
+        What rooms are kept by, if they are.
+    make_room : callable
+        Makes a new one.
+    flops : int
+        Rough cost of a pass.
+    explain : callable
+        Called with a sample whose labels score -inf: raises if it can say why.
+    """
+
+    problem: NamedTuple
+    key: tuple | None
+    make_room: Any
+    flops: int
+    explain: Any
+
+    def take(self) -> Room:
+        """A room for one thread."""
+        return _ROOMS.take(self.key, self.make_room) if self.key else self.make_room()
+
+    def give(self, room: Room) -> None:
+        """Take it back."""
+        if self.key:
+            _ROOMS.give(self.key, room)
+
+
+def no_explanation(i: int) -> None:
+    """Nothing is known of sample i."""
+
+
+def resolve(graph: Any) -> Graph:
+    """The structure that an argument `graph` stands for."""
+    if isinstance(graph, str) and graph == "chain":
+        return Chain()
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be 'chain' or a structure such as Tree(), got {graph!r}")
+    if getattr(graph, "boundary", False):
+        raise ValueError("Chain(boundary=True): pass the scores of the ends as start and stop")
+    if getattr(graph, "attractive", False):
+        raise ValueError("attractive=True is for estimators, which keep their weights attractive")
+    return graph
+
+
+def is_plain_chain(graph: Graph) -> bool:
+    """Whether a problem needs no more than lengths."""
+    return type(graph) is Chain and not graph.edge_features
+
+
+@lru_cache(maxsize=8)
+def _fixed_mask(forbidden, n_labels):
+    return transition_mask(forbidden, np.arange(n_labels))
+
+
+def _mask(forbidden, n_labels) -> TransitionMask:
+    """The mask of forbidden steps; the last ones are remembered."""
+    if isinstance(forbidden, str):
+        raise ValueError(
+            f"forbidden={forbidden!r}: here labels are numbers, so give pairs of them, None for an "
+            "end; skstruct.data.constraints.transition_mask finds those of a scheme"
+        )
+    if isinstance(forbidden, list | tuple | set | frozenset):
+        forbidden = tuple(forbidden)
+        if all(isinstance(pair, tuple) for pair in forbidden):
+            return _fixed_mask(forbidden, n_labels)
+    elif forbidden is None:
+        return _fixed_mask(None, n_labels)
+    return transition_mask(forbidden, np.arange(n_labels))
+
+
+@lru_cache(maxsize=8)
+def _hamming(n_labels, normalize):
+    return 1.0 - np.eye(n_labels), normalize
+
+
+def _costs(cost, n_labels):
+    """The matrix of a task loss, and whether it is divided by the number of nodes."""
+    if isinstance(cost, str) and cost in ("hamming", "normalized_hamming"):
+        return _hamming(n_labels, cost != "hamming")
+    return cost_matrix(NamedLoss(cost, "cost"), np.arange(n_labels))
+
+
+def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Task:
+    """Chains that share one table, without a detour: a batch may take less than its set-up."""
+    n, n_samples, square = int(offsets[-1]), offsets.size - 1, n_labels * n_labels
+    mask = _mask(graph.forbidden, n_labels)
+    longest = -(-int(np.diff(offsets).max()) // _ROUND) * _ROUND
+    key = "chain", n_labels, longest, n_best
+    rows = np.arange(n + 1, dtype=np.int64)
+    costs, normalize = _costs(cost, n_labels)
+
+    def make_room():
+        work = ChainScratch(
+            TableScratch(row_scratch(((0, n_labels), (1, square))), *(np.zeros((0, 0)),) * 2),
+            viterbi_scratch(longest, n_labels, n_best),
+            aligned(workspace_size(longest, n_labels), np.empty),
+        )
+        size = longest * n_labels + square
+        scratch = Scratch(np.empty(size), np.empty(size), np.empty(longest, dtype=np.int32))
+        return Room(work, scratch, np.empty(size))
+
+    def explain(i):
+        steps = np.arange(n - 1)[np.diff(np.repeat(np.arange(n_samples), np.diff(offsets))) == 0]
+        for check in (check_steps, check_ends):
+            check(mask, codes, steps, steps + 1, offsets, np.arange(n_labels))
+
+    problem = ChainProblem(
+        nodes=SparseFeatures(np.ones(n), rows[:-1].astype(np.int32), rows, -1),
+        edges=SparseFeatures(np.empty(0), np.empty(0, dtype=np.int32), rows[:2] * 0, 0),
+        part_ptr=offsets * n_labels + square * np.arange(n_samples + 1),
+        label_ptr=offsets,
+        edge_ptr=np.zeros(n_samples + 1, dtype=np.int64),
+        n_tables=np.ones(n_samples, dtype=np.int64),
+        width=square,
+        labels=no_codes() if codes is None else codes,
+        transition_mask=mask.pairs,
+        allowed=_allowed_ends(mask, offsets, n_labels),
+        cost=costs,
+        normalize=int(normalize),
+        node_gram=not_stored(),
+        pair_gram=not_stored(),
+        own=(),
+        work=None,
+    )
+    return Task(problem, key, make_room, 3 * n * square, explain)
+
+
+def _allowed_ends(mask, offsets, n_labels):
+    """Which labels each node may have; no rows if all."""
+    if not mask.bounds_ends:
+        return np.empty((0, n_labels), dtype=np.uint8)
+    allowed = np.ones((offsets[-1], n_labels), dtype=np.uint8)
+    allowed[offsets[:-1]] &= mask.start == 0.0
+    allowed[offsets[1:] - 1] &= mask.stop == 0.0
+    return allowed
+
+
+class _Reader(BaseEstimator):
+    """Takes the numbers of features that structures set."""
+
+
+class Structured(NamedTuple):
+    """Samples of a structure whose features select rows of scores.
+
+    Parameters
+    ----------
+    graph : Graph
+        A copy of the user's.
+    samples : NamedTuple
+        What it packed.
+    classes : object
+        Its classes.
+    codes : ndarray or None
+        True labels.
+    pair_shape : tuple of int
+        Shape of the pair table.
+    """
+
+    graph: Graph
+    samples: NamedTuple
+    classes: Any
+    codes: np.ndarray | None
+    pair_shape: tuple
+
+    def task(self, cost="hamming", n_best=1) -> Task:
+        """The problem."""
+        options = (
+            {} if self.codes is None else {"codes": self.codes, "loss": NamedLoss(cost, "cost")}
+        )
+        problem = self.graph.make_problem(
+            self.samples, self.classes, False, n_best=n_best, **options
+        )
+
+        def make_room():
+            room = make_scratch(problem)
+            return Room(private_copy(problem).work, room, np.empty_like(room.theta))
+
+        return Task(problem, None, make_room, 8 * int(problem.part_ptr[-1]), no_explanation)
+
+
+def read_structured(graph, structure, offsets, n_columns, labels) -> Structured:
+    """Pack a batch as a structure does; `labels` are codes of nodes, or what fit takes as y."""
+    graph, reader = clone(graph), _Reader()
+    if graph.has_label_sets:
+        graph.n_labels_ = n_columns
+    if isinstance(graph, ItemGraph) and n_columns != 1:
+        raise ValueError(
+            f"scores of {type(graph).__name__} have one column, a number an item, got {n_columns}"
+        )
+    X = _dummies(graph, structure, offsets)
+    codes = None
+    if labels is None or isinstance(graph, PairwiseGraph):
+        samples, codes = graph.read_X(reader, X, reset=True), labels
+    else:
+        samples, flat = graph.read_training(reader, X, labels)
+    classes = _classes(graph, n_columns, samples)
+    if labels is not None and codes is None:
+        codes = graph.encode(flat, classes, samples.offsets)
+    identity = sparse.identity(int(offsets[-1]), dtype=np.float64, format="csr")
+    samples = samples._replace(features=normal_csr(identity))
+    shape = graph.weight_shapes(samples, n_columns if graph.has_label_sets else len(classes), False)
+    return Structured(graph, samples, classes, codes, shape[1])
+
+
+def _classes(graph, n_columns, samples):
+    """Labels as a structure knows them: numbers from 0."""
+    if isinstance(graph, ItemGraph):
+        return np.array([0, 1])
+    if not graph.has_label_sets:
+        return np.arange(n_columns)
+    if isinstance(graph.edges, str) and graph.edges == "tree":
+        raise ValueError('edges="tree" is learnt from the labels of fit: here give the edges')
+    none = np.zeros(samples.lengths.size * n_columns, dtype=np.int64)
+    return graph.find_classes(none, samples)
+
+
+def _dummies(graph, structure, offsets):
+    """Samples of X with one feature that is 0, around what `structure` says of each."""
+    counts = np.diff(offsets).tolist()
+    if graph.is_table:
+        if any(count != 1 for count in counts):
+            raise ValueError(f"samples of {type(graph).__name__} have one row of scores each")
+        return np.zeros((len(counts), 1))
+    needs = isinstance(graph, Tree | Pairwise | Matching) or getattr(graph, "edge_features", False)
+    if structure is None:
+        if needs:
+            raise ValueError(
+                f"structure is missing: {type(graph).__name__} needs what stands beside the "
+                "features in each sample of X, such as parents, edges or (height, width)"
+            )
+        return [np.zeros((count, 1)) for count in counts]
+    if not isinstance(structure, Iterable) or len(structure) != len(counts):
+        raise ValueError(
+            f"structure must have one entry a sample, of which there are {len(counts)}"
+        )
+    if isinstance(graph, Grid):
+        return [_image(graph, item, counts[i], i) for i, item in enumerate(structure)]
+    several = isinstance(graph, Tree | Pairwise) and graph.edge_features
+    parts = structure if several else [(item,) for item in structure]
+    return [(np.zeros((count, 1)), *part) for count, part in zip(counts, parts, strict=True)]
+
+
+def _image(graph, item, count, i):
+    """A dummy image."""
+    if isinstance(graph.edge_features, str):
+        raise ValueError('edge_features="contrast" needs features: pass edge features of your own')
+    size = item[0] if graph.edge_features else item
+    if len(size) != 2 or int(size[0]) * int(size[1]) != count:
+        raise ValueError(
+            f"structure: sample {i} must be (height, width) of its {count} pixels, got {size!r}"
+        )
+    image = np.zeros((int(size[0]), int(size[1]), 1))
+    return (image, item[1]) if graph.edge_features else image

@@ -115,10 +115,46 @@ def test_few_boxes_of_a_large_image_are_looked_at():
     np.testing.assert_allclose(few.scores, found.scores)
 
 
-@pytest.mark.parametrize("weights", [[[0.0, np.nan]], [[np.inf]], [1.0, 2.0]])
+@pytest.mark.parametrize(
+    "weights",
+    [[[0.0, np.nan]], [[np.inf]], [1.0, 2.0], [[]], [["a"]], [[1j]], [[1.0], [2.0, 3.0]], None],
+)
 def test_weights_that_are_none(weights):
     with pytest.raises(ValueError, match="weights must be finite"):
         subwindow_search(weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        *((name, 0, ValueError) for name in ("n_best", "stride", "min_size", "capacity")),
+        *((name, 1.0, TypeError) for name in ("n_best", "stride", "min_size", "capacity")),
+        ("stride", True, TypeError),
+        ("max_expansions", -1, ValueError),
+        ("max_expansions", "a", TypeError),
+        ("true_box", (0, 0, 1), TypeError),
+        ("true_box", (0.5, 0, 1, 1), TypeError),
+        ("true_box", 3, TypeError),
+        ("true_box", [(0, 0), 1, 1], TypeError),
+        ("true_box", (0, 0, 0, 1), ValueError),
+        ("true_box", (0, 0, 4, 1), ValueError),
+        ("true_box", (-1, 0, 1, 1), ValueError),
+    ],
+)
+def test_options_that_are_none(name, value, error):
+    with pytest.raises(error, match=f"^{name} must be"):
+        subwindow_search(np.ones((2, 3)), **{name: value})
+    if name in ("n_best", "max_expansions", "capacity"):
+        space = make_subwindows(2, 3)
+        with pytest.raises(error, match=f"^{name} must be"):
+            best_members(space, whole_image(space), **{name: value})
+
+
+def test_strides_and_boxes_beyond_the_image():
+    weights = np.array([[-1.0, 2.0, 1.0], [0.5, 2.0, -3.0]])
+    assert subwindow_search(weights, stride=10**20).boxes.tolist() == [[0, 0, 3, 2]]
+    assert subwindow_search(weights, min_size=10**20).boxes.shape == (0, 4)
+    assert subwindow_search(weights, max_expansions=0).rest >= 4.0
 
 
 # Another space: sets of things that fit into a bag. A subset is (how many things are decided on,

@@ -94,11 +94,10 @@ def _centre(scores, n, m, mate, u, v, alone, kept, near, far, gap):
             far[j] = gap[j] if gap[j] < far[j] else far[j]
         near[i] = max(0.0, min(least_of(gap, m), price if alone else math.inf))
     for i in range(n):
-        if mate[i] >= 0:
+        if mate[i] >= 0 and max(near[i], far[mate[i]]) < math.inf:
             shift = 0.5 * (near[i] - max(0.0, far[mate[i]]))
-            if abs(shift) < math.inf:
-                u[i] -= shift
-                v[mate[i]] += shift
+            u[i] -= shift
+            v[mate[i]] += shift
 
 
 @inner_kernel
@@ -128,8 +127,8 @@ def _centre_few(scores, n, m, mate, u, v, alone, kept, near, before):
             gap = u[k] + price - scores[k * m + place]
             if gap < there and k != i:
                 there = gap
-        shift = 0.5 * (near[i] - max(0.0, there))
-        if abs(shift) < math.inf:
+        if max(here, there) < math.inf:
+            shift = 0.5 * (near[i] - max(0.0, there))
             u[i] -= shift
             v[place] += shift
     return True

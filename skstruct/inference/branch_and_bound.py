@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import generic, inner_kernel, kernel
+from .arguments import check_integer
 
 # Entries of ``Frontier.counts``: sets that wait, rows of ``sets`` ever used, sets that have been
 # split, and sets whose bound was asked for.
@@ -346,6 +347,11 @@ def best_members(
     rest : float
         -inf if they are the best; else a bound on the scores of members that were not seen.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is no integer or too small.
+
     References
     ----------
     Land, Doig 1960, An automatic method of solving discrete programming problems, section 2.
@@ -362,9 +368,9 @@ def best_members(
     ([3.0, 2.5], -inf)
     """
     root = np.asarray(root, dtype=np.int32)
-    frontier = make_frontier(root.size, n_best, capacity)
-    values = np.empty(n_best)
-    most = -1 if max_expansions is None else max_expansions
+    n_best, capacity = check_integer("n_best", n_best, 1), check_integer("capacity", capacity, 1)
+    most = -1 if max_expansions is None else check_integer("max_expansions", max_expansions, 0)
+    frontier, values = make_frontier(root.size, n_best, capacity), np.empty(n_best)
     rest = best_first(space, frontier, root, values, slack, most)
     k = int(np.isfinite(values).sum())
     return frontier.found[:k], values[:k], rest

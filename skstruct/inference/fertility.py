@@ -282,8 +282,8 @@ def fertile_max_marginals(
 ):
     """Best score with every pair and without every pair, where vertices may have several links.
 
-    As :func:`.assignment_marginals.assignment_max_marginals`, on shortest paths between all
-    vertices.
+    As :func:`.assignment_marginals.assignment_max_marginals`, on shortest paths between the
+    vertices of the smaller side: those of the other side lie on them between two of these.
 
     Parameters
     ----------
@@ -291,8 +291,8 @@ def fertile_max_marginals(
         As for :func:`fertile_links`, which is called first.
     best : ndarray of shape (2 * n_sources * n_targets,)
         Overwritten, for every pair in turn: the best score without it, and with it.
-    detour : ndarray of shape ((n_sources + n_targets + 1) ** 2,)
-        Scratch.
+    detour : ndarray of shape ((n + 1) ** 2,)
+        Scratch; n is the smaller side.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def fertile_max_marginals(
     >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
     >>> none = np.empty(0, dtype=np.uint8)
     >>> best, work, none = np.empty(8), fertility_work(2, 2), np.empty(0, dtype=np.uint8)
-    >>> fertile_max_marginals(scores, 2, 2, True, 2, none, links, work, best, np.empty(25))
+    >>> fertile_max_marginals(scores, 2, 2, True, 2, none, links, work, best, np.empty(9))
     6.0
     >>> best.reshape(4, 2)
     array([[3., 6.],
@@ -315,50 +315,95 @@ def fertile_max_marginals(
            [6., 5.]])
     """
     n, m = n_sources, n_targets
-    size = n + m + 1
     value = fertile_links(scores, n, m, null, max_degree, fixed, links, work)
     for q in range(2 * n * m):
         best[q] = value
     if not value > -math.inf:
         return value
-    u, v = work.source_price, work.target_price
-    for q in range(size * size):
-        detour[q] = math.inf
-    _ends(n, 0, 1 if not null and n <= m else 0, max_degree, u, work.source_degree, size, detour)
-    _ends(m, n, 1 if not null and n > m else 0, max_degree, v, work.target_degree, size, detour)
-    for i in range(n):
-        for j in range(m):
-            slack = u[i] + v[j] - scores[i * m + j]
-            if is_fixed(fixed, i * m + j):
-                continue
-            if links[i * m + j] == 1:
-                detour[(n + j) * size + i] = max(-slack, 0.0)
-            else:
-                detour[i * size + n + j] = max(slack, 0.0)
-    for x in range(size):
-        detour[x * size + x] = 0.0
-    shortest_paths(size, detour)
-    for i in range(n):
-        for j in range(m):
-            slack, at = u[i] + v[j] - scores[i * m + j], 2 * (i * m + j)
-            if is_fixed(fixed, i * m + j):
-                best[at] = -math.inf
-            elif links[i * m + j] == 1:
-                best[at] = value - (max(-slack, 0.0) + detour[i * size + n + j])
-            else:
-                best[at + 1] = value - (max(slack, 0.0) + detour[(n + j) * size + i])
+    least = 0 if null else 1
+    rows = Shore(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
+    columns = Shore(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
+    near = rows if n <= m else columns
+    far = columns if n <= m else rows
+    _exchanges(scores, near, far, max_degree, fixed, links, detour)
+    shortest_paths(near.size + 1, detour)
+    for j in range(far.size):
+        _marginals_of_far(j, value, scores, near, far, max_degree, fixed, links, best, detour, work)
     return value
 
 
 @inner_kernel
-def _ends(n, first, least, max_degree, price, degree, size, detour):
-    """What it costs the vertices of a side to have a link less or more, which goes to nobody."""
+def _less(side, i):
+    """What it costs a vertex to have a link less, which nobody gets."""
+    return max(side.price[i], 0.0) if side.degree[i] > side.least else math.inf
+
+
+@inner_kernel
+def _more(side, i, max_degree):
+    """What it costs a vertex to have a link more, with nobody."""
+    return max(-side.price[i], 0.0) if side.degree[i] < max_degree else math.inf
+
+
+@inner_kernel
+def _exchanges(scores, near, far, max_degree, fixed, links, detour):
+    """What it costs that a near vertex gets a link that another loses; the last one is nobody."""
+    size = near.size + 1
     nobody = size - 1
+    for x in range(size * size):
+        detour[x] = math.inf
+    for i in range(nobody):
+        detour[i * size + nobody] = _less(near, i)
+        detour[nobody * size + i] = _more(near, i, max_degree)
+    for j in range(far.size):
+        for b in range(size):
+            # How far vertex j gives a link up: one with b, or its next one, which nobody has.
+            at, there = b * near.stride + j * far.stride, math.inf
+            if b == nobody:
+                there = _more(far, j, max_degree)
+            elif links[at] == 1 and not is_fixed(fixed, at):
+                there = max(scores[at] - near.price[b] - far.price[j], 0.0)
+            if there == math.inf:
+                continue
+            for a in range(nobody):
+                at = a * near.stride + j * far.stride
+                if links[at] == 0:
+                    length = there + max(near.price[a] + far.price[j] - scores[at], 0.0)
+                    if length < detour[a * size + b]:
+                        detour[a * size + b] = length
+            length = there + _less(far, j)
+            if length < detour[nobody * size + b]:
+                detour[nobody * size + b] = length
+    for x in range(size):
+        detour[x * size + x] = 0.0
+
+
+@inner_kernel
+def _marginals_of_far(j, value, scores, near, far, max_degree, fixed, links, best, detour, work):
+    """Best scores with and without every pair of a vertex of the far side."""
+    n, nobody, u, v = near.size, near.size, near.price, far.price[j]
+    size = n + 1
+    # To and from this vertex; the scratch has room for all vertices, and here for the smaller side.
+    onward, back = work.distance[:n], work.distance[n : 2 * n]
     for i in range(n):
-        less, more = (first + i) * size + nobody, nobody * size + first + i
-        if first > 0:
-            less, more = more, less
-        if degree[i] > least:
-            detour[less] = max(price[i], 0.0)
-        if degree[i] < max_degree:
-            detour[more] = max(-price[i], 0.0)
+        onward[i] = detour[i * size + nobody] + _less(far, j)
+        back[i] = detour[nobody * size + i] + _more(far, j, max_degree)
+    for b in range(n):
+        at = b * near.stride + j * far.stride
+        slack = u[b] + v - scores[at]
+        if links[at] == 0:
+            slack = max(slack, 0.0)
+            for i in range(n):
+                onward[i] = min(onward[i], detour[i * size + b] + slack)
+        elif not is_fixed(fixed, at):
+            slack = max(-slack, 0.0)
+            for i in range(n):
+                back[i] = min(back[i], slack + detour[b * size + i])
+    for i in range(n):
+        at = i * near.stride + j * far.stride
+        slack = u[i] + v - scores[at]
+        if is_fixed(fixed, at):
+            best[2 * at] = -math.inf
+        elif links[at] == 1:
+            best[2 * at] = value - (max(-slack, 0.0) + onward[i])
+        else:
+            best[2 * at + 1] = value - (max(slack, 0.0) + back[i])

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.dispatch import inner_kernel, kernel
+from .arguments import check_integer
 from .branch_and_bound import (
     BOUNDED,
     best_first,
@@ -23,136 +24,52 @@ from .branch_and_bound import (
     member,
     split,
 )
+from .subwindow_cells import (
+    ALL_OR_NOTHING,
+    AT_LEFT,
+    AT_RIGHT,
+    LEAST,
+    LOSS,
+    N_COLUMNS,
+    N_ROWS,
+    NO_LOSS,
+    OVERLAP,
+    TRUE_BOTTOM,
+    TRUE_LEFT,
+    TRUE_RIGHT,
+    TRUE_TOP,
+    Subwindows,
+    add_up,
+    make_subwindows,
+    set_lines,
+)
 
-# Entries of ``Subwindows.task``: rows and columns of cells, least pixels a side, the kind of loss,
-# the true box, and between which columns the last bound was attained.
-N_ROWS, N_COLUMNS, LEAST, LOSS = 0, 1, 2, 3
-TRUE_TOP, TRUE_LEFT, TRUE_BOTTOM, TRUE_RIGHT = 4, 5, 6, 7
-_AT_LEFT, _AT_RIGHT = 8, 9
-
-#: Task losses: none; 1 for all boxes but the true one; 1 - IoU.
-NO_LOSS, ALL_OR_NOTHING, OVERLAP = range(3)
+__all__ = [
+    "ALL_OR_NOTHING",
+    "LOSS",
+    "NO_LOSS",
+    "OVERLAP",
+    "TRUE_BOTTOM",
+    "TRUE_LEFT",
+    "TRUE_RIGHT",
+    "TRUE_TOP",
+    "FoundBoxes",
+    "Subwindows",
+    "add_up",
+    "best_boxes",
+    "load_weights",
+    "make_subwindows",
+    "set_lines",
+    "subwindow_search",
+    "to_pixels",
+    "whole_image",
+]
 
 # Positions of the ends of four intervals in a set of boxes.
 _TOP, _BOTTOM, _LEFT, _RIGHT = 0, 2, 4, 6
 
 # Of the sum of all absolute weights: sums of sums are off by this much.
 _ROUNDING = 1e-14
-
-
-class Subwindows(NamedTuple):
-    """The boxes of one image; scratch of one thread.
-
-    Parameters
-    ----------
-    task : ndarray of shape (10,) of int64
-        Sizes, the kind of loss, and the true box in pixels.
-    rows, columns : ndarray of int64
-        Lines that boxes may end at, in pixels.
-    weights : ndarray of shape (n_rows * n_columns,)
-        Of the cells between lines.
-    gains, drops : ndarray of shape ((n_rows + 1) * n_columns,)
-        Of each column the sums of positive and of negative weights above a line.
-    sums : ndarray of shape ((n_rows + 1) * (n_columns + 1),)
-        Sums of all weights above a line and left of another.
-    profile : ndarray of shape (n_columns + 1,)
-        Sums of columns.
-    """
-
-    task: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    weights: np.ndarray
-    gains: np.ndarray
-    drops: np.ndarray
-    sums: np.ndarray
-    profile: np.ndarray
-
-
-def make_subwindows(n_rows: int, n_columns: int) -> Subwindows:
-    """Room for images of up to so many cells.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        Cells.
-
-    Returns
-    -------
-    Subwindows
-        The scratch; :func:`load_weights` fills it.
-    """
-    size = (n_rows + 1) * n_columns
-    return Subwindows(
-        np.zeros(10, dtype=np.int64),
-        np.zeros(n_rows + 1, dtype=np.int64),
-        np.zeros(n_columns + 1, dtype=np.int64),
-        np.zeros(n_rows * n_columns),
-        np.zeros(size),
-        np.zeros(size),
-        np.zeros((n_rows + 1) * (n_columns + 1)),
-        np.zeros(n_columns + 1),
-    )
-
-
-@kernel
-def set_lines(space, height, width, stride, least):
-    """Lines every `stride` pixels and at the far ends; boxes have sides of `least` pixels or more.
-
-    Parameters
-    ----------
-    space : Subwindows
-        The boxes; its weights become 0, and it has no loss.
-    height, width : int
-        Pixels.
-    stride, least : int
-        Pixels, at least 1.
-    """
-    n_rows, n_columns = (height + stride - 1) // stride, (width + stride - 1) // stride
-    for t in range(n_rows + 1):
-        space.rows[t] = min(t * stride, height)
-    for t in range(n_columns + 1):
-        space.columns[t] = min(t * stride, width)
-    space.task[N_ROWS], space.task[N_COLUMNS] = n_rows, n_columns
-    space.task[LEAST], space.task[LOSS] = least, NO_LOSS
-    for q in range(n_rows * n_columns):
-        space.weights[q] = 0.0
-
-
-@kernel
-def add_up(space):
-    """Sum the weights of the cells up, for bounds.
-
-    Parameters
-    ----------
-    space : Subwindows
-        The boxes.
-
-    Returns
-    -------
-    float
-        The sum of all absolute weights.
-    """
-    n, m = space.task[N_ROWS], space.task[N_COLUMNS]
-    weights, gains, drops, sums = space.weights, space.gains, space.drops, space.sums
-    for j in range(m):
-        gains[j] = drops[j] = 0.0
-    for j in range(m + 1):
-        sums[j] = 0.0
-    total = 0.0
-    for t in range(n):
-        here = t * m
-        for j in range(m):
-            weight = weights[here + j]
-            total += abs(weight)
-            gains[here + m + j] = gains[here + j] + max(weight, 0.0)
-            drops[here + m + j] = drops[here + j] + min(weight, 0.0)
-        above, below, row = t * (m + 1), (t + 1) * (m + 1), 0.0
-        sums[below] = 0.0
-        for j in range(m):
-            row += weights[here + j]
-            sums[below + j + 1] = sums[above + j + 1] + row
-    return total
 
 
 @inner_kernel
@@ -222,7 +139,7 @@ def _best_columns(space, subset):
             left += 1
         if profile[r] - lowest > best:
             best = profile[r] - lowest
-            space.task[_AT_LEFT], space.task[_AT_RIGHT] = at, r
+            space.task[AT_LEFT], space.task[AT_RIGHT] = at, r
     return best
 
 
@@ -282,7 +199,7 @@ def _(space, subset):
 @kernel
 def _(space, subset, out):
     top, bottom = subset[0], subset[3]
-    left, right = space.task[_AT_LEFT], space.task[_AT_RIGHT]
+    left, right = space.task[AT_LEFT], space.task[AT_RIGHT]
     out[0] = out[1] = top
     out[2] = out[3] = bottom
     out[4] = out[5] = left
@@ -359,10 +276,33 @@ def _all_to_pixels(space, found, boxes):
 
 
 def _pixels(weights):
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.ndim != 2 or not np.isfinite(weights).all():
-        raise ValueError("weights must be finite numbers of shape (height, width)")
-    return weights
+    """Weights of pixels as floats."""
+    try:
+        given = np.asarray(weights)
+        casting = "unsafe" if given.dtype.kind == "O" else "same_kind"
+        pixels = given.astype(np.float64, casting=casting)
+    except (TypeError, ValueError):
+        pixels = None
+    if pixels is None or pixels.ndim != 2 or 0 in pixels.shape or not np.isfinite(pixels).all():
+        raise ValueError("weights must be finite numbers of shape (height, width), at least (1, 1)")
+    return pixels
+
+
+def _read_box(box, height, width):
+    """Left, top, right and bottom of a box in an image."""
+    try:
+        sides = np.asarray(box)
+    except ValueError:
+        sides = np.empty(0)
+    if sides.shape != (4,) or sides.dtype.kind not in "iu":
+        raise TypeError(f"true_box must be four integers (xmin, ymin, xmax, ymax), got {box!r}")
+    left, top, right, bottom = sides.tolist()
+    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+        raise ValueError(
+            f"true_box must be (xmin, ymin, xmax, ymax) of a box in an image of {width} x {height} "
+            f"pixels that is not empty, got {tuple(sides.tolist())}"
+        )
+    return left, top, right, bottom
 
 
 def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
@@ -379,10 +319,13 @@ def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
 
     Raises
     ------
-    ValueError
-        If a weight is not finite.
+    TypeError, ValueError
+        If a weight is not finite, or `stride` or `min_size` is no integer of at least 1.
     """
     weights = _pixels(weights)
+    # What is longer than the image changes nothing.
+    stride = min(check_integer("stride", stride, 1), max(weights.shape))
+    min_size = min(check_integer("min_size", min_size, 1), max(weights.shape) + 1)
     set_lines(space, *weights.shape, stride, min_size)
     by_rows = np.add.reduceat(weights, np.arange(0, weights.shape[0], stride), axis=0)
     cells = np.add.reduceat(by_rows, np.arange(0, weights.shape[1], stride), axis=1)
@@ -462,6 +405,12 @@ def subwindow_search(
     FoundBoxes
         The boxes, their scores, and how good others may be.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a weight is not finite, a number is no integer or too small, or `true_box` is no box in
+        the image.
+
     References
     ----------
     Lampert, Blaschko, Hofmann 2008, Beyond sliding windows: object localization by efficient
@@ -476,14 +425,17 @@ def subwindow_search(
     ([[1, 0, 2, 2]], [4.0])
     """
     weights = _pixels(weights)
-    space = make_subwindows(*(-(-side // stride) for side in weights.shape))
+    height, width = weights.shape
+    n_best, capacity = check_integer("n_best", n_best, 1), check_integer("capacity", capacity, 1)
+    most = -1 if max_expansions is None else check_integer("max_expansions", max_expansions, 0)
+    stride = min(check_integer("stride", stride, 1), max(height, width))
+    space = make_subwindows(-(-height // stride), -(-width // stride))
     load_weights(space, weights, stride, min_size)
     if true_box is not None:
-        xmin, ymin, xmax, ymax = true_box
+        xmin, ymin, xmax, ymax = _read_box(true_box, height, width)
         space.task[LOSS] = OVERLAP
         space.task[TRUE_TOP : TRUE_RIGHT + 1] = ymin, xmin, ymax, xmax
     frontier, values = make_frontier(8, n_best, capacity), np.empty(n_best)
-    most = -1 if max_expansions is None else max_expansions
     rest = best_boxes(space, frontier, values, most)
     k = int(np.isfinite(values).sum())
     boxes = np.zeros((k, 4), dtype=np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
@@ -169,37 +169,6 @@ def check_choice(name, value, choices):
         known = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {known}; got {value!r}")
     return value
-
-
-def check_integer(name, value, low):
-    """An integer of at least `low`.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    low : int
-        The least.
-
-    Returns
-    -------
-    int
-        The integer.
-
-    Raises
-    ------
-    TypeError
-        If it is no integer.
-    ValueError
-        If it is less.
-    """
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least {low}, got {value!r}")
-    if value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
-    return int(value)
 
 
 def check_order(graph, order):

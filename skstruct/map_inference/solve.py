@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .arguments import check_integer, check_positive, check_real
+from ..inference.arguments import check_integer
+from .arguments import check_positive, check_real
 from .graph import FactorGraph
 from .result import MAPResult, is_proved
 from .watch import Watch

@@ -39,7 +39,7 @@ class FertileScratch(NamedTuple):
     links : ndarray of shape (max_pairs,) of int32
         Links that nobody asked for.
     detour : ndarray
-        Lengths of shortest paths.
+        Lengths of shortest paths, of all pairs of the smaller side.
     """
 
     tables: TableScratch
@@ -71,11 +71,11 @@ def fertile_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> Fer
     """
     flow = fertility_work(*sizes.max(axis=0, initial=0).tolist())
     n_pairs = int(np.prod(sizes, axis=1).max(initial=0))
-    n_nodes = int(sizes.sum(axis=1).max(initial=0)) + 1
+    detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)
     fixed, links = np.empty(n_pairs, dtype=np.uint8), np.empty(n_pairs, dtype=np.int32)
     floats = np.empty(2 * n_pairs), np.empty(n_pairs)
     branches = branch_scratch(n_best)
-    return FertileScratch(tables, flow, branches, *floats, fixed, links, np.empty(n_nodes**2))
+    return FertileScratch(tables, flow, branches, *floats, fixed, links, detour)
 
 
 class FertileProblem(MatchingProblem):

@@ -27,8 +27,8 @@ class OneToOneScratch(NamedTuple):
         The n best of them.
     lone : ndarray of shape (max_sources,)
         Max-marginals of sources without links.
-    detour : ndarray of shape ((max_sources + 1) ** 2,)
-        Lengths of shortest paths.
+    detour : ndarray
+        Lengths of shortest paths, of all pairs of the smaller side.
     """
 
     tables: TableScratch
@@ -57,7 +57,8 @@ def one_to_one_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> 
     """
     n, m = sizes.max(axis=0, initial=0).tolist()
     best, matches = best_assignments_work(n, m, n_best), np.empty((n_best, n), dtype=np.int32)
-    return OneToOneScratch(tables, best, matches, np.empty(n), np.empty((n + 1) ** 2))
+    detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)
+    return OneToOneScratch(tables, best, matches, np.empty(n), detour)
 
 
 class OneToOneProblem(MatchingProblem):

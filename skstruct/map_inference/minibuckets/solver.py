@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.pieces import Pieces
-from ..arguments import check_duals, check_integer, check_order, check_start
+from ...inference.arguments import check_integer
+from ..arguments import check_duals, check_order, check_start
 from ..decode import Decoder
 from ..factors import Potts, Table
 from ..result import MAPResult, Records, is_proved

@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 
-from ..arguments import check_duals, check_integer, check_real, check_start
+from ...inference.arguments import check_integer
+from ..arguments import check_duals, check_real, check_start
 from ..result import MAPResult, Records, is_proved
 from .costs import Costs, Infeasible, Stopped
 from .expand import Expanded, unit_of

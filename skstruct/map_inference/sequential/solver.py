@@ -9,7 +9,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ...core.pieces import Pieces
-from ..arguments import check_duals, check_integer, check_order
+from ...inference.arguments import check_integer
+from ..arguments import check_duals, check_order
 from ..decode import Decoder
 from ..kinds.scratch import region_scratch
 from ..regions import CARDINALITY, TABLE, score_extent

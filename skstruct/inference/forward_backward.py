@@ -99,56 +99,67 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
 
 
 @inner_kernel
-def _log_add(a, b):
-    """``log(exp(a) + exp(b))``."""
-    high, low = (a, b) if a > b else (b, a)
-    return high + math.log1p(math.exp(low - high)) if low != -math.inf else high
+def _follow(row, inverse, message, shares):
+    """Write ``exp(row * inverse + message - top)`` to `shares`; returns top and the sum."""
+    top = -math.inf
+    for k in range(row.shape[0]):
+        shares[k] = row[k] * inverse + message[k]
+        top = shares[k] if shares[k] > top else top
+    total = 0.0
+    for k in range(row.shape[0]):
+        shares[k] = fast_exp(shares[k] - top)
+        total += shares[k]
+    return top, total
 
 
 @inner_kernel
 def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shares):
-    """Marginals and log-partition (times `inverse`) on logarithms, for any potentials.
+    """Marginals and log-partition (times `inverse`) for any potentials.
 
-    Each node and edge is normalised by its own sum: the log-partition of a long chain is so large
-    that subtracting it would cost digits. Rare, and so written for little code, not for speed.
+    Backward on logarithms, each row less its largest entry; what these give forward are the
+    probabilities of the next label for each label, so that nothing is subtracted that is large. At
+    low temperatures, of which annealing methods have many, this is the usual path.
     """
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
-    log_z = -math.inf
-    for t in range(n):
-        e = 0 if shared else t - 1
+    log_z = 0.0
+    for t in range(n - 1, -1, -1):  # alpha[t] holds the node's score and its backward message
+        e = 0 if shared else t
+        top = -math.inf
         for k in range(n_labels):
-            total = -math.inf if t > 0 else 0.0
-            for j in range(n_labels if t > 0 else 0):
-                total = _log_add(total, alpha[t - 1, j] + transitions[e, j, k] * inverse)
-            alpha[t, k] = total + unary[t, k] * inverse
-            log_z = _log_add(log_z, alpha[t, k]) if t == n - 1 else log_z
-    for t in range(node.shape[0] - 1, -1, -1):  # node[t] holds backward messages for a while
-        n_next = n_labels if t < n - 1 else 0
+            alpha[t, k] = unary[t, k] * inverse
+            if t < n - 1:
+                most, total = _follow(transitions[e, k], inverse, alpha[t + 1], shares[0])
+                alpha[t, k] += most + math.log(total) if most > -math.inf else most
+            top = alpha[t, k] if alpha[t, k] > top else top
+        for k in range(n_labels if top > -math.inf else 0):
+            alpha[t, k] -= top
+        log_z += top
+    total = 0.0
+    for k in range(n_labels):
+        beta[k] = fast_exp(alpha[0, k])
+        total += beta[k]
+    if node.shape[0] == 0 or not log_z > -math.inf:
+        for q in range(node.size):
+            node[q // n_labels, q % n_labels] = math.nan
+        return log_z + math.log(total)
+    for t in range(n):
         e, out = 0 if shared else t, 0 if pair.shape[0] == 1 else t
-        for k in range(n_next):
-            message[k] = unary[t + 1, k] * inverse + beta[k]
-        here, top = -math.inf, -math.inf
-        for j in range(n_labels):
-            node[t, j] = -math.inf if n_next > 0 else 0.0
-            for k in range(n_next):
-                shares[j, k] = transitions[e, j, k] * inverse + message[k]
-                node[t, j] = _log_add(node[t, j], shares[j, k])
-                shares[j, k] += alpha[t, j]
-                top = shares[j, k] if shares[j, k] > top else top
-            beta[j] = node[t, j]
-            node[t, j] += alpha[t, j]
-            here = _log_add(here, node[t, j])
-        total = 0.0
-        for j in range(n_labels):
-            node[t, j] = math.exp(node[t, j] - here)
-            for k in range(n_next):
-                shares[j, k] = math.exp(shares[j, k] - top)
-                total += shares[j, k]
-        for j in range(n_labels):
-            for k in range(n_next):
-                pair[out, j, k] += shares[j, k] / total
-    return log_z
+        sum_here = 0.0
+        for k in range(n_labels):
+            sum_here += beta[k]
+        for k in range(n_labels):
+            node[t, k] = beta[k] / sum_here
+            beta[k] = 0.0
+        for j in range(n_labels if t < n - 1 else 0):
+            if node[t, j] > 0.0:
+                _, of_next = _follow(transitions[e, j], inverse, alpha[t + 1], message)
+                share = node[t, j] / of_next
+                for k in range(n_labels):
+                    message[k] *= share
+                    pair[out, j, k] += message[k]
+                    beta[k] += message[k]
+    return log_z + math.log(total)
 
 
 @inner_kernel(inline=True)

@@ -21,7 +21,14 @@ try:
         Pairwise,
         Tree,
     )
-    from .ssvm import BCFWSSVM, GDMMSSVM, CasimirSSVM, ExtragradientSSVM, SubgradientSSVM
+    from .ssvm import (
+        BCFWSSVM,
+        GDMMSSVM,
+        CasimirSSVM,
+        ExtragradientSSVM,
+        ProxLinearSSVM,
+        SubgradientSSVM,
+    )
     from .versions import show_versions
 finally:
     if _collecting:
@@ -41,6 +48,7 @@ __all__ = [
     "MultiClass",
     "MultiLabel",
     "Pairwise",
+    "ProxLinearSSVM",
     "RaggedArray",
     "SubgradientSSVM",
     "Tree",

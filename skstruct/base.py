@@ -22,7 +22,7 @@ from .graphs.registry import choose_graph, known_kind
 from .prediction import Predictor
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
-from .storage import TABLES, CompactPickles
+from .storage import CompactPickles
 from .typing import SamplesLike
 
 
@@ -244,7 +244,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
     def _publish(self, result):
         """Set the fitted attributes that come out of the solver."""
-        for name, table in zip(TABLES, result.weights.tables, strict=True):
+        for name, table in zip(self._tables, result.weights.tables, strict=True):
             if not np.isfinite(table).all():
                 raise FloatingPointError(
                     f"training ended with weights that are not finite ({name}): are the features "

@@ -7,8 +7,6 @@ import time
 
 import numpy as np
 
-from .storage import TABLES
-
 # Passes longer than this have subtasks, so that callbacks hear of them in between.
 _LONG_PASS = 1.0
 _SECONDS_A_LINE = 5.0
@@ -97,7 +95,8 @@ class Epochs:
         def attributes():
             # What a callback does to its model must not reach the training; the weights are copies
             # already. And the model must not show what an earlier fit has found out.
-            now = dict(zip(TABLES, weights().tables, strict=True)) | {"n_iter_": self.count}
+            tables = zip(estimator._tables, weights().tables, strict=True)
+            now = dict(tables) | {"n_iter_": self.count}
             return {"__dict__": vars(estimator._unfitted()) | copy.deepcopy(self.fitted) | now}
 
         if self.task is None:

@@ -44,6 +44,9 @@ def on_one_state(method):
 class Predictor:
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
+    #: The fitted attributes that training finds.
+    _tables = TABLES
+
     # Views of the tables, so that writing to them changes the model.
 
     @property
@@ -108,17 +111,24 @@ class Predictor:
             samples = self.graph_.read_X(self, X, reset=False)
         if allowed is not None:
             allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
+        self._check_tables(samples)
+        keep = samples.lengths > 0
+        problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
+        return samples, keep, problem
+
+    def _check_tables(self, samples):
+        """Refuse a model whose tables are not of the shapes that samples and classes say."""
         shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
-        keep = samples.lengths > 0
-        problem = self.graph_.make_problem(
-            samples.without_empty(),
-            self.classes_,
-            self._has_intercept,
-            allowed=allowed,
-            n_best=n_best,
-        )
-        return samples, keep, problem
+
+    def _decoding_problem(self, samples, **options):
+        """The problem of samples that have nodes."""
+        return self.graph_.make_problem(samples, self.classes_, self._has_intercept, **options)
+
+    def _item_scores(self, samples):
+        """Scores of the rows of features."""
+        scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
+        return scores + self.intercept_
 
     def _weights(self):
         # Users may have put in a transposed table; kernels are compiled for one layout.
@@ -144,7 +154,7 @@ class Predictor:
 
     def _refuse_bad_weights(self):
         """Say that weights are to blame for scores that are no numbers."""
-        for name in TABLES:
+        for name in self._tables:
             table = getattr(self, name)
             if not np.isfinite(table).all():
                 raise ValueError(f"the model's {name} are not finite: they are of no use")
@@ -273,14 +283,14 @@ class Predictor:
         check_is_fitted(self)
         if self.graph_.is_table or self.graph_.has_items:
             samples, _, _ = self._read_for_prediction(X)
-            scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
+            scores = self._item_scores(samples)
             bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
             if bad.size:
                 sample = bad[0]
                 if self.graph_.has_items:
                     sample = np.searchsorted(samples.item_ptr[1:], sample, side="right")
                 self._refuse_unsolved([-2 - sample], np.ones(sample + 1, dtype=bool))
-            return self.graph_.decision(scores + self.intercept_, self, X, samples)
+            return self.graph_.decision(scores, self, X, samples)
         _, scores = self.predict_top_k(X, 2)
         leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
         return np.array(leads, dtype=np.float64).reshape(-1, 2)

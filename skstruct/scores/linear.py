@@ -29,10 +29,13 @@ class LinearMap(ScoreMap):
         rng: np.random.Generator,
         fit_intercept: bool = True,
     ) -> np.ndarray:
-        """Zeros."""
+        """Normal weights (Glorot and Bengio 2010): of zeros all labellings would tie."""
         self.shape_ = n_features + bool(fit_intercept), n_columns
         self.n_features_in_ = n_features
-        return np.zeros(self.shape_[0] * self.shape_[1])
+        table = np.zeros(self.shape_)
+        scale = np.sqrt(2.0 / (n_features + n_columns))
+        table[:n_features] = rng.normal(scale=scale, size=(n_features, n_columns))
+        return table.ravel()
 
     def tables(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The weights and the constants: views.

@@ -4,6 +4,7 @@ from .bcfw import BCFWSSVM, bcfw_path
 from .casimir import CasimirSSVM
 from .extragradient import ExtragradientSSVM
 from .gdmm import GDMMSSVM
+from .prox_linear import ProxLinearSSVM
 from .subgradient import SubgradientSSVM
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "GDMMSSVM",
     "CasimirSSVM",
     "ExtragradientSSVM",
+    "ProxLinearSSVM",
     "SubgradientSSVM",
     "bcfw_path",
 ]

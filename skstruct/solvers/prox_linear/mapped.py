@@ -1,0 +1,436 @@
+"""Losses of scores that a map gives: what all solvers of this room call."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from ...core.threads import make_scratch, private_copy
+from ...core.weights import zero_weights
+from ...losses.smooth_hinge import TopKHinge
+from ...losses.verbs import private_loss
+from ...scores import Linearisation, ScoreMap
+from ..primal import compile_losses, objective_value
+from ..progress import SampleOverflow
+from .kernels import batch_residuals
+
+_ADVICE = "are the features scaled, is the step or the learning rate too large?"
+# Starting threads costs more than the oracles of fewer rows.
+_ROWS_A_THREAD = 2000
+
+
+class MappedProblem(NamedTuple):
+    """A structure's problem whose rows are their scores, and the map that gives them.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem, with labels, made from an identity matrix of CSR rows.
+    shapes : tuple of two tuples of int
+        Shapes of its weight tables: scores of rows, then of the ends, and of pairs.
+    score_map : ScoreMap
+        The map.
+    rows : ndarray or CSR matrix of shape (n_rows, n_features)
+        What it maps.
+    row_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the rows of each sample begin.
+    """
+
+    problem: Any
+    shapes: tuple
+    score_map: ScoreMap
+    rows: Any
+    row_ptr: np.ndarray
+
+
+class MapWeights(NamedTuple):
+    """What is trained.
+
+    Parameters
+    ----------
+    params : ndarray of shape (n_params,)
+        Parameters of the map.
+    ends : ndarray of shape (n_end_rows, n_labels)
+        Scores of labels at the ends of a sample.
+    pair : ndarray of shape (n_pair_rows, n_pairs)
+        Weights of edge features.
+    """
+
+    params: np.ndarray
+    ends: np.ndarray
+    pair: np.ndarray
+
+    @property
+    def tables(self):
+        """All three."""
+        return tuple(self)
+
+
+class Batch(NamedTuple):
+    """Some samples.
+
+    Parameters
+    ----------
+    samples : ndarray of int64
+        Which.
+    rows : ndarray of int64
+        Their rows, sample by sample.
+    """
+
+    samples: np.ndarray
+    rows: np.ndarray
+
+
+class Residuals(NamedTuple):
+    """Losses of all samples at some scores, and their gradients.
+
+    Parameters
+    ----------
+    batches : list of Batch
+        A partition of the samples.
+    rows : ndarray of shape (n_rows, n_columns)
+        ``s_i`` times the residuals of the rows.
+    tails : ndarray of shape (n_batches, n_tail)
+        Gradients of each batch in the ends and the pair table, flat.
+    loss : float
+        Mean loss.
+    """
+
+    batches: list
+    rows: np.ndarray
+    tails: np.ndarray
+    loss: float
+
+
+class Linearised:
+    """The map at some parameters, on the rows of all samples.
+
+    Parameters
+    ----------
+    mapped : MappedProblem
+        Rows and map.
+    params : ndarray of shape (n_params,)
+        Where.
+    """
+
+    def __init__(self, mapped: MappedProblem, params: np.ndarray):
+        score_map, rows = mapped.score_map, mapped.rows
+        with np.errstate(over="ignore", invalid="ignore"):  # refused where they are used
+            if score_map.rowwise:
+                self._parts = score_map.linearise(params, rows)
+            else:
+                bounds = pairwise(mapped.row_ptr.tolist())
+                self._parts = [score_map.linearise(params, rows[a:b]) for a, b in bounds]
+        self._rowwise = score_map.rowwise
+
+    def all(self) -> Linearisation | _Joined:
+        """Of all rows."""
+        return self._parts if self._rowwise else _Joined(self._parts)
+
+    def of(self, batch: Batch) -> Linearisation | _Joined:
+        """Of the rows of a batch."""
+        if self._rowwise:
+            return self._parts.take(batch.rows)
+        return _Joined([self._parts[i] for i in batch.samples])
+
+
+class _Joined:
+    """Linearisations of samples, as one."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    @property
+    def scores(self):
+        return np.concatenate([part.scores for part in self.parts])
+
+    def jvp(self, tangent):
+        return np.concatenate([part.jvp(tangent) for part in self.parts])
+
+    def vjp(self, cotangent):
+        total, at = 0.0, 0
+        for part in self.parts:
+            stop = at + part.scores.shape[0]
+            total = total + part.vjp(cotangent[at:stop])
+            at = stop
+        return total
+
+
+class _Worker:
+    """What one thread has of its own."""
+
+    def __init__(self, loss, problem, shapes):
+        self.loss, self.problem = loss, problem
+        self.scratch = make_scratch(problem)
+        self.augmented = np.empty_like(self.scratch.theta)
+        self.gradient = zero_weights(shapes)
+
+
+class MappedLosses:
+    """One loss on all samples: values and residuals at scores, batch by batch.
+
+    Parameters
+    ----------
+    mapped : MappedProblem
+        Problem and map.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    loss : NamedTuple
+        A loss, see :mod:`skstruct.losses.verbs`.
+    n_jobs : int or None
+        Threads for passes over all samples.
+    """
+
+    def __init__(self, mapped: MappedProblem, sample_weight: np.ndarray, loss, n_jobs):
+        self.mapped, self.sample_weight, self.n_jobs = mapped, sample_weight, n_jobs
+        self.n, self.n_rows = sample_weight.size, mapped.rows.shape[0]
+        self.n_calls = 0
+        #: By how much the mean loss of the last pass over all samples may be too small: that of a
+        #: top-K hinge where K labellings do not suffice.
+        self.doubt = 0.0
+        (height, self.n_columns), self.pair_shape = mapped.shapes
+        self.ends_shape = height - self.n_rows, self.n_columns
+        self.table = zero_weights(mapped.shapes)
+        self._values = np.zeros(self.n)
+        n_threads = min(effective_n_jobs(n_jobs), max(1, self.n_rows // _ROWS_A_THREAD))
+        problem = mapped.problem
+        self._workers = [_Worker(loss, problem, mapped.shapes)]
+        for _ in range(1, n_threads):
+            self._workers.append(_Worker(private_loss(loss), private_copy(problem), mapped.shapes))
+
+    # Weights as one vector: parameters of the map, then the tail of ends and pairs
+
+    @property
+    def n_tail(self) -> int:
+        """Length of the tail."""
+        return int(np.prod(self.ends_shape) + np.prod(self.pair_shape))
+
+    def weights(self, vector: np.ndarray) -> MapWeights:
+        """The parts of a vector: copies."""
+        params, tail = np.split(vector, [vector.size - self.n_tail])
+        ends, pair = np.split(tail, [int(np.prod(self.ends_shape))])
+        return MapWeights(
+            params.copy(),
+            ends.reshape(self.ends_shape).copy(),
+            pair.reshape(self.pair_shape).copy(),
+        )
+
+    def pair_view(self, vector: np.ndarray) -> np.ndarray:
+        """The pair table of a vector: a view."""
+        return vector[vector.size - int(np.prod(self.pair_shape)) :].reshape(self.pair_shape)
+
+    def params_of(self, vector: np.ndarray) -> np.ndarray:
+        """The parameters of the map: a view."""
+        return vector[: vector.size - self.n_tail]
+
+    def _place_tail(self, vector):
+        """Put the tail into the tables."""
+        tail = vector[vector.size - self.n_tail :]
+        n_ends = int(np.prod(self.ends_shape))
+        self.table.node[self.n_rows :] = tail[:n_ends].reshape(self.ends_shape)
+        self.table.pair[:] = tail[n_ends:].reshape(self.pair_shape)
+
+    # Batches
+
+    def draw_batches(self, rng: np.random.Generator, size: int) -> list[Batch]:
+        """A random partition into batches of about `size` samples."""
+        n_batches = max(1, round(self.n / size))
+        parts = np.array_split(rng.permutation(self.n), n_batches)
+        return [self._batch(np.sort(part)) for part in parts]
+
+    def _batch(self, samples):
+        ptr = self.mapped.row_ptr
+        first, lengths = ptr[samples], ptr[samples + 1] - ptr[samples]
+        ends = np.cumsum(lengths)
+        rows = np.arange(ends[-1]) + np.repeat(first - ends + lengths, lengths)
+        return Batch(samples.astype(np.int64), rows)
+
+    def spread(self, batch: Batch, values: np.ndarray) -> np.ndarray:
+        """Numbers of the samples of a batch, on their rows."""
+        ptr = self.mapped.row_ptr
+        return np.repeat(values, ptr[batch.samples + 1] - ptr[batch.samples])
+
+    def set_strength(self, strength: float) -> None:
+        """Set the smoothing of a smoothed hinge."""
+        for worker in self._workers:
+            worker.loss.strength[0] = strength
+
+    def compile(self) -> None:
+        """Compile outside the clock."""
+        self._call(self._workers[0], np.empty(0, dtype=np.int64))
+
+    def _call(self, worker, samples):
+        buffers = worker.scratch, worker.augmented, worker.gradient, self._values
+        task = worker.problem, self.table, self.sample_weight, samples
+        batch_residuals(worker.loss, *task, *buffers)
+
+    def _residuals(self, worker, batch, rows, tail):
+        """Residuals of a batch at the scores in the table."""
+        self._call(worker, batch.samples)
+        node, pair = worker.gradient.tables
+        rows[:] = node[batch.rows]
+        node[batch.rows] = 0.0
+        n_ends = int(np.prod(self.ends_shape))
+        if n_ends:
+            tail[:n_ends] = node[self.n_rows :].ravel()
+            node[self.n_rows :] = 0.0
+        tail[n_ends:] = pair.ravel()
+        pair[:] = 0.0
+
+    def at_batch(self, batch: Batch, scores: np.ndarray, vector: np.ndarray):
+        """Residuals of the rows of a batch, and the gradient of its tail; None if scores overflow.
+
+        Parameters
+        ----------
+        batch : Batch
+            The samples.
+        scores : ndarray of shape (n_batch_rows, n_columns)
+            Scores of its rows.
+        vector : ndarray
+            The weights, for their tail.
+
+        Returns
+        -------
+        rows, tail : ndarray
+            Or None.
+        """
+        if not (np.isfinite(scores).all() and np.isfinite(vector).all()):
+            return None
+        self.table.node[batch.rows] = scores
+        self._place_tail(vector)
+        rows, tail = np.empty_like(scores), np.empty(self.n_tail)
+        self._residuals(self._workers[0], batch, rows, tail)
+        self.n_calls += batch.samples.size
+        return rows, tail
+
+    def batch_loss(self, batch: Batch) -> float:
+        """Mean loss of a batch at the last call."""
+        total = self._values[batch.samples] @ self.sample_weight[batch.samples]
+        return float(total) / batch.samples.size
+
+    def at_all(self, scores: np.ndarray, vector: np.ndarray, batches: list[Batch], pieces):
+        """Residuals of all samples.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_columns)
+            Scores of all rows.
+        vector : ndarray
+            The weights, for their tail.
+        batches : list of Batch
+            A partition of the samples.
+        pieces : Pieces
+            How to cut the pass.
+
+        Returns
+        -------
+        Residuals or None
+            None if scores overflow, or a callback has ended the pass.
+        """
+        if not (np.isfinite(scores).all() and np.isfinite(vector).all()):
+            return None
+        self.table.node[: self.n_rows] = scores
+        self._place_tail(vector)
+        rows, tails = np.empty_like(scores), np.empty((len(batches), self.n_tail))
+
+        def run(worker, first, last):
+            for b in range(first, last):
+                here = np.empty((batches[b].rows.size, self.n_columns))
+                self._residuals(worker, batches[b], here, tails[b])
+                rows[batches[b].rows] = here
+
+        before = self._inexact()
+        for start, stop in pieces.ranges(0, len(batches)):
+            self._in_threads(run, start, stop)
+            self.n_calls += sum(batch.samples.size for batch in batches[start:stop])
+        if pieces.stopped:
+            return None
+        self.doubt = (self._inexact() - before) / self.n
+        mean = float(self._values @ self.sample_weight) / self.n
+        return Residuals(batches, rows, tails, mean) if np.isfinite(mean) else None
+
+    def _inexact(self):
+        """Sum over calls of what K labellings may have missed: at most ``nu / (2 K)`` each."""
+        losses = [worker.loss for worker in self._workers]
+        if not isinstance(losses[0], TopKHinge):
+            return 0.0
+        calls, exact = sum(loss.counts for loss in losses)
+        n_best = losses[0].values.size - 1
+        return 0.5 * float(losses[0].strength[0]) * (calls - exact) / n_best
+
+    def _in_threads(self, run, start, stop):
+        n_threads = min(len(self._workers), stop - start)
+        if n_threads <= 1:
+            run(self._workers[0], start, stop)
+            return
+        bounds = np.linspace(start, stop, n_threads + 1).astype(int).tolist()
+        tasks = zip(self._workers, bounds[:-1], bounds[1:], strict=False)
+        Parallel(n_jobs=n_threads, backend="threading")(delayed(run)(*task) for task in tasks)
+
+    def gradient(self, linearised: Linearised, found: Residuals) -> np.ndarray:
+        """Mean gradient of the losses."""
+        params = linearised.all().vjp(found.rows)
+        return np.concatenate([params, found.tails.sum(axis=0)]) / self.n
+
+    # The objective that is reported
+
+    def compile_objective(self, target) -> None:
+        """Compile :meth:`objective`."""
+        compile_losses(target, self.mapped.problem, self.table)
+
+    def objective(self, target, scores: np.ndarray, vector: np.ndarray, lam: float) -> float:
+        """``lam/2 |w|^2`` and the mean of another loss.
+
+        Parameters
+        ----------
+        target : NamedTuple
+            The loss.
+        scores : ndarray of shape (n_rows, n_columns)
+            Scores of all rows.
+        vector : ndarray
+            The weights.
+        lam : float
+            The regulariser.
+
+        Returns
+        -------
+        float
+            The objective.
+
+        Raises
+        ------
+        SampleOverflow
+            If a score or a loss is not finite.
+        """
+        self.refuse_overflow(scores)
+        self.table.node[: self.n_rows] = scores
+        self._place_tail(vector)
+        arguments = self.mapped.problem, self.table, self.sample_weight, 0.0, self.n_jobs
+        mean = objective_value(target, *arguments, advice=_ADVICE).objective
+        return mean + 0.5 * lam * float(vector @ vector)
+
+    def refuse_overflow(self, scores: np.ndarray) -> None:
+        """Name the sample whose scores are not finite, if there is one.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_columns)
+            Scores of all rows.
+
+        Raises
+        ------
+        SampleOverflow
+            If there is one.
+        """
+        bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+        if bad.size:
+            sample = int(np.searchsorted(self.mapped.row_ptr, bad[0], side="right")) - 1
+            raise SampleOverflow(sample, float("nan"), f"its scores are not finite: {_ADVICE}")
+
+
+def vector_of(weights: MapWeights) -> np.ndarray:
+    """All weights as one vector."""
+    return np.concatenate([table.ravel() for table in weights.tables])

@@ -1,14 +1,26 @@
 """Structured losses and layers for PyTorch. Run with PyTorch installed; skipped without."""
 
+import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from skstruct import Chain, Tree  # noqa: E402
+from skstruct import (  # noqa: E402
+    Candidates,
+    Chain,
+    Grid,
+    Matching,
+    MultiClass,
+    MultiLabel,
+    Pairwise,
+    Tree,
+)
 from skstruct.testing import all_labellings  # noqa: E402
 from skstruct.torch import (  # noqa: E402
+    CRF,
     crf_loss,
     decode,
     log_partition,
@@ -337,12 +349,6 @@ def test_bad_smoothing(field):
 # Other structures
 
 
-def _by_scores(scores, total):
-    """Value, marginals in the order of labellings."""
-    share = np.exp(total - total.max())
-    return np.log(share.sum()) + total.max(), share / share.sum()
-
-
 def test_tree():
     tensors, labels = _tensors()
     scores, pair = tensors[:2]
@@ -366,3 +372,220 @@ def test_tree():
         total += pair.detach().numpy()[every[:, :1], every[:, 1:]].sum(axis=1)
         assert best[at : at + n].tolist() == every[total.argmax()].tolist()
         at += n
+
+
+def _nodes(n_labels=2, lengths=(3, 4), seed=5):
+    rng = np.random.default_rng(seed)
+    scores = torch.tensor(rng.normal(size=(sum(lengths), n_labels)), requires_grad=True)
+    pair = torch.tensor(rng.normal(size=(n_labels, n_labels)), requires_grad=True)
+    return scores, pair, torch.tensor(rng.integers(n_labels, size=sum(lengths)))
+
+
+TRIANGLES = [[(0, 1), (1, 2), (2, 0)], [(0, 1), (1, 2), (2, 3), (3, 0)]]
+
+
+def _energies(scores, pair, lengths, edges):
+    for unary, ends in zip(torch.split(scores, lengths), edges, strict=True):
+        every = torch.tensor(all_labellings(len(unary), unary.shape[1])).long()
+        total = unary[torch.arange(len(unary)), every].sum(dim=1)
+        for a, b in ends:
+            total = total + pair[every[:, a], every[:, b]]
+        yield every, total
+
+
+def test_graphs_with_cycles():
+    scores, pair, _ = _nodes(3)
+    how = {"lengths": [3, 4], "graph": Pairwise(), "structure": TRIANGLES}
+    log_z = log_partition(scores, pair, **how)
+    expected = torch.stack(
+        [torch.logsumexp(total, 0) for _, total in _energies(scores, pair, [3, 4], TRIANGLES)]
+    )
+    torch.testing.assert_close(log_z, expected)
+    for found, right in zip(
+        _gradients(log_z.sum(), (scores, pair)),
+        _gradients(expected.sum(), (scores, pair)),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, right)
+
+
+def test_grid_is_a_graph_of_pixels():
+    scores, pair, _ = _nodes(2, (4, 6))
+    edges = [[(0, 1), (2, 3), (0, 2), (1, 3)]]
+    edges += [[(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]]
+    how = {"lengths": [4, 6], "graph": Grid(), "structure": [(2, 2), (2, 3)]}
+    best = decode(scores, pair, **how).split([4, 6])
+    for (every, total), found in zip(_energies(scores, pair, [4, 6], edges), best, strict=True):
+        assert torch.equal(found, every[total.argmax()])
+    with pytest.raises(ValueError, match=r"sample 1 must be .height, width. of its 6 pixels"):
+        decode(scores, pair, lengths=[4, 6], graph=Grid(), structure=[(2, 2), (2, 2)])
+
+
+def test_chain_with_edge_features():
+    scores, _, labels = _nodes(2)
+    rows = [np.array([[1.0], [2.0]]), np.array([[1.0], [0.5], [-1.0]])]
+    pair = torch.randn(1, 2, 2, dtype=torch.float64, requires_grad=True)
+    how = {"lengths": [3, 4], "graph": Chain(edge_features=True), "structure": rows}
+    loss = crf_loss(scores, pair, labels, **how, reduction="sum")
+    expected = 0.0
+    for unary, truth, x in zip(scores.split([3, 4]), labels.split([3, 4]), rows, strict=True):
+        every = torch.tensor(all_labellings(len(truth), 2)).long()
+        steps = pair[0][every[:, :-1], every[:, 1:]] * torch.tensor(x[:, 0])
+        total = unary[torch.arange(len(truth)), every].sum(dim=1) + steps.sum(dim=1)
+        right = total[(every == truth).all(dim=1)][0]
+        expected = expected + torch.logsumexp(total, 0) - right
+    torch.testing.assert_close(loss, expected)
+    for found, right in zip(
+        _gradients(loss, (scores, pair)), _gradients(expected, (scores, pair)), strict=True
+    ):
+        torch.testing.assert_close(found, right)
+
+
+def test_rows_and_candidates_are_softmax():
+    scores = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([0, 2, 1, 1])
+    loss = crf_loss(scores, None, y, graph=MultiClass())
+    expected = torch.nn.functional.cross_entropy(scores, y)
+    torch.testing.assert_close(loss, expected)
+    right = torch.autograd.grad(expected, scores)
+    torch.testing.assert_close(torch.autograd.grad(loss, scores), right)
+    items = scores.reshape(12, 1)
+    loss = crf_loss(items, None, y, lengths=[3] * 4, graph=Candidates())
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(torch.autograd.grad(loss, scores), right)
+    chosen = decode(items, None, lengths=[3] * 4, graph=Candidates()).reshape(4, 3)
+    assert torch.equal(chosen.argmax(dim=1), scores.argmax(dim=1))
+    with pytest.raises(ValueError, match="have one column"):
+        crf_loss(scores, None, y, lengths=[1] * 4, graph=Candidates())
+    with pytest.raises(ValueError, match="has no table of pairs"):
+        crf_loss(scores, torch.zeros(3, 3), y, graph=MultiClass())
+
+
+def test_label_sets_without_edges_are_sigmoids():
+    scores = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 0]])
+    loss = crf_loss(scores, None, y, graph=MultiLabel(edges=None), reduction="sum")
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(
+        scores, y.double(), reduction="sum"
+    )
+    torch.testing.assert_close(loss, expected)
+    with pytest.raises(ValueError, match="learnt from the labels of fit"):
+        crf_loss(scores, None, y, graph=MultiLabel(edges="tree"))
+
+
+def test_matchings_have_a_hinge_and_no_likelihood():
+    scores = torch.tensor([[2.0], [0.0], [0.0], [1.0]], dtype=torch.float64, requires_grad=True)
+    how = {"lengths": [4], "graph": Matching(), "structure": [(2, 2)]}
+    links = [np.array([[0, 1], [1, 0]])]
+    assert decode(scores, None, **how).tolist() == [1, 0, 0, 1]
+    loss = smoothed_hinge_loss(scores, None, links, smoothing=None, **how)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    # All four pairs are wrong in the best matching, each of which costs 1.
+    assert loss.item() == pytest.approx(3.0 + 4.0)
+    assert gradient.ravel().tolist() == [1, -1, -1, 1]
+    with pytest.raises(TypeError, match=r"exp_oracle is not available.*smoothing=None"):
+        crf_loss(scores, None, links, **how)
+
+
+# Layers
+
+
+def _set(crf, tensors):
+    with torch.no_grad():
+        for name, value in zip(
+            ("transitions", "start_transitions", "end_transitions"), tensors[1:], strict=True
+        ):
+            getattr(crf, name).copy_(value)
+    return crf
+
+
+def _peer():
+    torchcrf = pytest.importorskip("torchcrf")
+    return torchcrf.CRF
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.filterwarnings("ignore:where received a uint8")
+def test_crf_takes_the_place_of_pytorch_crf(batch_first):
+    tensors, labels = _tensors()
+    ours, theirs = CRF(3, batch_first).double(), _peer()(3, batch_first).double()
+    theirs.load_state_dict(_set(ours, tensors).state_dict())
+    mask = _mask() if batch_first else _mask().T
+    emissions = _padded(tensors[0], batch_first=batch_first)
+    tags = _padded(labels, batch_first=batch_first)
+    for reduction in ("sum", "mean", "token_mean", "none"):
+        found, right = (crf(emissions, tags, mask, reduction) for crf in (ours, theirs))
+        torch.testing.assert_close(found, right)
+    gradients = [
+        torch.autograd.grad(crf(emissions, tags, mask), [emissions, *crf.parameters()])
+        for crf in (ours, theirs)
+    ]
+    names = [[name for name, _ in crf.named_parameters()] for crf in (ours, theirs)]
+    torch.testing.assert_close(gradients[0][0], gradients[1][0])
+    torch.testing.assert_close(
+        dict(zip(names[0], gradients[0][1:], strict=True)),
+        dict(zip(names[1], gradients[1][1:], strict=True)),
+    )
+    assert ours.decode(emissions, mask) == theirs.decode(emissions, mask)
+
+
+def test_forbidden_steps():
+    crf = CRF(3, batch_first=True, forbidden=[(0, 1), (None, 2), (1, None)])
+    emissions = torch.zeros(1, 3, 3)
+    emissions[0, 0, 2] = emissions[0, 1, 1] = emissions[0, 2, 1] = 5.0
+    (best,) = crf.decode(emissions)
+    assert best[0] != 2
+    assert best[-1] != 1
+    assert (0, 1) not in list(pairwise(best))
+    share = crf.marginals(emissions)
+    assert share[0, 0, 2] == 0 == share[0, 2, 1]
+    ok = torch.tensor([[1, 1, 0]])
+    assert torch.isfinite(crf(emissions, ok))
+    for tags, message in (
+        ([[1, 0, 1]], r"^labels: sample 0, node 1 has the forbidden step \(0, 1\)"),
+        ([[2, 1, 0]], "label 2, forbidden at its first node"),
+        ([[1, 1, 1]], "label 1, forbidden at its last node"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            crf(emissions, torch.tensor(tags))
+
+
+def test_crf_on_trees():
+    crf = CRF(3, graph=Tree()).double()
+    assert [name for name, _ in crf.named_parameters()] == ["transitions"]
+    tensors, labels = _tensors()
+    star = [[-1, 0, 0], [-1], [-1, 0, 0, 0]]
+    value = crf(tensors[0], labels, lengths=LENGTHS, structure=star)
+    expected = -crf_loss(
+        tensors[0], crf.transitions, labels, LENGTHS, graph=Tree(), structure=star, reduction="sum"
+    )
+    assert torch.equal(value, expected)
+    assert [len(p) for p in crf.decode(tensors[0], lengths=LENGTHS, structure=star)] == LENGTHS
+    for wrong in ({"ends": True}, {"forbidden": [(0, 1)]}):
+        with pytest.raises(ValueError, match="for chains"):
+            CRF(3, graph=Tree(), **wrong)
+
+
+def test_a_tagger_learns():
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    words = [torch.tensor(rng.integers(6, size=n)) for n in (5, 3, 6, 4)]
+    # A tag that depends on the word before: nothing that one word tells.
+    tags = [torch.tensor([0, *(w[:-1] % 2).tolist()]) for w in words]
+    table = torch.nn.Embedding(6, 8)
+    rnn = torch.nn.LSTM(8, 8, batch_first=True, bidirectional=True)
+    head, crf = torch.nn.Linear(16, 2), CRF(2, batch_first=True)
+    module = torch.nn.ModuleList([table, rnn, head, crf])
+    step = torch.optim.Adam(module.parameters(), lr=0.05)
+    lengths = [len(w) for w in words]
+    X = torch.nn.utils.rnn.pad_sequence(words, batch_first=True)
+    y = torch.nn.utils.rnn.pad_sequence(tags, batch_first=True, padding_value=-100)
+    for _ in range(40):
+        step.zero_grad()
+        loss = -crf(head(rnn(table(X))[0]), y, lengths=lengths, reduction="mean")
+        loss.backward()
+        step.step()
+    assert crf.decode(head(rnn(table(X))[0]), lengths=lengths) == [t.tolist() for t in tags]
+    copy = pickle.loads(pickle.dumps(crf))
+    assert torch.equal(copy.transitions, crf.transitions)
+    assert "graph=Chain()" in repr(copy)

@@ -183,9 +183,14 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
         return Room(work, scratch, np.empty(size))
 
     def explain(i):
+        if codes is None:
+            return
         steps = np.arange(n - 1)[np.diff(np.repeat(np.arange(n_samples), np.diff(offsets))) == 0]
-        for check in (check_steps, check_ends):
-            check(mask, codes, steps, steps + 1, offsets, np.arange(n_labels))
+        try:
+            for check in (check_steps, check_ends):
+                check(mask, codes, steps, steps + 1, offsets, np.arange(n_labels))
+        except ValueError as error:
+            raise ValueError(str(error).replace("y:", "labels:", 1)) from None
 
     problem = ChainProblem(
         nodes=SparseFeatures(np.ones(n), rows[:-1].astype(np.int32), rows, -1),

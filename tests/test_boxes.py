@@ -5,6 +5,7 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,6 +233,25 @@ def test_maps_points_and_codes_are_one(data):
     assert BCFWSSVM(Boxes(n_codes=7)).fit(X, y).coef_.shape == (1, 7)
 
 
+def test_true_boxes_may_come_in_a_frame(data):
+    X, y = data
+    frame = pd.DataFrame(y, columns=["xmin", "ymin", "xmax", "ymax"])
+    svm = BCFWSSVM(Boxes(), loss="iou", random_state=0).fit(X, frame)
+    assert_array_equal(svm.coef_, BCFWSSVM(Boxes(), loss="iou", random_state=0).fit(X, y).coef_)
+    assert svm.score(X, frame) == svm.score(X, y)
+    with pytest.raises(ValueError, match="y: sample 0 must be a box of whole numbers"):
+        svm.fit(X, frame.iloc[:, :3])
+
+
+def test_tall_and_wide_images_go_together():
+    # A table as high as the first and as wide as the second would take 3 GB.
+    ends = np.array([[0, 0], [10**6 - 1, 0], [10**6, 0]])
+    X = [(ends, [0, 0, 1], (10**7, 1)), (ends[:, ::-1], [0, 0, 1], (1, 10**7))]
+    y = [[0, 0, 1, 10**6], [0, 0, 10**6, 1]]
+    svm = BCFWSSVM(Boxes(stride=1000), loss="iou", random_state=0, tol=1e-6).fit(X, y)
+    assert svm.score(X, y) == 1.0
+
+
 def test_lines_and_sizes_bind_predictions(data):
     X, y = data
     # The true boxes are neither on these lines nor that large.
@@ -308,6 +328,7 @@ def points(places, values=(0,), shape=(2, 3)):
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
+        ([points([[0, 0]], shape=(10**6, 10**7))], [BOX], "sample 0 .* use a larger stride"),
         ([MAP], [[0, 0, 4, 1]], r"y: sample 0 is a box outside its image of 2 x 3 pixels"),
         ([MAP, MAP], [BOX, [0, -1, 1, 1]], "y: sample 1 is a box outside"),
         ([MAP, MAP], [BOX, [1, 1, 1, 2]], "y: sample 1 is an empty box"),

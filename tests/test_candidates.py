@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -123,7 +124,7 @@ def test_boxes_are_predicted_and_scored():
         both = np.prod(np.clip(high - low, 0, None))
         union = np.prod(box[2:] - box[:2]) + np.prod(true[2:] - true[:2]) - both
         hits += both / union >= 0.5
-    assert svm.score(X, y) == pytest.approx(hits / len(X))
+    assert svm.score(X, y) == svm.score(X, pd.DataFrame(y)) == pytest.approx(hits / len(X))
     assert svm.predict_top_k(X, 2)[0][0].shape[1] == 4
 
 

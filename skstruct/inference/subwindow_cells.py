@@ -45,28 +45,31 @@ class Subwindows(NamedTuple):
     profile: np.ndarray
 
 
-def make_subwindows(n_rows: int, n_columns: int) -> Subwindows:
+def make_subwindows(n_rows: int, n_columns: int, n_cells: int | None = None) -> Subwindows:
     """Room for images of up to so many cells.
 
     Parameters
     ----------
     n_rows, n_columns : int
         Cells.
+    n_cells : int, optional
+        The most of an image, where not all are as high and as wide; ``n_rows * n_columns``.
 
     Returns
     -------
     Subwindows
         The scratch; :func:`load_weights` fills it.
     """
-    size = (n_rows + 1) * n_columns
+    n_cells = n_rows * n_columns if n_cells is None else n_cells
+    size = n_cells + n_columns
     return Subwindows(
         np.zeros(10, dtype=np.int64),
         np.zeros(n_rows + 1, dtype=np.int64),
         np.zeros(n_columns + 1, dtype=np.int64),
-        np.zeros(n_rows * n_columns),
+        np.zeros(n_cells),
         np.zeros(size),
         np.zeros(size),
-        np.zeros((n_rows + 1) * (n_columns + 1)),
+        np.zeros(size + n_rows + 1),
         np.zeros(n_columns + 1),
     )
 

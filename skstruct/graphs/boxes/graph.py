@@ -31,6 +31,9 @@ _DETECTED = 0.5
 
 _TO_USERS = [1, 0, 3, 2]
 
+# Of an image: a search takes 32 bytes a cell, 4 GB.
+_MOST_CELLS = 2**27
+
 
 class Boxes(ItemGraph):
     """The box around an object: the score of a box is the sum of the scores of the points inside.
@@ -119,6 +122,16 @@ class Boxes(ItemGraph):
             if value > LARGEST:
                 raise ValueError(f"{name} must be at most {LARGEST}, got {value!r}")
 
+    def _check_cells(self, shapes):
+        """Refuse images with more cells between the lines than a search has room for."""
+        large = np.flatnonzero((-(-shapes // self.stride)).prod(axis=1) > _MOST_CELLS)
+        if large.size:
+            height, width = shapes[large[0]].tolist()
+            raise ValueError(
+                f"X: sample {large[0]} has {height} x {width} pixels: with stride={self.stride} "
+                f"boxes end at the borders of more than {_MOST_CELLS} cells; use a larger stride"
+            )
+
     # Reading
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Points:
@@ -126,6 +139,7 @@ class Boxes(ItemGraph):
         self._check_parameters()
         n_codes = self.n_codes if reset else estimator.n_features_in_
         samples = read_points(X, n_codes, self.min_size)
+        self._check_cells(samples.shapes)
         if reset:
             estimator.n_features_in_ = samples.features.shape[1]
         name = type(estimator).__name__
@@ -187,7 +201,7 @@ class Boxes(ItemGraph):
             NO_LOSS if codes is None else _LOSSES[loss],
             int(self.max_expansions) if predicting else -1,
         )
-        largest = cells.max(axis=0, initial=0).tolist()
+        largest = *cells.max(axis=0, initial=0).tolist(), int(cells.prod(axis=1).max(initial=0))
         work = BoxesScratch(
             tables, make_subwindows(*largest), make_frontier(8, max(n_best, 1)), np.zeros(1)
         )

@@ -10,15 +10,12 @@ from scipy import sparse
 from ...core.offsets import ends_of
 from ...data.matrices import csr_from_parts, numeric, refuse_masked
 from ...data.packing import as_list, pack_nodes, take_rows
+from ...data.points import LARGEST, read_positions
 
 _EXPECTED = (
     "must be a map (height, width, n_features), a map (height, width) of integer codes, or a tuple "
     "(positions, features or codes, (height, width))"
 )
-
-
-#: Labels and codes are int32.
-LARGEST = int(np.iinfo(np.int32).max)
 
 
 class Points(NamedTuple):
@@ -154,26 +151,7 @@ def _read_points(item, where):
     if len(item) != 3:
         raise ValueError(f"{where} {_EXPECTED}, got a tuple of {len(item)}")
     positions, values, shape = item
-    shape = numeric(shape, f"{where}: its (height, width)")
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
-        raise ValueError(f"{where}: its (height, width) must be two integers of 1 or more")
-    if (shape > LARGEST).any():
-        raise ValueError(f"{where}: its (height, width) must be integers up to {LARGEST}")
-    positions = numeric(positions, f"{where}: its positions")
-    if positions.size == 0:
-        positions = np.empty((0, 2), dtype=np.int64)
-    if positions.ndim != 2 or positions.shape[1] != 2 or positions.dtype.kind not in "iu":
-        raise ValueError(
-            f"{where}: its positions must be integers (row, column) of shape (n_points, 2), got "
-            f"shape {positions.shape} of {positions.dtype}"
-        )
-    outside = np.flatnonzero(((positions < 0) | (positions >= shape)).any(axis=1))
-    if outside.size:
-        raise ValueError(
-            f"{where}: point {outside[0]} at (row, column) = "
-            f"{tuple(positions[outside[0]].tolist())} is outside the image of "
-            f"{shape[0]} x {shape[1]} pixels"
-        )
+    positions, shape = read_positions(positions, shape, where)
     if not sparse.issparse(values):
         values = numeric(values, where)
         values = _codes(values, where) if values.ndim == 1 else values
@@ -182,7 +160,7 @@ def _read_points(item, where):
             f"{where} has {len(positions)} positions, but {values.shape[0]} rows of features or "
             "codes"
         )
-    return values, positions, tuple(shape.tolist())
+    return values, positions, shape
 
 
 def _codes(values, where):
@@ -234,6 +212,8 @@ def read_truth(y, shapes: np.ndarray) -> np.ndarray:
         If there are more or fewer boxes, or one is empty or outside its image.
     """
     refuse_masked(y, "y")
+    if hasattr(y, "columns"):
+        y = numeric(y, "y")
     items = list(y) if isinstance(y, np.ndarray) and y.ndim > 0 else as_list(y, "y")
     if len(items) != len(shapes):
         raise ValueError(f"X has {len(shapes)} samples, but y has {len(items)}")

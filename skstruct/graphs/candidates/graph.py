@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from ...core.offsets import ends_of
 from ...data.boxes import overlaps, read_boxes
-from ...data.matrices import refuse_masked
+from ...data.matrices import numeric, refuse_masked
 from ...data.packing import as_list, check_n_features, pack_nodes, take_rows
 from ...losses.task import NamedLoss
 from ...typing import LossLike, SamplesLike
@@ -291,6 +291,8 @@ class Candidates(ItemGraph):
 def _targets(y, samples):
     """One target a sample."""
     refuse_masked(y, "y")
+    if hasattr(y, "columns"):
+        y = numeric(y, "y")
     items = list(y) if isinstance(y, np.ndarray) else as_list(y, "y")
     n = samples.lengths.size
     if len(items) != n:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from itertools import combinations_with_replacement, product
+from math import isqrt
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,18 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.matrices import normal_csr, numeric
 from ...data.packing import as_list, is_empty_list
+from ...data.points import read_positions
 from ...data.ragged import object_array
 from ...typing import SamplesLike
 from ..ragged_transformer import RaggedTransformer
-from .patches import integral
+from .patches import integral, sums_between
 
-_GEOMETRY = ("area", "root_area", "height", "width", "tall", "from_middle_x", "from_middle_y")
+_GEOMETRY = ("root_area", "tall", "middle_x", "middle_y", "width", "height")
+
+# Numbers in the table of an image: 8 GB.
+_MOST_NUMBERS = 2**30
 
 
 class BoxProposals(RaggedTransformer, BaseEstimator):
@@ -38,11 +45,19 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         How far intervals of one length lie apart, as a share of it.
     levels : int, default=1
         Level k cuts a box into k x k parts of equal size with a histogram each.
+    n_directions : int, default=0
+        So many of the last columns of the points are strengths of gradients, see
+        :class:`PatchWords`. They are in no histogram of words; the box has a template of them.
+    cells : int, default=5
+        A template has cells x cells parts.
+    margin : float, default=0.25
+        A template is larger than its box by this share of the sides at each end: what is around an
+        object tells where it ends.
 
     Attributes
     ----------
     n_words_ : int
-        Number of words of the points.
+        Number of columns of the points.
 
     See Also
     --------
@@ -52,12 +67,16 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
     Notes
     -----
     A histogram has the square roots of the shares of the words, so its length is 1, or 0 where
-    there is no point (Hellinger's kernel). Seven more features tell where the box lies and how
-    large it is, as shares of the image. The table of an image is dense: number of boxes times
-    number of features times 8 bytes.
+    there is no point (Hellinger's kernel). So has a template: shares of the sum over all cells and
+    directions (Dalal and Triggs normalise by blocks of cells). Six more features tell where the box
+    lies and how large it is, as shares of the image, and 21 are their squares and products, so that
+    their score may be largest somewhere in the middle. The table of an image is dense: number of
+    boxes times number of features times 8 bytes.
 
     References
     ----------
+    N. Dalal, B. Triggs: Histograms of oriented gradients for human detection. CVPR 2005.
+
     K. van de Sande, J. Uijlings, T. Gevers, A. Smeulders: Segmentation as selective search for
     object recognition. ICCV 2011, section 4: histograms of proposals, cut into parts.
 
@@ -69,16 +88,39 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
     >>> points = PatchWords(n_colours=2, n_edges=3, random_state=0).fit_transform(images)
     >>> table, boxes = BoxProposals().fit_transform(points)[0]
     >>> table.shape, boxes.shape
-    ((1296, 12), (1296, 4))
+    ((1296, 32), (1296, 4))
     """
 
     def __init__(
-        self, smallest: float = 0.2, n_sizes: int = 6, *, step: float = 1 / 3, levels: int = 1
+        self,
+        smallest: float = 0.2,
+        n_sizes: int = 6,
+        *,
+        step: float = 1 / 3,
+        levels: int = 1,
+        n_directions: int = 0,
+        cells: int = 5,
+        margin: float = 0.25,
     ) -> None:
         self.smallest = smallest
         self.n_sizes = n_sizes
         self.step = step
         self.levels = levels
+        self.n_directions = n_directions
+        self.cells = cells
+        self.margin = margin
+
+    def _check_parameters(self):
+        for name, least in (("n_sizes", 1), ("levels", 1), ("n_directions", 0), ("cells", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        for name in ("smallest", "step"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0.0 < value <= 1.0:
+                raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
+        if not isinstance(self.margin, Real) or not 0.0 <= self.margin <= 10.0:
+            raise ValueError(f"margin must be from 0 to 10, got {self.margin!r}")
 
     def fit_transform(self, X: SamplesLike, y: Any = None) -> np.ndarray:
         """Check the parameters, then transform.
@@ -101,15 +143,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ValueError
             If a sample is no such tuple (names it), or a parameter is out of range.
         """
-        for name in ("n_sizes", "levels"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-        for name in ("smallest", "step"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ValueError(
-                    f"{name} must be above 0 and at most 1, got {getattr(self, name)!r}"
-                )
+        self._check_parameters()
         images = [_read(sample, i) for i, sample in enumerate(as_list(X, "X"))]
         self.n_words_ = images[0][1].shape[1]
         return self._transform(images)
@@ -134,6 +168,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
             If a sample is no such tuple, or has another number of words than those of `fit`.
         """
         check_is_fitted(self)
+        self._check_parameters()
         samples = [] if is_empty_list(X) else as_list(X, "X")
         return self._transform([_read(sample, i) for i, sample in enumerate(samples)])
 
@@ -161,83 +196,122 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
             words = [str(name) for name in input_features]
             if len(words) != self.n_words_:
                 raise ValueError(f"there are {self.n_words_} words, but {len(words)} names")
-        names = list(words)
-        for level in range(2, self.levels + 1):
-            places = [(r, c) for r in range(level) for c in range(level)]
-            names += [f"{word}[{level}:{r},{c}]" for r, c in places for word in words]
-        return np.array([*names, *_GEOMETRY], dtype=object)
+        n = self.n_words_ - self._n_directions()
+        words, directions, names = words[:n], words[n:], []
+        for level in range(1, self.levels + 1):
+            places = [f"[{level}:{r},{c}]" for r in range(level) for c in range(level)]
+            names += [f"{word}{place if level > 1 else ''}" for place in places for word in words]
+        places = [f"[{r},{c}]" for r in range(self.cells) for c in range(self.cells)]
+        names += [f"{direction}{place}" for place in places for direction in directions]
+        products = [f"{a} {b}" for a, b in combinations_with_replacement(_GEOMETRY, 2)]
+        return np.array([*names, *_GEOMETRY, *products], dtype=object)
 
-    def _intervals(self):
-        """First and last end of the intervals, shares of a side."""
+    def _n_directions(self):
+        """How many columns are strengths of gradients."""
+        if self.n_directions > self.n_words_:
+            raise ValueError(
+                f"n_directions={self.n_directions}, but the points have {self.n_words_} columns"
+            )
+        return int(self.n_directions)
+
+    def _intervals(self, most):
+        """First and last end of the intervals, shares of a side; None if there are more."""
         n, ends = int(self.n_sizes), []
+        if n > most:
+            return None
         ratio = self.smallest ** (1.0 / (n - 1)) if n > 1 else 1.0
         for k in range(n):
             length = self.smallest / ratio**k if k < n - 1 or n == 1 else 1.0
-            count = 1 + int(np.ceil((1.0 - length) / (self.step * length) - 1e-9))
-            starts = np.linspace(0.0, 1.0 - length, count)
+            count = 1.0 + np.ceil((1.0 - length) / (self.step * length) - 1e-9)
+            if len(ends) + count > most:
+                return None
+            starts = np.linspace(0.0, 1.0 - length, int(count))
             ends += [(start, start + length) for start in starts.tolist()]
         return np.array(ends)
 
-    def _transform(self, images):
-        intervals = self._intervals()
+    def _shares(self):
+        """The boxes, as shares of an image."""
+        n = self._n_directions()
+        n_histograms = self.levels * (self.levels + 1) * (2 * self.levels + 1) // 6
+        n_features = (self.n_words_ - n) * n_histograms + n * self.cells**2 + 27
+        intervals = self._intervals(isqrt(_MOST_NUMBERS // int(n_features)))
+        if intervals is None:
+            raise ValueError(
+                f"n_sizes={self.n_sizes}, smallest={self.smallest}, step={self.step}, "
+                f"levels={self.levels}, cells={self.cells}: with {n_features} features "
+                f"the boxes of an image are more than {_MOST_NUMBERS} numbers"
+            )
         n = len(intervals)
         rows, columns = np.repeat(intervals, n, axis=0), np.tile(intervals, (n, 1))
-        shares = np.column_stack([columns[:, 0], rows[:, 0], columns[:, 1], rows[:, 1]])
-        out = []
+        return np.column_stack([columns[:, 0], rows[:, 0], columns[:, 1], rows[:, 1]])
+
+    def _transform(self, images):
+        shares, out = self._shares(), []
+        n = self.n_words_ - self._n_directions()
+        sides = shares[:, 2:] - shares[:, :2]
+        grown = shares + self.margin * np.concatenate([-sides, sides], axis=1)
         for i, (positions, words, size) in enumerate(images):
             if words.shape[1] != self.n_words_:
                 raise ValueError(f"X: image {i} has {words.shape[1]} words, not {self.n_words_}")
-            boxes = shares * np.tile(size[::-1], 2)
-            counts = _Counts(positions, words)
+            scale = np.tile(size[::-1], 2).astype(np.float64)
+            counts = _Counts(positions, words, f"X: image {i}")
             tables = [
-                table
+                _roots(part, part.sum(axis=1, keepdims=True))
                 for level in range(1, self.levels + 1)
-                for table in _histograms(counts, boxes, level)
+                for part in counts.parts(shares * scale, level, slice(0, n))
             ]
-            out.append((np.column_stack([*tables, _geometry(shares, size)]), boxes))
+            if n < self.n_words_:
+                parts = counts.parts(grown * scale, self.cells, slice(n, None))
+                template = np.concatenate(list(parts), axis=1)
+                tables.append(_roots(template, template.sum(axis=1, keepdims=True)))
+            out.append((np.column_stack([*tables, _geometry(shares, size)]), shares * scale))
         return object_array(out)
 
 
 class _Counts:
     """How often each word is shown in a box, by sums over rectangles of the grid of points."""
 
-    def __init__(self, positions, words):
+    def __init__(self, positions, words, where):
         self.rows, row = np.unique(positions[:, 0], return_inverse=True)
         self.columns, column = np.unique(positions[:, 1], return_inverse=True)
         shape = self.rows.size, self.columns.size
+        if shape[0] * shape[1] * words.shape[1] > _MOST_NUMBERS:
+            raise ValueError(
+                f"{where}: its points lie on a grid of {shape[0]} x {shape[1]} places, with "
+                f"{words.shape[1]} words more than {_MOST_NUMBERS} numbers"
+            )
         cell = sparse.csr_matrix(
             (np.ones(row.size), (row * shape[1] + column, np.arange(row.size))),
             (shape[0] * shape[1], row.size),
         )
-        self.sums = integral((cell @ words).toarray().reshape(*shape, -1))
+        self.sums = integral((cell @ words).toarray().reshape(*shape, words.shape[1]))
 
-    def __call__(self, boxes):
-        left, top, right, bottom = (
-            np.searchsorted(lines, ends)
-            for lines, ends in zip((self.columns, self.rows) * 2, boxes.T, strict=True)
-        )
-        sums = self.sums
-        return sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
+    def parts(self, boxes, n, columns):
+        """Sums of some columns in each of the n x n parts of boxes."""
+        corner, size = boxes[:, :2], (boxes[:, 2:] - boxes[:, :2]) / n
+        sums = self.sums[..., columns]
+        for place in product(range(n), range(n)):
+            shift = size * place[::-1]
+            ends = [
+                np.column_stack([np.searchsorted(self.rows, y), np.searchsorted(self.columns, x)])
+                for x, y in ((corner + shift).T, (corner + shift + size).T)
+            ]
+            yield np.maximum(sums_between(sums, *ends), 0.0)
 
 
-def _histograms(counts, boxes, level):
-    """Roots of the shares of the words in each part of the boxes."""
-    corner, size = boxes[:, :2], (boxes[:, 2:] - boxes[:, :2]) / level
-    for r in range(level):
-        for c in range(level):
-            first, last = corner + size * [c, r], corner + size * [c + 1, r + 1]
-            found = np.maximum(counts(np.concatenate([first, last], axis=1)), 0.0)
-            total = found.sum(axis=1, keepdims=True)
-            yield np.sqrt(found / np.where(total > 0.0, total, 1.0))
+def _roots(found, total):
+    """Roots of shares of a total."""
+    return np.sqrt(found / np.where(total > 0.0, total, 1.0))
 
 
 def _geometry(shares, size):
-    """Size and place of boxes."""
+    """Size and place of boxes, and products of two."""
     width, height = (shares[:, 2:] - shares[:, :2]).T
     middle = 0.5 * (shares[:, :2] + shares[:, 2:]) - 0.5
     tall = np.arctan2(height * size[0], width * size[1]) / (0.5 * np.pi)
-    area = width * height
-    return np.column_stack([area, np.sqrt(area), height, width, tall, np.abs(middle)])
+    plain = np.column_stack([np.sqrt(width * height), tall, middle, width, height])
+    pairs = np.transpose(list(combinations_with_replacement(range(plain.shape[1]), 2)))
+    return np.column_stack([plain, plain[:, pairs[0]] * plain[:, pairs[1]]])
 
 
 def _read(sample, i):
@@ -245,16 +319,18 @@ def _read(sample, i):
     where = f"X: image {i}"
     if not isinstance(sample, tuple) or len(sample) != 3:
         raise ValueError(f"{where} must be a tuple (positions, words, (height, width))")
-    positions, words, size = np.asarray(sample[0]), sample[1], sample[2]
-    words = words if sparse.issparse(words) else np.asarray(words, dtype=np.float64)
+    positions, size = read_positions(sample[0], sample[2], where)
+    words = sample[1] if sparse.issparse(sample[1]) else numeric(sample[1], f"{where}: its words")
     if words.ndim != 2 or positions.shape != (words.shape[0], 2):
         raise ValueError(
             f"{where} must have positions (n_points, 2) and words (n_points, n_words), got the "
             f"shapes {positions.shape} and {words.shape}"
         )
-    if np.shape(size) != (2,) or min(size) < 1:
-        raise ValueError(f"{where}: its size must be (height, width), got {size!r}")
-    words = sparse.csr_matrix(words)
+    words = normal_csr(words if sparse.issparse(words) else sparse.csr_matrix(words), where)
+    with np.errstate(over="ignore"):
+        total = words.data.sum()
+    if not np.isfinite(total):
+        raise ValueError(f"{where}: its words have a sum that is not finite")
     if words.data.min(initial=0.0) < 0.0:
         raise ValueError(f"{where} counts a word less than 0 times")
-    return positions, words, tuple(int(side) for side in size)
+    return positions, words, size

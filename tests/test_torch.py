@@ -16,11 +16,13 @@ from skstruct import (  # noqa: E402
     MultiClass,
     MultiLabel,
     Pairwise,
+    ProxLinearSSVM,
     Tree,
 )
-from skstruct.testing import all_labellings  # noqa: E402
+from skstruct.testing import all_labellings, random_sequences  # noqa: E402
 from skstruct.torch import (  # noqa: E402
     CRF,
+    ModuleMap,
     crf_loss,
     decode,
     log_partition,
@@ -28,6 +30,8 @@ from skstruct.torch import (  # noqa: E402
     smoothed_hinge_loss,
 )
 
+# torch.func.jvp itself compiles a decomposition so.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 LENGTHS = [3, 1, 4]
 
 
@@ -589,3 +593,111 @@ def test_a_tagger_learns():
     copy = pickle.loads(pickle.dumps(crf))
     assert torch.equal(copy.transitions, crf.transitions)
     assert "graph=Chain()" in repr(copy)
+
+
+# Modules as score maps
+
+
+class _Recurrent(torch.nn.Module):
+    """A map that is not row by row, with an operation that has no forward derivative."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = torch.nn.GRU(2, 4, bidirectional=True)
+        self.drop = torch.nn.Dropout(0.5)
+        self.head = torch.nn.Linear(8, 3)
+        self.head.bias.requires_grad_(False)
+
+    def forward(self, rows):
+        return self.head(self.drop(self.rnn(rows)[0]))
+
+
+def _perceptron():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.ELU(), torch.nn.Linear(5, 3))
+
+
+@pytest.mark.parametrize("kind", [_perceptron, _Recurrent])
+@pytest.mark.parametrize("forward", [True, False])
+def test_products_of_a_module_map_equal_differences(kind, forward):
+    rng = np.random.default_rng(0)
+    score_map = ModuleMap(kind(), rowwise=kind is _perceptron, device="cpu")
+    params, rows = score_map.initialise(2, 3, rng), rng.normal(size=(6, 2))
+    score_map._has_forward_derivative = forward
+    tangent, cotangent = rng.normal(size=params.size), rng.normal(size=(6, 3))
+    there = score_map.linearise(params, rows)
+    step = 1e-5 * tangent
+    changes = score_map.scores(params + step, rows) - score_map.scores(params - step, rows)
+    np.testing.assert_allclose(there.jvp(tangent), changes / 2e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        there.vjp(cotangent) @ tangent, np.sum(cotangent * there.jvp(tangent))
+    )
+    np.testing.assert_array_equal(there.scores, score_map.scores(params, rows))
+
+
+def test_a_module_map_in_blocks_of_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    score_map = ModuleMap(_perceptron(), rowwise=True, device="cpu")
+    params, rows = score_map.initialise(2, 3, rng), rng.normal(size=(7, 2))
+    tangent, cotangent = rng.normal(size=params.size), rng.normal(size=(7, 3))
+    whole = score_map.linearise(params, rows)
+    expected = whole.scores, whole.jvp(tangent), whole.vjp(cotangent)
+    monkeypatch.setattr("skstruct.torch.score_map._BLOCK", 3)
+    found = (
+        score_map.scores(params, rows),
+        score_map.jvp(params, rows, tangent),
+        score_map.vjp(params, rows, cotangent),
+    )
+    for part, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(part, right)
+
+
+def test_a_module_map_leaves_the_module_as_it_is():
+    module = _perceptron().train()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    score_map = ModuleMap(module, device="cpu")
+    params = score_map.initialise(2, 3, np.random.default_rng(0))
+    made = score_map.to_module(params + 1.0)
+    assert module.training
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name])
+        torch.testing.assert_close(made.state_dict()[name], value + 1.0)
+    copy = pickle.loads(pickle.dumps(score_map))
+    rows = np.ones((2, 2))
+    np.testing.assert_array_equal(copy.scores(params, rows), score_map.scores(params, rows))
+
+
+def test_bad_modules():
+    rng = np.random.default_rng(0)
+    with pytest.raises(TypeError, match=r"module must be a torch.nn.Module, got str"):
+        ModuleMap("mlp").initialise(2, 3, rng)
+    with pytest.raises(ValueError, match="no parameters that need a gradient"):
+        ModuleMap(torch.nn.ELU()).initialise(2, 3, rng)
+    score_map = ModuleMap(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Flatten(0)))
+    params = score_map.initialise(2, 3, rng)
+    with pytest.raises(ValueError, match=r"shape \(n_rows, n_labels\) for 4 rows, got \(12,\)"):
+        score_map.scores(params, np.ones((4, 2)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_prox_linear_trains_a_module():
+    X, y = random_sequences(np.random.default_rng(7), n_samples=12)
+    width, n_labels = X[0].shape[1], np.unique(np.concatenate(y)).size
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(
+        torch.nn.Linear(width, 4), torch.nn.ELU(), torch.nn.Linear(4, n_labels)
+    )
+    common = {"C": 1.0, "max_iter": 3, "random_state": 0}
+    svm = ProxLinearSSVM(score_map=ModuleMap(module, rowwise=True), **common).fit(X, y)
+    by_sample = ProxLinearSSVM(score_map=module, **common).fit(X, y)
+    np.testing.assert_allclose(by_sample.score_params_, svm.score_params_, rtol=1e-6, atol=1e-8)
+    assert svm.history_["objective"][-1] < svm.history_["objective"][0]
+    assert np.mean(np.concatenate(svm.predict(X)) == np.concatenate(y)) > 0.5
+    trained = svm.score_map_.to_module(svm.score_params_).double()
+    copy = pickle.loads(pickle.dumps(svm))
+    scores = trained(torch.from_numpy(np.asarray(X[0]))).detach().numpy()
+    np.testing.assert_allclose(copy.score_map_.scores(copy.score_params_, X[0]), scores, atol=1e-5)
+    assert all(map(np.array_equal, copy.predict(X), svm.predict(X)))
+    narrow = torch.nn.Linear(width, n_labels + 1)
+    with pytest.raises(ValueError, match="ModuleMap must give scores of shape"):
+        ProxLinearSSVM(score_map=narrow).fit(X, y)

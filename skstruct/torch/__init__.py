@@ -14,9 +14,11 @@ except ModuleNotFoundError as error:
 
 from .crf import CRF
 from .functional import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss
+from .score_map import ModuleMap
 
 __all__ = [
     "CRF",
+    "ModuleMap",
     "crf_loss",
     "decode",
     "log_partition",

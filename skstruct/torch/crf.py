@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from ..graphs import Chain
 from ..graphs.base import Graph
 from . import functional
 from .batches import check_scores, read_layout
-from .functional import Lengths, Reduction
+from .functional import Reduction
 from .problems import resolve
 
 
@@ -118,7 +119,7 @@ class CRF(torch.nn.Module):
         tags: torch.Tensor,
         mask: torch.Tensor | None = None,
         reduction: Reduction = "sum",
-        lengths: Lengths | None = None,
+        lengths: ArrayLike | None = None,
         structure: Sequence | None = None,
     ) -> torch.Tensor:
         """Log-likelihood of the tags: its negative is the loss.
@@ -152,7 +153,7 @@ class CRF(torch.nn.Module):
         self,
         emissions: torch.Tensor,
         mask: torch.Tensor | None = None,
-        lengths: Lengths | None = None,
+        lengths: ArrayLike | None = None,
         structure: Sequence | None = None,
     ) -> list[list[int]]:
         """Best labels of each sample.
@@ -168,15 +169,16 @@ class CRF(torch.nn.Module):
             The labels.
         """
         options = self._options(emissions, lengths, mask, structure)
-        best = functional.decode(emissions, self.transitions, **options).cpu().numpy()
+        best = functional.decode(emissions, self.transitions, **options)
         layout = read_layout(emissions, lengths, mask, self.batch_first)
-        return [part.tolist() for part in np.split(layout.pack(best), layout.offsets[1:-1])]
+        labels, ends = layout.pack(best.cpu().numpy()).tolist(), layout.offsets.tolist()
+        return [labels[a:b] for a, b in pairwise(ends)]
 
     def marginals(
         self,
         emissions: torch.Tensor,
         mask: torch.Tensor | None = None,
-        lengths: Lengths | None = None,
+        lengths: ArrayLike | None = None,
         structure: Sequence | None = None,
     ) -> torch.Tensor:
         """Probability of each label at each node.

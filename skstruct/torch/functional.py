@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from ..core.dispatch import require
 from ..core.oracles import (
@@ -28,7 +29,6 @@ from .batches import check_scores, read_labels, read_layout
 from .passes import gradient_of, labels_of
 from .problems import chain_task, is_plain_chain, read_structured, resolve
 
-Lengths = Sequence[int] | np.ndarray | torch.Tensor
 Reduction = Literal["sum", "mean", "token_mean", "none"]
 
 
@@ -110,7 +110,7 @@ def crf_loss(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
     labels: Any,
-    lengths: Lengths | None = None,
+    lengths: ArrayLike | None = None,
     mask: torch.Tensor | None = None,
     *,
     start: torch.Tensor | None = None,
@@ -192,7 +192,7 @@ def smoothed_hinge_loss(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
     labels: Any,
-    lengths: Lengths | None = None,
+    lengths: ArrayLike | None = None,
     mask: torch.Tensor | None = None,
     *,
     smoothing: Literal["entropy", "l2"] | None = "entropy",
@@ -218,7 +218,7 @@ def smoothed_hinge_loss(
         By the entropy of labellings, by half the squared norm of a mixture of the `n_best` best
         ones, or not at all: then the gradient is that of the one best labelling.
     strength : float, default=1.0
-        nu, how smooth.
+        How smooth: nu in [1]_, a temperature for "entropy".
     n_best : int, default=5
         Labellings that "l2" mixes.
     cost : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
@@ -272,7 +272,7 @@ def smoothed_hinge_loss(
 def log_partition(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
-    lengths: Lengths | None = None,
+    lengths: ArrayLike | None = None,
     mask: torch.Tensor | None = None,
     *,
     start: torch.Tensor | None = None,
@@ -307,8 +307,8 @@ def log_partition(
     --------
     >>> import torch
     >>> from skstruct.torch import log_partition
-    >>> log_partition(torch.zeros(3, 2), torch.zeros(2, 2), [2, 1]).exp()
-    tensor([4.0000, 2.0000])
+    >>> log_partition(torch.zeros(3, 2), torch.zeros(2, 2), [2, 1]).exp().round()
+    tensor([4., 2.])
     """
     ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
     task = ask.task()
@@ -319,7 +319,7 @@ def log_partition(
 def marginals(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
-    lengths: Lengths | None = None,
+    lengths: ArrayLike | None = None,
     mask: torch.Tensor | None = None,
     *,
     start: torch.Tensor | None = None,
@@ -367,7 +367,7 @@ def marginals(
 def decode(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
-    lengths: Lengths | None = None,
+    lengths: ArrayLike | None = None,
     mask: torch.Tensor | None = None,
     *,
     start: torch.Tensor | None = None,

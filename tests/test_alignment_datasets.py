@@ -68,6 +68,7 @@ def test_parallel_text_keeps_empty_lines(tmp_path):
         (TEXT, "1-1\n", "gold has 1 lines, but there are 2 sentences"),
         (TEXT, "1-1\n1-4\n", "gold, line 2: a link names word 4 of the target, .* words 1 to 3"),
         (TEXT, "1-1\n0-1\n", "gold, line 2: a link names word 0 of the source"),
+        (TEXT, "1-1\n" + "1" * 5000 + "-1\n", "gold, line 2: a link must be 'i-j'"),
         (TEXT, "1-1\n1:1\n", "gold, line 2: a link must be 'i-j' or 'ipj', got '1:1'"),
         (TEXT, "1 1 1\n2 1\n", "gold, line 2: a link must be 'sentence i j' .* got '2 1'"),
         (TEXT, "1 1 1\n3 1 1\n", "gold, line 2: sentence 3 is not one of 1 to 2"),
@@ -77,6 +78,43 @@ def test_parallel_text_keeps_empty_lines(tmp_path):
 def test_malformed_alignments(tmp_path, text, gold, match):
     with pytest.raises(ValueError, match=match):
         load_word_alignment(*_write(tmp_path, text=text, gold=gold))
+
+
+def test_a_mark_at_the_start_of_files_is_no_word(tmp_path):
+    text, gold = _write(tmp_path, text="\ufeff" + TEXT, gold="\ufeff" + GOLD)
+    data = load_word_alignment(text, gold)
+    assert data.source[0] == ["le", "chat"]
+    assert data.sure[0].tolist() == [[0, 0], [1, 1]]
+    text, key = _write(tmp_path, text="\ufeff" + TEXT, key="\ufeff1 1 1\n2 3 3\n")
+    assert load_word_alignment(text, key).sure[1].tolist() == [[2, 2]]
+    packed = tmp_path / "text.gz"
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    assert load_parallel_text(packed).source == data.source
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (gzip.compress(b"a ||| b\n" * 99)[:30], "is no gzip file that can be read: Compressed"),
+        (b"a ||| b\n", "is no gzip file that can be read: Not a gzipped file"),
+        (gzip.compress("é ||| b".encode("latin-1")), "is not text in utf-8"),
+    ],
+)
+def test_text_that_cannot_be_read(tmp_path, content, match):
+    path = tmp_path / "text.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"text\.gz {match}"):
+        load_parallel_text(path)
+
+
+@pytest.mark.parametrize(
+    ("first", "error"), [("a", TypeError), (1.5, TypeError), (True, TypeError), (-1, ValueError)]
+)
+def test_first_words_that_are_none(tmp_path, first, error):
+    with pytest.raises(error, match="first must be an integer of at least 0"):
+        load_word_alignment(*_write(tmp_path, text=TEXT, gold=GOLD), first=first)
+    with pytest.raises(TypeError, match="a file must be given by a str or a Path, got 3"):
+        load_word_alignment(3, tmp_path / "gold")
 
 
 def test_sides_of_different_lengths(tmp_path):
@@ -149,6 +187,13 @@ def test_boxes_of_a_file_and_of_a_folder(tmp_path):
     [
         ({"boxes": None}, "has no array 'boxes'"),
         ({"pixels": np.ones((12, 3))}, r"pixels must have the shape \(13, 3\)"),
+        ({"pixels": np.full((13, 3), 256)}, "pixels must be from 0 to 255, got 256 to 256"),
+        ({"pixels": np.full((13, 3), np.nan)}, "pixels must be finite numbers"),
+        ({"pixels": np.full((13, 3), "a")}, "pixels must be finite numbers, got dtype <U1"),
+        ({"shape": np.zeros((0, 2), dtype=int)}, "shape has no image"),
+        ({"shape": np.full((3, 2), 2**40)}, r"pixels must have the shape \(36267774588438875241"),
+        ({"class_names": np.array("a")}, r"class_names must be strings of shape \(n,\)"),
+        ({"boxes": np.array([{}])}, "is no .npz file of arrays that can be read: Object arrays"),
         ({"box_image": np.array([0, 0])}, "box_image must have an entry for each of 3 boxes"),
         ({"box_image": np.array([0, 0, 3])}, "box_image must be integers from 0 to 2"),
         ({"box_class": np.array([0, 0, -1])}, "box_class must be integers from 0 to 1"),
@@ -162,6 +207,21 @@ def test_files_of_boxes_that_do_not_fit(tmp_path, change, match):
     np.savez(tmp_path / "kangaroo.npz", **kept)
     with pytest.raises(ValueError, match=match):
         load_localisation(tmp_path)
+
+
+def test_files_that_are_none(tmp_path):
+    path = tmp_path / "kangaroo.npz"
+    np.savez(path, **_boxes())
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[200] ^= 255
+    for content in (b"", b"text", b"PK\x03\x04", whole[: len(whole) // 2], bytes(damaged)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"kangaroo\.npz is no \.npz file of arrays"):
+            load_localisation(tmp_path)
+    np.save(tmp_path / "one.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"one\.npy is no .* it holds a single array"):
+        load_localisation(tmp_path / "one.npy")
 
 
 def test_the_real_boxes(shared_data):

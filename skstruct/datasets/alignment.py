@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import zlib
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
+from ..inference.arguments import check_integer
 from ..typing import PathLike
 
 _BLANKS = re.compile(r"[ \t]+")
-_LINK = re.compile(r"(\d+)([-p])(\d+)")
-_KEY = re.compile(r"(\d+)[ \t]+(\d+)[ \t]+(\d+)(?:[ \t]+([SP]))?")
+_LINK = re.compile(r"(\d{1,18})([-p])(\d{1,18})", re.ASCII)
+_KEY = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+([SP]))?", re.ASCII)
 
 
 def load_word_alignment(
@@ -51,7 +54,10 @@ def load_word_alignment(
     ------
     ValueError
         If a line is malformed, a sentence is empty, a word or a sentence that a link names is not
-        there, or the files differ in how many sentences they have; names file and line.
+        there, the files differ in how many sentences they have, or one cannot be read; names file
+        and line.
+    TypeError
+        If a file is no path, or `first` no integer.
 
     See Also
     --------
@@ -76,6 +82,7 @@ def load_word_alignment(
     >>> data.source, data.sure[0].tolist(), data.possible[0].tolist()
     ([['das', 'Haus']], [[0, 0], [1, 1]], [[0, 1]])
     """
+    first = check_integer("first", first, 0)
     if isinstance(text, (tuple, list)):
         if len(text) != 2:
             raise ValueError(f"text must be a path, or two paths, got {len(text)}")
@@ -124,8 +131,8 @@ def load_parallel_text(
     Raises
     ------
     ValueError
-        If a line has no ``|||``, the files differ in how many lines they have, or there are none;
-        names the file.
+        If a line has no ``|||``, the files differ in how many lines they have, there are none, or
+        a file cannot be read; names the file.
 
     See Also
     --------
@@ -156,9 +163,18 @@ def load_parallel_text(
 
 def _lines(path, encoding):
     """Lines of a file without their ends."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"a file must be given by a str or a Path, got {path!r}")
     opener = gzip.open if Path(path).suffix == ".gz" else open
-    with opener(path, "rt", encoding=encoding) as lines:
-        return [line.rstrip("\r\n") for line in lines]
+    try:
+        with opener(path, "rt", encoding=encoding) as file:
+            lines = [line.rstrip("\r\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in {encoding}: {error}") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is no gzip file that can be read: {error}") from None
+    # Many editors of Windows begin files with a mark, which is no part of the first word.
+    return [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else []
 
 
 def _words(line):

@@ -9,6 +9,7 @@ from sklearn.utils import Bunch, check_random_state
 from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray
 from ..typing import PathLike, RandomStateLike
+from .arrays import read_arrays
 
 
 def load_glyph_chains(path: PathLike) -> Bunch:
@@ -31,19 +32,15 @@ def load_glyph_chains(path: PathLike) -> Bunch:
     ValueError
         If an array is missing or the arrays do not fit together.
     """
-    with np.load(path) as file:
-        missing = {"bins", "labels", "lengths", "train", "n_bins"} - set(file.files)
-        if missing:
-            raise ValueError(f"{path} has no array {sorted(missing)[0]!r}")
-        bins, labels, lengths = file["bins"], file["labels"], file["lengths"]
-        train, n_bins = file["train"], int(file["n_bins"])
+    wanted = "bins", "labels", "lengths", "train", "n_bins"
+    bins, labels, lengths, train, n_bins = read_arrays(path, wanted).values()
     if len(bins) != len(labels) or lengths.sum() != len(labels):
         raise ValueError(
             f"{path}: {len(bins)} glyphs, {len(labels)} labels, chains of {lengths.sum()} in all"
         )
     mask = np.zeros(len(lengths), dtype=bool)
     mask[train] = True
-    return _chains(bins, labels, lengths, n_bins, mask)
+    return _chains(bins, labels, lengths, int(n_bins), mask)
 
 
 def make_glyph_chains(

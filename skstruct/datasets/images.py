@@ -10,6 +10,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from ..core.offsets import ends_of
 from ..typing import PathLike, RandomStateLike
+from .arrays import read_arrays
 
 
 def load_snakes(path: PathLike) -> Bunch:
@@ -117,11 +118,7 @@ def _read(path, name, arrays):
     """The path of the file, and its arrays."""
     path = Path(path)
     path = path / name if path.is_dir() else path
-    with np.load(path) as file:
-        missing = [array for array in arrays if array not in file.files]
-        if missing:
-            raise ValueError(f"{path} has no array {missing[0]!r}")
-        return path, {array: file[array] for array in arrays}
+    return path, read_arrays(path, arrays)
 
 
 def _check_sizes(path, name, shapes, arrays):
@@ -131,16 +128,26 @@ def _check_sizes(path, name, shapes, arrays):
             f"{path}: {name} must have integers of shape (n_images, 2), got dtype {shapes.dtype}, "
             f"shape {shapes.shape}"
         )
+    if not len(shapes):
+        raise ValueError(f"{path}: {name} has no image")
     if (shapes < 1).any():
         i = int(np.flatnonzero((shapes < 1).any(axis=1))[0])
         raise ValueError(f"{path}: {name} of image {i} is {tuple(shapes[i].tolist())}")
-    total = int(shapes.astype(np.int64).prod(axis=1).sum())
+    total = sum(height * width for height, width in shapes.tolist())
     for label, array in arrays.items():
         wanted = (total,) if label.startswith("Y") else (total, 3)
         if array.shape != wanted:
             raise ValueError(
                 f"{path}: {label} must have the shape {wanted}, a row a pixel of the images of "
                 f"{name}, got {array.shape}"
+            )
+        whole = "iu" if label.startswith("Y") else "iuf"
+        if array.dtype.kind not in whole or not np.isfinite(array).all():
+            kind = "integers" if label.startswith("Y") else "finite numbers"
+            raise ValueError(f"{path}: {label} must be {kind}, got dtype {array.dtype}")
+        if not label.startswith("Y") and not 0 <= array.min() <= array.max() <= 255:
+            raise ValueError(
+                f"{path}: {label} must be from 0 to 255, got {array.min():g} to {array.max():g}"
             )
 
 

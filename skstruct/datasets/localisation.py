@@ -9,6 +9,7 @@ from sklearn.utils import Bunch
 
 from ..data.boxes import read_boxes
 from ..typing import PathLike
+from .arrays import check_names
 from .images import _check_sizes, _read, _split
 
 
@@ -45,6 +46,7 @@ def load_localisation(path: PathLike) -> Bunch:
     path, arrays = _read(Path(path), "kangaroo.npz", wanted)
     pixels, shapes, boxes, owner, kind, names, image_names = (arrays[name] for name in wanted)
     _check_sizes(path, "shape", shapes, {"pixels": pixels})
+    check_names(path, class_names=names, image_name=image_names)
     boxes = read_boxes(boxes, f"{path}: boxes")
     for name, array, n, of in (
         ("box_image", owner, len(boxes), "boxes"),

@@ -11,6 +11,7 @@ from sklearn.preprocessing import MultiLabelBinarizer, normalize
 from sklearn.utils import Bunch, check_random_state
 
 from ..typing import PathLike, RandomStateLike
+from .arrays import read_arrays
 
 
 def load_multilabel(path: PathLike) -> Bunch:
@@ -42,12 +43,12 @@ def load_multilabel(path: PathLike) -> Bunch:
         Y = binarizer.fit_transform([[int(label) for label in row] for row in labels])
         mask = np.ones(X.shape[0], dtype=bool)
         return Bunch(X=X, Y=Y, train=mask, label_names=binarizer.classes_.astype(np.int64))
-    with np.load(path) as file:
-        parts = [part for part in ("_train", "_test", "") if _names(file, f"X{part}")]
-        if not parts:
-            raise ValueError(f"{path} has no array X, X_train or X_indices")
-        X = [_matrix(file, f"X{part}") for part in parts]
-        Y = [_matrix(file, _target(file, part)) for part in parts]
+    arrays = read_arrays(path)
+    parts = [part for part in ("_train", "_test", "") if _names(arrays, f"X{part}")]
+    if not parts:
+        raise ValueError(f"{path} has no array X, X_train or X_indices")
+    X = [_matrix(arrays, f"X{part}") for part in parts]
+    Y = [_matrix(arrays, _target(arrays, part)) for part in parts]
     for x, y, part in zip(X, Y, parts, strict=True):
         if x.shape[0] != y.shape[0]:
             raise ValueError(f"{path}: X{part} has {x.shape[0]} rows, its labels {y.shape[0]}")
@@ -58,24 +59,24 @@ def load_multilabel(path: PathLike) -> Bunch:
     return Bunch(X=whole, Y=Y, train=train, label_names=np.arange(Y.shape[1]))
 
 
-def _names(file, name):
-    return name in file.files or f"{name}_indices" in file.files
+def _names(arrays, name):
+    return name in arrays or f"{name}_indices" in arrays
 
 
-def _target(file, part):
+def _target(arrays, part):
     for name in (f"Y{part}", f"y{part}"):
-        if _names(file, name):
+        if _names(arrays, name):
             return name
     raise ValueError(f"the file has X{part}, but neither Y{part} nor y{part}")
 
 
-def _matrix(file, name):
-    if name in file.files:
-        return np.asarray(file[name], dtype=np.float64)
-    indices = file[f"{name}_indices"].astype(np.int32)
-    values = file[f"{name}_data"] if f"{name}_data" in file.files else np.ones(indices.size)
-    parts = values.astype(np.float64), indices, file[f"{name}_indptr"]
-    return sparse.csr_matrix(parts, shape=tuple(file[f"{name}_shape"]))
+def _matrix(arrays, name):
+    if name in arrays:
+        return np.asarray(arrays[name], dtype=np.float64)
+    indices = arrays[f"{name}_indices"].astype(np.int32)
+    values = arrays[f"{name}_data"] if f"{name}_data" in arrays else np.ones(indices.size)
+    parts = values.astype(np.float64), indices, arrays[f"{name}_indptr"]
+    return sparse.csr_matrix(parts, shape=tuple(arrays[f"{name}_shape"]))
 
 
 def make_label_sets(

@@ -11,6 +11,7 @@ from sklearn.utils import Bunch
 from ..core.offsets import ends_of
 from ..data.ragged import RaggedArray
 from ..typing import PathLike
+from .arrays import read_arrays
 
 _N_PIXELS = 128
 
@@ -52,12 +53,10 @@ def load_ocr_letters(path: PathLike) -> Bunch:
 
 
 def _read_packed(path):
-    with np.load(path) as file:
-        missing = {"pixels", "labels", "lengths", "fold"} - set(file.files)
-        if missing:
-            raise ValueError(f"{path} has no array {sorted(missing)[0]!r}")
-        pixels = np.unpackbits(file["pixels"].reshape(-1, 16), axis=1)
-        return pixels, file["labels"], file["lengths"].astype(np.int64), file["fold"]
+    wanted = "pixels", "labels", "lengths", "fold"
+    pixels, labels, lengths, fold = read_arrays(path, wanted).values()
+    pixels = np.unpackbits(pixels.reshape(-1, 16), axis=1)
+    return pixels, labels, lengths.astype(np.int64), fold
 
 
 def _read_lines(path):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,11 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
             raise TypeError(f"n_iter must be an integer, got {self.n_iter!r}")
         if self.n_iter < 1:
             raise ValueError(f"n_iter must be at least 1, got {self.n_iter!r}")
-        if not 0.0 <= self.diagonal < np.inf:
+        if not isinstance(self.lowercase, (bool, np.bool_)):
+            raise TypeError(f"lowercase must be True or False, got {self.lowercase!r}")
+        if isinstance(self.diagonal, bool) or not isinstance(self.diagonal, Real):
+            raise TypeError(f"diagonal must be a number, got {self.diagonal!r}")
+        if not 0.0 <= self.diagonal <= sys.float_info.max:
             raise ValueError(f"diagonal must be finite and at least 0, got {self.diagonal!r}")
         pairs = self._pairs(X)
         sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]

@@ -18,11 +18,14 @@ from .core.dispatch import cache_folder
 from .core.numba_private import announced_compiles
 from .graphs.base import Graph
 from .graphs.registry import NAMES
+from .map_inference import FactorGraph, Potts, Table, solve_map
+from .map_inference.solve import METHODS
 
 _DOC = """\
 Compile the kernels of structures and estimators into the cache, so that no first fit and no first
 prediction has to wait for them: in a container image, before the tests of a CI job. Each pair is
-trained on a few random samples, and predicts. Options that only change numbers need no mention."""
+trained on a few random samples, and predicts. Options that only change numbers need no mention.
+Methods of solve_map run on a few small models."""
 
 
 def _read_call(text):
@@ -85,6 +88,8 @@ def _compile_one(estimator, graph, is_sparse):
 
 def _usual_features(graph):
     """What samples of a structure mostly have."""
+    if graph.usual_features == "dense":
+        return ["dense"]
     try:
         graph.example(np.random.default_rng(0), True)
     except (TypeError, ValueError):
@@ -102,7 +107,7 @@ def compile_pairs(graphs, estimators, features):
     estimators : list of StructuredEstimator
         The estimators.
     features : list of {"csr", "dense"} or None
-        Kinds of feature matrices; None for csr where the structure takes it, else dense.
+        Kinds of feature matrices; None for csr where the structure mostly has it, else dense.
 
     Returns
     -------
@@ -123,6 +128,48 @@ def compile_pairs(graphs, estimators, features):
                     failed += 1
                     print(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
                 print(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+    return failed
+
+
+def _models():
+    """Small models that, between them, all methods take."""
+    rng = np.random.default_rng(0)
+    path, ring = [[0, 1], [1, 2]], [[0, 1], [1, 2], [2, 3], [3, 0], [0, 2]]
+    unaries = [rng.normal(size=3) for _ in range(4)]
+    tables = [Table(edges, rng.normal(size=(len(edges), 3, 3))) for edges in (path, ring)]
+    yield FactorGraph([3] * 3, tables[:1], unaries=unaries[:3])
+    yield FactorGraph([3] * 4, tables[1:], unaries=unaries)
+    attract = Potts(*np.transpose(ring), rng.uniform(0.1, 1.0, size=len(ring)))
+    yield FactorGraph([2] * 4, [attract], unaries=[u[:2] for u in unaries])
+
+
+def compile_methods(methods):
+    """Run methods of MAP inference on small models.
+
+    Parameters
+    ----------
+    methods : list of str
+        As :func:`skstruct.map_inference.solve_map` knows them.
+
+    Returns
+    -------
+    int
+        Number of methods that took none of the models.
+    """
+    failed = 0
+    for method in methods:
+        print(f"solve_map by {method}")
+        start, names, refusals = time.perf_counter(), [], []
+        for model in _models():
+            try:
+                with announced_compiles(names.append):
+                    solve_map(model, method, max_iter=3)
+            except (TypeError, ValueError) as error:
+                refusals.append(error)
+        if len(refusals) == len(list(_models())):
+            failed += 1
+            print(f"  {refusals[0]}")
+        print(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
     return failed
 
 
@@ -147,22 +194,30 @@ def main(arguments=None):
         "--graph",
         nargs="+",
         type=_graph,
-        default=["chain"],
-        help=f"{', '.join(sorted(NAMES - {'auto'}))}, tree, pairwise, grid, "
-        "Chain(edge_features=True), package.module:Class(option=value)",
+        default=None,
+        help=f"{', '.join(sorted(NAMES - {'auto'}))}, tree, pairwise, grid, matching, candidates, "
+        "boxes, Chain(edge_features=True), package.module:Class(option=value); by default chain",
     )
     into_cache.add_argument(
         "--estimator",
         nargs="+",
         type=_estimator,
-        default=["SAGCRF"],
-        help="SAGCRF, SAGCRF(solver='lbfgs'), BCFWSSVM, ...",
+        default=None,
+        help="SAGCRF (the default), SAGCRF(solver='lbfgs'), BCFWSSVM, ...",
     )
     into_cache.add_argument(
         "--features",
         nargs="+",
         choices=["csr", "dense"],
-        help="by default csr, or dense for structures that take nothing else (grid)",
+        help="by default csr, or dense for grid, matching, candidates and boxes",
+    )
+    into_cache.add_argument(
+        "--map",
+        nargs="+",
+        choices=list(METHODS),
+        default=[],
+        metavar="METHOD",
+        help=f"methods of solve_map: {', '.join(METHODS)}; alone, no estimator is compiled",
     )
     given = parser.parse_args(arguments)
     if given.command == "versions":
@@ -171,9 +226,11 @@ def main(arguments=None):
     if cache_folder() is None:
         print("there is no folder to keep kernels in: set NUMBA_CACHE_DIR", file=sys.stderr)
         return 1
-    graphs = [_graph(g) if isinstance(g, str) else g for g in given.graph]
-    estimators = [_estimator(e) if isinstance(e, str) else e for e in given.estimator]
-    failed = compile_pairs(graphs, estimators, given.features)
+    failed = compile_methods(given.map)
+    if given.graph or given.estimator or not given.map:
+        graphs = given.graph or [_graph("chain")]
+        estimators = given.estimator or [_estimator("SAGCRF")]
+        failed += compile_pairs(graphs, estimators, given.features)
     print(f"kept in {cache_folder()}")
     return int(failed > 0)
 

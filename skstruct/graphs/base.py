@@ -31,6 +31,8 @@ class Graph(Answers, ABC, BaseEstimator):
     has_items : bool
         Whether feature rows belong to items, ``samples.item_ptr`` says which, and labellings choose
         some of them: ``decision_function`` has their scores.
+    usual_features : {"csr", "dense"}
+        What ``python -m skstruct compile`` compiles for, if the structure takes it.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     inference_, training_inference_ : {"exact", "relaxed"}
@@ -64,6 +66,7 @@ class Graph(Answers, ABC, BaseEstimator):
     is_table = False
     has_label_sets = False
     has_items = False
+    usual_features = "csr"
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
     pair_cone_ = None

@@ -18,6 +18,8 @@ class ItemGraph(Graph):
     ``item_ptr`` (n_samples + 1, int64): the rows of ``features`` of sample i are its items.
     """
 
+    usual_features = "dense"
+
     def find_classes(self, labels: np.ndarray, samples: Any) -> np.ndarray:
         """An item is chosen, or it is not."""
         return np.array([0, 1])

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.pieces import Pieces
 from ...inference.arguments import check_integer
 from ..arguments import check_duals, check_order, check_start
+from ..ask import Asking
 from ..decode import Decoder
 from ..factors import Potts, Table
 from ..result import MAPResult, Records, is_proved
@@ -82,7 +82,7 @@ def tables_of(graph, delta=None, look=None):
     return scopes, tables
 
 
-class MiniBuckets:
+class MiniBuckets(Asking):
     """Clusters of a graph, and passes over them.
 
     Parameters
@@ -102,6 +102,7 @@ class MiniBuckets:
     """
 
     def __init__(self, graph, order, limit, delta=None, most_cells=1 << 24, look=None):
+        super().__init__()
         self.graph = graph
         scopes, tables = tables_of(graph, delta, look)
         if order is None:
@@ -139,12 +140,6 @@ class MiniBuckets:
         )
         self.is_exact = bool((np.diff(self.plan.bucket_ptr) == 1).all())
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
-        self._pieces = Pieces(self._interrupted)
-        self._ask, self.stopped = None, False
-
-    def _interrupted(self, share):
-        self.stopped |= self._ask is not None and bool(self._ask())
-        return self.stopped
 
     def forward(self, ask=None):
         """Eliminate all variables: the bound; None if `ask` has stopped it."""

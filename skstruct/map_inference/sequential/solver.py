@@ -8,9 +8,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from ...core.pieces import Pieces
 from ...inference.arguments import check_integer
 from ..arguments import check_duals, check_order
+from ..ask import Asking
 from ..decode import Decoder
 from ..kinds.scratch import region_scratch
 from ..regions import CARDINALITY, TABLE, score_extent
@@ -73,7 +73,7 @@ def make_sweep(graph, p, order="given"):
     return z
 
 
-class Sweeper:
+class Sweeper(Asking):
     """Sweeps over a graph, forward and backward in turn.
 
     Parameters
@@ -87,19 +87,14 @@ class Sweeper:
     """
 
     def __init__(self, graph, order="given", delta=None):
+        super().__init__()
         self.graph, self.p = graph, graph.regions
         self.z = make_sweep(graph, self.p, order)
         self.delta = np.zeros(self.p.message_ptr[-1]) if delta is None else delta.copy()
-        self._pieces = Pieces(self._interrupted)
         self._sums = np.zeros(2)
         self._down = self._scratch = None
         if (self.p.kind >= CARDINALITY).any():
             self._down, self._scratch = np.zeros_like(self.delta), region_scratch(self.p)
-        self.stopped, self._ask = False, None
-
-    def _interrupted(self, share):
-        self.stopped |= self._ask is not None and bool(self._ask())
-        return self.stopped
 
     def sweep(self, forward, ask=None):
         """One sweep: the bound; None if `ask` has stopped it."""

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
 
 from .core import oracles
-from .core.dispatch import cache_folder, require
+from .core.dispatch import cache_folder
 from .core.numba_private import announced_compiles
 from .data.packing import check_pointers, read_sample_weight
 from .epochs import Epochs
@@ -235,7 +235,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""
         for verb in _TRAINING:
-            require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
+            self._require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
         if self.graph_.pair_cone_ is not None and not self._keeps_cone:
             raise TypeError(
                 f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .base import StructuredEstimator
-from .core.dispatch import require
 from .core.offsets import ends_of
 from .core.oracles import edge_marginals, exp_oracle, gram
 from .core.threads import make_scratch, over_samples
@@ -220,9 +219,9 @@ class SAGCRF(StructuredEstimator):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
+        self._require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
         if self.solver != "lbfgs":
-            require(gram, problem, 'use solver="lbfgs"')
+            self._require(gram, problem, 'use solver="lbfgs"')
 
     def _task_loss(self):
         """The parameter `margin`."""
@@ -306,9 +305,9 @@ class SAGCRF(StructuredEstimator):
             If `pairwise` is asked of a structure without edges.
         """
         samples, keep, problem = self._read_for_prediction(X)
-        require(exp_oracle, problem, "call predict")
+        self._require(exp_oracle, problem, "call predict")
         if pairwise:
-            require(edge_marginals, problem, "call with pairwise=False")
+            self._require(edge_marginals, problem, "call with pairwise=False")
         n_classes = self.graph_.n_marginals(self.classes_)
         nodes = np.empty((samples.offsets[-1], n_classes))
         w = self._weights()
@@ -379,7 +378,7 @@ class SAGCRF(StructuredEstimator):
             If X or y is not as in fit, or the weights are not finite.
         """
         samples, keep, problem = self._read_for_prediction(X)
-        require(exp_oracle, problem, "call predict_top_k for scores")
+        self._require(exp_oracle, problem, "call predict_top_k for scores")
         labels = self.graph_.read_labelling(y, samples)
         codes = self.graph_.encode(labels, self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)

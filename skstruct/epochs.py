@@ -12,6 +12,23 @@ _LONG_PASS = 1.0
 _SECONDS_A_LINE = 5.0
 
 
+def _what_is_known(record):
+    """The numbers of a pass: without an objective, whatever else there is."""
+    known = {name: value for name, value in record.items() if np.isfinite(value)}
+    if "objective" in known:
+        gap = f", duality gap {known['dual_gap']:.2e}" if "dual_gap" in known else ""
+        return f"objective {known['objective']:.6f}{gap}"
+    rest = [
+        f"{words} {known[name]:{form}}"
+        for name, words, form in (
+            ("dual_objective", "at least", ".6f"),
+            ("infeasibility", "infeasibility", ".2e"),
+        )
+        if name in known
+    ]
+    return ", ".join(["objective not evaluated", *rest])
+
+
 class Epochs:
     """Report each pass, and each piece of a long one, and ask whether to stop.
 
@@ -85,11 +102,10 @@ class Epochs:
         self.count += 1
         estimator = self.estimator
         if estimator.verbose:
-            gap = record.get("dual_gap", np.nan)
+            name = type(estimator).__name__
             print(
-                f"[{type(estimator).__name__}] epoch {self.count}: passes {record['passes']:.1f}, "
-                f"{record['seconds']:.2f} s, objective {record['objective']:.6f}"
-                + (f", duality gap {gap:.2e}" if np.isfinite(gap) else "")
+                f"[{name}] epoch {self.count}: passes {record['passes']:.1f}, "
+                f"{record['seconds']:.2f} s, {_what_is_known(record)}"
             )
 
         def attributes():

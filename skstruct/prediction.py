@@ -101,6 +101,10 @@ class Predictor:
             f"X is {given}, but {type(self).__name__} with graph {graph} takes {taken}"
         )
 
+    def _require(self, verb, problem, advice):
+        """Refuse a structure that lacks a verb, by the name that the user knows."""
+        require(verb, problem, advice, type(self.graph_))
+
     def _read_for_prediction(self, X, allowed=None, n_best=1):
         """Samples as given, which of them have nodes, and the problem of those."""
         check_is_fitted(self)
@@ -192,7 +196,7 @@ class Predictor:
     def _decode(self, X, allowed=None):
         """Samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, keep, problem = self._read_for_prediction(X, allowed)
-        require(max_oracle, problem, "call predict_marginals")
+        self._require(max_oracle, problem, "call predict_marginals")
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
         w = self._weights()
         problem = self.graph_.decoding(problem, w)
@@ -232,7 +236,7 @@ class Predictor:
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
-        require(top_k_oracle, problem, "use predict")
+        self._require(top_k_oracle, problem, "use predict")
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
         w = self._weights()

@@ -7,7 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-from skstruct import BCFWSSVM, Chain, MultiClass, MultiLabel, Tree
+from skstruct import (
+    BCFWSSVM,
+    Boxes,
+    Candidates,
+    Chain,
+    Matching,
+    MultiClass,
+    MultiLabel,
+    Pairwise,
+    Tree,
+)
 from skstruct.__main__ import main
 
 _COUNT = """
@@ -67,6 +77,10 @@ def test_few_functions_are_compiled_for_a_first_fit(tmp_path):
         MultiLabel(),
         MultiLabel("full"),
         MultiLabel([[0, 6]]),
+        Pairwise(),
+        Candidates(),
+        Matching(),
+        Boxes(),
     ],
     ids=str,
 )
@@ -89,9 +103,26 @@ def test_compile_fills_the_cache(tmp_path):
     assert second.count("  0 kernels in") == 2
 
 
+def test_methods_of_map_inference_can_be_compiled(capsys):
+    assert main(["compile", "--map", "max-product", "max-flow"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0::2][:2] == ["solve_map by max-product", "solve_map by max-flow"]
+    assert "kernels in" in lines[1]
+    assert lines[4].startswith("kept in")
+
+
+def test_the_help_names_all_structures(capsys):
+    with pytest.raises(SystemExit):
+        main(["compile", "--help"])
+    shown = capsys.readouterr().out
+    for name in ("chain", "tree", "grid", "pairwise", "matching", "candidates", "boxes"):
+        assert f"{name}," in shown
+
+
 @pytest.mark.parametrize(
     ("option", "text", "message"),
     [
+        ("--map", "guess", "invalid choice: 'guess'"),
         ("--graph", "lattice", "has no attribute 'lattice'"),
         ("--graph", "Chain(False)", "Name(option=value"),
         ("--graph", "Chain(edges=1)", "edges"),

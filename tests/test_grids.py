@@ -202,3 +202,14 @@ def test_bad_parameters(parameters, match):
     labels = np.array([["a", "b", "a"], ["b", "a", "a"]])
     with pytest.raises(ValueError, match=match):
         SAGCRF(exact(**{"max_table": 99, **parameters})).fit([GOOD], [labels])
+
+
+def test_what_wide_images_lack_is_said_of_the_users_class():
+    class Picture(Grid):
+        """A name of the user's."""
+
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(size=(30, 30, 2))], [rng.integers(2, size=(30, 30))]
+    for graph, name in ((Grid(), "Grid"), (Picture(), "Picture")):
+        with pytest.raises(TypeError, match=f"not available for {name} of two labels"):
+            SAGCRF(graph).fit(X, y)

@@ -308,7 +308,7 @@ def generic(contract):
     return verb
 
 
-def require(verb, problem, advice):
+def require(verb, problem, advice, given=None):
     """Raise in Python, before any compile, when `problem` has no kernel for `verb`.
 
     The message names the structure and what the verb gives in users' words, where the problem class
@@ -322,6 +322,8 @@ def require(verb, problem, advice):
         The problem of a structure.
     advice : str
         What to use instead, for the error message.
+    given : type, optional
+        The user's class: it is named instead of a base class of it.
 
     Raises
     ------
@@ -340,6 +342,9 @@ def require(verb, problem, advice):
     if verb.supports(type(problem)):
         return
     structure = getattr(type(problem), "structure", type(problem).__name__)
+    first = structure.partition(" ")[0]
+    if given is not None and any(base.__name__ == first for base in given.__mro__):
+        structure = given.__name__ + structure[len(first) :]
     remedy = getattr(type(problem), "remedy", "")
     lack = f": it has no {verb.gives}" if hasattr(verb, "gives") else ""
     raise TypeError(f"{verb.__name__} is not available for {structure}{lack}; {advice}{remedy}")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..base import StructuredEstimator
-from ..core.dispatch import require
 from ..core.oracles import augment, has_own_loss, max_oracle, task_loss
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
@@ -40,4 +39,4 @@ class StructuralSVM(StructuredEstimator):
         if not has_own_loss(type(problem)):
             needed.append(augment)
         for verb in needed:
-            require(verb, problem, "train SAGCRF")
+            self._require(verb, problem, "train SAGCRF")

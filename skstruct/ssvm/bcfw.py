@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ..base import fitted_state
-from ..core.dispatch import require
 from ..core.oracles import gram
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
@@ -106,7 +105,7 @@ class BCFWSSVM(StructuralSVM):
         Oracle calls, certificates included, and visits that a cached labelling served.
     history_ : dict of ndarray
         One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
-        ``objective``, ``dual_objective``, ``dual_gap`` (NaN where there was no certificate).
+        ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
 
     References
     ----------
@@ -177,7 +176,7 @@ class BCFWSSVM(StructuralSVM):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        require(gram, problem, "use SubgradientSSVM")
+        self._require(gram, problem, "use SubgradientSSVM")
 
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""

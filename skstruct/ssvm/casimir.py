@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 
-from ..core.dispatch import require
 from ..core.oracles import (
     exp_oracle,
     gram,
@@ -205,7 +204,7 @@ class CasimirSSVM(StructuralSVM):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        require(gram, problem, "use SubgradientSSVM")
+        self._require(gram, problem, "use SubgradientSSVM")
         if not has_own_loss(type(problem), loss_augmented_top_k):
             require_linear_loss(problem, "use BCFWSSVM")
         elif self.smoothing == "entropy":
@@ -213,7 +212,7 @@ class CasimirSSVM(StructuralSVM):
         by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
         others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
         advice = f'use smoothing="{others[0]}" or BCFWSSVM' if others else "use BCFWSSVM"
-        require(by_smoothing[self.smoothing], problem, advice)
+        self._require(by_smoothing[self.smoothing], problem, advice)
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         options = CasimirOptions(

@@ -31,6 +31,10 @@ from .kernels import (
 from .relaxed import new_points, relaxed_epoch
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
+# Block gaps of a pass that add up to this much of the tolerance.
+_PROMISING = 2.0
+# Of the terms of a dual objective: what rounding may have added to it.
+_ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
 # and scratch, whose names the verbs of problems fix.
 _FEATURES = DenseFeatures, SparseFeatures, Gram
@@ -287,12 +291,20 @@ class _BCFW(Method):
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""
-        promising = self.state.totals[GAP] <= 2.0 * tol * self._objective
+        promising = self.state.totals[GAP] <= _PROMISING * tol * self._objective
         return promising or k % self.gap_every == 0
 
     def _dual(self):
         loss = float(self.state.losses @ self.sample_weight) / self.n
         return loss - 0.5 * self.lam * squared_norm(self.w)
+
+    def entry(self):
+        """Without a certificate, a lower bound: the dual, less what rounding may add to it."""
+        known = super().entry()
+        if self.certificate is None:
+            dual, norm = self._dual(), 0.5 * self.lam * squared_norm(self.w)
+            known["dual_objective"] = dual - _ROUNDING * (abs(dual) + 2.0 * norm)
+        return known
 
     def _value(self, w, *memory):
         """Objective at some weights, and the block gaps."""

@@ -45,6 +45,7 @@ PUBLIC_MODULES = [
     "skstruct",
     "skstruct.graphs",
     "skstruct.ssvm",
+    "skstruct.scores",
     "skstruct.callbacks",
     "skstruct.preprocessing",
     "skstruct.metrics",

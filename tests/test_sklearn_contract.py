@@ -38,6 +38,7 @@ from skstruct import (
     Chain,
     MultiClass,
     MultiLabel,
+    ProxLinearSSVM,
     RaggedArray,
     SubgradientSSVM,
 )
@@ -88,6 +89,7 @@ def test_sklearn_suite_of_lbfgs():
         CasimirSSVM(),
         SubgradientSSVM(),
         GDMMSSVM(),
+        ProxLinearSSVM(),
     ],
     expected_failed_checks=_expected_failures,
     xfail_strict=True,

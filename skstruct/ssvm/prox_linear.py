@@ -159,17 +159,22 @@ class ProxLinearSSVM(StructuralSVM):
         ``objective``, ``stationarity``, ``gradient_norm``, ``eta`` and ``smoothing_strength``; of
         the solver "subgradient" one a pass, with ``learning_rate`` for the last four.
 
+    See Also
+    --------
+    CasimirSSVM : The same inner method on linear scores, with a certificate.
+
     Notes
     -----
     Each outer step replaces the map by its linearisation at the present weights and solves, to the
     accuracy of a fixed budget, a convex problem: the smoothed hinge of the linearised scores, with
     the regulariser and a proximal term. It needs products with the Jacobian and its transpose only;
-    the oracles are those of all other estimators. Where :class:`SubgradientSSVM` visits samples,
-    batches of them are visited here, since a map is evaluated fastest on many rows.
+    the oracles are those of all other estimators. Steps take batches of samples, since a map is
+    evaluated fastest on many rows.
 
-    See Also
-    --------
-    CasimirSSVM : The same inner method on linear scores, with a certificate.
+    The inner learning rate starts from the measured diameters of what the smoothing mixes; it grows
+    while passes lower the linearised objective, and is halved after one that does not. Where the
+    `n_best` labellings are too few for the smoothing, what they give is no gradient: a step that
+    no eta makes succeed halves nu (``history_["smoothing_strength"]``).
 
     References
     ----------

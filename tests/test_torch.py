@@ -554,6 +554,15 @@ def test_forbidden_steps():
             crf(emissions, torch.tensor(tags))
 
 
+def test_a_scheme_and_names_of_labels():
+    crf = CRF(3, True, forbidden="iob2", labels=["O", "I-X", "B-X"])
+    emissions = torch.tensor([[[0.0, 5.0, 1.0], [0.0, 5.0, 1.0]]])
+    assert crf.decode(emissions) == [[2, 1]]
+    for labels in (None, ["O", "I-X"], ["O", "O", "I-X"]):
+        with pytest.raises(ValueError, match=r"not a label of this scheme|3 different names"):
+            CRF(3, forbidden="iob2", labels=labels)
+
+
 def test_crf_on_trees():
     crf = CRF(3, graph=Tree()).double()
     assert [name for name, _ in crf.named_parameters()] == ["transitions"]

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from ..data.constraints import transition_mask
 from ..graphs import Chain
 from ..graphs.base import Graph
 from . import functional
@@ -35,9 +37,12 @@ class CRF(torch.nn.Module):
     ends : bool, default=None
         Whether labels have scores of their own at the first and at the last node; by default on
         chains.
-    forbidden : list of pairs, default=None
+    forbidden : str or list of pairs, default=None
         Steps (label, next label) of a chain that may not occur, None for an end: ``(None, 3)``
-        forbids label 3 at the first node. For other structures it is a parameter of the graph.
+        forbids label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For
+        other structures it is a parameter of the graph.
+    labels : sequence, default=None
+        What the labels are called in `forbidden`, in order; by default 0 to num_labels - 1.
 
     Attributes
     ----------
@@ -75,7 +80,8 @@ class CRF(torch.nn.Module):
         *,
         graph: str | Graph = "chain",
         ends: bool | None = None,
-        forbidden: Iterable | None = None,
+        forbidden: str | Iterable | None = None,
+        labels: Sequence | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(num_labels, int) or num_labels < 1:
@@ -86,7 +92,7 @@ class CRF(torch.nn.Module):
         if forbidden is not None:
             if not is_chain or self.graph.forbidden is not None:
                 raise ValueError("forbidden is for chains: pass it to the graph")
-            self.graph = Chain(forbidden=list(forbidden))
+            self.graph = Chain(forbidden=_numbered(forbidden, labels, num_labels))
         if ends and not is_chain:
             raise ValueError(f"ends=True is for chains; {type(self.graph).__name__} has no ends")
         if getattr(self.graph, "edge_features", False):
@@ -212,3 +218,14 @@ class CRF(torch.nn.Module):
             "structure": structure,
             "batch_first": self.batch_first,
         }
+
+
+def _numbered(forbidden, labels, n_labels):
+    """Forbidden steps as pairs of numbers."""
+    names = np.arange(n_labels) if labels is None else np.asarray(labels)
+    if names.shape != (n_labels,) or np.unique(names).size != n_labels:
+        raise ValueError(f"labels must be {n_labels} different names, got {labels!r}")
+    mask = transition_mask(forbidden, names)
+    pairs = [(int(a), int(b)) for a, b in np.argwhere(np.isneginf(mask.pairs))]
+    pairs += [(None, int(k)) for k in np.flatnonzero(np.isneginf(mask.start))]
+    return (*pairs, *((int(k), None) for k in np.flatnonzero(np.isneginf(mask.stop))))

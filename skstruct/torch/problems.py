@@ -130,25 +130,24 @@ def is_plain_chain(graph: Graph) -> bool:
     return type(graph) is Chain and not graph.edge_features
 
 
-@lru_cache(maxsize=8)
-def _fixed_mask(forbidden, n_labels):
-    return transition_mask(forbidden, np.arange(n_labels))
+_masks = []  # the last few: (forbidden, number of labels, mask)
 
 
 def _mask(forbidden, n_labels) -> TransitionMask:
-    """The mask of forbidden steps; the last ones are remembered."""
+    """The mask of forbidden steps; those of tuples, which nobody changes, are remembered."""
+    for known, size, mask in list(_masks):
+        if known is forbidden and size == n_labels:
+            return mask
     if isinstance(forbidden, str):
         raise ValueError(
             f"forbidden={forbidden!r}: here labels are numbers, so give pairs of them, None for an "
-            "end; skstruct.data.constraints.transition_mask finds those of a scheme"
+            "end; the layer CRF takes a scheme and the names of labels"
         )
-    if isinstance(forbidden, list | tuple | set | frozenset):
-        forbidden = tuple(forbidden)
-        if all(isinstance(pair, tuple) for pair in forbidden):
-            return _fixed_mask(forbidden, n_labels)
-    elif forbidden is None:
-        return _fixed_mask(None, n_labels)
-    return transition_mask(forbidden, np.arange(n_labels))
+    mask = transition_mask(forbidden, np.arange(n_labels))
+    if forbidden is None or isinstance(forbidden, tuple):
+        _masks.append((forbidden, n_labels, mask))
+        del _masks[:-8]
+    return mask
 
 
 @lru_cache(maxsize=8)

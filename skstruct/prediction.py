@@ -41,6 +41,9 @@ def on_one_state(method):
     return call
 
 
+_NOTHING_LEFT = "sample {}: no labelling {} by the structure, `allowed` and the forbidden steps"
+
+
 class Predictor:
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
@@ -147,10 +150,7 @@ class Predictor:
             if end >= 0:
                 # Rounding a relaxation may miss the only ones.
                 found = "is left" if self.graph_.inference_ == "exact" else "was found that is left"
-                raise ValueError(
-                    f"sample {np.flatnonzero(keep)[end]}: no labelling {found} by the structure, "
-                    "`allowed` and the forbidden steps"
-                )
+                raise ValueError(_NOTHING_LEFT.format(np.flatnonzero(keep)[end], found))
             raise FloatingPointError(
                 f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "
                 "scaled?"
@@ -202,10 +202,37 @@ class Predictor:
         problem = self.graph_.decoding(problem, w)
 
         def run(part, start, stop):
-            return decode(part, w, start, stop, make_scratch(part), codes)
+            scratch = make_scratch(part)
+            while True:
+                end = decode(part, w, start, stop, scratch, codes)
+                if end < 0 or not self._decode_exactly(samples, given[end], allowed, w, codes):
+                    return end
+                start = end + 1
 
+        given = np.flatnonzero(keep)
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
         return samples, codes
+
+    def _decode_exactly(self, samples, i, allowed, w, codes):
+        """Decode sample i, for which a relaxation has found nothing; False if that is too dear."""
+        exact = self.graph_.exactly()
+        if exact is None:
+            return False
+        nodes = slice(*samples.offsets[i : i + 2])
+        if allowed is not None:
+            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)[nodes]
+        sample = samples.take(np.arange(samples.lengths.size) == i)
+        try:
+            problem = exact.make_problem(
+                sample, self.classes_, self._has_intercept, allowed=allowed
+            )
+        except ValueError:  # too wide
+            return False
+        problem, found = exact.decoding(problem, w), np.empty(sample.offsets[-1], dtype=np.int32)
+        if decode(problem, w, 0, 1, make_scratch(problem), found) != -1:
+            raise ValueError(_NOTHING_LEFT.format(i, "is left"))
+        codes[nodes] = found
+        return True
 
     @on_one_state
     def predict_top_k(self, X: SamplesLike, k: int) -> tuple[np.ndarray, np.ndarray]:

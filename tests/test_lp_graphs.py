@@ -211,8 +211,31 @@ def test_allowed_labels_and_forbidden_pairs_in_predictions():
     for labels, mask in zip(svm.predict(X, allowed=allowed), allowed, strict=True):
         assert np.take_along_axis(mask, labels[..., None], axis=2).all()
     allowed[1][2, 2] = False
-    with pytest.raises(ValueError, match="sample 1: no labelling was found that is left"):
+    with pytest.raises(ValueError, match="sample 1: no labelling is left"):
         svm.predict(X, allowed=allowed)
+
+
+def test_labellings_that_rounding_misses_are_found(monkeypatch):
+    rng, X, y = np.random.default_rng(0), [], []
+    for _ in range(60):  # colourings
+        labels = np.concatenate([np.arange(3), rng.integers(3, size=7)])
+        edges = np.array([(i, j) for i in range(10) for j in range(i) if labels[i] != labels[j]])
+        X.append((rng.normal(size=(10, 3)), edges[rng.permutation(len(edges))[:20]]))
+        y.append(labels)
+    graph = Pairwise(inference="lp", forbidden=[(k, k) for k in range(3)])
+    svm = BCFWSSVM(graph, max_iter=1, tol=0.9, random_state=0)
+    svm.set_params(C=1e-3).fit(X[:20], y[:20])
+    for (_, edges), labels in zip(X, svm.predict(X), strict=True):
+        assert (labels[edges[:, 0]] != labels[edges[:, 1]]).all()
+    none = [np.ones((10, 3), dtype=bool) for _ in X]
+    none[7][X[7][1][0]] = [True, False, False]
+    with pytest.raises(ValueError, match="sample 7: no labelling is left"):
+        svm.predict(X, allowed=none)
+    # Without the exact way some are missed.
+    monkeypatch.setattr("skstruct.graphs.general.graph._LARGE_TABLE", 1)
+    svm.graph_.max_table = 1
+    with pytest.raises(ValueError, match="no labelling was found that is left"):
+        svm.predict(X)
 
 
 def test_a_tree_is_trained_as_by_the_tree():

@@ -328,16 +328,15 @@ def test_decision_function(chains, table, estimator):
 @pytest.mark.parametrize("estimator", [BCFWSSVM, CasimirSSVM, SubgradientSSVM])
 def test_verbose_history_and_same_bits(chains, estimator, capsys):
     svm = estimator(C=0.1, tol=0.1, max_iter=300, random_state=3, verbose=1).fit(*chains)
-    lines = capsys.readouterr().out.splitlines()
+    lines = [line for line in capsys.readouterr().out.splitlines() if ": passes " in line]
     assert len(lines) == svm.n_iter_
     lengths = {len(values) for values in svm.history_.values()}
     assert lengths == {svm.n_iter_}
     if estimator is BCFWSSVM:
         assert np.isnan(svm.history_["objective"]).any()
         assert svm.history_["dual_objective"].max() <= svm.objective_
-        assert "objective not evaluated, at least 0." in lines[0]
-    else:
-        assert "objective 0." in lines[0]
+        unknown = [line for line in lines if "objective not evaluated, at least" in line]
+        assert len(unknown) == np.isnan(svm.history_["objective"]).sum()
     assert not any("nan" in line for line in lines)
     again = estimator(C=0.1, tol=0.1, max_iter=300, random_state=3).fit(*chains)
     assert_array_equal(svm.node_weights_, again.node_weights_)

@@ -176,6 +176,17 @@ class Graph(Answers, ABC, BaseEstimator):
             If the true labels break the structure's constraints, or its parameters are wrong.
         """
 
+    def exactly(self) -> Graph | None:
+        """What decodes samples exactly where the structure's own way may find nothing.
+
+        Returns
+        -------
+        Graph or None
+            A copy, whose :meth:`make_problem` raises a ValueError for samples that are too large
+            for it; by default there is none.
+        """
+        return None
+
     # What it may define: reading, labels
 
     def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from ...core.offsets import ends_of
 from ...data.constraints import check_steps, transition_mask
 from ...data.packing import as_list, pack_nodes, read_edge_features
 from ...typing import LossLike, SamplesLike
+from ..base import Graph
 from ..pairwise.fields import PairwiseGraph
 from .columns import attraction, check_interactions, pair_columns
 from .inference import choose_problem
@@ -22,6 +24,8 @@ from .kernels import Network
 __all__ = ["Networks", "Pairwise"]
 
 _MOST = np.iinfo(np.int32).max
+# Most entries of tables where a single sample is decoded by a junction tree after all.
+_LARGE_TABLE = 2**20
 
 
 class Pairwise(PairwiseGraph):
@@ -117,6 +121,14 @@ class Pairwise(PairwiseGraph):
         self.attractive = attractive
         self.inference = inference
         self.max_table = max_table
+
+    def exactly(self) -> Graph | None:
+        """The same graph by a junction tree, whose tables may be larger; None if it is exact."""
+        if self.inference_ == "exact":
+            return None
+        exact = copy.copy(self)
+        exact.inference, exact.max_table = "junction-tree", max(self.max_table, _LARGE_TABLE)
+        return exact
 
     # Reading
 

@@ -32,7 +32,7 @@ from .relaxed import new_points, relaxed_epoch
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 # Block gaps of a pass that add up to this much of the tolerance.
-_PROMISING = 2.0
+_PROMISING = 1.3
 # Of the terms of a dual objective: what rounding may have added to it.
 _ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses

@@ -1,12 +1,15 @@
 """Assignments beside SciPy and lap, in one run.
 
-    python benchmarks/bench_matching.py [--json OUT]
+    python benchmarks/bench_matching.py [--projections] [--json OUT]
 
 lap is measured where it is installed (``pip install lap``). CPU microseconds a problem, the
 smallest of several runs over many drawn ones, scores uniform in [0, 1]; the peers' times hold the
 call from Python. A warm visit starts from the prices and links of the visit before, with other
 noise; its time is the mean over several problems, since it depends on how near the second-best
 assignment is. Ratios are ours over theirs, and cold over warm.
+
+With --projections: points of the polytope of assignments beside one best assignment, instead, at
+several temperatures.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from scipy.optimize import linear_sum_assignment
 from skstruct.core.dispatch import kernel
 from skstruct.inference.assignment import assignment, assignment_work
 from skstruct.inference.assignment_marginals import assignment_max_marginals
+from skstruct.inference.assignment_projections import euclidean_assignment, projection_work
+from skstruct.inference.assignment_scaling import entropic_assignment
 from skstruct.inference.murty import best_assignments, best_assignments_work
 
 try:
@@ -32,6 +37,8 @@ except ImportError:
 _SIZES = {10: 2000, 30: 2000, 100: 100, 300: 20}
 _NOISE = 1e-4, 1e-3, 1e-2
 _BASES = 20
+_PROJECTED = {30: 50, 300: 2}
+_TEMPERATURES = 1e-3, 0.01, 0.1, 1.0, 10.0
 
 
 @kernel
@@ -102,13 +109,51 @@ def marginals(n, rng):
     }
 
 
+def projections(n, n_problems, rng):
+    """Projections of both kinds, each from nothing, and best assignments of the same scores."""
+    scores, work = (
+        rng.random((n_problems, n * n)),
+        (assignment_work(n, n), projection_work([(n, n)])),
+    )
+    mu, times = np.empty(n * n), {}
+    for null in (True, False):
+
+        def call(kernel, row, *rest, null=null):
+            memory = np.zeros(n), np.full(n, -1, np.int32)
+            if not rest:
+                return kernel(row, n, n, null, *memory, work[0])
+            return kernel(row, n, n, null, *rest, *memory, mu, *work)
+
+        name = "null" if null else "perfect"
+        times[name] = microseconds(
+            lambda call=call: [call(assignment, row) for row in scores], n_problems
+        )[1]
+        for kind, verb in (
+            ("euclidean", euclidean_assignment),
+            ("entropic", entropic_assignment),
+        ):
+            for temperature in _TEMPERATURES:
+                times[f"{name} {kind} {temperature:g}"] = microseconds(
+                    lambda call=call, verb=verb, temperature=temperature: [
+                        call(verb, row, temperature) for row in scores
+                    ],
+                    n_problems,
+                    3,
+                )[1]
+    return times
+
+
 def main():
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--projections", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rng, found = np.random.default_rng(0), {}
-    for n, n_problems in _SIZES.items():
+    for n, n_problems in (_PROJECTED if arguments.projections else {}).items():
+        found[n] = projections(n, n_problems, rng)
+        print(f"{n} x {n}: " + ", ".join(f"{name} {t:.0f} us" for name, t in found[n].items()))
+    for n, n_problems in ({} if arguments.projections else _SIZES).items():
         times = assignments(n, n_problems, rng) | marginals(n, rng)
         peers = [times[name] for name in ("scipy", "lap") if name in times]
         ratios = {

@@ -5,9 +5,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
-from ...core.oracles import max_marginals, max_oracle, top_k_oracle
+from ...core.oracles import (
+    entropic_oracle,
+    euclidean_oracle,
+    max_marginals,
+    max_oracle,
+    top_k_oracle,
+)
 from ...inference.assignment import assignment
 from ...inference.assignment_marginals import assignment_max_marginals
+from ...inference.assignment_projections import (
+    ProjectionWork,
+    euclidean_assignment,
+    projection_work,
+)
+from ...inference.assignment_scaling import entropic_assignment
 from ...inference.murty import BestAssignmentsWork, best_assignments, best_assignments_work
 from ..arrays import TableScratch
 from ..items.verbs import counts_of
@@ -29,6 +41,8 @@ class OneToOneScratch(NamedTuple):
         Max-marginals of sources without links.
     detour : ndarray
         Lengths of shortest paths, of all pairs of the smaller side.
+    projection : ProjectionWork
+        Of projections.
     """
 
     tables: TableScratch
@@ -36,6 +50,7 @@ class OneToOneScratch(NamedTuple):
     matches: np.ndarray
     lone: np.ndarray
     detour: np.ndarray
+    projection: ProjectionWork
 
 
 def one_to_one_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> OneToOneScratch:
@@ -58,7 +73,8 @@ def one_to_one_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> 
     n, m = sizes.max(axis=0, initial=0).tolist()
     best, matches = best_assignments_work(n, m, n_best), np.empty((n_best, n), dtype=np.int32)
     detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)
-    return OneToOneScratch(tables, best, matches, np.empty(n), detour)
+    projection = projection_work(sizes)
+    return OneToOneScratch(tables, best, matches, np.empty(n), detour, projection)
 
 
 class OneToOneProblem(MatchingProblem):
@@ -114,3 +130,31 @@ def _(problem, i, theta, values, labels):
     for r in range(values.shape[0]):
         values[r] += constant
         _write_match(n, m, work.matches[r], labels[r])
+
+
+@inner_kernel(inline=True)
+def _with_constant(problem, i, theta, value, mu):
+    """The last part is always there, and no projection moves it: it is not in the norm."""
+    last = counts_of(problem, i)[0]
+    mu[last] = 1.0
+    return value + theta[last]
+
+
+@euclidean_oracle.register(OneToOneProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    n, m, null = problem.own.sizes[i, 0], problem.own.sizes[i, 1], problem.own.null
+    price, match = _memory(problem, i)
+    solver, work = problem.work.best.solver, problem.work.projection
+    value = euclidean_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
+    return _with_constant(problem, i, theta, value, mu)
+
+
+@entropic_oracle.register(OneToOneProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    n, m, null = problem.own.sizes[i, 0], problem.own.sizes[i, 1], problem.own.null
+    price, match = _memory(problem, i)
+    solver, work = problem.work.best.solver, problem.work.projection
+    value = entropic_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
+    return _with_constant(problem, i, theta, value, mu)

@@ -10,6 +10,9 @@ from ...core.cone import Cone, settle
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..certificate import DualMixture
 
+# Of the share of a dual point in a cone: cones come with small weights.
+_HALVINGS = 60
+
 
 def ascent_norm(cone: Cone, direction: Weights) -> float:
     """Squared norm of the point of the cone nearest to ``-direction``.
@@ -234,12 +237,29 @@ class BallMixture:
         change = Weights(*map(np.subtract, direction, mixed.tables))
         gain = term - self._term
         step = self._best_step(gain, mixed, change)
-        terms = self._term + step * gain
-        point = Weights(*(g + step * d for g, d in zip(mixed.tables, change.tables, strict=True)))
-        norm = self._radius * math.sqrt(ascent_norm(self._cone, point))
+        if self._cone.coefficients.size:
+            step = self._search_step(gain, mixed, change)
+        terms, norm, point = self._mixture(step, gain, mixed, change)
         if terms - norm > self.value:
             self._term, self._direction = terms, point
             self.value, self.magnitude = terms - norm, terms + norm
+
+    def _mixture(self, step, gain, mixed, change):
+        point = Weights(*(g + step * d for g, d in zip(mixed.tables, change.tables, strict=True)))
+        norm = self._radius * math.sqrt(ascent_norm(self._cone, point))
+        return self._term + step * gain, norm, point
+
+    def _search_step(self, gain, mixed, change):
+        """In a cone: the bound is concave, but not known in closed form."""
+        low, high = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            ends = low + (high - low) / 3.0, high - (high - low) / 3.0
+            values = [self._mixture(end, gain, mixed, change)[:2] for end in ends]
+            if values[0][0] - values[0][1] < values[1][0] - values[1][1]:
+                low = ends[0]
+            else:
+                high = ends[1]
+        return 0.5 * (low + high)
 
     def _best_step(self, gain, mixed, change):
         """The t in [0, 1] where ``t gain - radius |g + t change|`` is largest."""

@@ -147,10 +147,10 @@ class _Answer(NamedTuple):
 
 
 class _Block:
-    """The steps since the last restart: what their averages and the next point are made of."""
+    """The steps since the last restart: what their dual point and the next weights are made of."""
 
-    def __init__(self, center, weight, first):
-        self.center, self.weight, self._first = center, weight, first
+    def __init__(self, center, weight):
+        self.center, self.weight = center, weight
         #: Sums of the steps, of the gradients that answered them, and of their task losses.
         self.total, self.answers, self.task_loss = 0.0, np.zeros_like(center), 0.0
         #: By how much the divergences have been more than the test asks for.
@@ -159,10 +159,6 @@ class _Block:
     def point(self, lam, answers, total):
         """The weights that answers lead to, before they are made feasible."""
         return (self.weight * self.center - answers) / (self.weight + lam * total)
-
-    def average(self, z):
-        """The averaged weights; they are feasible but for rounding."""
-        return (z - self._first) / self.total if self.total > 0.0 else self.center.copy()
 
 
 class _Extragradient(Method):
@@ -191,7 +187,7 @@ class _Extragradient(Method):
             self._center[:] = self._flatten(start)
             self.regulariser.settle(self._tables(self._center))
         #: The last projections, and the steps that lead there.
-        self.at, self.block = None, _Block(self._center, 1.0, self._center)
+        self.at = self.block = None
         self._last_gap, self._last_certified, self._k = None, 0, 0
         self._objective = np.nan
 
@@ -266,7 +262,7 @@ class _Extragradient(Method):
             if flat is None:
                 return
             weight = max(weight, self.lam * c)
-        self.at, self.block = flat, _Block(self._center, weight, flat.z)
+        self.at, self.block = flat, _Block(self._center, weight)
         if self._fixed is None:
             norm = math.sqrt(flat.gradient @ flat.gradient)
             by_loss = 1.0 / flat.task_loss if flat.task_loss > 0.0 else 1.0
@@ -333,35 +329,35 @@ class _Extragradient(Method):
         return value.objective
 
     def _average(self):
-        w = self._center.copy() if self.at is None else self.block.average(self.at.z)
+        """The weights of all steps; of one block only they are far from the optimum for longer."""
+        w = self._center.copy() if self.at is None else self.at.z / self.at.c
         self.regulariser.settle(self._tables(w))
         return w
 
     def certify(self):
-        """Both sides of the saddle at the averages of the block."""
+        """Both sides of the saddle at averages."""
         average, block, mixture = self._average(), self.block, self.regulariser.mixture
         self._objective = self._measure(average)
-        if block.total > 0.0:
+        moved = block is not None and block.total > 0.0
+        if moved:
             answer = self._tables(block.answers / block.total)
             mixture.offer(block.task_loss / block.total, answer.tables)
+            bound = self.regulariser.bound(block.task_loss / block.total, answer)
         best = self.best
         magnitude = best.magnitude + mixture.magnitude
         self.certificate = certify_pair(best.objective, mixture.value, magnitude)
         self._last_certified = self._k
-        self._restart(average)
+        if moved and self.certificate.relative <= _FIRST_RESTART:
+            self._restart(average, self._objective - bound)
 
-    def _restart(self, average):
-        """Begin anew at the averages where the block has gained much."""
-        block, known = self.block, self.certificate
-        if not (block.total > 0.0 and known.relative <= _FIRST_RESTART):
-            return
-        answer = self._tables(block.answers / block.total)
-        gap = self._objective - self.regulariser.bound(block.task_loss / block.total, answer)
+    def _restart(self, average, gap):
+        """Begin anew at the averages where the gap of the block has fallen enough."""
         if self._last_gap is None:
             self._last_gap = gap
         if gap <= _RESTART_AT * self._last_gap:
+            block, self._last_gap = self.block, gap
             weight = self.regulariser.next_weight(block.weight, block.total)
-            self.block, self._last_gap = _Block(average, weight, self.at.z), gap
+            self.block = _Block(average, weight)
             self.n_restarts += 1
 
     def entry(self):

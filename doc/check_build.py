@@ -27,7 +27,10 @@ def listed():
 
 def members(name):
     """The public methods and properties of a listed class; none of anything else."""
-    cls = pydoc.locate(f"skstruct.{name}")
+    try:
+        cls = pydoc.locate(f"skstruct.{name}")
+    except pydoc.ErrorDuringImport:  # skstruct.torch without torch
+        return
     if not inspect.isclass(cls):
         return
     for member in dir(cls):

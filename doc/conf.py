@@ -20,6 +20,7 @@ suppress_warnings = ["config.cache"]  # the gallery is configured with functions
 autosummary_generate = True
 numpydoc_show_class_members = False
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
+autodoc_mock_imports = ["torch"]  # the build does without
 html_theme = "alabaster"
 html_theme_options = {
     "description": f"Structured prediction as scikit-learn estimators. Version {release}"

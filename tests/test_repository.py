@@ -75,3 +75,12 @@ def test_show_versions_without_a_cache(capsys, monkeypatch):
     monkeypatch.setattr(versions, "cache_folder", lambda: None)
     skstruct.show_versions()
     assert re.search(r"cache folder: None$", capsys.readouterr().out, re.M)
+
+
+def test_what_needs_torch_says_what_to_install(monkeypatch):
+    for name in list(sys.modules):
+        if name.startswith("skstruct.torch"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pip install 'skstruct\[torch\]'"):
+        importlib.import_module("skstruct.torch")

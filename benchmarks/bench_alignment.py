@@ -33,7 +33,7 @@ _LOSSES = {"1:1": "hamming", "3:1": {1: 3.0, 0: 1.0}}
 _SOLVERS = {
     "bcfw": lambda **options: BCFWSSVM(tol=1e-4, max_iter=1000, **options),
     "casimir": lambda **options: CasimirSSVM(tol=1e-4, max_iter=500, **options),
-    "subgradient": lambda **options: SubgradientSSVM(tol=0.0, max_iter=3000, **options),
+    "subgradient": lambda **options: SubgradientSSVM(tol=0.0, max_iter=500, **options),
 }
 
 

@@ -342,6 +342,17 @@ def test_verbose_history_and_same_bits(chains, estimator, capsys):
     assert_array_equal(svm.node_weights_, again.node_weights_)
 
 
+def test_subgradients_without_a_tolerance_run_all_passes(chains):
+    svm = SubgradientSSVM(C=0.1, tol=0, max_iter=150, random_state=3)
+    with pytest.warns(ConvergenceWarning):
+        svm.fit(*chains)
+    objectives = svm.history_["objective"]
+    assert objectives.size == 150
+    best = np.minimum.accumulate(objectives)
+    assert (best[5:] == best[:-5]).any()  # where any other tolerance would end the run
+    assert best[-1] == svm.objective_
+
+
 def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
     from skstruct.core.dispatch import require
 

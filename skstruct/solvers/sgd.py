@@ -118,7 +118,7 @@ def sgd(
     max_iter : int
         Largest number of passes.
     tol : float
-        Stop when five passes have not improved the best objective by this fraction.
+        Stop when five passes have not improved the best objective by this fraction; 0 for never.
     rng : numpy.random.Generator
         Draws the samples.
     n_jobs : int or None
@@ -218,6 +218,10 @@ class _SGD(Method):
         self.trail.append(self.best.objective)
         improvement = _improvement(self.trail)
         self.certificate = _Improvement(objective, self.best.objective, improvement)
+
+    def reached(self, tol):
+        """With a tolerance of 0 never: some passes improve nothing, and later ones do."""
+        return tol > 0.0 and super().reached(tol)
 
     def work(self):
         """Every visit is a call and a step."""

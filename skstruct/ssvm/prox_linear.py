@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..core.dispatch import require
 from ..core.oracles import (
     exp_oracle,
     has_own_loss,
@@ -274,7 +273,7 @@ class ProxLinearSSVM(StructuralSVM):
         others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
         if others:
             advice = f'use smoothing="{others[0]}" or {advice}'
-        require(by_smoothing[self.smoothing], problem, advice)
+        self._require(by_smoothing[self.smoothing], problem, advice)
 
     def _make_problem(self, data):
         score_map = _as_score_map(self.score_map)

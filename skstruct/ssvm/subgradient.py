@@ -48,7 +48,8 @@ class SubgradientSSVM(StructuralSVM):
     max_iter : int, default=100
         Largest number of passes over the data.
     tol : float, default=1e-3
-        Stop when five passes have not improved the best objective by this fraction.
+        Stop when five passes have not improved the best objective by this fraction; with 0 all
+        passes are run.
     warm_start : bool, default=False
         Start from the weights of the previous fit, if they have the right shape.
     n_jobs : int, default=None

@@ -7,7 +7,6 @@ and the gradient that they write is one of scores. Solvers' kernels serve as the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,16 +149,19 @@ def _mask(forbidden, n_labels) -> TransitionMask:
     return mask
 
 
-@lru_cache(maxsize=8)
-def _hamming(n_labels, normalize):
-    return 1.0 - np.eye(n_labels), normalize
+_hamming = []  # the last few cost matrices of 0 and 1
 
 
 def _costs(cost, n_labels):
     """The matrix of a task loss, and whether it is divided by the number of nodes."""
-    if isinstance(cost, str) and cost in ("hamming", "normalized_hamming"):
-        return _hamming(n_labels, cost != "hamming")
-    return cost_matrix(NamedLoss(cost, "cost"), np.arange(n_labels))
+    if not (isinstance(cost, str) and cost in ("hamming", "normalized_hamming")):
+        return cost_matrix(NamedLoss(cost, "cost"), np.arange(n_labels))
+    for known in list(_hamming):
+        if len(known) == n_labels:
+            return known, cost != "hamming"
+    _hamming.append(1.0 - np.eye(n_labels))
+    del _hamming[:-8]
+    return _hamming[-1], cost != "hamming"
 
 
 def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Task:

@@ -29,6 +29,7 @@ from skstruct.torch import (  # noqa: E402
     marginals,
     smoothed_hinge_loss,
 )
+from skstruct.torch.problems import Rooms  # noqa: E402
 
 # torch.func.jvp itself compiles a decomposition so.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
@@ -710,3 +711,25 @@ def test_prox_linear_trains_a_module():
     narrow = torch.nn.Linear(width, n_labels + 1)
     with pytest.raises(ValueError, match="ModuleMap must give scores of shape"):
         ProxLinearSSVM(score_map=narrow).fit(X, y)
+
+
+def test_rooms_are_shared_and_forgotten(monkeypatch):
+    made = []
+
+    def make():
+        made.append(np.zeros(10))
+        return (made[-1], (made[-1],))
+
+    monkeypatch.setattr("skstruct.torch.problems._MOST_FLOATS", 50)
+    rooms = Rooms()
+    first = rooms.take("a", make)
+    rooms.give("a", first)
+    assert rooms.take("a", make) is first
+    assert rooms.take("a", make) is not first
+    for key in "abc":
+        rooms.give(key, make())
+    n_made = len(made)
+    rooms.take("c", make)
+    assert len(made) == n_made
+    rooms.take("a", make)  # the third was one too many
+    assert len(made) == n_made + 1

@@ -7,6 +7,7 @@ and the gradient that they write is one of scores. Solvers' kernels serve as the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +30,7 @@ from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import viterbi_scratch
 from ..losses.task import NamedLoss, cost_matrix
 
-_ROUND = 32  # buffers serve chains of up to a multiple of so many nodes
-_MOST_ROOMS = 32
+_MOST_FLOATS = 1 << 25
 
 
 class Room(NamedTuple):
@@ -51,24 +51,35 @@ class Room(NamedTuple):
     augmented: np.ndarray
 
 
+def _count_floats(room):
+    """Entries of all arrays, however deeply they are nested."""
+    return sum(map(_count_floats, room)) if isinstance(room, tuple) else room.size
+
+
 class Rooms:
     """Rooms that calls take and give back: fresh memory costs more than a small batch."""
 
     def __init__(self):
-        self._free = {}
+        self._free, self._kept, self._lock = {}, 0, Lock()
 
     def take(self, key, make):
         """A free room, or a new one."""
-        try:
-            return self._free[key].pop()
-        except (KeyError, IndexError):
-            return make()
+        with self._lock:
+            if self._free.get(key):
+                room = self._free[key].pop()
+                self._kept -= _count_floats(room)
+                return room
+        return make()
 
     def give(self, key, room):
-        """Take a room back."""
-        if len(self._free) > _MOST_ROOMS:
-            self._free.clear()
-        self._free.setdefault(key, []).append(room)
+        """Take a room back; all are forgotten where they take too much memory."""
+        size = _count_floats(room)
+        with self._lock:
+            if self._kept + size > _MOST_FLOATS:
+                self._free, self._kept = {}, 0
+            if size <= _MOST_FLOATS:
+                self._free.setdefault(key, []).append(room)
+                self._kept += size
 
 
 _ROOMS = Rooms()
@@ -168,7 +179,8 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
     """Chains that share one table, without a detour: a batch may take less than its set-up."""
     n, n_samples, square = int(offsets[-1]), offsets.size - 1, n_labels * n_labels
     mask = _mask(graph.forbidden, n_labels)
-    longest = -(-int(np.diff(offsets).max()) // _ROUND) * _ROUND
+    # Rounded up, so that batches of like lengths share their rooms.
+    longest = 1 << int(np.diff(offsets).max() - 1).bit_length()
     key = "chain", n_labels, longest, n_best
     rows = np.arange(n + 1, dtype=np.int64)
     costs, normalize = _costs(cost, n_labels)

@@ -12,9 +12,9 @@ from .sources import is_foreign
 
 try:
     from numba.core.codegen import JITCodeLibrary
-    from numba.core.compiler import Compiler
+    from numba.core.compiler import Compiler, Flags
 except ImportError:  # pragma: no cover
-    JITCodeLibrary = Compiler = object
+    JITCodeLibrary = Compiler = Flags = object
 
 
 class _InnerLibrary(JITCodeLibrary):
@@ -71,8 +71,34 @@ _UNUSED = {
 }
 
 
+class _Flags(Flags):
+    """Numba's flags, compared by what was set: it looks at all of them for each call it types."""
+
+    __slots__ = ()
+
+    def __hash__(self):
+        return _FLAGS_HASH
+
+    def __eq__(self, other):
+        if not isinstance(other, Flags):
+            return NotImplemented
+        mine, others = self._values, other._values
+        return mine == others or all(
+            getattr(self, name) == getattr(other, name) for name in mine.keys() | others.keys()
+        )
+
+
+# That of numba's own, which are equal to these.
+_FLAGS_HASH = hash(Flags())
+
+
 class _KernelCompiler(Compiler):
     """Numba's compiler; for the kernels of this package without the passes that they do not use."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        if hasattr(flags, "_values"):
+            flags = _Flags(flags)
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
     def define_pipelines(self):
         pipelines = super().define_pipelines()

@@ -57,18 +57,40 @@ class _ReferenceFields(AttributeTemplate):
         return reference.field(name)[1] if name in reference.target.fields else None
 
 
-def _load(builder, pointer):
-    """What lies at `pointer`, each scalar as something that does not change while kernels run."""
+def _load(builder, pointer, known=()):
+    """What lies at `pointer`, each scalar as something that does not change while kernels run.
+
+    `known` has values of parts that need no load.
+    """
     kind = pointer.type.pointee
     if isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
         value = ir.Constant(kind, ir.Undefined)
         for k in range(len(kind)):
-            part = _load(builder, cgutils.gep_inbounds(builder, pointer, 0, k))
+            if k in known:
+                part = known[k]
+            else:
+                part = _load(builder, cgutils.gep_inbounds(builder, pointer, 0, k))
             value = builder.insert_value(value, part, k)
         return value
     value = builder.load(pointer)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
+
+
+def _array_parts(context, kind):
+    """What is known of an array without a look at it: kernels neither count nor free it."""
+    model = context.data_model_manager[kind]
+    parts = {
+        name: (model.get_field_position(name), model.get_member_fe_type(name))
+        for name in ("meminfo", "parent", "itemsize")
+    }
+    size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    return {
+        at: context.get_constant(part, size)
+        if name == "itemsize"
+        else cgutils.get_null_value(context.get_value_type(part))
+        for name, (at, part) in parts.items()
+    }
 
 
 @lower_getattr_generic(Reference)
@@ -77,19 +99,68 @@ def _lower_field(context, builder, reference, pointer, name):
     place = cgutils.gep_inbounds(builder, pointer, 0, at)
     if isinstance(kind, Reference):
         return place
+    known = _array_parts(context, kind) if isinstance(kind, types.Array) else ()
     # Counted where references are: in functions of others that kernels call.
-    return impl_ret_borrowed(context, builder, kind, _load(builder, place))
+    return impl_ret_borrowed(context, builder, kind, _load(builder, place, known))
+
+
+def _is_plain(kind):
+    """Whether nothing is to be done for a value of this type when the kernel ends."""
+    if isinstance(kind, types.BaseTuple):
+        return all(map(_is_plain, kind))
+    return isinstance(kind, types.Array | types.Number | types.Boolean)
+
+
+def _taker(c, kind):
+    """A function that writes a Python object as a value of `kind`, and says whether that failed.
+
+    One for each type: pasted for each field, this is half the code of a small kernel.
+    """
+    name = f"take {kind}"
+    if name in c.builder.module.globals:
+        return c.builder.module.globals[name]
+    pointer = c.context.get_value_type(kind).as_pointer()
+    signature = ir.FunctionType(ir.IntType(1), [c.pyapi.pyobj, pointer])
+    function = ir.Function(c.builder.module, signature, name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block())
+    pyapi = c.context.get_python_api(builder)
+    value, place = function.args
+    if isinstance(kind, types.BaseTuple):
+        wrong = builder.icmp_signed(
+            "!=", pyapi.tuple_size(value), ir.Constant(pyapi.py_ssize_t, len(kind))
+        )
+        with builder.if_then(wrong, likely=False):
+            pyapi.err_set_string("PyExc_ValueError", f"a {kind.__class__.__name__} of wrong length")
+            builder.ret(cgutils.true_bit)
+        for k, part in enumerate(kind):
+            at = cgutils.gep_inbounds(builder, place, 0, k)
+            failed = builder.call(_taker(c, part), [pyapi.tuple_getitem(value, k), at])
+            with builder.if_then(failed, likely=False):
+                builder.ret(cgutils.true_bit)
+        builder.ret(cgutils.false_bit)
+    else:
+        native = pyapi.to_native_value(kind, value)
+        builder.store(native.value, place)
+        builder.ret(native.is_error)
+    return function
 
 
 @unbox(Reference)
 def _unbox(kind, value, c):
     """Python's NamedTuple to where the kernel that Python calls keeps it while it runs."""
-    native = c.pyapi.to_native_value(kind.target, value)
-    pointer = cgutils.alloca_once_value(c.builder, native.value)
+    if _is_plain(kind.target):
+        pointer = cgutils.alloca_once(c.builder, c.context.get_value_type(kind.target))
+        is_error, cleanup = c.builder.call(_taker(c, kind.target), [value, pointer]), None
+    else:
+        native = c.pyapi.to_native_value(kind.target, value)
+        pointer = cgutils.alloca_once_value(c.builder, native.value)
+        is_error, cleanup = native.is_error, native.cleanup
     # Hidden from LLVM: it must not move loads of what never changes before the stores.
     hidden = ir.FunctionType(pointer.type, [pointer.type])
     pointer = c.builder.asm(hidden, "", "=r,0,~{memory}", [pointer], side_effect=True)
-    return NativeValue(pointer, cleanup=native.cleanup, is_error=native.is_error)
+    return NativeValue(pointer, cleanup=cleanup, is_error=is_error)
 
 
 def refer(kind):

@@ -252,6 +252,24 @@ def test_tall_and_wide_images_go_together():
     assert svm.score(X, y) == 1.0
 
 
+def test_casimir_does_not_overshoot():
+    # The best boxes at first are neighbours: steps for their distances alone go to 1,000.
+    rng = np.random.default_rng(1)
+    X, y = [], []
+    for _ in range(12):
+        codes = rng.integers(0, 3, size=(24, 30))
+        top, left = rng.integers(0, [12, 14])
+        height, width = rng.integers(6, 12, size=2)
+        codes[top : top + height, left : left + width] = 3
+        X.append(codes)
+        y.append([left, top, left + width, top + height])
+    options = {"C": 0.01, "loss": "iou", "max_iter": 6, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svm = CasimirSSVM(Boxes(), n_best=10, **options).fit(X, y)
+    assert svm.history_["objective"].max() < 1.0  # that of weights of 0
+
+
 def test_lines_and_sizes_bind_predictions(data):
     X, y = data
     # The true boxes are neither on these lines nor that large.

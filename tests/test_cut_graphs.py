@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from skstruct import BCFWSSVM, Grid, Pairwise
 from skstruct.core import kernel, oracles
@@ -90,6 +91,54 @@ _DRAWS = {
     "n_types": st.integers(1, 2),
     "forbidden": st.sampled_from([None, [(0, 1)], [(1, 0)], [(0, 1), (1, 0)]]),
 }
+
+
+def _own_parts(problem, shares):
+    """The coordinates of the norm of projections, at shares of label 1, a row a point."""
+    u, v = (shares[..., problem.own.ends[:, end]] for end in (0, 1))
+    both = np.minimum(u, v)
+    pairs = [u + v - 1.0, u - both, v - both]
+    return np.concatenate([shares, 1.0 - shares, *pairs], axis=-1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(temperature=st.sampled_from([1e-3, 0.3, 2.0, 100.0]), **_DRAWS)
+def test_projections_are_optimal_and_lie_in_the_hull(
+    seed, interactions, n_types, forbidden, temperature
+):
+    n, problem, theta = _draw(seed, interactions, n_types, forbidden, repels=False)
+    labellings, scores = _everyone(problem, theta, n)
+    mu = np.full(theta.size, np.nan)
+    value = oracles.euclidean_oracle(problem, 0, theta, temperature, mu)
+    if scores.max() == -np.inf:
+        assert value == -np.inf
+        assert not mu.any()
+        return
+    assert not mu[np.isneginf(theta)].any()
+    allowed = np.isfinite(scores)
+    parts = np.zeros((allowed.sum(), theta.size))
+    for labels, row in zip(labellings[allowed], parts, strict=True):
+        oracles.add_indicator(problem, 0, labels, 1.0, row)
+    rows = np.column_stack([parts, np.ones(len(parts))])
+    assert nnls(rows.T, np.append(mu, 1.0))[1] <= 1e-12 * mu.sum()
+    # No labelling is better to first order.
+    linear = np.where(np.isneginf(theta), 0.0, theta) @ mu
+    here = _own_parts(problem, mu[1 : 2 * n : 2])
+    assert value == pytest.approx(linear - 0.5 * temperature * here @ here, abs=1e-9)
+    gains = scores[allowed] - temperature * _own_parts(problem, labellings[allowed] + 0.0) @ here
+    assert gains.max() <= linear - temperature * here @ here + 1e-9 * max(1.0, temperature)
+
+
+def test_projections_say_where_edges_repel():
+    graph = _attractive(Pairwise(interactions="potts", inference="max-flow"))
+    samples = graph.read_X(SimpleNamespace(), [(np.zeros((2, 1)), [(0, 1)])], True)
+    problem = graph.make_problem(samples, np.array([0, 1]), True, codes=np.zeros(2, np.int32))
+    mu = np.ones(5)
+    assert np.isnan(oracles.euclidean_oracle(problem, 0, np.array([0.0, 1, 2, 0, -1]), 1.0, mu))
+    assert not mu.any()
+    # Less than rounding is no interaction.
+    value = oracles.euclidean_oracle(problem, 0, np.array([0.0, 1, 2, 0, -1e-17]), 1.0, mu)
+    assert value == oracles.euclidean_oracle(problem, 0, np.array([0.0, 1, 2, 0, 0]), 1.0, mu)
 
 
 @settings(max_examples=150, deadline=None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from scipy.special import entr
 
 from skstruct import Matching
@@ -12,6 +12,8 @@ from skstruct.core.oracles import entropic_oracle, euclidean_oracle
 from skstruct.inference.assignment import assignment, assignment_work
 from skstruct.inference.assignment_projections import euclidean_assignment, projection_work
 from skstruct.inference.assignment_scaling import entropic_assignment
+from skstruct.inference.max_flow import empty_forest, empty_network, link
+from skstruct.inference.quadratic_cut import level_work, quadratic_cut
 from skstruct.inference.simplex import best_mixture
 from skstruct.testing import training_problem
 
@@ -197,3 +199,52 @@ def test_norms_of_matchings_leave_the_constant_out():
     np.testing.assert_array_equal(mu, [0, 0, 0, 0, 0, 0, 1])
     assert entropic_oracle(problem, 0, theta, 1.0, mu) > 5.0
     assert mu[-1] == 1.0
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    ties=st.booleans(),
+    pinned=st.booleans(),
+)
+def test_quadratic_cuts_are_optimal(seed, ties, pinned):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    m = int(rng.integers(0, 12)) if n > 1 else 0
+    tail = rng.integers(0, n, m)
+    ends = np.stack([tail, (tail + rng.integers(1, max(n, 2), m)) % n]).astype(np.int32)
+    gains = rng.integers(-4, 7, n) + 0.0 if ties else 3.0 * rng.normal(size=n) + 1.0
+    caps = rng.integers(0, 3, (2, m)) + 0.0 if ties else rng.random((2, m))
+    bend = rng.integers(1, 4, n) + 0.0 if ties else 10.0 ** rng.uniform(-3, 2, n)
+    if pinned:
+        gains[rng.random(n) < 0.3] = rng.choice([-np.inf, np.inf])
+        caps[rng.random((2, m)) < 0.2] = np.inf
+    network, x = empty_network(n, 2 * m), np.empty(n)
+    link(n, *ends, *caps, network)
+    network.excess[:] = gains
+    # One sign of infinity contradicts nothing: all at 0, or all at 1, is allowed.
+    assert quadratic_cut(n, bend, network, empty_forest(n), level_work(n), x)
+    assert x.min() >= 0.0
+    assert x.max() <= 1.0
+    np.testing.assert_array_equal(x[np.isinf(gains)], (gains[np.isinf(gains)] > 0.0) + 0.0)
+    # The best point of the problem whose nodes are linear with the slopes at x is x itself.
+    drop = np.vstack([np.eye(n)[ends[0]] - np.eye(n)[ends[1]]] * 2)
+    drop[m:] *= -1.0
+    above, caps = np.maximum(drop @ x, 0.0), caps.ravel()
+    assert not above[np.isinf(caps)].any()
+    slope = np.where(np.isinf(gains), 0.0, gains) - bend * x
+    found = linprog(
+        -np.append(slope, -np.where(np.isinf(caps), 0.0, caps)),
+        A_ub=np.hstack([drop, -np.eye(2 * m)]),
+        b_ub=np.zeros(2 * m),
+        bounds=[(v, v) if np.isinf(g) else (0, 1) for v, g in zip(x, gains, strict=True)]
+        + [(0, 0 if np.isinf(cap) else None) for cap in caps],
+    )
+    value = slope @ x - caps[above > 0.0] @ above[above > 0.0]
+    np.testing.assert_allclose(value, -found.fun, atol=1e-8)
+
+
+def test_quadratic_cuts_see_contradictions():
+    network, ends = empty_network(2, 2), np.array([[0], [1]], dtype=np.int32)
+    link(2, *ends, np.array([np.inf]), np.zeros(1), network)
+    network.excess[:] = np.inf, -np.inf
+    assert not quadratic_cut(2, np.ones(2), network, empty_forest(2), level_work(2), np.empty(2))

@@ -179,7 +179,9 @@ def euclidean_oracle(problem, i, theta, temperature, mu):
 
     It maximises ``<theta, mu> - temperature / 2 |mu|^2``, |.| the norm that the structure names;
     returns that maximum. `mu` lies in the hull to the last digits, also where the projection was
-    stopped early: whoever certifies takes it for a dual point. The structured extragradient of
+    stopped early: whoever certifies takes it for a dual point. Where it returns -inf (there is no
+    labelling) or NaN (the structure cannot project these potentials: edges that repel where it
+    cuts), `mu` is 0. The structured extragradient of
     Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
     projections, section 4.
     """

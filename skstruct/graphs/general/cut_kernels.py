@@ -25,6 +25,7 @@ from ...inference.max_flow import (
     in_source_side,
     plant,
 )
+from ...inference.quadratic_cut import LevelWork, level_work
 from ...inference.search_trees import FLOW, LEAST
 from ..arrays import TableScratch
 from ..n_best import NBestScratch
@@ -62,6 +63,10 @@ class FlowScratch(NamedTuple):
         Nodes that are forced.
     n_best : NBestScratch
         For the n best.
+    levels : LevelWork
+        Of projections.
+    point, curvature : ndarray of shape (n_nodes,)
+        What is projected, in shares of label 1, and how fast the gains of nodes diminish.
     """
 
     tables: TableScratch
@@ -83,6 +88,9 @@ class FlowScratch(NamedTuple):
     near: np.ndarray
     changed: np.ndarray
     n_best: NBestScratch
+    levels: LevelWork
+    point: np.ndarray
+    curvature: np.ndarray
 
 
 def flow_scratch(samples, n_tables, tables, n_best):
@@ -125,6 +133,9 @@ def flow_scratch(samples, n_tables, tables, n_best):
         near=np.empty(2 * m, dtype=np.int32),
         changed=np.empty(2, dtype=np.int32),
         n_best=n_best,
+        levels=level_work(n),
+        point=np.empty(n),
+        curvature=np.empty(n),
     )
 
 
@@ -197,7 +208,7 @@ def signs_of(problem, n):
 
 
 @inner_kernel
-def _lay_nodes(problem, theta, n, excess):
+def lay_nodes(problem, theta, n, excess):
     """Write what nodes gain by label 1; sum of the sizes, inf if a node has no label left."""
     size = 0.0
     for t in range(n):
@@ -213,8 +224,8 @@ def _lay_nodes(problem, theta, n, excess):
 
 
 @inner_kernel
-def _lay_arcs(problem, i, theta, n, network):
-    """Write the arcs between nodes; sum of the sizes, -1 if an edge repels."""
+def lay_arcs(problem, i, theta, n, slack, network):
+    """Write the arcs between nodes; sum of the sizes, -1 if an edge repels by more than `slack`."""
     own, ends = problem.own, problem.own.ends
     first, head, sister = network.first, network.head, network.sister
     cap, excess, size = network.cap, network.excess, 0.0
@@ -248,7 +259,9 @@ def _lay_arcs(problem, i, theta, n, network):
         else:
             there = back = 0.5 * ((t00 - t01) + (t11 - t10))
             if not there >= 0.0:
-                return -1.0
+                if not there >= -slack:
+                    return -1.0
+                there = back = 0.0
         size += max(abs(t00), abs(t01), abs(t10), abs(t11))
         u, v = ends[e, 0], ends[e, 1]
         excess[u] += 0.5 * ((t10 - t00) + (t11 - t01))
@@ -271,10 +284,10 @@ def _cut(problem, i, theta, n):
     """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and its size."""
     work, signs = problem.work, problem.work.signs
     network, forest, states = work.network, work.forest, work.states
-    size = _lay_nodes(problem, theta, n, network.excess)
+    size = lay_nodes(problem, theta, n, network.excess)
     if size == math.inf:
         return -1, math.inf
-    of_edges = _lay_arcs(problem, i, theta, n, network)
+    of_edges = lay_arcs(problem, i, theta, n, 0.0, network)
     if of_edges < 0.0:
         return -2, 0.0
     plant(n, network, forest)

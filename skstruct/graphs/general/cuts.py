@@ -18,12 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
-from ...core.oracles import augment, loss_augmented_max, max_marginals, score, top_k_oracle
+from ...core.oracles import (
+    augment,
+    euclidean_oracle,
+    loss_augmented_max,
+    max_marginals,
+    score,
+    top_k_oracle,
+)
 from ...inference.choices import ON
 from ...inference.dynamic_flow import continue_flow
 from ..n_best import n_best_scratch, top_k_by_max_marginals
 from ..pairwise.verbs import PairwiseProblem
 from .cut_kernels import FlowProblem, flow_scratch, round_states, solve
+from .cut_projection import project_cut
 
 INFERENCE = "exact"
 
@@ -179,3 +187,4 @@ def _(problem, i, theta, out):
 
 
 top_k_oracle.register(CutProblem)(top_k_by_max_marginals)
+euclidean_oracle.register(CutProblem)(project_cut)

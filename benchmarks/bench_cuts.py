@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy.ndimage import gaussian_filter
 
 from skstruct.inference.dynamic_flow import continue_flow
 from skstruct.inference.max_flow import empty_forest, empty_network, link, max_flow, source_side
+from skstruct.inference.quadratic_cut import level_work, quadratic_cut
 from skstruct.inference.switching import Switcher
 from skstruct.map_inference import FactorGraph, Potts, read_uai, solve_map
 from skstruct.map_inference.expansion import expand
@@ -218,16 +220,53 @@ def dynamic():
         yield {"changed": n_changed, "continued": float(np.median(times[1:])), "anew": anew}
 
 
+def projections():
+    """Euclidean projections of images beside a maximum flow of the same scores."""
+    for h, w in ((96, 64), (256, 256)):
+        excess, across, down = image(h, w, 0.5)
+        tail, head, weight = edges_of(across, down)
+        state = excess.size, tail, head, weight
+        room = empty_network(excess.size, 2 * tail.size), empty_forest(excess.size)
+        degree = np.bincount(np.append(tail, head), minlength=excess.size)
+        _, flow = smallest(partial(_flow, excess.ravel(), state, *room), 5)
+        for temperature in (1e-3, 0.1, 1.0, 10.0):
+            # The norm weighs a node with its edges, as in `general.cut_projection`.
+            weights = temperature * (1.0 + degree)
+            x, ours = smallest(partial(_project, excess.ravel(), weights, state, *room), 3)
+            row = {"size": f"{h}x{w}", "temperature": temperature, "levels": np.unique(x).size}
+            yield row | {"flow": flow, "projection": ours, "ratio": ours / flow}
+
+
+def _flow(gains, state, network, forest):
+    """A maximum flow; laying the network counts, as in a training visit."""
+    n, tail, head, weight = state
+    link(n, tail, head, weight, weight, network)
+    network.excess[:] = gains
+    return max_flow(n, network, forest)
+
+
+def _project(gains, weights, state, network, forest):
+    """The shares of label 1."""
+    n, tail, head, weight = state
+    link(n, tail, head, weight, weight, network)
+    network.excess[:] = gains + weights
+    x = np.empty(n)
+    quadratic_cut(n, 2.0 * weights, network, forest, level_work(n), x)
+    return x
+
+
 def main():
     """Print a line for each measurement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument(
-        "--parts", nargs="*", default=["images", "dynamic", "cuts", "roof", "moves"]
+        "--parts",
+        nargs="*",
+        default=["images", "dynamic", "projections", "cuts", "roof", "moves"],
     )
     given = parser.parse_args()
-    alone = {"images": images, "dynamic": dynamic}
+    alone = {"images": images, "dynamic": dynamic, "projections": projections}
     on_models = {"cuts": cuts, "roof": roof, "moves": moves}
     everything = {}
     for part in given.parts:

@@ -188,6 +188,7 @@ class _Extragradient(Method):
             self.regulariser.settle(self._tables(self._center))
         #: The last projections, and the steps that lead there.
         self.at = self.block = None
+        self._marks = ()
         self._last_gap, self._last_certified, self._k = None, 0, 0
         self._objective = np.nan
 
@@ -313,6 +314,8 @@ class _Extragradient(Method):
             return False
         self.at, block.answers, block.total, block.bank = after, answers, total, max(room, 0.0)
         block.task_loss += step * middle.task_loss
+        if self.lam == 0.0:
+            self._mark()
         return True
 
     def due(self, k, tol):
@@ -329,10 +332,25 @@ class _Extragradient(Method):
         return value.objective
 
     def _average(self):
-        """The weights of all steps; of one block only they are far from the optimum for longer."""
-        w = self._center.copy() if self.at is None else self.at.z / self.at.c
+        """The weights of all steps, or in a ball of the last half to three quarters of them.
+
+        The regulariser makes early steps count for little. Those of a block only are far from the
+        optimum for longer.
+        """
+        w = self._center.copy()
+        if self.at is not None:
+            w = self.at.z / self.at.c
+            if self._marks and self._marks[0].c < self.at.c:
+                w = (self.at.z - self._marks[0].z) / (self.at.c - self._marks[0].c)
         self.regulariser.settle(self._tables(w))
         return w
+
+    def _mark(self):
+        """Note where the steps have doubled."""
+        if not self._marks:
+            self._marks = (self.at, self.at)
+        elif self.at.c >= 2.0 * self._marks[1].c:
+            self._marks = (self._marks[1], self.at)
 
     def certify(self):
         """Both sides of the saddle at averages."""

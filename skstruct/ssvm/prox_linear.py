@@ -91,11 +91,11 @@ class ProxLinearSSVM(StructuralSVM):
         The same nu in all outer steps, or ``nu / k`` in step k.
     step_size : float or "auto", default="auto"
         The eta of the proximal term ``|w - w_k|^2 / (2 eta)``. "auto" takes a step only if the
-        smoothed objective falls enough, else halves eta and tries again; it doubles eta where the
-        linearisation was good.
+        smoothed objective falls enough, else halves eta and tries again; where the
+        linearisation was good, eta becomes four times larger, up to ``1 / lambda``.
     inner_passes : int, default=5
-        Iterations of Casimir-SVRG for each linearised problem, each of a snapshot and a pass of
-        steps (two effective passes).
+        Largest number of iterations of Casimir-SVRG for a linearised problem, each of a snapshot
+        and a pass of steps (two effective passes). Fewer are done where one adds little.
     batch_size : int, default=16
         Samples of a step.
     learning_rate : float or "auto", default="auto"

@@ -14,6 +14,8 @@ _PROBES = 3
 _NEARLY_NONE = 1e-6
 # Where all labellings tie nothing is measured: this share of what a step away from the truth shows.
 _AT_TIES = 0.1
+# A pass that adds less than this share to what has been won is the last one.
+_SOLVED = 0.02
 # The learning rate grows by the one factor after a pass that succeeds, and falls by the other after
 # one that fails; then it stays below what failed by some margin, which is slowly forgotten.
 _BOLDER, _CAREFUL, _BELOW, _FORGET = 0.8, 2.0, 1.4, 0.97
@@ -112,8 +114,9 @@ class CasimirSteps:
                 if pieces.stopped:
                     return before
                 value = np.inf if found is None else self._model(at, found, center, eta)
-                # Too few labellings for the smoothing make the losses look smaller than they are.
-                if value <= least + self.losses.doubt:
+                if value <= least:
+                    if least - value < _SOLVED * (at.objective - value):
+                        return center
                     snapshot, least, kept = found, value, center
                     gradient = self.losses.gradient(at.linearised, found)
                     self._succeed()

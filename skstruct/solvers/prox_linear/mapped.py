@@ -10,7 +10,6 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from ...core.threads import make_scratch, private_copy
 from ...core.weights import zero_weights
-from ...losses.smooth_hinge import TopKHinge
 from ...losses.verbs import private_loss
 from ...scores import Linearisation, ScoreMap
 from ..primal import compile_losses, objective_value
@@ -188,9 +187,6 @@ class MappedLosses:
         self.mapped, self.sample_weight, self.n_jobs = mapped, sample_weight, n_jobs
         self.n, self.n_rows = sample_weight.size, mapped.rows.shape[0]
         self.n_calls = 0
-        #: By how much the mean loss of the last pass over all samples may be too small: that of a
-        #: top-K hinge where K labellings do not suffice.
-        self.doubt = 0.0
         (height, self.n_columns), self.pair_shape = mapped.shapes
         self.ends_shape = height - self.n_rows, self.n_columns
         self.table = zero_weights(mapped.shapes)
@@ -342,24 +338,13 @@ class MappedLosses:
                 self._residuals(worker, batches[b], here, tails[b])
                 rows[batches[b].rows] = here
 
-        before = self._inexact()
         for start, stop in pieces.ranges(0, len(batches)):
             self._in_threads(run, start, stop)
             self.n_calls += sum(batch.samples.size for batch in batches[start:stop])
         if pieces.stopped:
             return None
-        self.doubt = (self._inexact() - before) / self.n
         mean = float(self._values @ self.sample_weight) / self.n
         return Residuals(batches, rows, tails, mean) if np.isfinite(mean) else None
-
-    def _inexact(self):
-        """Sum over calls of what K labellings may have missed: at most ``nu / (2 K)`` each."""
-        losses = [worker.loss for worker in self._workers]
-        if not isinstance(losses[0], TopKHinge):
-            return 0.0
-        calls, exact = sum(loss.counts for loss in losses)
-        n_best = losses[0].values.size - 1
-        return 0.5 * float(losses[0].strength[0]) * (calls - exact) / n_best
 
     def _in_threads(self, run, start, stop):
         n_threads = min(len(self._workers), stop - start)

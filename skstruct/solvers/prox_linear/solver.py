@@ -15,9 +15,12 @@ from .inner import CasimirSteps
 from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights, vector_of
 
 # A step is taken if the smoothed objective falls by this share of |change|^2 / eta, and the next
-# may be twice as long if by that one. (A solved problem without error of linearisation: by all.)
+# may be longer if by that one. (A solved problem without error of linearisation: by all.)
 _ENOUGH, _PLENTY = 0.05, 0.5
 _MOST_TRIES = 6
+# The first eta is this times that of the step that would bring a linear loss to 0; a good step makes
+# the next one so many times longer.
+_START, _LONGER = 4.0, 4.0
 
 
 class ProxLinearOptions(NamedTuple):
@@ -250,9 +253,9 @@ class _ProxLinear(MappedMethod):
             if self.at is None:
                 return
         if self.eta is None:
-            # As long a step as would bring a linear loss to 0.
             squared = float(self.at.gradient @ self.at.gradient)
-            self.eta = self.at.objective / squared if squared > 0.0 else 1.0
+            eta = self.at.objective / squared if squared > 0.0 else 1.0
+            self.eta = min(_START * eta, 1.0 / self.lam)
         eta = self.eta
         for _ in range(_MOST_TRIES):
             if self._try(rng, pieces) or pieces.stopped:
@@ -294,7 +297,8 @@ class _ProxLinear(MappedMethod):
         self.exact = exact
         self._moved = np.sqrt(squared) / self.eta
         if not given and fall >= _PLENTY:
-            self.eta *= 2.0
+            # The regulariser holds longer steps back, whatever eta.
+            self.eta = min(_LONGER * self.eta, 1.0 / self.lam)
         self.at, self.vector, self.linearised = point, w, linearised
         return True
 

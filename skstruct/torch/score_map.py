@@ -83,12 +83,20 @@ class ModuleMap(ScoreMap):
         if not wanted:
             raise ValueError("module has no parameters that need a gradient")
         self._shapes = {name: tuple(p.shape) for name, p in wanted.items()}
-        self._device, self._has_forward_derivative = device, True
+        self._has_forward_derivative = True
         flat = torch.cat([p.detach().reshape(-1) for p in wanted.values()])
         return flat.cpu().numpy().copy()
 
+    def __getstate__(self) -> dict:
+        # Whoever loads it may have no GPU: it runs on the CPU there until it is fitted.
+        state = super().__getstate__()
+        if "module_" in state:
+            state = state | {"module_": deepcopy(state["module_"]).cpu()}
+        return state
+
     def _tensor(self, array):
-        return torch.as_tensor(np.ascontiguousarray(array)).to(self._device, torch.float64)
+        device = next(self.module_.parameters()).device
+        return torch.as_tensor(np.ascontiguousarray(array)).to(device, torch.float64)
 
     def _run(self, params, rows):
         """Scores of rows, both tensors."""

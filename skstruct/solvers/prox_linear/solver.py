@@ -18,8 +18,8 @@ from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights, vector_
 # may be longer if by that one. (A solved problem without error of linearisation: by all.)
 _ENOUGH, _PLENTY = 0.05, 0.5
 _MOST_TRIES = 6
-# The first eta is this times that of the step that would bring a linear loss to 0; a good step makes
-# the next one so many times longer.
+# The first eta is this times that of the step that would bring a linear loss to 0; a good step
+# makes the next one so many times longer.
 _START, _LONGER = 4.0, 4.0
 
 

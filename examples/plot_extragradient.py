@@ -50,6 +50,6 @@ plt.show()
 solution = models["BCFW, C = 0.1"]
 tables = solution.node_weights_, solution.pair_weights_
 radius = float(np.sqrt(sum((table**2).sum() for table in tables)))
-ball = ExtragradientSSVM(radius=radius, tol=1e-3).fit(data.X_train, data.y_train)
+ball = ExtragradientSSVM(radius=radius, tol=1e-3, max_iter=2000).fit(data.X_train, data.y_train)
 apart = np.linalg.norm(ball.coef_ - solution.coef_) / np.linalg.norm(solution.coef_)
 print(f"radius {radius:.3f}: {100 * apart:.1f} percent from the solution for C = 0.1")

@@ -80,10 +80,10 @@ def test_examples_run(name):
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize("page", ["map_inference.rst", "graphs.rst", "items.rst"])
+@pytest.mark.parametrize("page", ["map_inference.rst", "graphs.rst", "items.rst", "nonlinear.rst"])
 def test_examples_of_the_guide_run(page):
     failed, tried = doctest.testfile(str(API.parent / page), module_relative=False)
-    assert (failed, tried > 20) == (0, True)
+    assert (failed, tried > 15) == (0, True)
 
 
 @pytest.mark.parametrize("name", MODULES)

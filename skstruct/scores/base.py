@@ -44,7 +44,7 @@ class Linearisation:
 
     def __init__(
         self, score_map: ScoreMap, params: np.ndarray, rows: Any, scores: np.ndarray | None = None
-    ):
+    ) -> None:
         self.score_map, self.params, self.rows = score_map, params, rows
         self.scores = score_map.scores(params, rows) if scores is None else scores
 

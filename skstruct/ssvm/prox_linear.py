@@ -107,12 +107,14 @@ class ProxLinearSSVM(StructuralSVM):
         ``1 + t``, or by the square root of that.
     fit_intercept : bool, default=True
         Whether the map has constant terms. They are regularised like all others.
-    max_iter : int, default=50
+    max_iter : int, default=100
         Largest number of outer steps, or of passes of the solver "subgradient".
-    tol : float, default=1e-2
+    tol : float, default=1e-1
         Stop when the stationarity, ``|w_k - w_{k+1}| / eta``, and the norm of the gradient of the
-        smoothed objective are below this fraction of ``lambda |w|``; the solver "subgradient" when
-        five passes have not improved the best objective by this fraction.
+        smoothed objective are below this fraction of ``lambda |w|``: on a linear map the smoothed
+        objective is then within this fraction squared, of ``lambda/2 |w|^2``, of its optimum. The
+        solver "subgradient" stops when five passes have not improved the best objective by this
+        fraction.
     warm_start : bool, default=False
         Start from the weights of the previous fit, if they have the right shape.
     n_jobs : int, default=None
@@ -187,8 +189,7 @@ class ProxLinearSSVM(StructuralSVM):
     >>> from skstruct.scores import MLPMap
     >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 5
     >>> y = [0, 1, 1, 0] * 5
-    >>> svm = ProxLinearSSVM("multiclass", MLPMap(n_hidden=8), C=100.0, max_iter=20, tol=0.1,
-    ...                      random_state=0)
+    >>> svm = ProxLinearSSVM("multiclass", MLPMap(n_hidden=8), C=10.0, random_state=0)
     >>> svm.fit(X, y).score(X, y)
     1.0
     """
@@ -229,8 +230,8 @@ class ProxLinearSSVM(StructuralSVM):
         learning_rate: float | str = "auto",
         schedule: str = "sqrt",
         fit_intercept: bool = True,
-        max_iter: int = 50,
-        tol: float = 1e-2,
+        max_iter: int = 100,
+        tol: float = 1e-1,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -23,20 +23,18 @@ X, y = data.X_train, data.y_train
 X_test, y_test = data.X_test, data.y_test
 
 # %%
-# The linear chain, one hidden layer of all pixels, and 12 filters of 3 x 3 pixels at every second
-# place, then linear.
+# The linear chain, one hidden layer of all pixels, and 16 filters of 3 x 3 pixels at every place,
+# then linear.
 
 maps = {
-    "hidden layer": MLPMap(n_hidden=30),
-    "convolution": ConvMap(shape=(8, 8, 1), n_filters=12, size=3, stride=2),
+    "hidden layer": MLPMap(n_hidden=50),
+    "convolution": ConvMap(shape=(8, 8, 1), n_filters=16, size=3),
 }
 graph = Chain(boundary=True)
-fits = {"linear": BCFWSSVM(graph, C=0.1, tol=0.05, random_state=0).fit(X, y)}
+fits = {"linear": BCFWSSVM(graph, C=0.3, tol=0.05, random_state=0).fit(X, y)}
 for name, score_map in maps.items():
-    svm = ProxLinearSSVM(
-        graph, score_map, C=0.1, smoothing="entropy", smoothing_strength=0.3, random_state=0
-    )
-    fits[name] = svm.set_params(tol=0.5).fit(X, y)
+    options = {"smoothing": "entropy", "smoothing_strength": 0.3, "tol": 0.5, "random_state": 0}
+    fits[name] = ProxLinearSSVM(graph, score_map, C=0.1, **options).fit(X, y)
 
 
 def whole(model):

@@ -13,22 +13,22 @@ from skstruct import BCFWSSVM, Grid, Pairwise
 from skstruct.core import kernel, oracles
 
 
-@kernel
+@kernel(cheap=True)
 def _max(problem, i, theta, labels):
     return oracles.max_oracle(problem, i, theta, labels)
 
 
-@kernel
+@kernel(cheap=True)
 def _augmented_max(problem, i, theta, labels, augmented):
     return oracles.loss_augmented_max(problem, i, theta, labels, augmented)
 
 
-@kernel
+@kernel(cheap=True)
 def _max_marginals(problem, i, theta, out):
     oracles.max_marginals(problem, i, theta, out)
 
 
-@kernel
+@kernel(cheap=True)
 def _score(problem, i, theta, labels):
     return oracles.score(problem, i, theta, labels)
 

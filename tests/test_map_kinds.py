@@ -25,32 +25,32 @@ from skstruct.map_inference.kinds.table import fill_hat
 NOTHING = np.zeros(0)
 
 
-@kernel
+@kernel(cheap=True)
 def region_hat(p, r, delta, hat, scratch):
     fill_hat(p, r, delta, hat, scratch)
 
 
-@kernel
+@kernel(cheap=True)
 def region_max(p, r, delta, mu, down, scratch):
     return verbs.region_max(p, r, delta, mu, down, scratch)
 
 
-@kernel
+@kernel(cheap=True)
 def region_soft_max(p, r, delta, gamma, mu, down, scratch):
     return verbs.region_soft_max(p, r, delta, gamma, mu, down, scratch)
 
 
-@kernel
+@kernel(cheap=True)
 def region_project(p, r, delta, gamma, mu, down, scratch):
     return verbs.region_project(p, r, delta, gamma, mu, down, scratch)
 
 
-@kernel
+@kernel(cheap=True)
 def region_max_marginals(p, r, delta, down, scratch):
     return verbs.region_max_marginals(p, r, delta, down, scratch)
 
 
-@kernel
+@kernel(cheap=True)
 def region_soft_marginals(p, r, delta, gamma, down, scratch):
     return verbs.region_soft_marginals(p, r, delta, gamma, down, scratch)
 

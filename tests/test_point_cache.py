@@ -10,13 +10,13 @@ from skstruct.solvers.bcfw.relaxed import Points, _best_point, _keep
 SIZE = 5
 
 
-@kernel
+@kernel(cheap=True)
 def keep(points, i, mu, loss):
     """Slot of a point."""
     return _keep(points, i, mu, mu.shape[0], loss)
 
 
-@kernel
+@kernel(cheap=True)
 def best_point(i, theta, points, values):
     """Slot of the point of highest score."""
     return _best_point(i, theta, points, values)

@@ -39,6 +39,23 @@ class _InnerLibrary(JITCodeLibrary):
         self._finalized = True
 
 
+class _CheapLibrary(JITCodeLibrary):
+    """Code of a kernel that is called seldom: each function is optimised by itself only.
+
+    To optimise what the functions make up together takes most of LLVM's time.
+    """
+
+    def _optimize_final_module(self):
+        try:
+            passes, builder = self._codegen._module_pass_manager(
+                loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
+            )
+        except (AttributeError, TypeError):  # pragma: no cover
+            super()._optimize_final_module()
+            return
+        passes.run(self._final_module, builder)
+
+
 class _WithoutEnvironments:
     """A code generator for what is never run: there is nowhere to keep its environment."""
 
@@ -83,8 +100,10 @@ class _Flags(Flags):
         if not isinstance(other, Flags):
             return NotImplemented
         mine, others = self._values, other._values
-        return mine == others or all(
-            getattr(self, name) == getattr(other, name) for name in mine.keys() | others.keys()
+        if any(others[name] != mine[name] for name in mine.keys() & others.keys()):
+            return False
+        return all(
+            getattr(self, name) == getattr(other, name) for name in mine.keys() ^ others.keys()
         )
 
 
@@ -106,6 +125,16 @@ class _KernelCompiler(Compiler):
             for pipeline in pipelines:
                 pipeline.passes[:] = [p for p in pipeline.passes if p[0].name() not in _UNUSED]
         return pipelines
+
+
+class _CheapCompiler(_KernelCompiler):
+    """The same for kernels that are called seldom."""
+
+    def __init__(self, typingctx, targetctx, library, *args):
+        if library is None:
+            library = _CheapLibrary(targetctx.codegen(), "cheap kernel")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, *args)
 
 
 class _InnerCompiler(_KernelCompiler):
@@ -143,9 +172,9 @@ def outer_options():
     return {} if Compiler is object else {"pipeline_class": _KernelCompiler}
 
 
-def _overridden():
-    """What :class:`_InnerLibrary` takes the place of."""
-    return [name for name in vars(_InnerLibrary) if not name.startswith("__")]
+def _overridden(library):
+    """What a library of ours takes the place of."""
+    return [name for name in vars(library) if not name.startswith("__")]
 
 
 def inner_options():
@@ -164,9 +193,23 @@ def inner_options():
     True
     """
     options = known_options({"no_cpython_wrapper": True})
-    if options and all(hasattr(JITCodeLibrary, name) for name in _overridden()):
+    if options and all(hasattr(JITCodeLibrary, name) for name in _overridden(_InnerLibrary)):
         options["pipeline_class"] = _InnerCompiler
     return options
+
+
+def compile_cheaply(dispatcher):
+    """Compile `dispatcher` faster, for slower code, where Python calls it.
+
+    Parameters
+    ----------
+    dispatcher : numba.core.registry.CPUDispatcher
+        A compiled function.
+    """
+    compiler = getattr(dispatcher, "_compiler", None)
+    known = all(hasattr(JITCodeLibrary, name) for name in _overridden(_CheapLibrary))
+    if hasattr(compiler, "pipeline_class") and known and Compiler is not object:
+        compiler.pipeline_class = _CheapCompiler
 
 
 def call_inside(dispatcher, inner):

@@ -23,7 +23,13 @@ import numba
 from numba.extending import overload
 
 from .cache import open_store
-from .compilers import call_inside, inner_options, outer_options, refuse_calls
+from .compilers import (
+    call_inside,
+    compile_cheaply,
+    inner_options,
+    outer_options,
+    refuse_calls,
+)
 from .numba_private import (
     JIT_IS_DISABLED,
     VERSIONS,
@@ -112,13 +118,17 @@ def _compile(function, inline=False, **options):
     return numba.njit(inline=how, **options, **_FLAGS)(function)
 
 
-def kernel(function):
+def kernel(function=None, *, cheap=False):
     """Compile `function` lazily with the house's flags and cache it on disk.
 
     Parameters
     ----------
     function : callable
         A function of arrays, scalars and NamedTuples of these. It must not allocate.
+    cheap : bool
+        Compile faster, for slower code: for what is called seldom, as in tests. The kernels that
+        are registered for a verb are compiled so where Python calls them; inside solvers they are
+        as fast as any.
 
     Returns
     -------
@@ -142,9 +152,13 @@ def kernel(function):
     >>> type(viterbi).__name__
     'CPUDispatcher'
     """
+    if function is None:
+        return partial(kernel, cheap=cheap)
     if JIT_IS_DISABLED:
         return _compile(function)
     dispatcher = _compile(function, **_OUTER)
+    if cheap:
+        compile_cheaply(dispatcher)
     cache_on_disk(dispatcher, _STORE)
     hold_interrupts(dispatcher)
     call_inside(dispatcher, _compile(function, **_INNER))
@@ -288,6 +302,7 @@ def generic(contract):
                 raise TypeError(f"a kernel of {name} takes the arguments {names}, not {own}")
             if function is not dispatcher:
                 _refuse_other_flags(name, dispatcher)
+                compile_cheaply(dispatcher)
             _tell_apart(cls)
             registry[cls] = dispatcher
             note_problem(cls, function)

@@ -296,7 +296,7 @@ def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, va
     values[2] = oracles.loss_augmented_max(problem, i, theta, best[2], scratch)
 
 
-@kernel
+@kernel(cheap=True)
 def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
     """Verbs that every structure has, from compiled code as in solvers.
 

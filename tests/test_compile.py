@@ -94,9 +94,9 @@ def test_examples_of_structures_can_be_trained_on(graph, sparse_X):
 @pytest.mark.slow
 def test_compile_fills_the_cache(tmp_path):
     command = ["-m", "skstruct", "compile", "--graph", "multiclass", "--estimator"]
-    options = ["SAGCRF", "BCFWSSVM", "--features", "dense"]
+    options = ["SubgradientSSVM", "BCFWSSVM", "--features", "dense"]
     first = _python(*command, *options, NUMBA_CACHE_DIR=str(tmp_path))
-    assert "SAGCRF on MultiClass(), dense features\n" in first
+    assert "SubgradientSSVM on MultiClass(), dense features\n" in first
     assert f"kept in {tmp_path}" in first
     second = _python(*command, *options, NUMBA_CACHE_DIR=str(tmp_path))
     assert "  0 kernels in" in second

@@ -13,10 +13,10 @@ def test_no_change_of_a_model_ends_in_a_crash_or_in_garbage():
     script = Path(__file__).with_name("tamper.py")
     # In a process of its own: a crash is then a failed test, not the end of all of them.
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", script, "60"], capture_output=True, text=True
+        [sys.executable, "-X", "faulthandler", script, "25"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
     counts = json.loads(done.stdout.splitlines()[-1])
-    assert sum(counts.values()) == 3 * 3 * 60
-    assert counts["refused"] > 200
-    assert counts["worked"] > 20
+    assert sum(counts.values()) == 3 * 3 * 25
+    assert counts["refused"] > 80
+    assert counts["worked"] > 8

@@ -62,7 +62,9 @@ def test_as_many_candidates_as_classes_is_multinomial_regression():
     np.testing.assert_allclose(marginals, reference.predict_proba(rows), atol=1e-4)
     svm = BCFWSSVM(Candidates(), fit_intercept=False, tol=1e-4, max_iter=2000, random_state=0)
     table = clone(svm).set_params(graph=MultiClass()).fit(rows, y)
-    assert svm.fit([x.toarray() for x in X], y).objective_ == pytest.approx(table.objective_, rel=2e-4)
+    assert svm.fit([x.toarray() for x in X], y).objective_ == pytest.approx(
+        table.objective_, rel=2e-4
+    )
 
 
 @pytest.mark.parametrize("loss", ["hamming", "iou"])

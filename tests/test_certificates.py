@@ -180,6 +180,8 @@ def test_bounds_of_crfs(name):
             ("casimir", 1),
             ("casimir", 10),
         ):
+            if solver == "casimir" and not name.startswith(("table", "chains")):
+                continue  # it sees a structure by the same verbs as the others
             crf = SAGCRF(graph, solver=solver, max_iter=max_iter, **common)
             dual, primal = bounds(crf, X, y)
             assert dual <= high * (1 + SLACK)

@@ -10,13 +10,13 @@ smallest of three runs; shares are sets of boxes whose bound was computed, over 
 
 Learning, with FOLDER: curves by passes of Casimir (top-K, K = 10), BCFW and the averaged
 subgradient method, on the candidates of a sliding grid and on all boxes by exact search. All 163
-images: the first, third and so on (82) and their mirror images to train, the others (81) to test. A
-candidate's loss is what its overlap lacks of the best one's, with any object of the image; search
-knows the largest object of an image only. CorLoc is the share of test images whose best box has an
-overlap of at least 0.5 with an object, AP the average precision of these boxes for all objects (one
-box an image, so it is at most the number of images over that of objects). Features and C were
-chosen by cross-validation on the 82 images. Objectives and measures are computed outside the
-clocks, from the weights after each pass.
+images: the first, third and so on (82) to train, the others (81) to test. A candidate's loss is
+what its overlap lacks of the best one's, with any object of the image; search knows the largest
+object of an image only. CorLoc is the share of test images whose best box has an overlap of at
+least 0.5 with an object, AP the average precision of these boxes for all objects (one box an image,
+so it is at most the number of images over that of objects). Features and C were chosen by
+cross-validation on the 82 images. Objectives and measures are computed outside the clocks, from the
+weights after each pass.
 
 What came out: see the section on boxes of doc/items.rst.
 """
@@ -166,20 +166,12 @@ class Watch:
             )
 
 
-def mirrored(image, boxes):
-    """An image and its boxes, left and right swapped."""
-    width = image.shape[1]
-    left, top, right, bottom = boxes.T
-    return image[:, ::-1], np.column_stack([width - right, top, width - left, bottom])
-
-
 def split(folder, quick):
-    """Images and boxes, those to train with their mirror images, those to test."""
+    """Images and boxes, those to train and those to test."""
     data = load_localisation(Path(folder) / "localisation")
     pairs = list(zip(data.images, [b.astype(float) for b in data.boxes], strict=True))
     pairs = pairs[:24] if quick else pairs
-    train, test = pairs[::2], pairs[1::2]
-    return train + [mirrored(*pair) for pair in train], test
+    return pairs[::2], pairs[1::2]
 
 
 def best_overlap(boxes, true):
@@ -190,7 +182,7 @@ def best_overlap(boxes, true):
 class GridTask:
     """Candidates of a sliding grid."""
 
-    name, C, loss = "1,296 candidates of a grid", 30.0, "hamming"
+    name, C, loss = "1,296 candidates of a grid", 10.0, "hamming"
     graph = Candidates("losses")
 
     def __init__(self, train, test, points):
@@ -208,7 +200,7 @@ class GridTask:
 
     def found(self, model, X):
         """Boxes and their scores."""
-        scores = model.decision_function(X)
+        scores = [x @ model.node_weights_[:, 0] for x in X]  # reading X takes longer than that
         chosen = [own[np.argmax(s)] for own, s in zip(self.boxes, scores, strict=True)]
         return np.array(chosen), np.array([s.max() for s in scores])
 
@@ -287,7 +279,7 @@ def learn(task, test, passes):
     problem = training_problem(task.graph, task.X[:n], task.y, **named)[0]
     models = solvers(task, passes)
     curves = {name: curve(task, m, problem, task.X[n:], true) for name, m in models.items()}
-    longer = models["BCFW"].set_params(max_iter=4 * passes, tol=1e-3)
+    longer = models["BCFW"].set_params(max_iter=3 * passes, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         longer.fit(task.X[:n], task.y)
@@ -361,9 +353,8 @@ def learning(folder, passes, quick, figure):
     train, test = split(folder, quick)
     sizes = (8, 8) if quick else (32, 64)
     words = PatchWords(*sizes, n_directions=_DIRECTIONS, random_state=0)
-    # Mirror images show the words of their images.
-    words.fit([image for image, _ in train[: len(train) // 2]])
-    points = list(words.transform([image for image, _ in train + test]))
+    points = [*words.fit_transform([image for image, _ in train])]
+    points += [*words.transform([image for image, _ in test])]
     grid = GridTask(train, test, points)
     constant = one_box(grid.boxes[0], train, test)
     results = [learn(task, test, passes) for task in (grid, SearchTask(train, test, points))]

@@ -339,7 +339,8 @@ def test_threads_change_nothing(fitted, sequences, monkeypatch):
     X, y = sequences
     two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
     one = clone(fitted).set_params(solver="lbfgs").fit(X, y)
-    np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-6)
+    np.testing.assert_array_equal(two.coef_, one.coef_)
+    np.testing.assert_array_equal(two.pairwise_coef_, one.pairwise_coef_)
     fitted.n_jobs = None
     alone = fitted.predict(X), fitted.predict_marginals(X), fitted.predict_top_k(X, 3)[0]
     fitted.n_jobs = 2

@@ -135,8 +135,10 @@ def count_threads(problem, n_jobs):
     return min(effective_n_jobs(n_jobs), useful) if useful > 1 else 1
 
 
-def over_samples(function, problem, n_jobs, cut=True):
+def over_samples(function, problem, n_jobs):
     """Call ``function(problem, start, stop)`` on runs of samples, in threads.
+
+    Runs are cut, so that Ctrl-C comes through within about a second.
 
     Parameters
     ----------
@@ -146,9 +148,6 @@ def over_samples(function, problem, n_jobs, cut=True):
         A structure's problem.
     n_jobs : int or None
         Threads, as in joblib.
-    cut : bool
-        Whether a thread's run may be cut, so that Ctrl-C comes through within about a second. False
-        for a function that does so itself.
 
     Returns
     -------
@@ -161,7 +160,7 @@ def over_samples(function, problem, n_jobs, cut=True):
 
     def run(part, start, stop):
         results = []
-        for piece in Pieces().ranges(start, stop) if cut else [(start, stop)]:
+        for piece in Pieces().ranges(start, stop):
             if interrupted is not None and interrupted.is_set():
                 break
             results.append(function(part, *piece))

@@ -11,9 +11,10 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from ..core.pieces import Pieces
-from ..core.threads import make_scratch, over_samples
+from ..core.threads import make_scratch
 from ..core.weights import Weights, zero_weights
 from ..losses.verbs import ROUNDING, private_loss, require_smooth
+from .batch import sum_over_samples
 from .certificate import DualMixture, certify
 from .primal import loss_gradient
 from .progress import REMEDY, Progress, Result
@@ -55,7 +56,7 @@ def lbfgs(
     tol : float
         Relative duality gap to reach.
     n_jobs : int or None
-        Threads that share a batch gradient.
+        Threads that share a batch gradient: the weights are the same for any number, bit for bit.
     after_epoch : callable
         See :class:`skstruct.solvers.progress.Progress`.
 
@@ -120,7 +121,8 @@ class _Objective:
         self._out = np.zeros((2, self.n))
         self._mixture, self._dual = DualMixture(lam, zero_weights(shapes)), 0.0
         self.progress = Progress(self.n, after_epoch, "dual_gap", "dual_objective")
-        self._piece(problem, zero_weights(shapes), [(0, 0)])  # compiles outside the clock
+        w = zero_weights(shapes)
+        self._visit(problem, w)(0, 0, w)  # compiles outside the clock
         self.progress.start()
 
     @staticmethod
@@ -131,25 +133,24 @@ class _Objective:
         node, pair = flat[: self.n_node], flat[self.n_node :]
         return Weights(node.reshape(self.shapes[0]), pair.reshape(self.shapes[1]))
 
-    def _piece(self, part, w, ranges):
-        gradient, scratch = zero_weights(self.shapes), make_scratch(part)
+    def _visit(self, part, w):
+        """What one thread does with a range of samples."""
+        scratch = make_scratch(part)
         own = private_loss(self.loss), part, w, self.sample_weight
-        more = scratch, np.empty_like(scratch.theta), gradient, self._out
-        for first, last in ranges:
-            loss_gradient(*own, first, last, *more)
-        return self.flatten(gradient)
+        augmented = np.empty_like(scratch.theta)
+
+        def visit(first, last, gradient):
+            loss_gradient(*own, first, last, scratch, augmented, gradient, self._out)
+
+        return visit
 
     def __call__(self, flat, pieces=None):
         """Value and gradient at `flat`; what they say of the optimum is kept."""
         pieces = self.progress.pieces if pieces is None else pieces
-        w = self.tables(np.ascontiguousarray(flat))
-
-        def run(part, start, stop):
-            # Callbacks are heard where there is one thread only.
-            mine = pieces if part is self.problem else Pieces()
-            return self._piece(part, w, mine.ranges(start, stop))
-
-        direction = sum(over_samples(run, self.problem, self.n_jobs, cut=False)) / self.n
+        w, direction = self.tables(np.ascontiguousarray(flat)), np.zeros_like(flat)
+        visit, gradient = (lambda part: self._visit(part, w)), self.tables(direction)
+        sum_over_samples(visit, self.problem, gradient, self.n_jobs, pieces)
+        direction /= self.n
         if pieces.stopped:
             raise _StoppedInPass
         self.n_calls += 1

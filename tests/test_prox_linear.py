@@ -220,6 +220,15 @@ def test_bad_input_is_refused(sequences, options, error, message):
         ProxLinearSSVM(**options, random_state=0).fit(*sequences)
 
 
+def test_steps_that_overflow_name_a_sample_whose_scores_do(sequences):
+    X, y = [x.copy() for x in sequences[0]], sequences[1]
+    for i in (2, 3):  # whichever comes second meets what the first has made of the weights
+        X[i] *= 1e150
+    svm = ProxLinearSSVM(solver="subgradient", learning_rate=1e10, batch_size=1, random_state=0)
+    with pytest.raises(FloatingPointError, match=r"sample [23] is nan: its scores are not finite"):
+        svm.fit(X, y)
+
+
 def test_sparse_rows_only_where_the_map_takes_them(sequences):
     X, y = [sparse.csr_matrix(x) for x in sequences[0]], sequences[1]
     with pytest.raises(TypeError, match="X is sparse, but ConvMap takes dense rows"):

@@ -348,6 +348,37 @@ def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
     )
 
 
+def rows_as_scores(samples):
+    """The same samples with a feature of its own for each row, whose weights are the row's scores.
+
+    Kernels, which know features and weights, then take scores from anywhere and write gradients of
+    scores.
+
+    Parameters
+    ----------
+    samples : NamedTuple
+        Packed samples.
+
+    Returns
+    -------
+    NamedTuple
+        The samples, with an identity matrix of CSR rows.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> import numpy as np
+    >>> from skstruct.data.packing import rows_as_scores
+    >>> class Samples(NamedTuple):
+    ...     features: np.ndarray
+    >>> rows_as_scores(Samples(np.ones((2, 5)))).features.toarray()
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    identity = sparse.identity(samples.features.shape[0], format="csr")
+    return samples._replace(features=normal_csr(identity))
+
+
 def check_n_features(n_features: int, expected: int, name: str, what: str = "features") -> None:
     """Refuse samples with another number of features than in fit.
 

@@ -20,7 +20,7 @@ from ..core.oracles import (
     top_k_oracle,
 )
 from ..core.weights import Weights
-from ..data.matrices import normal_csr
+from ..data.packing import check_pointers, rows_as_scores, sample_of
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
@@ -281,10 +281,11 @@ class ProxLinearSSVM(StructuralSVM):
         rows = data.samples.features
         self._refuse_sparse(score_map, rows)
         # Scores take the place of node weights.
-        scored = _scored(data.samples)
+        scored = rows_as_scores(data.samples)
         options = {"codes": data.codes, "loss": self._task_loss(), "n_best": self.n_best + 1}
         problem = self.graph_.make_problem(scored, self.classes_, False, **options)
         self._check_problem(problem)
+        check_pointers(problem, data.sample_weight.size, data.codes.size)
         shapes = self.graph_.weight_shapes(scored, len(self.classes_), False)
         self._random = self._generator()
         params = score_map.initialise(
@@ -362,7 +363,7 @@ class ProxLinearSSVM(StructuralSVM):
     # Prediction: maps X to scores, which take the place of node weights
 
     def _check_tables(self, samples):
-        shapes = self.graph_.weight_shapes(_scored(samples), len(self.classes_), False)
+        shapes = self.graph_.weight_shapes(rows_as_scores(samples), len(self.classes_), False)
         n_ends = shapes[0][0] - samples.features.shape[0]
         ends = n_ends, shapes[0][1]
         expected = self.score_params_.shape[:1], ends, shapes[1]
@@ -371,7 +372,7 @@ class ProxLinearSSVM(StructuralSVM):
     def _decoding_problem(self, samples, **options):
         # Called on a copy of the model, see on_one_state: the scores are those of this call.
         self._scores = self._item_scores(samples)
-        return self.graph_.make_problem(_scored(samples), self.classes_, False, **options)
+        return self.graph_.make_problem(rows_as_scores(samples), self.classes_, False, **options)
 
     def _item_scores(self, samples):
         rows = samples.features
@@ -429,12 +430,6 @@ class ProxLinearSSVM(StructuralSVM):
         return tags
 
 
-def _scored(samples):
-    """The samples with a feature of its own for each row, whose weights are the row's scores."""
-    n_rows = samples.features.shape[0]
-    return samples._replace(features=normal_csr(sparse.identity(n_rows, format="csr")))
-
-
 def _scores(score_map, params, rows, ptr):
     """Scores of all rows, sample by sample where the map needs that."""
     if score_map.rowwise:
@@ -460,7 +455,7 @@ def _check_scores(score_map, params, rows, ptr, n_columns, given):
         )
     bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if bad.size:
-        sample = given[np.searchsorted(ptr, bad[0], side="right") - 1]
+        sample = given[sample_of(bad[0], ptr)]
         raise ValueError(
             f"score_map: {name} gives scores that are not finite for sample {sample}: are the "
             "features scaled?"

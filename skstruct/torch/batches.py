@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ..core.offsets import ends_of
+from ..data.packing import sample_of
 
 _LARGEST_SCORE = 1e300  # as in skstruct.predict
 
@@ -198,7 +199,7 @@ def _fits(layout, shape):
 
 def place(offsets: np.ndarray, row: int) -> tuple[int, int]:
     """Sample and node of a packed row."""
-    i = int(np.searchsorted(offsets, row, side="right")) - 1
+    i = sample_of(row, offsets)
     return i, int(row - offsets[i])
 
 

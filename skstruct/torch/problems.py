@@ -11,7 +11,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
 from ..core.features import SparseFeatures
@@ -19,7 +18,7 @@ from ..core.gram import not_stored
 from ..core.threads import Scratch, make_scratch, private_copy
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
-from ..data.matrices import normal_csr
+from ..data.packing import rows_as_scores
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.arrays import TableScratch, no_codes, row_scratch
 from ..graphs.base import Graph
@@ -297,8 +296,7 @@ def read_structured(graph, structure, offsets, n_columns, labels) -> Structured:
     classes = _classes(graph, n_columns, samples)
     if labels is not None and codes is None:
         codes = graph.encode(flat, classes, samples.offsets)
-    identity = sparse.identity(int(offsets[-1]), dtype=np.float64, format="csr")
-    samples = samples._replace(features=normal_csr(identity))
+    samples = rows_as_scores(samples)
     shape = graph.weight_shapes(samples, n_columns if graph.has_label_sets else len(classes), False)
     return Structured(graph, samples, classes, codes, shape[1])
 

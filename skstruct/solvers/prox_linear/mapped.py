@@ -10,6 +10,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from ...core.threads import make_scratch, private_copy
 from ...core.weights import zero_weights
+from ...data.packing import sample_of
 from ...losses.verbs import private_loss
 from ...scores import Linearisation, ScoreMap
 from ..primal import compile_losses, objective_value
@@ -397,13 +398,15 @@ class MappedLosses:
         mean = objective_value(target, *arguments, advice=_ADVICE).objective
         return mean + 0.5 * lam * float(vector @ vector)
 
-    def refuse_overflow(self, scores: np.ndarray) -> None:
+    def refuse_overflow(self, scores: np.ndarray, rows: np.ndarray | None = None) -> None:
         """Name the sample whose scores are not finite, if there is one.
 
         Parameters
         ----------
         scores : ndarray of shape (n_rows, n_columns)
-            Scores of all rows.
+            Scores of rows.
+        rows : ndarray of int64, optional
+            Which; by default all.
 
         Raises
         ------
@@ -412,7 +415,7 @@ class MappedLosses:
         """
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
-            sample = int(np.searchsorted(self.mapped.row_ptr, bad[0], side="right")) - 1
+            sample = sample_of(bad[0] if rows is None else rows[bad[0]], self.mapped.row_ptr)
             raise SampleOverflow(sample, float("nan"), f"its scores are not finite: {_ADVICE}")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.cone import make_cone, settle
 from ...core.weights import Weights
 from ...losses.verbs import require_smooth
-from ..progress import Result, SampleOverflow
+from ..progress import Result
 from ..run import Method, run
 from .inner import CasimirSteps
 from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights, vector_of
@@ -145,8 +145,8 @@ def prox_linear(
 
     Raises
     ------
-    SampleOverflow
-        If the scores of a sample overflow.
+    FloatingPointError
+        If weights overflow, or the scores of a sample, which it names.
     TypeError
         If the loss is not smooth.
 
@@ -285,7 +285,7 @@ class _ProxLinear(MappedMethod):
         if point is None:
             if given:
                 self.losses.refuse_overflow(linearised.all().scores)
-                raise SampleOverflow(0, np.nan, "the weights are not finite: lower step_size")
+                raise FloatingPointError("the weights are not finite: lower step_size")
             self.eta *= 0.25
             return False
         exact = self._exact(w, linearised)

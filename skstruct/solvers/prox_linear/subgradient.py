@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..progress import Result, SampleOverflow
+from ..progress import Result
 from ..run import run
 from .mapped import Linearised, MappedProblem, MapWeights
 from .solver import MappedMethod
@@ -113,8 +113,8 @@ def mapped_subgradient(
 
     Raises
     ------
-    SampleOverflow
-        If the scores of a sample overflow.
+    FloatingPointError
+        If weights overflow, or the scores of a sample, which it names.
 
     References
     ----------
@@ -148,8 +148,8 @@ class _Subgradient(MappedMethod):
         here = self._linearised(batch)
         found = self.losses.at_batch(batch, here.scores, self.vector)
         if found is None:
-            sample = int(batch.samples[0])
-            raise SampleOverflow(sample, np.nan, "scores overflow: lower learning_rate")
+            self.losses.refuse_overflow(here.scores, batch.rows)
+            raise FloatingPointError("the weights are not finite: lower learning_rate")
         rows, tail = found
         return np.concatenate([here.vjp(rows), tail]) / batch.samples.size
 

@@ -58,12 +58,7 @@ class ConvMap(HiddenLayerMap):
         self.stride = stride
 
     def _plan(self, n_features):
-        for name in ("n_filters", "size", "stride"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"{name} of ConvMap must be an integer of at least 1, got {value!r}"
-                )
+        self._check_sizes("n_filters", "size", "stride")
         side = isqrt(n_features)
         shape = (side, side, 1) if self.shape is None else self.shape
         sizes = tuple(shape) if isinstance(shape, tuple | list) else ()

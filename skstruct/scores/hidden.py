@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +43,16 @@ class HiddenLayerMap(ScoreMap):
     """Base of maps ``elu(lift(x) W + b)`` at one or several places of a row, then linear."""
 
     takes_sparse = False
+
+    def _check_sizes(self, *names):
+        """Refuse parameters that are no integers of at least 1."""
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                owner = type(self).__name__
+                raise ValueError(
+                    f"{name} of {owner} must be an integer of at least 1, got {value!r}"
+                )
 
     @abstractmethod
     def _plan(self, n_features: int) -> tuple[int, int, int]:

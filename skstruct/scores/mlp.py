@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 from .hidden import HiddenLayerMap
@@ -40,10 +39,8 @@ class MLPMap(HiddenLayerMap):
         self.n_hidden = n_hidden
 
     def _plan(self, n_features):
-        n = self.n_hidden
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n_hidden of MLPMap must be an integer of at least 1, got {n!r}")
-        return 1, n_features, n
+        self._check_sizes("n_hidden")
+        return 1, n_features, self.n_hidden
 
     def _lift(self, rows: Any) -> Any:
         return rows

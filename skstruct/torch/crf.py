@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ..data.constraints import transition_mask
 from ..graphs import Chain
 from ..graphs.base import Graph
+from ..inference.arguments import check_integer
 from . import functional
 from .batches import check_scores, read_layout
 from .functional import Reduction
@@ -84,8 +85,7 @@ class CRF(torch.nn.Module):
         labels: Sequence | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(num_labels, int) or num_labels < 1:
-            raise ValueError(f"num_labels must be an integer of at least 1, got {num_labels!r}")
+        num_labels = check_integer("num_labels", num_labels, 1)
         self.num_labels, self.batch_first = num_labels, batch_first
         self.graph = resolve(graph)
         is_chain = type(self.graph) is Chain

@@ -20,6 +20,7 @@ from ..core.oracles import (
 )
 from ..graphs.base import Graph
 from ..graphs.pairwise.fields import PairwiseGraph
+from ..inference.arguments import check_integer
 from ..losses.hinge import hinge_of
 from ..losses.log import LogLoss, LogPartition
 from ..losses.smooth_hinge import smooth_hinge
@@ -255,8 +256,7 @@ def smoothed_hinge_loss(
         raise ValueError(f'smoothing must be "entropy", "l2" or None, got {smoothing!r}')
     if not float(strength) > 0.0 or not np.isfinite(strength):
         raise ValueError(f"strength must be a positive number, got {strength!r}")
-    if not isinstance(n_best, int) or n_best < 1:
-        raise ValueError(f"n_best must be an integer of at least 1, got {n_best!r}")
+    n_best = check_integer("n_best", n_best, 1)
     ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
     task = ask.task(_given(labels), cost, n_best + 1 if smoothing == "l2" else 1)
     if smoothing is None:

@@ -279,6 +279,8 @@ def test_projections_are_gradients_of_their_hinges(projection, table):
         ({"radius": 0.0}, "'radius' parameter"),
         ({"radius": -1.0}, "'radius' parameter"),
         ({"radius": np.nan}, "radius"),
+        ({"radius": 1e-300}, "'radius' parameter"),
+        ({"radius": 1e160}, "'radius' parameter"),
         ({"step_size": 0.0}, "'step_size' parameter"),
         ({"step_size": -1.0}, "'step_size' parameter"),
         ({"projection": "linear"}, "'projection' parameter"),
@@ -299,6 +301,16 @@ def test_structures_without_a_projection(chains):
     graph = Boxes()
     with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):
         ExtragradientSSVM(graph).fit(*graph.example(np.random.default_rng(0), False))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_fit_is_worse_than_its_start(table):
+    X, y = table
+    svm = ExtragradientSSVM("multiclass", max_iter=3)
+    assert svm.fit(1e8 * X, y).objective_ <= 1.0
+    svm.set_params(warm_start=True).fit(X, y)
+    start = svm.objective_
+    assert svm.set_params(max_iter=1, step_size=1e3).fit(X, y).objective_ <= start
 
 
 def test_features_that_overflow_are_named(table):

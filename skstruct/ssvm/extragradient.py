@@ -137,7 +137,8 @@ class ExtragradientSSVM(StructuralSVM):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **{name: kind for name, kind in CONSTRAINTS.items() if name != "random_state"},
-        "radius": [None, Interval(Real, 0, None, closed="neither")],
+        # Its square is a float, too.
+        "radius": [None, Interval(Real, 1e-100, 1e100, closed="both")],
         "projection": [StrOptions({"auto", *PROJECTIONS})],
         "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     }

@@ -255,8 +255,9 @@ class _Extragradient(Method):
         n_nodes = self.problem.labels.size / self.n
         spread = 0.5 * n_nodes if self._euclidean else flat.value
         weight = self.regulariser.first_weight(spread, flat.task_loss)
+        # Features of 1e8 may need all iterations to get back to where they came from.
+        loss = self._measure(self._center)
         if self._warm:
-            loss = self._measure(self._center)
             # As where a run stands whose smoothing is off by a tenth of the objective.
             c = max(10.0 * spread / loss, _FLAT) if loss > 0.0 else 1.0
             flat = self._answer(c * self._center, c, pieces)

@@ -239,7 +239,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         if self.graph_.pair_cone_ is not None and not self._keeps_cone:
             raise TypeError(
                 f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "
-                "CasimirSSVM or SubgradientSSVM, or attractive=False"
+                "CasimirSSVM, ExtragradientSSVM or SubgradientSSVM, or attractive=False"
             )
 
     def _publish(self, result):

@@ -13,6 +13,7 @@ from skstruct import (
     Candidates,
     Chain,
     ExtragradientSSVM,
+    Matching,
     MultiClass,
     Pairwise,
     Tree,
@@ -54,6 +55,20 @@ def candidates():
     return X, np.array(y)
 
 
+@pytest.fixture(scope="module")
+def matchings():
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(int(n), int(m), 3)) for n, m in rng.integers(1, 5, (15, 2))]
+    links = [np.argwhere(x @ [1.0, -1.0, 0.5] + rng.normal(size=x.shape[:2]) > 1.0) for x in X]
+    # The first link of each row, if no row before it has its column.
+    y = []
+    for pairs in links:
+        _, first = np.unique(pairs[:, 0], return_index=True)
+        _, alone = np.unique(pairs[first, 1], return_index=True)
+        y.append(pairs[first][np.sort(alone)])
+    return X, y
+
+
 CASES = {
     "table": ("table", MultiClass(), {}),
     "table, Euclidean": ("table", MultiClass(), {"projection": "euclidean"}),
@@ -61,6 +76,8 @@ CASES = {
     "trees": ("trees", Tree(), {}),
     "candidates": ("candidates", Candidates(), {}),
     "candidates, Euclidean": ("candidates", Candidates(), {"projection": "euclidean"}),
+    "matchings": ("matchings", Matching(), {"projection": "euclidean"}),
+    "matchings, entropic": ("matchings", Matching(), {"projection": "entropic"}),
 }
 
 
@@ -298,6 +315,9 @@ def test_structures_without_a_projection(chains):
     X, y = _samples(np.random.default_rng(0))
     with pytest.raises(TypeError, match=r"no projections onto the relaxation .*; use BCFWSSVM"):
         ExtragradientSSVM(Pairwise(inference="roof-dual")).fit(X, y)
+    graph = Pairwise(attractive=True, inference="max-flow")
+    with pytest.raises(TypeError, match=r"no marginals; nor Euclidean or .*; use BCFWSSVM"):
+        ExtragradientSSVM(graph).fit(X, y)
     graph = Boxes()
     with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):
         ExtragradientSSVM(graph).fit(*graph.example(np.random.default_rng(0), False))

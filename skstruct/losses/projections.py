@@ -89,7 +89,7 @@ PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle, "entropic": e
 _LOSSES = {"euclidean": EuclideanHinge, "entropic": EntropicHinge}
 
 
-def choose_projection(projection, problem):
+def choose_projection(projection, problem, given=None):
     """The name of the projection that is meant, one that the structure has.
 
     Parameters
@@ -98,6 +98,8 @@ def choose_projection(projection, problem):
         What the user has chosen.
     problem : NamedTuple
         A structure's problem.
+    given : type, optional
+        The user's class of structure, for messages.
 
     Returns
     -------
@@ -119,14 +121,13 @@ def choose_projection(projection, problem):
             f"{_ADVICE}{getattr(kind, 'remedy', '')}"
         )
     available = [name for name, verb in PROJECTIONS.items() if verb.supports(kind)]
-    if projection == "auto":
-        if not available:
-            lacks = ", ".join(verb.gives for verb in PROJECTIONS.values())
-            remedy = getattr(kind, "remedy", "")
-            raise TypeError(f"{structure} has none of {lacks}; {_ADVICE}{remedy}")
+    if projection == "auto" and available:
         return available[0]
-    other = f'use projection="{available[0]}"' if available else _ADVICE
-    require(PROJECTIONS[projection], problem, other)
+    advice = f'use projection="{available[0]}"' if available else _ADVICE
+    if projection == "auto":
+        projection = "gibbs"
+        advice = f"nor Euclidean or entropic projections; {_ADVICE}"
+    require(PROJECTIONS[projection], problem, advice, given)
     return projection
 
 

@@ -176,7 +176,7 @@ class ExtragradientSSVM(StructuralSVM):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        self.projection_ = choose_projection(self.projection, problem)
+        self.projection_ = choose_projection(self.projection, problem, type(self.graph_))
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         options = ExtragradientOptions(

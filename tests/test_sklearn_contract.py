@@ -36,6 +36,7 @@ from skstruct import (
     SAGCRF,
     CasimirSSVM,
     Chain,
+    ExtragradientSSVM,
     MultiClass,
     MultiLabel,
     ProxLinearSSVM,
@@ -64,6 +65,8 @@ _CERTIFIED = (
 
 
 def _expected_failures(estimator):
+    if isinstance(estimator, ExtragradientSSVM):
+        return {}  # nothing is drawn, and the first certificates agree
     if not isinstance(estimator, SAGCRF):
         return dict.fromkeys(LOOSE, _CERTIFIED)
     return LOOSE if estimator.tol == 1e-3 else {}
@@ -89,6 +92,7 @@ def test_sklearn_suite_of_lbfgs():
         CasimirSSVM(),
         SubgradientSSVM(),
         GDMMSSVM(),
+        ExtragradientSSVM(),
         ProxLinearSSVM(),
     ],
     expected_failed_checks=_expected_failures,

@@ -64,10 +64,9 @@ axes[0].legend()
 # What the filters look for.
 
 filters = fits["convolution"].score_map_.layers(fits["convolution"].score_params_)[0]
-fig, axes = plt.subplots(2, 6, figsize=(7, 2.6), layout="constrained")
+largest = np.abs(filters).max()
+fig, axes = plt.subplots(2, 8, figsize=(8, 2.3), layout="constrained")
 for ax, weights in zip(axes.flat, filters.T, strict=True):
-    ax.imshow(
-        weights.reshape(3, 3), cmap="RdBu", vmin=-np.abs(filters).max(), vmax=np.abs(filters).max()
-    )
+    ax.imshow(weights.reshape(3, 3), cmap="RdBu", vmin=-largest, vmax=largest)
     ax.set_axis_off()
 plt.show()

@@ -161,7 +161,7 @@ def ocr(folder, quick):
             flush=True,
         )
     model = ProxLinearSSVM(Chain(), MLPMap(widths[0]), C=0.1, **common)
-    rates = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1) if not quick else (1e-2,)
+    rates = (3e-3, 1e-2, 3e-2, 1e-1) if not quick else (1e-2,)
     return rows + compare("ocr", model, X, y, rates, eta=1.0)
 
 
@@ -211,7 +211,7 @@ def localisation(folder, quick):
     scale = np.concatenate([table for table, _ in X[::2]]).std()
     X = [((table - mean) / scale, boxes) for table, boxes in X]
     print(f"localisation: {len(X)} images, {len(X[0][1])} boxes each, {X[0][0].shape[1]} features")
-    common = {"loss": "iou", "smoothing_strength": 0.1, "max_iter": 4 if quick else 25}
+    common = {"loss": "iou", "smoothing_strength": 0.1, "max_iter": 4 if quick else 15}
     common |= {"n_best": 10, "batch_size": 4, "random_state": 0}
     conv = ConvMap(shape=(8, 8, 7), n_filters=16, size=3, stride=2)
     rows = []
@@ -229,7 +229,7 @@ def localisation(folder, quick):
             f"{row['train_overlap']:.3f} {row['test_overlap']:.3f}; {seconds:.1f} s",
             flush=True,
         )
-    rates = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1) if not quick else (1e-2,)
+    rates = (3e-3, 1e-2, 3e-2, 1e-1) if not quick else (1e-2,)
     model = ProxLinearSSVM(Candidates("box"), conv, C=1.0, **common)
     return rows + compare("localisation", model, X[::2], y[::2], rates, eta=1.0)
 

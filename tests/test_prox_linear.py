@@ -193,7 +193,7 @@ class _Odd(LinearMap):
 def test_maps_that_break_their_promise_are_refused(sequences):
     X, y = sequences
     n = sum(map(len, X))
-    message = f"score_map: _Odd must give scores of shape ({n}, "
+    message = f"score_map: _Odd must give scores of shape ({n}, 3) and float64, a column a label"
     with pytest.raises(ValueError, match=re.escape(message)):
         ProxLinearSSVM(score_map=_Odd()).fit(X, y)
     X = [x.copy() for x in X]
@@ -202,6 +202,28 @@ def test_maps_that_break_their_promise_are_refused(sequences):
     weight[1] = 0.0  # those of weight 0 count, too
     with pytest.raises(ValueError, match="scores that are not finite for sample 3"):
         ProxLinearSSVM(score_map=_Odd("nan")).fit(X, y, sample_weight=weight)
+
+
+def test_a_map_that_fails_later_is_refused(sequences):
+    X, y = sequences
+    svm = ProxLinearSSVM(max_iter=1, random_state=0).fit(X, y)
+    assert svm.predict([]).shape == (0,)
+    svm.score_map_ = _Odd()
+    svm.score_map_.__dict__.update(svm.score_map_.__dict__ | vars(LinearMap()))
+    svm.score_map_.initialise(5, 3, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="_Odd must give scores of shape"):
+        svm.predict(X)
+    svm.score_map_.fault = "nan"
+    X = [x.copy() for x in X]
+    X[2][0, 0] = 1e4
+    with pytest.raises(FloatingPointError, match="sample 2"):
+        svm.predict(X)
+
+
+def test_steps_that_are_too_long_name_the_remedy(sequences):
+    options = {"solver": "subgradient", "schedule": "constant", "learning_rate": 1e200}
+    with pytest.raises(FloatingPointError, match=r"learning rate too large|lower learning_rate"):
+        ProxLinearSSVM(**options, random_state=0).fit(*sequences)
 
 
 @pytest.mark.parametrize(

@@ -378,8 +378,13 @@ class ProxLinearSSVM(StructuralSVM):
         rows = samples.features
         self._refuse_sparse(self.score_map_, rows)
         ptr = self._row_ptr(samples)
+        n_columns = self.end_weights_.shape[1]
+        if rows.shape[0] == 0:
+            return np.empty((0, n_columns))
         with np.errstate(over="ignore", invalid="ignore"):  # refused by what takes them
-            return _scores(self.score_map_, self.score_params_, rows, ptr)
+            scores = _scores(self.score_map_, self.score_params_, rows, ptr)
+        _check_shape(self.score_map_, scores, (rows.shape[0], n_columns))
+        return scores
 
     def _weights(self):
         tables = np.concatenate([self._scores, self.end_weights_]), self.pair_weights_
@@ -447,16 +452,21 @@ def _check_scores(score_map, params, rows, ptr, n_columns, given):
         raise TypeError(f"score_map: {name}.initialise must return a 1-D array of float64")
     with np.errstate(over="ignore", invalid="ignore"):
         scores = _scores(score_map, params, rows, ptr)
-    expected = rows.shape[0], n_columns
-    if np.shape(scores) != expected:
-        raise ValueError(
-            f"score_map: {name} must give scores of shape {expected}, a column a label, got "
-            f"{np.shape(scores)}"
-        )
+    _check_shape(score_map, scores, (rows.shape[0], n_columns))
     bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if bad.size:
         sample = given[sample_of(bad[0], ptr)]
         raise ValueError(
             f"score_map: {name} gives scores that are not finite for sample {sample}: are the "
             "features scaled?"
+        )
+
+
+def _check_shape(score_map, scores, expected):
+    """Refuse scores of other shapes: kernels would read what is not theirs."""
+    given = getattr(scores, "shape", None), getattr(scores, "dtype", None)
+    if given != (expected, np.float64):
+        raise ValueError(
+            f"score_map: {type(score_map).__name__} must give scores of shape {expected} and "
+            f"float64, a column a label, got {given[0]} and {given[1]}"
         )

@@ -309,7 +309,10 @@ class _ProxLinear(MappedMethod):
             self.best = objective, self.vector
         gradient = np.inf
         if self.at is not None:
-            gradient = float(np.linalg.norm(self.at.gradient))
+            # In a cone only what leads inside counts.
+            ahead = self.vector - self.at.gradient
+            self.settle(ahead)
+            gradient = float(np.linalg.norm(self.vector - ahead))
         scale = self.lam * float(np.linalg.norm(self.vector))
         largest = max(self._moved, gradient)
         relative = largest / scale if scale > 0.0 else np.inf

@@ -140,9 +140,11 @@ class _Subgradient(MappedMethod):
         scores = self._scores()
         self.losses.refuse_overflow(scores)
 
+    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _scores(self):
         return Linearised(self.mapped, self.losses.params_of(self.vector)).all().scores
 
+    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _gradient(self, batch):
         """Of the mean loss of a batch, a subgradient."""
         here = self._linearised(batch)
@@ -200,6 +202,10 @@ class _Subgradient(MappedMethod):
             last = self.trail[-1]
             improvement = self.trail[-1 - _PATIENCE] / last - 1.0 if last > 0 else 0.0
         self.certificate = Improvement(objective, self.best[0], improvement)
+
+    def reached(self, tol):
+        """Whether nothing has improved; with a tolerance of 0 all passes are run."""
+        return tol > 0.0 and super().reached(tol)
 
     def entry(self):
         """Objective and rate."""

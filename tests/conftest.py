@@ -6,8 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from skstruct.testing import random_sequences
+
+# The workers of pytest-xdist share the cores: threads of BLAS on top of these wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+threadpool_limits(1, user_api="blas")
 
 settings.register_profile(
     "skstruct",

@@ -240,6 +240,9 @@ def solvers(task, passes):
     return {
         "Casimir": CasimirSSVM(task.graph, **casimir, **options),
         "BCFW": BCFWSSVM(task.graph, tol=1e-9, max_iter=passes, **options),
+        "BCFW, averaged": BCFWSSVM(
+            task.graph, tol=1e-9, max_iter=passes, averaging=True, **options
+        ),
         "subgradient": SubgradientSSVM(task.graph, tol=0.0, max_iter=passes, **options),
     }
 

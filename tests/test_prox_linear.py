@@ -290,3 +290,32 @@ def test_multiclass_is_a_classifier_whatever_the_map():
     assert tags.estimator_type == "classifier"
     assert not tags.input_tags.sparse
     assert ProxLinearSSVM(score_map="mlp").__sklearn_tags__().input_tags.sparse
+
+
+@pytest.mark.parametrize(
+    "options", [{"solver": "subgradient", "learning_rate": 1e8}, {"step_size": 1e9}]
+)
+def test_no_fit_is_worse_than_its_start(xor, options):
+    svm = ProxLinearSSVM(score_map=MLPMap(3), max_iter=1, warm_start=True, random_state=0)
+    start = svm.fit(*xor).objective_
+    assert svm.set_params(**options).fit(*xor).objective_ <= start
+
+
+def test_a_regulariser_that_overflows_is_named(xor):
+    with pytest.raises(FloatingPointError, match="raise C"):
+        ProxLinearSSVM(score_map="mlp", C=1e-300).fit(*xor)
+
+
+class _Buffered(LinearMap):
+    def scores(self, params, rows):
+        if not hasattr(self, "buffer") or len(self.buffer) != len(rows):
+            self.buffer = np.empty((len(rows), self.shape_[1]))
+        self.buffer[:] = super().scores(params, rows)
+        return self.buffer
+
+
+def test_a_map_may_return_the_same_buffer_each_time(xor):
+    svm = ProxLinearSSVM(max_iter=3, random_state=0).fit(*xor)
+    other = clone(svm).set_params(score_map=_Buffered()).fit(*xor)
+    assert_array_equal(svm.score_params_, other.score_params_)
+    assert svm.objective_ == other.objective_

@@ -4,10 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
+from skstruct import ProxLinearSSVM
 from skstruct.scores import ConvMap, LinearMap, MLPMap, ScoreMap
 
 MAPS = [
@@ -130,3 +131,47 @@ def test_the_default_linearisation_asks_the_map():
 def test_maps_refuse_what_does_not_fit(score_map, n_features, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         score_map.initialise(n_features, 2, np.random.default_rng(0))
+
+
+class _Scaled(LinearMap):
+    def scores(self, params, rows):
+        rows *= 2.0
+        return super().scores(params, rows)
+
+
+class _Negative(LinearMap):
+    def vjp(self, params, rows, cotangent):
+        return -super().vjp(params, rows, cotangent)
+
+
+class _Short(LinearMap):
+    def jvp(self, params, rows, tangent):
+        return super().jvp(params, rows, tangent)[:, :1]
+
+
+class _Infinite(LinearMap):
+    def vjp(self, params, rows, cotangent):
+        return np.inf * super().vjp(params, rows, cotangent)
+
+
+class _Whole(LinearMap):
+    def scores(self, params, rows):
+        return super().scores(params, rows).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("score_map", "message"),
+    [
+        (_Scaled(), "read-only"),
+        (_Negative(), "jvp and vjp of _Negative are not products with one Jacobian"),
+        (_Short(), r"_Short.jvp must return the shape \(1, 2\), got \(1, 1\)"),
+        (_Infinite(), "_Infinite.vjp is not finite"),
+        (_Whole(), "_Whole must give an array of floats, got int64"),
+    ],
+)
+def test_bad_maps_are_refused_before_training(score_map, message):
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]
+    before = X.copy()
+    with pytest.raises((ValueError, TypeError), match=message):
+        ProxLinearSSVM("multiclass", score_map).fit(X, y)
+    assert_array_equal(X, before)

@@ -677,6 +677,16 @@ def test_a_module_map_leaves_the_module_as_it_is():
     np.testing.assert_array_equal(copy.scores(params, rows), score_map.scores(params, rows))
 
 
+def test_a_module_that_works_in_place_leaves_the_features_alone():
+    torch.manual_seed(0)
+    layers = torch.nn.ReLU(inplace=True), torch.nn.Linear(2, 2)
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    before = X.copy()
+    svm = ProxLinearSSVM("multiclass", torch.nn.Sequential(*layers), max_iter=1, tol=1e9)
+    svm.fit(X, [0, 1, 0, 1, 0, 1]).predict(X)
+    np.testing.assert_array_equal(X, before)
+
+
 def test_bad_modules():
     rng = np.random.default_rng(0)
     with pytest.raises(TypeError, match=r"module must be a torch.nn.Module, got str"):

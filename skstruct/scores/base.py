@@ -46,7 +46,8 @@ class Linearisation:
         self, score_map: ScoreMap, params: np.ndarray, rows: Any, scores: np.ndarray | None = None
     ) -> None:
         self.score_map, self.params, self.rows = score_map, params, rows
-        self.scores = score_map.scores(params, rows) if scores is None else scores
+        # A copy: a map may return the same buffer each time.
+        self.scores = np.array(score_map.scores(params, rows)) if scores is None else scores
 
     def jvp(self, tangent: np.ndarray) -> np.ndarray:
         """How the scores change along a direction of the parameters.
@@ -113,7 +114,8 @@ class ScoreMap(BaseEstimator, ABC):
     -----
     A map **must** define :meth:`initialise`, :meth:`scores`, :meth:`jvp` and :meth:`vjp`. It
     **may** define :meth:`linearise` to keep between the products what they share. The scores must
-    not depend on anything but parameters and rows: nothing random, no statistics of a batch.
+    not depend on anything but parameters and rows: nothing random, no statistics of a batch. What
+    methods are given they must not change: estimators pass arrays that are read-only.
 
     Examples
     --------

@@ -25,6 +25,7 @@ from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
 from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
+from ..scores.check import check_products, guarded
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.prox_linear.mapped import MappedProblem, MapWeights
 from ..solvers.prox_linear.solver import ProxLinearOptions, prox_linear
@@ -278,7 +279,7 @@ class ProxLinearSSVM(StructuralSVM):
 
     def _make_problem(self, data):
         score_map = _as_score_map(self.score_map)
-        rows = data.samples.features
+        rows = guarded(data.samples.features)
         self._refuse_sparse(score_map, rows)
         # Scores take the place of node weights.
         scored = rows_as_scores(data.samples)
@@ -297,6 +298,9 @@ class ProxLinearSSVM(StructuralSVM):
             params, np.zeros((shapes[0][0] - rows.shape[0], shapes[0][1])), np.zeros(shapes[1])
         )
         _check_scores(score_map, params, rows, ptr, shapes[0][1], data.given)
+        with np.errstate(over="ignore", invalid="ignore"):
+            few = rows[: ptr[1]]
+            check_products(score_map, params, few, forward=self.solver != "subgradient")
         return MappedProblem(problem, shapes, score_map, rows, ptr)
 
     def _row_ptr(self, samples):
@@ -375,7 +379,7 @@ class ProxLinearSSVM(StructuralSVM):
         return self.graph_.make_problem(rows_as_scores(samples), self.classes_, False, **options)
 
     def _item_scores(self, samples):
-        rows = samples.features
+        rows = guarded(samples.features)
         self._refuse_sparse(self.score_map_, rows)
         ptr = self._row_ptr(samples)
         n_columns = self.end_weights_.shape[1]
@@ -437,6 +441,7 @@ class ProxLinearSSVM(StructuralSVM):
 
 def _scores(score_map, params, rows, ptr):
     """Scores of all rows, sample by sample where the map needs that."""
+    params = guarded(params)
     if score_map.rowwise:
         return score_map.scores(params, rows)
     bounds = zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)
@@ -453,6 +458,10 @@ def _check_scores(score_map, params, rows, ptr, n_columns, given):
     with np.errstate(over="ignore", invalid="ignore"):
         scores = _scores(score_map, params, rows, ptr)
     _check_shape(score_map, scores, (rows.shape[0], n_columns))
+    if np.asarray(scores).dtype.kind != "f":
+        raise TypeError(
+            f"score_map: {name} must give an array of floats, got {np.asarray(scores).dtype}"
+        )
     bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if bad.size:
         sample = given[sample_of(bad[0], ptr)]

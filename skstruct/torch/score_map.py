@@ -96,7 +96,9 @@ class ModuleMap(ScoreMap):
 
     def _tensor(self, array):
         device = next(self.module_.parameters()).device
-        return torch.as_tensor(np.ascontiguousarray(array)).to(device, torch.float64)
+        # A copy: modules may work in place, and rows may be the user's.
+        array = np.ascontiguousarray(array)
+        return torch.tensor(array, dtype=torch.float64, device=device)
 
     def _run(self, params, rows):
         """Scores of rows, both tensors."""

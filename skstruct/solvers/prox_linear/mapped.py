@@ -13,6 +13,7 @@ from ...core.weights import zero_weights
 from ...data.packing import sample_of
 from ...losses.verbs import private_loss
 from ...scores import Linearisation, ScoreMap
+from ...scores.check import guarded
 from ..primal import compile_losses, objective_value
 from ..progress import SampleOverflow
 from .kernels import batch_residuals
@@ -117,7 +118,7 @@ class Linearised:
     """
 
     def __init__(self, mapped: MappedProblem, params: np.ndarray):
-        score_map, rows = mapped.score_map, mapped.rows
+        score_map, rows, params = mapped.score_map, mapped.rows, guarded(params)
         with np.errstate(over="ignore", invalid="ignore"):  # refused where they are used
             if score_map.rowwise:
                 self._parts = score_map.linearise(params, rows)

@@ -236,6 +236,7 @@ class _ProxLinear(MappedMethod):
         self.losses.set_strength(self.nu)
         self.linearised = Linearised(self.mapped, self.losses.params_of(self.vector))
         self.exact = self._exact(self.vector, self.linearised)
+        self.best = self.exact, self.vector
 
     def _exact(self, vector, linearised):
         return self.losses.objective(self.target, linearised.all().scores, vector, self.lam)
@@ -253,7 +254,12 @@ class _ProxLinear(MappedMethod):
             if self.at is None:
                 return
         if self.eta is None:
-            squared = float(self.at.gradient @ self.at.gradient)
+            with np.errstate(over="ignore"):
+                squared = float(self.at.gradient @ self.at.gradient)
+            if not squared < np.inf:
+                raise FloatingPointError(
+                    "the gradient overflows: scale the features (sklearn.preprocessing), or raise C"
+                )
             eta = self.at.objective / squared if squared > 0.0 else 1.0
             self.eta = min(_START * eta, 1.0 / self.lam)
         eta = self.eta

@@ -136,9 +136,9 @@ class _Subgradient(MappedMethod):
         self._now = np.nan
 
     def begin(self, progress):
-        """Refuse scores that are no numbers."""
-        scores = self._scores()
-        self.losses.refuse_overflow(scores)
+        """What the start is worth: no fit ends worse."""
+        objective = self.losses.objective(self.target, self._scores(), self.vector, self.lam)
+        self.best = objective, self.vector
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _scores(self):

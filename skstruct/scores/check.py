@@ -1,0 +1,99 @@
+"""What is asked of a score map before training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import ScoreMap
+
+# Products in float32 agree by this; a wrong sign or a forgotten term does not.
+_AGREES = 1e-3
+
+
+def guarded(array: Any) -> Any:
+    """A view of an array that cannot be written to: maps get these, as rows may be the user's X.
+
+    Parameters
+    ----------
+    array : ndarray or CSR matrix
+        The array.
+
+    Returns
+    -------
+    ndarray or CSR matrix
+        The view; of a matrix itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.scores.check import guarded
+    >>> guarded(np.ones(2)).flags.writeable
+    False
+    """
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: bool) -> None:
+    """Refuse a map whose Jacobian and transposed Jacobian are not those of one matrix.
+
+    Parameters
+    ----------
+    score_map : ScoreMap
+        The map.
+    params : ndarray of shape (n_params,)
+        Where.
+    rows : ndarray or CSR matrix of shape (n_rows, n_features)
+        A few rows.
+    forward : bool
+        Whether `jvp` is needed, too.
+
+    Raises
+    ------
+    ValueError
+        If a product has a wrong shape or is not finite, or if both do not fit together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.scores import LinearMap
+    >>> from skstruct.scores.check import check_products
+    >>> class Forgetful(LinearMap):
+    ...     def vjp(self, params, rows, cotangent):
+    ...         return 0.0 * params
+    >>> score_map = Forgetful()
+    >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+    >>> check_products(score_map, params, np.ones((4, 2)), forward=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: score_map: jvp and vjp of Forgetful are not products with one Jacobian
+    """
+    name, rng = type(score_map).__name__, np.random.default_rng(0)
+    there = score_map.linearise(guarded(params), rows)
+    tangent, cotangent = rng.normal(size=params.shape), rng.normal(size=there.scores.shape)
+    back = _product(there.vjp(guarded(cotangent)), params.shape, f"{name}.vjp")
+    if not forward:
+        return
+    change = _product(there.jvp(guarded(tangent)), cotangent.shape, f"{name}.jvp")
+    one, other = np.vdot(cotangent, change), np.vdot(back, tangent)
+    size = _length(cotangent) * _length(change) + _length(back) * _length(tangent)
+    if abs(one - other) > _AGREES * size:
+        raise ValueError(f"score_map: jvp and vjp of {name} are not products with one Jacobian")
+
+
+def _length(array):
+    return float(np.linalg.norm(array))
+
+
+def _product(found, shape, name):
+    """The product, if it is one."""
+    if np.shape(found) != shape:
+        raise ValueError(f"score_map: {name} must return the shape {shape}, got {np.shape(found)}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"score_map: {name} is not finite: are the features scaled?")
+    return found

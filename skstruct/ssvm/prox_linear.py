@@ -458,10 +458,6 @@ def _check_scores(score_map, params, rows, ptr, n_columns, given):
     with np.errstate(over="ignore", invalid="ignore"):
         scores = _scores(score_map, params, rows, ptr)
     _check_shape(score_map, scores, (rows.shape[0], n_columns))
-    if np.asarray(scores).dtype.kind != "f":
-        raise TypeError(
-            f"score_map: {name} must give an array of floats, got {np.asarray(scores).dtype}"
-        )
     bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if bad.size:
         sample = given[sample_of(bad[0], ptr)]

@@ -11,7 +11,16 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skstruct import BCFWSSVM, SAGCRF, Boxes, Candidates, Chain, Matching, MultiLabel
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    Boxes,
+    Candidates,
+    Chain,
+    Matching,
+    MultiLabel,
+    ProxLinearSSVM,
+)
 from skstruct.inspection import (
     ConvergenceDisplay,
     MAPConvergenceDisplay,
@@ -95,6 +104,15 @@ def test_items_that_cannot_be_chosen():
     with pytest.raises(ValueError, match=r"labels must be one labelling of Matching\(\)"):
         explain(model, X[0], [(0, 0), (0, 1)])
     assert len(explain(model, X[0], [])) == 0
+
+
+def test_scores_of_a_map_have_no_weights_of_features(sequences):
+    X, y = sequences
+    model = ProxLinearSSVM(score_map="mlp", max_iter=1, tol=1e9, random_state=0).fit(X, y)
+    for show in (coef_frame, top_features, lambda model: explain(model, X[0])):
+        with pytest.raises(TypeError, match="ProxLinearSSVM has no weights of features"):
+            show(model)
+    assert np.shape(transition_frame(model)) == (3, 3)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])

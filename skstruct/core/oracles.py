@@ -192,7 +192,8 @@ def entropic_oracle(problem, i, theta, temperature, mu):
     """Like :func:`euclidean_oracle` under the entropy of the parts, each for itself.
 
     It maximises ``<theta, mu> - temperature sum_q mu_q log mu_q``: where :func:`exp_oracle`, whose
-    entropy is that of whole labellings, is out of reach. `mu` lies in the hull as there.
+    entropy is that of whole labellings, is out of reach. A choice that is no part (in a matching:
+    no link) may have a term, too. `mu` lies in the hull as there.
     """
 
 

@@ -61,6 +61,15 @@ def _parts(model, feature_names):
     return model, before, np.asarray(feature_names, dtype=object)
 
 
+def _node_weights(model):
+    """The table of weights of features, of a model whose scores are linear in them."""
+    if not hasattr(model, "node_weights_"):
+        raise TypeError(
+            f"{type(model).__name__} has no weights of features: its scores come from a map"
+        )
+    return model.node_weights_
+
+
 def _edge_names(model, before, edge_feature_names):
     """Names of the model's edge features."""
     n = model.n_edge_features_in_
@@ -130,7 +139,7 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
     model, _, names = _parts(model, feature_names)
     extra = ["<start>", "<stop>"] if len(model.boundary_coef_) else []
     extra += ["<intercept>"] if model._has_intercept else []
-    return _matrix(model.node_weights_.copy(), [*names, *extra], _label_names(model))
+    return _matrix(_node_weights(model).copy(), [*names, *extra], _label_names(model))
 
 
 def _label_names(model):
@@ -168,7 +177,7 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     model, _, names = _parts(model, feature_names)
     k = min(k, names.size)
     labels, features, weights = [], [], []
-    for label, row in zip(_label_names(model), model.node_weights_[: names.size].T, strict=True):
+    for label, row in zip(_label_names(model), _node_weights(model)[: names.size].T, strict=True):
         top = np.argpartition(-np.abs(row), k - 1)[:k]
         top = top[np.argsort(-row[top], kind="stable")]
         labels += [label] * k
@@ -371,7 +380,7 @@ def _entries(matrix):
 
 
 def _node_terms(model, samples, codes, names):
-    table = model.node_weights_
+    table = _node_weights(model)
     for node, j, value in _entries(samples.features):
         yield node, "", names[j], value, table[j, codes[node]]
     if len(model.boundary_coef_):
@@ -383,7 +392,7 @@ def _node_terms(model, samples, codes, names):
 
 
 def _item_terms(model, samples, chosen, names):
-    weights = model.node_weights_[:, 0]
+    weights = _node_weights(model)[:, 0]
     for item, j, value in _entries(samples.features):
         if chosen[item]:
             yield item, "", names[j], value, weights[j]

@@ -42,7 +42,8 @@ class EuclideanHinge(NamedTuple):
 class EntropicHinge(NamedTuple):
     """The hinge smoothed by the entropy of the parts, each for itself.
 
-    ``max <theta + l, m> - nu sum_q m_q log m_q - <theta, mu(y_i)>`` over the hull of labellings; of
+    ``max <theta + l, m> - nu sum_q m_q log m_q - <theta, mu(y_i)>`` over the hull of labellings;
+    where no part says that a vertex of a matching has no link, the sum has a term for that, too. Of
     single nodes it is the entropy-smoothed hinge.
 
     Parameters

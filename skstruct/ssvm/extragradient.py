@@ -33,10 +33,11 @@ class ExtragradientSSVM(StructuralSVM):
     radius : float, default=None
         Largest norm of the weights, in place of C. A model trained with C whose weights have the
         norm R is the one with ``radius=R``.
-    loss : {"hamming", "normalized_hamming"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; a dict or Series from class
-        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
-        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
+    loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
+        true box lacks (:class:`Candidates` only); a dict or Series from class to the cost of each
+        wrong node of that class (1 where none is given); or a matrix of shape (n_classes,
+        n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns. A loss that does
         not add up over parts is refused.
     projection : {"auto", "gibbs", "euclidean", "entropic"}, default="auto"

@@ -54,7 +54,7 @@ class Pairwise(PairwiseGraph):
     attractive : bool, default=False
         Whether training keeps interactions attractive, for two labels: of each table of weights
         ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
-        (BCFWSSVM, CasimirSSVM and SubgradientSSVM). Edge features must be 0 or more.
+        (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
         How labellings are found. "auto" takes the first of these that applies: linear passes, where
         no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact

@@ -47,7 +47,7 @@ class Grid(Pairwise):
     attractive : bool, default=False
         Whether training keeps interactions attractive, for two labels: of each table of weights
         ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
-        (BCFWSSVM, CasimirSSVM and SubgradientSSVM). Edge features must be 0 or more.
+        (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
         How labellings are found, see :class:`Pairwise`.
     max_table : int, default=65536

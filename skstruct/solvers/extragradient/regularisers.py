@@ -10,8 +10,8 @@ from ...core.cone import Cone, settle
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..certificate import DualMixture
 
-# Of the share of a dual point in a cone: cones come with small weights.
-_HALVINGS = 60
+# Of the range where the best share of a dual point may be: each leaves two thirds of it.
+_SEARCH_STEPS = 60
 
 
 def ascent_norm(cone: Cone, direction: Weights) -> float:
@@ -238,9 +238,8 @@ class BallMixture:
         mixed = self._direction
         change = Weights(*map(np.subtract, direction, mixed.tables))
         gain = term - self._term
-        step = self._best_step(gain, mixed, change)
-        if self._cone.coefficients.size:
-            step = self._search_step(gain, mixed, change)
+        best = self._search_step if self._cone.coefficients.size else self._best_step
+        step = best(gain, mixed, change)
         terms, norm, point = self._mixture(step, gain, mixed, change)
         if terms - norm > self.value:
             self._term, self._direction = terms, point
@@ -254,7 +253,7 @@ class BallMixture:
     def _search_step(self, gain, mixed, change):
         """In a cone: the bound is concave, but not known in closed form."""
         low, high = 0.0, 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_SEARCH_STEPS):
             ends = low + (high - low) / 3.0, high - (high - low) / 3.0
             values = [self._mixture(end, gain, mixed, change)[:2] for end in ends]
             if values[0][0] - values[0][1] < values[1][0] - values[1][1]:

@@ -315,9 +315,9 @@ def test_structures_without_a_projection(chains):
     X, y = _samples(np.random.default_rng(0))
     with pytest.raises(TypeError, match=r"no projections onto the relaxation .*; use BCFWSSVM"):
         ExtragradientSSVM(Pairwise(inference="roof-dual")).fit(X, y)
-    graph = Pairwise(attractive=True, inference="max-flow")
+    graph = Matching(max_degree=2)
     with pytest.raises(TypeError, match=r"no marginals; nor Euclidean or .*; use BCFWSSVM"):
-        ExtragradientSSVM(graph).fit(X, y)
+        ExtragradientSSVM(graph).fit(*graph.example(np.random.default_rng(0), False))
     graph = Boxes()
     with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):
         ExtragradientSSVM(graph).fit(*graph.example(np.random.default_rng(0), False))

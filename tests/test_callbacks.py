@@ -15,7 +15,14 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, SubgradientSSVM
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    ProxLinearSSVM,
+    SubgradientSSVM,
+)
 from skstruct.callbacks import Checkpoint, TimeLimit
 from skstruct.core.pieces import Pieces
 
@@ -26,6 +33,7 @@ ESTIMATORS = {
     "casimir": CasimirSSVM(),
     "gdmm": GDMMSSVM(),
     "sgd": SubgradientSSVM(),
+    "prox-linear": ProxLinearSSVM(score_map="mlp"),
 }
 
 
@@ -91,7 +99,8 @@ def test_a_time_limit_ends_a_fit(monkeypatch, sequences, name):
     with pytest.warns(UserWarning, match="did not converge"):
         short.fit(*sequences)
     assert model.objective_ == short.objective_
-    np.testing.assert_array_equal(model.node_weights_, short.node_weights_)
+    for table in model._tables:
+        np.testing.assert_array_equal(getattr(model, table), getattr(short, table))
 
 
 def test_a_time_limit_ends_a_long_pass(monkeypatch, sequences):
@@ -148,7 +157,8 @@ def test_a_checkpoint_is_the_model_of_that_pass(sequences, path, name):
     assert stored.n_iter_ == 3
     assert stored.get_params()["tol"] == 0.0
     assert not hasattr(stored, "_skl_callbacks")
-    np.testing.assert_array_equal(stored.node_weights_, seen[-1].node_weights_)
+    for table in model._tables:
+        np.testing.assert_array_equal(getattr(stored, table), getattr(seen[-1], table))
     X = sequences[0]
     for one, other in zip(stored.predict(X), seen[-1].predict(X), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -18,13 +18,14 @@ from skstruct import (
     CasimirSSVM,
     Chain,
     MultiLabel,
+    ProxLinearSSVM,
     SubgradientSSVM,
     Tree,
 )
 from skstruct.core.pieces import Pieces
 from skstruct.testing import random_sequences
 
-ESTIMATORS = [SAGCRF, BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM]
+ESTIMATORS = [SAGCRF, BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM, ProxLinearSSVM]
 
 
 @pytest.fixture(scope="module")

@@ -159,12 +159,27 @@ class _Whole(LinearMap):
         return super().scores(params, rows).astype(int)
 
 
+class _Centred(LinearMap):
+    def scores(self, params, rows):
+        return super().scores(params, rows - rows.mean(axis=0))
+
+
+class _Noisy(LinearMap):
+    rowwise = False
+
+    def scores(self, params, rows):
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.calls * super().scores(params, rows)
+
+
 @pytest.mark.parametrize(
     ("score_map", "message"),
     [
+        (_Centred(), "_Centred says rowwise=True, but a row alone has other scores"),
+        (_Noisy(), "_Noisy gives other scores when it is asked again"),
         (_Scaled(), "read-only"),
         (_Negative(), "jvp and vjp of _Negative are not products with one Jacobian"),
-        (_Short(), r"_Short.jvp must return the shape \(1, 2\), got \(1, 1\)"),
+        (_Short(), r"_Short.jvp must return the shape \(2, 2\), got \(2, 1\)"),
         (_Infinite(), "_Infinite.vjp is not finite"),
         (_Whole(), "_Whole must give scores of shape .* and float64, .* got .* and int64"),
     ],

@@ -677,6 +677,15 @@ def test_a_module_map_leaves_the_module_as_it_is():
     np.testing.assert_array_equal(copy.scores(params, rows), score_map.scores(params, rows))
 
 
+def test_modules_that_are_not_what_they_say_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]
+    layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Softmax(0))
+    with pytest.raises(ValueError, match="says rowwise=True, but"):
+        ProxLinearSSVM("multiclass", ModuleMap(layers, rowwise=True)).fit(X, y)
+    with pytest.raises(ValueError, match="lazy layers"):
+        ProxLinearSSVM("multiclass", torch.nn.LazyLinear(2)).fit(X, y)
+
+
 def test_a_module_that_works_in_place_leaves_the_features_alone():
     torch.manual_seed(0)
     layers = torch.nn.ReLU(inplace=True), torch.nn.Linear(2, 2)

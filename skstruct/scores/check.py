@@ -40,7 +40,7 @@ def guarded(array: Any) -> Any:
 
 
 def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: bool) -> None:
-    """Refuse a map whose Jacobian and transposed Jacobian are not those of one matrix.
+    """Refuse a map that is not what it says: products with one Jacobian, rows for themselves.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: 
     Raises
     ------
     ValueError
-        If a product has a wrong shape or is not finite, or if both do not fit together.
+        If a product has a wrong shape or is not finite, if both do not fit together, or if the same
+        row has other scores when it is asked for again.
 
     Examples
     --------
@@ -75,6 +76,7 @@ def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: 
     """
     name, rng = type(score_map).__name__, np.random.default_rng(0)
     there = score_map.linearise(guarded(params), rows)
+    _check_scores_again(score_map, params, rows, there.scores)
     tangent, cotangent = rng.normal(size=params.shape), rng.normal(size=there.scores.shape)
     back = _product(there.vjp(guarded(cotangent)), params.shape, f"{name}.vjp")
     if not forward:
@@ -84,6 +86,20 @@ def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: 
     size = _length(cotangent) * _length(change) + _length(back) * _length(tangent)
     if abs(one - other) > _AGREES * size:
         raise ValueError(f"score_map: jvp and vjp of {name} are not products with one Jacobian")
+
+
+def _check_scores_again(score_map, params, rows, scores):
+    """Of the last row alone where rows are for themselves, else of all."""
+    name, last = type(score_map).__name__, max(rows.shape[0] - 1, 0) if score_map.rowwise else 0
+    again = score_map.scores(guarded(params), rows[last:])
+    if np.abs(again - scores[last:]).max(initial=0.0) <= _AGREES * np.abs(scores).max(initial=0.0):
+        return
+    if last:
+        raise ValueError(
+            f"score_map: {name} says rowwise=True, but a row alone has other scores than beside "
+            "others: set rowwise=False"
+        )
+    raise ValueError(f"score_map: {name} gives other scores when it is asked again")
 
 
 def _length(array):

@@ -299,7 +299,7 @@ class ProxLinearSSVM(StructuralSVM):
         )
         _check_scores(score_map, params, rows, ptr, shapes[0][1], data.given)
         with np.errstate(over="ignore", invalid="ignore"):
-            few = rows[: ptr[1]]
+            few = rows[: max(ptr[1], 2) if score_map.rowwise else ptr[1]]
             check_products(score_map, params, few, forward=self.solver != "subgradient")
         return MappedProblem(problem, shapes, score_map, rows, ptr)
 

@@ -75,6 +75,10 @@ class ModuleMap(ScoreMap):
         """The parameters that the module has; nothing is drawn."""
         if not isinstance(self.module, torch.nn.Module):
             raise TypeError(f"module must be a torch.nn.Module, got {type(self.module).__name__}")
+        if any(map(torch.nn.parameter.is_lazy, self.module.parameters())):
+            raise ValueError(
+                "module has lazy layers: call it on a row first, so that they have shapes"
+            )
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"

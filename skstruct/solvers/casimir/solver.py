@@ -447,8 +447,9 @@ class _Smoothed(_SVRG):
 
     def _raise_dual(self):
         if self.lam > 0:
-            task_loss = float(self.memory.totals[TASK_LOSS])
-            self._mixture.offer(task_loss, [d for _, d in self._halves()])
+            magnitude, task_loss = self.memory.totals[[MAGNITUDE, TASK_LOSS]]
+            term = float(task_loss - ROUNDING * magnitude)
+            self._mixture.offer(term, [d for _, d in self._halves()])
             self.dual = self._mixture.value
 
     def certify(self):

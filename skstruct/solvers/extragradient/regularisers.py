@@ -85,8 +85,7 @@ class Ridge:
         float
             The weight.
         """
-        # Found on OCR letters: as much as at the end of the last block, or a hundredth of it, takes
-        # up to twice the passes.
+        # Between keeping what the last block ended with and beginning anew.
         return 0.1 * (weight + self.lam * total)
 
     def bound(self, term: float, direction: Weights) -> float:
@@ -152,8 +151,7 @@ class Ball:
         float
             The weight of ``|w - centre|^2 / 2``.
         """
-        # Few samples end at the other side of the hull: on digits a tenth of what both divergences
-        # say takes fewer passes than the whole.
+        # Few samples end at the other side of the hull, where both divergences are this large.
         return 0.2 * max(spread, 1e-12) / self.radius**2
 
     def next_weight(self, weight: float, total: float) -> float:
@@ -203,7 +201,7 @@ class Ball:
         if norm > self.radius:
             for table in w.tables:
                 # Never outside by rounding.
-                table *= self.radius / norm * (1.0 - 1e-15)
+                table *= self.radius / norm * (1.0 - 1e-13)
 
 
 class BallMixture:

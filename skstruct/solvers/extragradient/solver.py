@@ -17,7 +17,7 @@ from ...core.threads import make_scratch
 from ...core.weights import Weights, zero_weights
 from ...losses.hinge import hinge_of
 from ...losses.projections import projection_hinge
-from ...losses.verbs import private_loss
+from ...losses.verbs import ROUNDING, private_loss
 from ..batch import sum_over_samples
 from ..certificate import certify_pair
 from ..primal import Best, compile_losses, objective_value
@@ -27,8 +27,7 @@ from .kernels import MAGNITUDE, TASK_LOSS, VALUE, project_samples
 from .regularisers import Ball, Ridge
 
 _ADVICE = "are the features scaled?"
-# The step grows until the test stops it: that costs a tenth of the passes, and the steps are not
-# those of the worst case, but of the data.
+# The step grows until the test stops it: steps are not those of the worst case, but of the data.
 _GROWTH, _CUT = 1.1, 0.5
 # Halved so often, a step compares rounding errors.
 _MOST_CUTS = 60
@@ -314,7 +313,8 @@ class _Extragradient(Method):
         if not (anyhow or room >= least):
             return False
         self.at, block.answers, block.total, block.bank = after, answers, total, max(room, 0.0)
-        block.task_loss += step * middle.task_loss
+        # Projections lie in the hull but for rounding.
+        block.task_loss += step * (middle.task_loss - ROUNDING * middle.magnitude / middle.c)
         if self.lam == 0.0:
             self._mark()
         return True

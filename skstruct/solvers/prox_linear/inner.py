@@ -174,7 +174,7 @@ class CasimirSteps:
         rows -= snapshot.rows[batch.rows]
         tail -= snapshot.tails[b]
         change = np.concatenate([linearised.vjp(rows), tail])
-        change /= batch.samples.size
+        change *= batch.scale
         return change
 
     def _probe(self, at, rng, strength):

@@ -79,10 +79,14 @@ class Batch(NamedTuple):
         Which.
     rows : ndarray of int64
         Their rows, sample by sample.
+    scale : float
+        What makes the sum over a batch an unbiased estimate of the mean over all samples, also
+        where batches are not equally large.
     """
 
     samples: np.ndarray
     rows: np.ndarray
+    scale: float
 
 
 class Residuals(NamedTuple):
@@ -237,14 +241,14 @@ class MappedLosses:
         """A random partition into batches of about `size` samples."""
         n_batches = max(1, round(self.n / size))
         parts = np.array_split(rng.permutation(self.n), n_batches)
-        return [self._batch(np.sort(part)) for part in parts]
+        return [self._batch(np.sort(part), n_batches / self.n) for part in parts]
 
-    def _batch(self, samples):
+    def _batch(self, samples, scale):
         ptr = self.mapped.row_ptr
         first, lengths = ptr[samples], ptr[samples + 1] - ptr[samples]
         ends = np.cumsum(lengths)
         rows = np.arange(ends[-1]) + np.repeat(first - ends + lengths, lengths)
-        return Batch(samples.astype(np.int64), rows)
+        return Batch(samples.astype(np.int64), rows, scale)
 
     def spread(self, batch: Batch, values: np.ndarray) -> np.ndarray:
         """Numbers of the samples of a batch, on their rows."""

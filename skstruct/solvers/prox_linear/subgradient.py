@@ -153,7 +153,7 @@ class _Subgradient(MappedMethod):
             self.losses.refuse_overflow(here.scores, batch.rows)
             raise FloatingPointError("the weights are not finite: lower learning_rate")
         rows, tail = found
-        return np.concatenate([here.vjp(rows), tail]) / batch.samples.size
+        return np.concatenate([here.vjp(rows), tail]) * batch.scale
 
     def _linearised(self, batch):
         mapped = self.mapped

@@ -241,8 +241,8 @@ def entropic_assignment(
     Examples
     --------
     >>> import numpy as np
-    >>> from .assignment import assignment_work
-    >>> from .assignment_scaling import entropic_assignment, projection_work
+    >>> from skstruct.inference.assignment import assignment_work
+    >>> from skstruct.inference.assignment_scaling import entropic_assignment, projection_work
     >>> scores, mu = np.array([1.0, 0.0, 0.0, 1.0]), np.empty(4)
     >>> state = np.zeros(2), np.full(2, -1, dtype=np.int32)
     >>> work = assignment_work(2, 2), projection_work([(2, 2)])

@@ -82,6 +82,54 @@ def zero_weights(shapes):
     return Weights(np.zeros(shapes[0]), np.zeros(shapes[1]))
 
 
+def flatten(weights):
+    """All tables of weights as one vector.
+
+    Parameters
+    ----------
+    weights : NamedTuple
+        Anything with ``tables``.
+
+    Returns
+    -------
+    ndarray
+        A copy; :func:`view_flat` reads it.
+
+    Examples
+    --------
+    >>> from skstruct.core.weights import flatten, zero_weights
+    >>> flatten(zero_weights(((3, 2), (1, 4)))).size
+    10
+    """
+    return np.concatenate([table.ravel() for table in weights.tables])
+
+
+def view_flat(flat, shapes):
+    """The tables of a vector, for kernels: writing to them writes to it.
+
+    Parameters
+    ----------
+    flat : ndarray
+        As of :func:`flatten`, contiguous.
+    shapes : tuple of two tuples of int
+        Shapes of the node and the pair table.
+
+    Returns
+    -------
+    Weights
+        Views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core.weights import view_flat
+    >>> view_flat(np.arange(10.0), ((3, 2), (1, 4))).pair
+    array([[6., 7., 8., 9.]])
+    """
+    node, pair = np.split(flat, [shapes[0][0] * shapes[0][1]])
+    return Weights(node.reshape(shapes[0]), pair.reshape(shapes[1]))
+
+
 def aligned(size, make=np.zeros):
     """A flat float64 array that begins at a cache line.
 

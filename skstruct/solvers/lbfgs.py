@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.pieces import Pieces
 from ..core.threads import make_scratch
-from ..core.weights import Weights, zero_weights
+from ..core.weights import flatten, view_flat, zero_weights
 from ..losses.verbs import ROUNDING, private_loss, require_smooth
 from .batch import sum_over_samples
 from .certificate import DualMixture, certify
@@ -78,7 +78,7 @@ def lbfgs(
     with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
         arguments = loss, problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch
         objective = _Objective(*arguments)
-        objective.accepted = objective.flatten(zero_weights(shapes) if start is None else start)
+        objective.accepted = flatten(zero_weights(shapes) if start is None else start)
         resolved = False
         try:
             found = minimize(
@@ -113,7 +113,6 @@ class _Objective:
         self.sample_weight, self.lam, self.tol = sample_weight, lam, tol
         self.n_jobs = n_jobs
         self.n = sample_weight.size
-        self.n_node = shapes[0][0] * shapes[0][1]
         self.n_calls = 0
         #: The last iterate; the gradient, its norm and so on are of the last point evaluated.
         self.accepted = None
@@ -125,13 +124,8 @@ class _Objective:
         self._visit(problem, w)(0, 0, w)  # compiles outside the clock
         self.progress.start()
 
-    @staticmethod
-    def flatten(weights):
-        return np.concatenate([table.ravel() for table in weights.tables])
-
     def tables(self, flat):
-        node, pair = flat[: self.n_node], flat[self.n_node :]
-        return Weights(node.reshape(self.shapes[0]), pair.reshape(self.shapes[1]))
+        return view_flat(flat, self.shapes)
 
     def _visit(self, part, w):
         """What one thread does with a range of samples."""

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ...core.cone import make_cone
 from ...core.threads import make_scratch
-from ...core.weights import Weights, zero_weights
+from ...core.weights import flatten, view_flat, zero_weights
 from ...losses.hinge import hinge_of
 from ...losses.projections import projection_hinge
 from ...losses.verbs import ROUNDING, private_loss
@@ -168,7 +168,6 @@ class _Extragradient(Method):
     def __init__(self, *task, options, start, cone):
         super().__init__(*task)
         cone = make_cone(cone, self.shapes[1][0])
-        self._n_node = self.shapes[0][0] * self.shapes[0][1]
         if options.radius is None:
             self.regulariser = Ridge(self.lam, self.shapes, cone)
         else:
@@ -180,10 +179,9 @@ class _Extragradient(Method):
         self._euclidean = options.projection == "euclidean"
         self._out = np.zeros((3, self.n))
         self.best, self.n_calls, self.n_restarts = Best(), 0, 0
-        self._center = np.zeros(self._n_node + self.shapes[1][0] * self.shapes[1][1])
+        self._center = flatten(zero_weights(self.shapes) if start is None else start)
         self._warm = start is not None
         if self._warm:
-            self._center[:] = self._flatten(start)
             self.regulariser.settle(self._tables(self._center))
         #: The last projections, and the steps that lead there.
         self.at = self.block = None
@@ -191,13 +189,8 @@ class _Extragradient(Method):
         self._last_gap, self._last_certified, self._k = None, 0, 0
         self._objective = np.nan
 
-    @staticmethod
-    def _flatten(weights):
-        return np.concatenate([table.ravel() for table in weights.tables])
-
     def _tables(self, flat):
-        node, pair = flat[: self._n_node], flat[self._n_node :]
-        return Weights(node.reshape(self.shapes[0]), pair.reshape(self.shapes[1]))
+        return view_flat(flat, self.shapes)
 
     def compile(self):
         """Compile outside the clock."""

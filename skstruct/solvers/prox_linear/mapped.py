@@ -422,8 +422,3 @@ class MappedLosses:
         if bad.size:
             sample = sample_of(bad[0] if rows is None else rows[bad[0]], self.mapped.row_ptr)
             raise SampleOverflow(sample, float("nan"), f"its scores are not finite: {_ADVICE}")
-
-
-def vector_of(weights: MapWeights) -> np.ndarray:
-    """All weights as one vector."""
-    return np.concatenate([table.ravel() for table in weights.tables])

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import make_cone, settle
-from ...core.weights import Weights
+from ...core.weights import Weights, flatten
 from ...losses.verbs import require_smooth
 from ..progress import Result
 from ..run import Method, run
 from .inner import CasimirSteps
-from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights, vector_of
+from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights
 
 # A step is taken if the smoothed objective falls by this share of |change|^2 / eta, and the next
 # may be longer if by that one. (A solved problem without error of linearisation: by all.)
@@ -188,7 +188,7 @@ class MappedMethod(Method):
         self.mapped, self.target = mapped, target
         self.losses = MappedLosses(mapped, sample_weight, loss, n_jobs)
         self.cone = make_cone(cone, mapped.shapes[1][0])
-        self.vector = vector_of(start)
+        self.vector = flatten(start)
         self.settle(self.vector)
         #: The smallest objective seen, and its weights.
         self.best = np.inf, self.vector

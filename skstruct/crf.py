@@ -9,32 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .base import StructuredEstimator
-from .core.offsets import ends_of
-from .core.oracles import edge_marginals, exp_oracle, gram
-from .core.threads import make_scratch, over_samples
-from .data.ragged import object_array
+from .core.oracles import exp_oracle, gram
 from .graphs.base import Graph
 from .graphs.registry import NAMES
 from .losses.log import LogLoss
 from .losses.softmax_margin import SoftmaxMargin
 from .losses.task import NamedLoss
-from .predict import (
-    log_likelihoods,
-    node_marginals,
-    pair_marginals,
-)
-from .prediction import on_one_state
+from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.lbfgs import lbfgs
 from .solvers.sag.solver import sag
-from .typing import LossLike, PathLike, RandomStateLike, SamplesLike
+from .typing import LossLike, PathLike, RandomStateLike
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline  # slow to import
 
 
-class SAGCRF(StructuredEstimator):
+class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     """Conditional random field trained by SAG with non-uniform sampling.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i NLL_i(w)``, where ``NLL_i = -log p(y_i | x_i)``. Objectives
@@ -274,124 +266,3 @@ class SAGCRF(StructuredEstimator):
         from .crfsuite import read_crfsuite
 
         return read_crfsuite(path, cls(fit_intercept=False))
-
-    @on_one_state
-    def predict_marginals(
-        self, X: SamplesLike, pairwise: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Probability of each label at each node.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind seen in fit.
-        pairwise : bool, default=False
-            Whether to return the probabilities of (label, next label), too.
-
-        Returns
-        -------
-        nodes : ndarray
-            An object array of one (n_nodes, n_classes) array a sample, (height, width, n_classes)
-            of images; for a table an array of shape (n_samples, n_classes). Columns as in
-            ``classes_``.
-        edges : ndarray of shape (n_samples,) of object
-            Only if `pairwise`: one (n_edges, n_classes, n_classes) array a sample, of a chain
-            (n_nodes - 1, ...). Edges are in the order in which they were given, those of images in
-            that of :func:`skstruct.graphs.general.grid_edges`.
-
-        Raises
-        ------
-        TypeError
-            If `pairwise` is asked of a structure without edges.
-        """
-        samples, keep, problem = self._read_for_prediction(X)
-        self._require(exp_oracle, problem, "call predict")
-        if pairwise:
-            self._require(edge_marginals, problem, "call with pairwise=False")
-        n_classes = self.graph_.n_marginals(self.classes_)
-        nodes = np.empty((samples.offsets[-1], n_classes))
-        w = self._weights()
-
-        def run(part, start, stop):
-            return node_marginals(part, w, start, stop, make_scratch(part), nodes)
-
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
-        wrapped = self.graph_.wrap(nodes, samples)
-        return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
-
-    def _edges(self, samples, keep, problem):
-        n_classes = len(self.classes_)
-        n_edges = samples.n_edges
-        ptr = ends_of(n_edges[keep]) * n_classes**2
-        flat = np.empty(ptr[-1])
-        w = self._weights()
-
-        def run(part, start, stop):
-            pair_marginals(part, w, start, stop, make_scratch(part), flat, ptr)
-
-        over_samples(run, problem, self.n_jobs)
-        ends = np.cumsum(n_edges)
-        tables = flat.reshape(-1, n_classes, n_classes)
-        return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
-
-    def predict_proba(self, X: SamplesLike) -> np.ndarray:
-        """Probability of each label at each node: :meth:`predict_marginals` under another name.
-
-        ``cross_val_predict(method="predict_proba")`` encodes y as one label a sample: for sequences
-        take :func:`~skstruct.model_selection.cross_val_marginals`.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind seen in fit.
-
-        Returns
-        -------
-        ndarray
-            For a table of shape (n_samples, n_classes); otherwise an object array of one (n_nodes,
-            n_classes) array a sample.
-        """
-        return self.predict_marginals(X)
-
-    @on_one_state
-    def predict_log_likelihood(self, X: SamplesLike, y: SamplesLike) -> np.ndarray:
-        """Log-probability of whole labellings, ``log p(y_i | x_i)``.
-
-        Parameters
-        ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind seen in fit.
-        y : list, object array, RaggedArray or 1-D array
-            A labelling of each.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step or
-            one that the structure does not have.
-
-        Raises
-        ------
-        FloatingPointError
-            If the scores of a sample overflow.
-        ValueError
-            If X or y is not as in fit, or the weights are not finite.
-        """
-        samples, keep, problem = self._read_for_prediction(X)
-        self._require(exp_oracle, problem, "call predict_top_k for scores")
-        labels = self.graph_.read_labelling(y, samples)
-        codes = self.graph_.encode(labels, self.classes_, samples.offsets)
-        problem = problem._replace(labels=codes)
-        values = np.empty(int(keep.sum()))
-        w = self._weights()
-
-        def run(part, start, stop):
-            log_likelihoods(part, w, start, stop, make_scratch(part), values)
-
-        over_samples(run, problem, self.n_jobs)
-        overflowing = np.flatnonzero(~(values <= 0.0))
-        self._refuse_unsolved([-2 - overflowing[0]] if overflowing.size else [], keep)
-        out = np.zeros(keep.size)
-        out[keep] = values + 0.0  # no -0.0
-        out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
-        return out

@@ -129,6 +129,36 @@ def treebank(folder, limit=None):
     return Task("treebank_pos", *_parts(*parts), chunks=False)
 
 
+def _entities(words, tags, t):
+    """Attributes of the tutorial of sklearn-crfsuite."""
+    word, tag = words[t], tags[t]
+    row = ["bias", f"lower={word.lower()}", f"s3={word[-3:]}", f"s2={word[-2:]}", f"pos={tag}"]
+    row += [f"pos2={tag[:2]}"]
+    row += [name for name in ("isupper", "istitle", "isdigit") if getattr(word, name)()]
+    for offset in (-1, 1):
+        if not 0 <= t + offset < len(words):
+            row.append("BOS" if offset < 0 else "EOS")
+            continue
+        word, tag = words[t + offset], tags[t + offset]
+        row += [f"{offset}:lower={word.lower()}", f"{offset}:pos={tag}", f"{offset}:pos2={tag[:2]}"]
+        row += [f"{offset}:{name}" for name in ("istitle", "isupper") if getattr(word, name)()]
+    return row
+
+
+def dutch(folder, limit=None):
+    """CoNLL-2002 Dutch entities with the attributes of sklearn-crfsuite's tutorial."""
+    parts = []
+    for name in ("train", "testb"):
+        path = folder / f"conll2002_dutch/ned.{name}.gz"
+        data = load_conll(path, ["word", "pos", "entity"], encoding="latin-1")
+        rows = zip(data.word[:limit], data.pos[:limit], strict=True)
+        attributes = [
+            [_entities(w.tolist(), p.tolist(), t) for t in range(len(w))] for w, p in rows
+        ]
+        parts.append((attributes, [labels.tolist() for labels in data.entity[:limit]]))
+    return Task("conll2002_dutch", *_parts(*parts), chunks=True)
+
+
 def ocr(folder, limit=None):
     """OCR letters, folds 1 to 9 against fold 0; dense pixels for skstruct, names for the peers."""
     data = load_ocr_letters(folder / "ocr_letters/letters.npz")

@@ -19,6 +19,7 @@ from .data.packing import check_pointers, read_sample_weight
 from .epochs import Epochs
 from .graphs.base import Graph
 from .graphs.registry import choose_graph, known_kind
+from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
@@ -41,6 +42,8 @@ class TrainingData(NamedTuple):
         The regulariser of the lambda form, ``1 / (C sum_i s_i)`` of the given weights.
     given : ndarray of shape (n_samples,) of int
         Positions of the samples in what the user gave.
+    completion : Completion, optional
+        Of partial labels: ``codes`` are then any labels that fit.
     """
 
     samples: Any
@@ -48,6 +51,7 @@ class TrainingData(NamedTuple):
     sample_weight: np.ndarray
     lam: float
     given: np.ndarray
+    completion: Completion | None = None
 
 
 # The verbs that all training calls.
@@ -84,28 +88,38 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     #: Whether the solver takes the ``pair_cone_`` of a structure.
     _keeps_cone = False
 
+    #: Whether nodes may have no label, or a set of labels.
+    _takes_partial_labels = False
+
     def _prepare(self, X, y, sample_weight) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
         graph = choose_graph(self.graph, X, y)
         self._refuse_other_kind(graph, X)
-        samples, labels = graph.read_training(self, X, y)
+        samples, labels, partial = read_training(self, graph, X, y)
         n = samples.offsets.size - 1
         sample_weight = read_sample_weight(sample_weight, n)
         # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
         keep = sample_weight > 0
         if not keep.all():
-            labels = labels[np.repeat(keep, samples.lengths)]
+            of_nodes = np.repeat(keep, samples.lengths)
+            labels, partial = labels[of_nodes], without(partial, of_nodes)
             samples, sample_weight = samples.take(keep), sample_weight[keep]
         try:
-            classes = graph.find_classes(labels, samples)
+            labels, classes = find_classes(graph, labels, samples, partial)
         except ValueError as error:
             inferred = not isinstance(self.graph, Graph) and self.graph == "auto"
             hint = graph.when_inferred if inferred else ""
             raise ValueError(f"{type(self).__name__} {error}{hint}") from None
         codes = graph.encode(labels, classes, samples.offsets)
+        given, completion = np.flatnonzero(keep), None
+        if partial is not None:
+            allowed = clamp(graph, partial, codes, classes, samples)
+            options = bool(self.fit_intercept), allowed, given, self.n_jobs
+            completion = Completion(graph, samples, classes, *options)
+            codes = completion.best()
         wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
         if wrong.size:
-            i = np.flatnonzero(keep)[wrong[0]]
+            i = given[wrong[0]]
             raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
         self.graph_, self.classes_ = graph, classes
         self._has_intercept = bool(self.fit_intercept)
@@ -121,7 +135,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
                 f"sum of {total!r}"
             )
         sample_weight = sample_weight * (sample_weight.size / total)
-        return TrainingData(samples, codes, sample_weight, lam, np.flatnonzero(keep))
+        return TrainingData(samples, codes, sample_weight, lam, given, completion)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -188,11 +202,10 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         try:
-            result = new._solve(
+            result = new._train(
                 problem,
                 shapes,
-                data.sample_weight,
-                data.lam,
+                data,
                 start=new._start(previous, problem, shapes),
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -206,6 +219,10 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return result
+
+    def _train(self, problem, shapes, data: TrainingData, **common):
+        """Call the solver."""
+        return self._solve(problem, shapes, data.sample_weight, data.lam, **common)
 
     def _unfitted(self):
         """A model with the same parameters and callbacks that has not been fitted."""

@@ -223,6 +223,21 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         """What is minimised; a subclass may return any smooth loss (:mod:`skstruct.losses`)."""
         return LogLoss() if self.margin is None else SoftmaxMargin()
 
+    _takes_partial_labels = True
+
+    def _train(self, problem, shapes, data, **common):
+        if data.completion is None:
+            return super()._train(problem, shapes, data, **common)
+        if self.solver != "lbfgs":
+            raise ValueError(
+                f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
+                'labels and of sets of labels is not convex; use solver="lbfgs"'
+            )
+        if not isinstance(self._training_loss(), LogLoss):
+            raise ValueError("margin needs a label for each node: with missing labels use None")
+        common |= {"loss": data.completion.marginal_log_loss(), "n_jobs": self.n_jobs}
+        return lbfgs(problem, shapes, data.sample_weight, data.lam, **common)
+
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         arguments = problem, shapes, sample_weight, lam
         common["loss"] = self._training_loss()

@@ -33,6 +33,9 @@ class Graph(Answers, ABC, BaseEstimator):
         some of them: ``decision_function`` has their scores.
     usual_features : {"csr", "dense"}
         What ``python -m skstruct compile`` compiles for, if the structure takes it.
+    takes_partial_labels : bool
+        Whether y may have missing labels and sets of labels: labels are those of nodes, and masks
+        of :meth:`read_allowed` clamp them.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     inference_, training_inference_ : {"exact", "relaxed"}
@@ -66,6 +69,7 @@ class Graph(Answers, ABC, BaseEstimator):
     is_table = False
     has_label_sets = False
     has_items = False
+    takes_partial_labels = False
     usual_features = "csr"
     n_end_rows = 0
     inference_ = training_inference_ = "exact"

@@ -13,7 +13,8 @@ problem, which needs no more than r and ``c_i(m) = loss - <theta, r>``::
 
     (1/n) sum_i s_i c_i(m_i) - |(1/n) sum_i s_i A_i' r_i|^2 / (2 lam)  <=  min P
 
-A smooth loss has the class attribute ``smooth = True``. A loss may hold scratch: threads take
+A smooth loss has the class attribute ``smooth = True``, one that is not convex ``convex = False``:
+it has no such form, and no dual problem. A loss may hold scratch: threads take
 :func:`private_loss`.
 """
 
@@ -172,6 +173,29 @@ def private_loss(loss):
     """
     copies = (field.copy() if isinstance(field, np.ndarray) else field for field in loss)
     return type(loss)(*copies)
+
+
+def is_convex(loss) -> bool:
+    """Whether a loss is convex in the potentials, so that it has dual bounds.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss.
+
+    Returns
+    -------
+    bool
+        True unless it says otherwise.
+
+    Examples
+    --------
+    >>> from skstruct.losses.log import LogLoss
+    >>> from skstruct.losses.verbs import is_convex
+    >>> is_convex(LogLoss())
+    True
+    """
+    return getattr(loss, "convex", True)
 
 
 def require_smooth(loss, solver):

@@ -74,6 +74,78 @@ class Certificate(NamedTuple):
         return {f"{name}_": value for name, value in values.items()}
 
 
+class Stationarity(NamedTuple):
+    """What is known of one point of an objective that is not convex: how steep it is there.
+
+    Parameters
+    ----------
+    objective : float
+        P(w).
+    gradient_norm : float
+        ``|P'(w)|``.
+    relative : float
+        ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w): what `tol` is compared with. No certificate:
+        it bounds what can be gained only as far as P curves upwards by at least lam.
+    """
+
+    objective: float
+    gradient_norm: float
+    relative: float
+
+    #: What `relative` is.
+    measure = "squared norm of the gradient, over 2 lam and the objective,"
+    dual_gap = dual_objective = np.nan
+
+    @property
+    def record(self) -> dict[str, float]:
+        """Its fields of the history."""
+        return {"objective": self.objective, "dual_gap": np.nan, "dual_objective": np.nan}
+
+    @property
+    def published(self) -> dict[str, float]:
+        """The attributes that it gives an estimator."""
+        unknown = dict.fromkeys(("dual_gap_", "dual_objective_", "suboptimality_"), np.nan)
+        return {"objective_": self.objective, "gradient_norm_": self.gradient_norm} | unknown
+
+
+def stationarity(objective: float, squared_gradient: float, lam: float) -> Stationarity:
+    """What is known of weights under a smooth loss that is not convex.
+
+    Parameters
+    ----------
+    objective : float
+        P(w).
+    squared_gradient : float
+        ``|P'(w)|^2``.
+    lam : float
+        The regulariser.
+
+    Returns
+    -------
+    Stationarity
+        The point.
+
+    Raises
+    ------
+    FloatingPointError
+        If a number is not finite.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.certificate import stationarity
+    >>> stationarity(2.0, 0.5, 0.5).relative
+    0.25
+    """
+    if not np.isfinite(objective):
+        raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
+    if not np.isfinite(squared_gradient):
+        raise FloatingPointError(
+            "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
+        )
+    relative = float(_relative(squared_gradient / (2.0 * lam), objective))
+    return Stationarity(float(objective), float(np.sqrt(squared_gradient)), relative)
+
+
 #: Of an entry of the history without a measurement.
 UNMEASURED = Certificate(np.nan, np.nan, np.nan)
 

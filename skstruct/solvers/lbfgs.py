@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from ..core.pieces import Pieces
 from ..core.threads import make_scratch
 from ..core.weights import flatten, view_flat, zero_weights
-from ..losses.verbs import ROUNDING, private_loss, require_smooth
+from ..losses.verbs import ROUNDING, is_convex, private_loss, require_smooth
 from .batch import sum_over_samples
-from .certificate import DualMixture, certify
+from .certificate import DualMixture, certify, stationarity
 from .primal import loss_gradient
 from .progress import REMEDY, Progress, Result
 
@@ -48,13 +48,13 @@ def lbfgs(
     lam : float
         The regulariser, positive.
     loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
+        A smooth loss, see :mod:`skstruct.losses.verbs`. One that is not convex has no dual bound.
     start : Weights, optional
         Where to start.
     max_iter : int
         Largest number of iterations.
     tol : float
-        Relative duality gap to reach.
+        Relative duality gap to reach; of a loss that is not convex ``|P'|^2 / (2 lam P)``.
     n_jobs : int or None
         Threads that share a batch gradient: the weights are the same for any number, bit for bit.
     after_epoch : callable
@@ -111,7 +111,7 @@ class _Objective:
     def __init__(self, loss, problem, shapes, sample_weight, lam, tol, n_jobs, after_epoch):
         self.loss, self.problem, self.shapes = loss, problem, shapes
         self.sample_weight, self.lam, self.tol = sample_weight, lam, tol
-        self.n_jobs = n_jobs
+        self.n_jobs, self.is_convex = n_jobs, is_convex(loss)
         self.n = sample_weight.size
         self.n_calls = 0
         #: The last iterate; the gradient, its norm and so on are of the last point evaluated.
@@ -152,7 +152,7 @@ class _Objective:
         value, gradient = 0.5 * self.lam * float(flat @ flat) + loss, self.lam * flat + direction
         term = loss - float(flat @ direction) - ROUNDING * magnitude
         squared = float(gradient @ gradient)
-        if np.isfinite(value) and np.isfinite(squared):
+        if self.is_convex and np.isfinite(value) and np.isfinite(squared):
             self._mixture.offer(max(term, 0.0), self.tables(direction).tables)
             self._dual = max(self._dual, self._mixture.value)
         self._evaluated = np.array(flat), value, squared, magnitude
@@ -164,6 +164,8 @@ class _Objective:
         if self._evaluated is None or not np.array_equal(self._evaluated[0], self.accepted):
             self(self.accepted, Pieces())
         _, value, squared, magnitude = self._evaluated
+        if not self.is_convex:
+            return stationarity(value, squared, self.lam)
         return certify(value, squared, self.lam, self._dual, magnitude)
 
     def _record(self):

@@ -35,7 +35,7 @@ class MultiClass(Graph):
     SAGCRF(graph=MultiClass())
     """
 
-    is_table = True
+    is_table = takes_partial_labels = True
     when_inferred = (
         "; if this is a fold of cross-validation, graph='multiclass' makes an integer cv stratify "
         "(graph='auto' is no classifier before it has seen data)"

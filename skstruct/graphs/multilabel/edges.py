@@ -55,7 +55,16 @@ def read_edges(edges, n: int) -> np.ndarray:
 
 
 def chow_liu(table: np.ndarray) -> np.ndarray:
-    """The spanning tree of largest mutual information between labels."""
+    """The spanning tree of largest mutual information between labels; -1 is a missing label."""
+    information = _information(table) if (table >= 0).all() else _information_where_known(table)
+    # The tree of least weight, all weights positive: entries of 0 would count as no edge.
+    weight = information.max() + 1.0 - information
+    tree = csgraph.minimum_spanning_tree(np.triu(weight, 1)).tocoo()
+    return np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
+
+
+def _information(table):
+    """Mutual information of pairs of labels."""
     n_samples, n = table.shape
     on = table.astype(np.float64)
     p = on.mean(axis=0)
@@ -78,10 +87,19 @@ def chow_liu(table: np.ndarray) -> np.ndarray:
             outer = pa[:, None] * pb[None, :]
             used = (joint > 1e-15) & (outer > 0)
             information[used] += joint[used] * np.log(joint[used] / outer[used])
-    # The tree of least weight, all weights positive: entries of 0 would count as no edge.
-    weight = information.max() + 1.0 - information
-    tree = csgraph.minimum_spanning_tree(np.triu(weight, 1)).tocoo()
-    return np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
+    return information
+
+
+def _information_where_known(table):
+    """The same, of each pair over the samples that have both labels."""
+    states = [(table == a).astype(np.float64) for a in (0, 1)]
+    joint = np.array([[rows.T @ columns for columns in states] for rows in states])
+    joint /= np.maximum(joint.sum(axis=(0, 1)), 1.0)
+    outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    used = joint > 1e-15
+    terms = np.zeros_like(joint)
+    terms[used] = joint[used] * np.log(joint[used] / outer[used])
+    return terms.sum(axis=(0, 1))
 
 
 def neighbours(edges: np.ndarray, n: int) -> Neighbours:

@@ -77,7 +77,7 @@ class MultiLabel(Graph):
            [0, 0, 1]])
     """
 
-    is_table = has_label_sets = True
+    is_table = has_label_sets = takes_partial_labels = True
 
     def __init__(
         self, edges: str | ArrayLike | None = None, tables: bool = False, inference: str = "auto"

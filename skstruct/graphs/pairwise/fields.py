@@ -23,6 +23,8 @@ class PairwiseGraph(Graph):
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
     """
 
+    takes_partial_labels = True
+
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,0 +1,303 @@
+"""Labels that are not certain: missing ones, and sets of labels of which one is right."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .packing import sample_of
+from .ragged import RaggedArray, rows_of
+from .values import as_labels, join_values
+
+_FLOATS = float, np.floating
+_NESTED = list, tuple, np.ndarray
+#: Codes of :attr:`PartialLabels.which`.
+KNOWN, MISSING = -1, 0
+
+
+class PartialLabels(NamedTuple):
+    """Which nodes have no single label, and what is known of them.
+
+    Parameters
+    ----------
+    which : ndarray of shape (n_nodes,) of int32
+        -1 at a node with a label, 0 at one without, else a position in `choices`.
+    choices : list
+        None, then the sets of labels that occur.
+    """
+
+    which: np.ndarray
+    choices: list
+
+    @property
+    def hidden(self) -> np.ndarray:
+        """Mask of the nodes that have no single label."""
+        return self.which != KNOWN
+
+    def listed(self) -> list[np.ndarray]:
+        """The labels of the sets that occur, an array a set."""
+        used = np.unique(self.which[self.which > MISSING])
+        return [_labels_in(self.choices[c], "y: a set of labels") for c in used]
+
+
+def _is_missing(value):
+    """Whether a value stands for no label: None, NaN, pandas' NA or NaT, a masked entry."""
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, _FLOATS):
+        return bool(value != value)
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _may_be_partial(kind):
+    named = kind.__name__ in ("NoneType", "NAType", "NaTType", "MaskedConstant")
+    return named or issubclass(kind, (Set, *_FLOATS))
+
+
+def _values_of(item):
+    """Series and frames as arrays or lists; the rest as it is."""
+    if isinstance(item, np.ndarray) or sparse.issparse(item):
+        return item
+    if hasattr(item, "to_list") and not hasattr(item, "ndim"):
+        return item.to_list()  # polars
+    return item.to_numpy() if hasattr(item, "to_numpy") else item
+
+
+def _is_partial(item):
+    """Whether there is a missing label or a set in the labels of a sample, or of a table."""
+    item = _values_of(item)
+    if isinstance(item, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(item)) or _is_partial(item.data)
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind == "f":
+            return bool(np.isnan(item).any())
+        return item.dtype.kind == "O" and _is_partial(item.ravel().tolist())
+    if not isinstance(item, (list, tuple)):
+        return False
+    kinds = set(map(type, item))
+    if any(issubclass(kind, _NESTED) or hasattr(kind, "to_numpy") for kind in kinds):
+        return any(_is_partial(row) for row in item if isinstance(row, _NESTED)) or any(
+            _is_partial(row) for row in item if hasattr(row, "to_numpy")
+        )
+    kinds = {kind for kind in kinds if _may_be_partial(kind)}
+    return any(
+        isinstance(value, Set) or _is_missing(value) for value in item if type(value) in kinds
+    )
+
+
+def _samples_of(y, is_table):
+    """What holds the labels of each sample, or of the whole table; None for what is no y at all."""
+    if isinstance(y, RaggedArray):
+        return np.split(rows_of(y), y.offsets[1:-1])
+    if y is None or isinstance(y, (str, bytes, dict, Set)) or sparse.issparse(y):
+        return None
+    y = _values_of(y)
+    if not hasattr(y, "__len__"):
+        return None
+    return [y] if is_table else list(y)
+
+
+def _labels_in(labels, where):
+    """The labels of a set, in an order that does not depend on hashes."""
+    return as_labels(sorted(labels, key=repr), where, "label {}".format)
+
+
+class _Reader:
+    """Takes missing labels and sets out of y, and leaves other labels in their place."""
+
+    def __init__(self, name):
+        self.name = name
+        self.choices, self.position = [None], {}
+        self.fill = None
+        self._sample, self._which = 0, []
+
+    def find_fill(self, samples):
+        """Any label that occurs, to stand where there is none."""
+        for item in samples:
+            found = next((v for v in _leaves(item) if not _is_missing(v)), None)
+            if found is not None:
+                self.fill = sorted(found, key=repr)[0] if isinstance(found, Set) else found
+                return
+        raise ValueError(f"{self.name} has no labels: all nodes are missing")
+
+    def read(self, i, item):
+        """The labels of sample `i`, filled, and their codes."""
+        self._sample, self._which = i, []
+        filled = self._filled(item)
+        return filled, self._which
+
+    def _filled(self, item):
+        item = _values_of(item)
+        if isinstance(item, np.ma.MaskedArray):
+            item = item.tolist()  # None where masked
+        if isinstance(item, np.ndarray):
+            item = item.tolist()
+        if isinstance(item, (list, tuple)):
+            return [self._filled(value) for value in item]
+        return self._label(item)
+
+    def _label(self, value):
+        """A label, or what stands for it."""
+        if _is_missing(value):
+            self._which.append(MISSING)
+            return self.fill
+        if not isinstance(value, Set):
+            self._which.append(KNOWN)
+            return value
+        where = f"{self.name}: sample {self._sample}, node {len(self._which)}"
+        if not value:
+            raise ValueError(f"{where}: the set of labels is empty; None is a missing label")
+        if any(_is_missing(label) for label in value):
+            raise ValueError(f"{where}: the set of labels {value!r} has a missing label in it")
+        labels = _labels_in(value, where).tolist()
+        if len(labels) == 1:
+            self._which.append(KNOWN)
+            return labels[0]
+        key = frozenset(value)
+        if key not in self.position:
+            self.position[key] = len(self.choices)
+            self.choices.append(key)
+        self._which.append(self.position[key])
+        return labels[0]
+
+
+def _leaves(item):
+    """All labels, sets and missing entries of a sample."""
+    item = _values_of(item)
+    if isinstance(item, np.ndarray):
+        item = item.tolist()
+    if isinstance(item, (list, tuple)):
+        for value in item:
+            yield from _leaves(value)
+    elif not isinstance(item, Set) or item:
+        yield item
+
+
+def split_partial(y, is_table: bool, name: str = "y") -> tuple:
+    """Labels with one in every place, and which of them were not there.
+
+    Parameters
+    ----------
+    y : object
+        What the user gave: missing labels are None, NaN, ``pandas.NA`` or masked entries; a set
+        holds the labels of which one is right.
+    is_table : bool
+        Whether `y` is one array of labels, rather than a sequence of samples.
+    name : str
+        The argument, for messages.
+
+    Returns
+    -------
+    y : object
+        `y` itself if each node has a label; else lists, where some label that occurs stands for
+        those that do not.
+    partial : PartialLabels or None
+        None if each node has a label. A set of one label is that label.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If no node has a label, or a set is empty or holds what is no label; names sample and node.
+
+    Examples
+    --------
+    >>> from skstruct.data.partial import split_partial
+    >>> y, partial = split_partial([["a", None], [{"a", "b"}]], False)
+    >>> y, partial.which.tolist()
+    ([['a', 'a'], ['a']], [-1, 0, 1])
+    """
+    samples = _samples_of(y, is_table)
+    if samples is None or not any(map(_is_partial, samples)):
+        return y, None
+    reader = _Reader(name)
+    reader.find_fill(samples)
+    read = [reader.read(i, item) for i, item in enumerate(samples)]
+    filled = [labels for labels, _ in read]
+    which = np.concatenate([np.array(codes, dtype=np.int32) for _, codes in read])
+    y = filled[0] if is_table else filled
+    if (which == KNOWN).all():  # sets of one label
+        return y, None
+    return y, PartialLabels(which, reader.choices)
+
+
+def first_hidden(partial: PartialLabels, offsets: np.ndarray) -> str:
+    """Words for the first node without a single label.
+
+    Parameters
+    ----------
+    partial : PartialLabels
+        With such a node.
+    offsets : ndarray of shape (n_samples + 1,)
+        Where samples begin.
+
+    Returns
+    -------
+    str
+        What it has, and where it is.
+    """
+    row = int(np.flatnonzero(partial.hidden)[0])
+    i = sample_of(row, offsets)
+    choice = partial.choices[partial.which[row]]
+    what = "no label" if choice is None else f"the set of labels {sorted(choice, key=repr)}"
+    return f"sample {i} has {what} at node {row - offsets[i]}"
+
+
+def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:
+    """The labels that occur, alone or in sets.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_nodes,)
+        Labels of the nodes.
+    partial : PartialLabels
+        Which of them count.
+
+    Returns
+    -------
+    ndarray
+        Labels, some of them several times.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    TypeError
+        If strings meet numbers.
+    """
+    found = [labels[~partial.hidden], *partial.listed()]
+    if not any(part.size for part in found):
+        raise ValueError("y has no labels: all nodes are missing")
+    return join_values(found, "y", lambda i: "a set of labels" if i else "the labels of nodes")
+
+
+def allowed_labels(partial: PartialLabels, codes: np.ndarray, n_states: int, encode) -> np.ndarray:
+    """Masks of the labels that each node may have.
+
+    Parameters
+    ----------
+    partial : PartialLabels
+        What is known.
+    codes : ndarray of shape (n_nodes,) of int32
+        Codes of the labels of nodes; those of hidden nodes do not count.
+    n_states : int
+        Number of labels of a node.
+    encode : callable
+        From an array of labels to their codes.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_states) of uint8
+        The masks.
+    """
+    rows = np.zeros((len(partial.choices), n_states), dtype=np.uint8)
+    rows[MISSING] = 1
+    for c in np.unique(partial.which[partial.which > MISSING]):
+        rows[c, encode(_labels_in(partial.choices[c], "y: a set of labels"))] = 1
+    masks = rows[np.maximum(partial.which, MISSING)]
+    known = np.flatnonzero(~partial.hidden)
+    masks[known] = 0
+    masks[known, codes[known]] = 1
+    return masks

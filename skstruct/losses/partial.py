@@ -1,0 +1,120 @@
+"""The log loss of partial labels: the negative log-probability of all labellings that fit them."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import kernel
+from ..core.offsets import longest_item
+from ..core.oracles import add_indicator, exp_oracle, potentials
+from .log import difference
+from .verbs import loss_oracle, truth_score
+
+
+class Clamps(NamedTuple):
+    """What labels forbid, of all samples.
+
+    Parameters
+    ----------
+    forbidden : ndarray of shape (n_parts,) of uint8
+        1 for parts that no labelling has which fits the labels.
+    partial : ndarray of shape (n_samples,) of uint8
+        1 for samples where several labellings may fit.
+    """
+
+    forbidden: np.ndarray
+    partial: np.ndarray
+
+
+class MarginalLogLoss(NamedTuple):
+    """``log sum_y exp(<theta, mu(y)>) - log sum_{y in Y_i} exp(<theta, mu(y)>)``.
+
+    That is ``-log p(y in Y_i | x_i)`` for the set Y_i of the labellings that fit what is known. Not
+    convex. Where Y_i has one labelling it is the log loss, to the last bit.
+
+    Parameters
+    ----------
+    clamps : Clamps
+        What the labels forbid. A tuple, so that threads share it.
+    mu : ndarray of shape (max_parts,)
+        Scratch.
+    """
+
+    clamps: tuple
+    mu: np.ndarray
+
+    smooth = True
+    convex = False
+
+
+@loss_oracle.register(MarginalLogLoss)
+@kernel
+def _(loss, problem, i, theta, labels, r, augmented):
+    log_z = exp_oracle(problem, i, theta, 1.0, r)
+    clamps = loss.clamps
+    if clamps.partial[i] == 0:
+        right = truth_score(problem, i, theta, labels)
+        if r.shape[0] > 0:
+            add_indicator(problem, i, labels, -1.0, r)
+        return difference(log_z, right)
+    first = problem.part_ptr[i]
+    size = problem.part_ptr[i + 1] - first
+    for q in range(size):
+        augmented[q] = -math.inf if clamps.forbidden[first + q] == 1 else theta[q]
+    if r.shape[0] == 0:
+        return difference(log_z, exp_oracle(problem, i, augmented, 1.0, r))
+    mu = loss.mu
+    right = exp_oracle(problem, i, augmented, 1.0, mu)
+    for q in range(size):
+        r[q] -= mu[q]
+    return difference(log_z, right)
+
+
+@kernel
+def forbidden_parts(problem, w, start, stop, theta, out):
+    """Write 1 to `out` for the parts of samples `start` to `stop` that are forbidden.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with masks of allowed labels.
+    w : Weights
+        Zeros.
+    start, stop : int
+        The range of samples.
+    theta : ndarray of shape (max_parts,)
+        Scratch.
+    out : ndarray of shape (n_parts,) of uint8
+        Zeros; takes the ones.
+    """
+    for i in range(start, stop):
+        potentials(problem, i, w, theta)
+        first = problem.part_ptr[i]
+        for q in range(problem.part_ptr[i + 1] - first):
+            if theta[q] == -math.inf:
+                out[first + q] = 1
+
+
+def marginal_log_loss(clamped, w, is_partial: np.ndarray) -> MarginalLogLoss:
+    """The loss of partial labels.
+
+    Parameters
+    ----------
+    clamped : NamedTuple
+        A structure's problem that allows only what the labels allow; its parts are those of the
+        problem to train.
+    w : Weights
+        Zeros.
+    is_partial : ndarray of shape (n_samples,) of bool
+        Which samples have a node without a single label.
+
+    Returns
+    -------
+    MarginalLogLoss
+        The loss.
+    """
+    forbidden = np.zeros(clamped.part_ptr[-1], dtype=np.uint8)
+    mu = np.zeros(max(longest_item(clamped.part_ptr), 1))
+    forbidden_parts(clamped, w, 0, clamped.part_ptr.size - 1, mu, forbidden)
+    return MarginalLogLoss(Clamps(forbidden, is_partial.astype(np.uint8)), mu)

@@ -1,0 +1,210 @@
+"""Partial labels: what fit does with them, and what stands for them where one labelling must."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .core.threads import make_scratch, over_samples
+from .core.weights import Weights, zero_weights
+from .data.partial import KNOWN, all_labels, allowed_labels, split_partial
+from .losses.partial import marginal_log_loss
+from .predict import decode
+
+_TAKERS = "SAGCRF and BCFWSSVM train on missing labels and on sets of labels"
+_STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
+
+
+def read_training(estimator, graph, X, y) -> tuple:
+    """Samples, labels, and which of the labels are not there (None if all are).
+
+    Parameters
+    ----------
+    estimator : StructuredEstimator
+        Takes the numbers of features; its ``_takes_partial_labels`` says what y may be.
+    graph : Graph
+        The structure.
+    X, y : object
+        What the user gave.
+
+    Returns
+    -------
+    samples : NamedTuple
+        The packed samples.
+    labels : ndarray of shape (n_nodes,)
+        Their labels; any that occurs stands for those that are not there.
+    partial : PartialLabels or None
+        Which those are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X or y is wrong, or y is partial and this estimator or structure needs all labels.
+    """
+    if estimator._takes_partial_labels and graph.takes_partial_labels:
+        y, partial = split_partial(y, graph.is_table)
+        return (*graph.read_training(estimator, X, y), partial)
+    try:
+        return (*graph.read_training(estimator, X, y), None)
+    except (TypeError, ValueError) as error:
+        if not _is_partial(y, graph):
+            raise
+        advice = _TAKERS if graph.takes_partial_labels else _STRUCTURES
+        raise type(error)(f"{error}; {advice}") from None
+
+
+def _is_partial(y, graph):
+    try:
+        return split_partial(y, graph.is_table)[1] is not None
+    except (TypeError, ValueError):
+        return False
+
+
+def find_classes(graph, labels, samples, partial):
+    """The classes of labels of which some are not there.
+
+    Parameters
+    ----------
+    graph : Graph
+        The structure.
+    labels : ndarray of shape (n_nodes,)
+        Labels of the nodes.
+    samples : NamedTuple
+        The packed samples.
+    partial : PartialLabels or None
+        Which of the labels count.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_nodes,)
+        With a class in every place.
+    classes : object
+        What the structure finds in labels and sets.
+
+    Raises
+    ------
+    ValueError
+        If there is no label, or one only.
+    """
+    if partial is None:
+        return labels, graph.find_classes(labels, samples)
+    found = all_labels(labels, partial)
+    if graph.has_label_sets:
+        return labels, graph.find_classes(np.where(partial.hidden, -1, labels), samples)
+    labels = np.where(partial.hidden, found[:1], labels)
+    return labels, graph.find_classes(found, samples)
+
+
+class Completion:
+    """Labellings that fit partial labels: the best ones at given weights.
+
+    Parameters
+    ----------
+    graph : Graph
+        The structure.
+    samples : NamedTuple
+        The packed samples.
+    classes : object
+        What :func:`find_classes` returned.
+    fit_intercept : bool
+        Whether there is a constant feature.
+    allowed : ndarray of shape (n_nodes, n_states) of uint8
+        The labels that each node may have.
+    given : ndarray of shape (n_samples,) of int
+        Positions of the samples in what the user gave, for messages.
+    n_jobs : int or None
+        Threads.
+    """
+
+    def __init__(self, graph, samples, classes, fit_intercept, allowed, given, n_jobs):
+        self.graph, self.allowed, self.given, self.n_jobs = graph, allowed, given, n_jobs
+        #: The structure's problem that allows only what the labels allow.
+        self.clamped = graph.make_problem(samples, classes, fit_intercept, allowed=allowed)
+        shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
+        self.zeros = zero_weights(shapes)
+
+    @property
+    def is_partial(self) -> np.ndarray:
+        """Mask of the samples with a node that may have several labels."""
+        several = self.allowed.sum(axis=1, dtype=np.int64) > 1
+        counts = np.append(0, np.cumsum(several))[self.clamped.label_ptr]
+        return np.diff(counts) > 0
+
+    def best(self, w: Weights | None = None) -> np.ndarray:
+        """Codes of the best labelling of each sample; without weights any one.
+
+        Raises
+        ------
+        ValueError
+            If a sample has none.
+        """
+        w = self.zeros if w is None else w
+        codes = np.empty(self.clamped.label_ptr[-1], dtype=np.int32)
+
+        def run(part, start, stop):
+            return decode(part, w, start, stop, make_scratch(part), codes)
+
+        problem = self.graph.decoding(self.clamped, w)
+        for end in over_samples(run, problem, self.n_jobs):
+            if end >= 0:
+                raise ValueError(
+                    f"y: sample {self.given[end]} has labels that no labelling fits which "
+                    f"{type(self.graph).__name__} allows"
+                )
+            if end < -1:
+                raise FloatingPointError(
+                    f"sample {self.given[-2 - end]}: the scores overflow: are the features scaled?"
+                )
+        return codes
+
+    def marginal_log_loss(self):
+        """The negative log-likelihood of what is known."""
+        return marginal_log_loss(self.clamped, self.zeros, self.is_partial)
+
+
+def clamp(graph, partial, codes, classes, samples) -> np.ndarray:
+    """Masks of the labels that each node may have.
+
+    Parameters
+    ----------
+    graph : Graph
+        The structure.
+    partial : PartialLabels
+        What is known.
+    codes : ndarray of shape (n_nodes,) of int32
+        Codes of labels; those of hidden nodes do not count.
+    classes : object
+        The classes.
+    samples : NamedTuple
+        The packed samples.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_states) of uint8
+        The masks.
+    """
+
+    def encode(labels):
+        return graph.encode(labels, classes, np.array([0, labels.size]))
+
+    return allowed_labels(partial, codes, graph.n_states(classes), encode)
+
+
+def without(partial, keep) -> object:
+    """What is known of the nodes that are kept.
+
+    Parameters
+    ----------
+    partial : PartialLabels or None
+        What is known of all nodes.
+    keep : ndarray of shape (n_nodes,) of bool
+        Which to keep.
+
+    Returns
+    -------
+    PartialLabels or None
+        None if each has a label.
+    """
+    if partial is None:
+        return None
+    which = partial.which[keep]
+    return None if (which == KNOWN).all() else partial._replace(which=which)

@@ -19,6 +19,7 @@ from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.lbfgs import lbfgs
+from .solvers.sag.proximal import proximal_sag
 from .solvers.sag.solver import sag
 from .typing import LossLike, PathLike, RandomStateLike
 
@@ -162,6 +163,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     _parameter_constraints: dict = {  # noqa: RUF012
         "graph": [StrOptions(NAMES), Graph],
         "C": [Interval(Real, 0, np.inf, closed="neither")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
         "sampling": [StrOptions({"nus", "uniform"})],
         "line_search": [StrOptions({"skip", "always"})],
@@ -181,6 +183,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         graph: str | Graph = "auto",
         *,
         C: float = 1.0,
+        l1_ratio: float = 0.0,
         margin: LossLike | None = None,
         sampling: str = "nus",
         line_search: str = "skip",
@@ -196,6 +199,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     ) -> None:
         self.graph = graph
         self.C = C
+        self.l1_ratio = l1_ratio
         self.margin = margin
         self.sampling = sampling
         self.line_search = line_search
@@ -241,6 +245,8 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         arguments = problem, shapes, sample_weight, lam
         common["loss"] = self._training_loss()
+        if self.l1_ratio > 0:
+            return self._solve_l1(*arguments, **common)
         if self.solver == "lbfgs":
             return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
         if self.solver == "casimir":
@@ -248,6 +254,18 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         return sag(
             *arguments,
             saga=self.solver == "saga",
+            uniform=self.sampling == "uniform",
+            skipping=self.line_search == "skip",
+            rng=self._generator(),
+            track_objective=self.track_objective or bool(self.verbose),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+
+    def _solve_l1(self, *arguments, **common):
+        return proximal_sag(
+            *arguments,
+            l1_ratio=float(self.l1_ratio),
             uniform=self.sampling == "uniform",
             skipping=self.line_search == "skip",
             rng=self._generator(),

@@ -18,6 +18,7 @@ from ...core.oracles import (
     task_loss,
     truth,
 )
+from ...core.proximal import catch_up, catch_up_rows
 
 
 class ItemProblem(NamedTuple):
@@ -93,6 +94,13 @@ def _(problem, i, w, theta):
 def _(problem, i, r, c, w):
     first, stop = problem.item_ptr[i], problem.item_ptr[i + 1]
     add_outer(problem.items, first, stop, 1, r, 0, c, w.node, w, problem.work.tables.row)
+
+
+@catch_up.register(ItemProblem)
+@kernel
+def _(problem, i, w, clock):
+    first, stop = problem.item_ptr[i], problem.item_ptr[i + 1]
+    catch_up_rows(problem.items, first, stop, w.node, clock.node, clock)
 
 
 @gram.register(ItemProblem)

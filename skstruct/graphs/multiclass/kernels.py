@@ -22,6 +22,7 @@ from ...core.oracles import (
     top_k_oracle,
     truth,
 )
+from ...core.proximal import catch_up, catch_up_rows
 from ...inference.numerics import fast_exp, row_max
 from ...inference.simplex import best_mixture
 
@@ -87,6 +88,12 @@ def _(problem, i, w, theta):
 def _(problem, i, r, c, w):
     n_labels = problem.cost.shape[0]
     add_outer(problem.nodes, i, i + 1, n_labels, r, 0, c, w.node, w, problem.work.row)
+
+
+@catch_up.register(MultiClassProblem)
+@kernel
+def _(problem, i, w, clock):
+    catch_up_rows(problem.nodes, i, i + 1, w.node, clock.node, clock)
 
 
 @gram.register(MultiClassProblem)

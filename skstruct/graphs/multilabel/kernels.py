@@ -26,6 +26,7 @@ from ...core.oracles import (
     top_k_oracle,
     truth,
 )
+from ...core.proximal import catch_up, catch_up_rows
 from ...inference.tree import (
     TreeScratch,
     tree_log_partition,
@@ -119,6 +120,14 @@ def _(problem, i, r, c, w):
     add_outer(problem.nodes, i, i + 1, n, r, 0, c, w.node, w, problem.work.row)
     if width > 0:
         add_outer(problem.edges, 0, 1, width, r, 2 * n, c, w.pair, w, problem.work.row)
+
+
+@catch_up.register(LabelSetProblem)
+@kernel
+def _(problem, i, w, clock):
+    catch_up_rows(problem.nodes, i, i + 1, w.node, clock.node, clock)
+    if pair_width(problem) > 0:
+        catch_up_rows(problem.edges, 0, 1, w.pair, clock.pair, clock)
 
 
 @gram.register(LabelSetProblem)

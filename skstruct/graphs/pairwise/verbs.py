@@ -9,6 +9,7 @@ from ...core.dispatch import inner_kernel, kernel
 from ...core.features import add_outer, scores
 from ...core.gram import gram_product
 from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss, truth
+from ...core.proximal import catch_up, catch_up_rows
 
 
 class PairwiseProblem(NamedTuple):
@@ -124,6 +125,14 @@ def _(problem, i, r, c, w):
     row = problem.work.tables.row
     add_outer(problem.nodes, first, first + n, n_labels, r, 0, c, w.node, w, row)
     add_outer(problem.edges, e0, e0 + n_tables, width, r, size, c, w.pair, w, row)
+
+
+@catch_up.register(PairwiseProblem)
+@kernel
+def _(problem, i, w, clock):
+    first, n, _, e0, n_tables = shape_of(problem, i)
+    catch_up_rows(problem.nodes, first, first + n, w.node, clock.node, clock)
+    catch_up_rows(problem.edges, e0, e0 + n_tables, w.pair, clock.pair, clock)
 
 
 @gram.register(PairwiseProblem)

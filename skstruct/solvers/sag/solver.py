@@ -219,7 +219,7 @@ class _SAG(Method):
     def compile(self):
         """Compile outside the clock."""
         self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
-        fold(self.w)
+        self._fold()
         self._norms()
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
@@ -245,19 +245,24 @@ class _SAG(Method):
     def _pass(self, task, order, uniforms, pieces):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""
         options = SAGOptions(self.lam, self.schedule.factor(), *self._flags, task)
-        problem, w, weight, state = self.problem, self.w, self.sample_weight, self.state
         sums, n_visits = [LOSS, STALENESS, MAGNITUDE], 0
-        state.totals[sums] = 0.0
+        self.state.totals[sums] = 0.0
         for first, last in pieces.visits(len(uniforms)):
-            chosen, draws = order[first:last], uniforms[first:last]
-            sag_epoch(self.loss, problem, w, weight, options, state, chosen, draws, *self._scratch)
+            self._steps(options, order[first:last], uniforms[first:last])
             n_visits = last
-        means = state.totals[sums] / max(n_visits, 1)
+        means = self.state.totals[sums] / max(n_visits, 1)
         if not np.isfinite(means).all():
             raise FloatingPointError(
                 f"the loss is {means[0]}: scale the features (sklearn.preprocessing), or lower C"
             )
         return means
+
+    def _steps(self, options, order, uniforms):
+        task = self.loss, self.problem, self.w, self.sample_weight
+        sag_epoch(*task, options, self.state, order, uniforms, *self._scratch)
+
+    def _fold(self):
+        fold(self.w)
 
     def _norms(self):
         norms = squared_norms(self.w, 1.0 / self.n, self.lam)
@@ -298,12 +303,15 @@ class _SAG(Method):
         """
         self.state.totals[N_STORED] = self.n
         self._measure(FILL)
+        self._offer_memory()
+
+    def _offer_memory(self):
         self._offer_dual(self._norms()[1])
 
     def certify(self):
         """Certify the present weights, by a pass of its own."""
         # With b = 0 the pass changes only d: half a table is all there is to put back.
-        fold(self.w)
+        self._fold()
         self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
         self._measure(MEASURE)
         self.confirmations.measured(self.certificate.relative)
@@ -316,10 +324,13 @@ class _SAG(Method):
 
     def _measure(self, task):
         loss, _, magnitude = self._pass(task, np.arange(self.n), np.zeros((self.n, 2)), Pieces())
+        self.certificate = self._certificate(loss, magnitude)
+        self.dual = max(self.dual, self.certificate.dual_objective)
+
+    def _certificate(self, loss, magnitude):
         squared_norm, _, squared_gradient = self._norms()
         objective = 0.5 * self.lam * squared_norm + loss
-        self.certificate = certify(objective, squared_gradient, self.lam, self.dual, magnitude)
-        self.dual = max(self.dual, self.certificate.dual_objective)
+        return certify(objective, squared_gradient, self.lam, self.dual, magnitude)
 
     def work(self):
         """Oracle calls, and the passes of line searches."""
@@ -331,11 +342,14 @@ class _SAG(Method):
         if self.certificate is not None:
             objective = self.certificate.objective
         elif self.track_objective:
-            # On the lazy weights, whose kernels exist already.
-            present = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
-            objective = objective_value(*present).objective
+            objective = self._objective()
         gap = max(objective - self.dual, 0.0)
         return {"objective": objective, "dual_gap": gap, "dual_objective": self.dual}
+
+    def _objective(self):
+        # On the lazy weights, whose kernels exist already.
+        present = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
+        return objective_value(*present).objective
 
     def weights(self):
         """The value of the weights."""

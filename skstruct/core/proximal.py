@@ -1,0 +1,242 @@
+"""Weight rows under an L1 penalty, brought up to date when they are read.
+
+Between two visits of a feature its gradient d_j stays, and its weights follow the proximal gradient
+flow ``w' = -(lam2 w + g + lam1 sign w)``, with g the mean gradient. Its solution is in closed form:
+a weight moves along one direction, stops at 0 or goes on there with the other sign. So a row needs
+only the time at which it was last read, and what comes out does not depend on how often it is.
+
+A flow is the limit of proximal steps (soft thresholds, as in the truncated gradient of Langford, Li
+and Zhang 2009, Sparse online learning via truncated gradient) of vanishing size: both come to rest
+at the same weights. The lazy updates are those of section 3.5 of Schmidt, Le Roux and Bach 2017,
+Minimizing finite sums with the stochastic average gradient.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import generic, inner_kernel, kernel
+from .features import DenseFeatures, SparseFeatures
+
+_FEW = 1e-2  # below, four terms of a series are exact
+
+
+class Clock(NamedTuple):
+    """The time of a flow, and when each row was last brought up to date.
+
+    Parameters
+    ----------
+    now : ndarray of shape (2,)
+        The sum of all steps, and of all steps over the number of gradients that ``d`` sums.
+    node, pair : ndarray of shape (n_rows, 2)
+        What `now` was for each row of the two tables.
+    l1 : float
+        lam1, positive.
+    l2 : float
+        lam2, may be 0.
+    """
+
+    now: np.ndarray
+    node: np.ndarray
+    pair: np.ndarray
+    l1: float
+    l2: float
+
+
+def start_clock(w, l1, l2):
+    """A clock at 0, by which all rows are up to date.
+
+    Parameters
+    ----------
+    w : Weights
+        The weights.
+    l1, l2 : float
+        The penalties lam1 and lam2.
+
+    Returns
+    -------
+    Clock
+        The clock.
+
+    Examples
+    --------
+    >>> from skstruct.core.proximal import start_clock
+    >>> from skstruct.core.weights import lazy_weights, zero_weights
+    >>> start_clock(lazy_weights(zero_weights(((3, 2), (1, 4)))), 0.1, 0.0).node.shape
+    (3, 2)
+    """
+    stamps = (np.zeros((table.shape[0], 2)) for table in w.tables)
+    return Clock(np.zeros(2), *stamps, float(l1), float(l2))
+
+
+@inner_kernel
+def advance_row(table, stamps, j, clock):
+    """Bring row j of a table up to date."""
+    span = clock.now[0] - stamps[j, 0]
+    if not span > 0.0:
+        return
+    ratio = (clock.now[1] - stamps[j, 1]) / span
+    stamps[j, 0], stamps[j, 1] = clock.now[0], clock.now[1]
+    l1, x = clock.l1, clock.l2 * span
+    # What is left of a weight, and how far a gradient of 1 takes it.
+    if x < _FEW:
+        reach = span * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0 * (1.0 - x / 5.0))))
+    else:
+        reach = -math.expm1(-x) / clock.l2
+    left = 1.0 - clock.l2 * reach
+    half = table.shape[1] // 2
+    for k in range(half):
+        v, g = table[j, k], ratio * table[j, half + k]
+        sign = math.copysign(1.0, v if v != 0.0 else g)
+        along = sign * g
+        pull = along + l1
+        end = left * abs(v) - reach * pull
+        beyond = along - l1 if along > l1 else 0.0
+        table[j, k] = sign * (end if end > 0.0 else end * beyond / pull)
+
+
+@generic
+def catch_up_rows(features, first, stop, table, stamps, clock):
+    """Bring the table rows of the features of rows `first` to `stop` up to date."""
+
+
+@catch_up_rows.register(SparseFeatures)
+@kernel
+def _(features, first, stop, table, stamps, clock):
+    if features.intercept >= 0 and stop > first:
+        advance_row(table, stamps, features.intercept, clock)
+    for p in range(features.indptr[first], features.indptr[stop]):
+        advance_row(table, stamps, features.indices[p], clock)
+
+
+@catch_up_rows.register(DenseFeatures)
+@kernel
+def _(features, first, stop, table, stamps, clock):
+    if stop > first:  # all rows have all features
+        for j in range(features.values.shape[1]):
+            advance_row(table, stamps, j, clock)
+        if features.intercept >= 0:
+            advance_row(table, stamps, features.intercept, clock)
+
+
+@generic
+def catch_up(problem, i, w, clock):
+    """Bring all rows of `w` that the potentials of sample i read up to date.
+
+    The default brings all rows up to date, at the cost of a dense step.
+    """
+
+
+@inner_kernel
+def _catch_up_all(w, clock):
+    for j in range(w.node.shape[0]):
+        advance_row(w.node, clock.node, j, clock)
+    for j in range(w.pair.shape[0]):
+        advance_row(w.pair, clock.pair, j, clock)
+
+
+@catch_up.register(object)
+@kernel
+def _(problem, i, w, clock):
+    _catch_up_all(w, clock)
+
+
+# Positions in the sums of :func:`catch_up_and_sum`.
+L1, L2, ALONG, SUBGRADIENT, YOUNG, LARGEST, SOFT, SOFT_SLOPE, SOFT_CURVE = range(9)
+
+
+@inner_kernel
+def _sum_row(table, j, clock, inverse_n, sums):
+    half = table.shape[1] // 2
+    l1, l2 = clock.l1, clock.l2
+    inverse = 1.0 / l2 if l2 > 0.0 else 0.0
+    size, square, along, subgradient, young = 0.0, 0.0, 0.0, 0.0, 0.0
+    soft, slope, curve, largest = 0.0, 0.0, 0.0, sums[LARGEST]
+    for k in range(half):
+        v, g = table[j, k], inverse_n * table[j, half + k]
+        height = abs(g)
+        over = height - l1 if height > l1 else 0.0
+        shrunk = math.copysign(over, g)
+        inner = g - shrunk
+        size += abs(v)
+        square += v * v
+        along += v * g
+        least = l2 * v + g + math.copysign(l1, v) if v != 0.0 else shrunk
+        subgradient += least * least
+        # Fenchel-Young gap of the penalty, as two terms that are not negative.
+        young += 0.5 * inverse * (l2 * v + shrunk) * (l2 * v + shrunk) + (l1 * abs(v) + v * inner)
+        soft += over * over
+        slope += height * over
+        curve += height * height if over > 0.0 else 0.0
+        largest = height if height > largest else largest
+    sums[L1] += size
+    sums[L2] += square
+    sums[ALONG] += along
+    sums[SUBGRADIENT] += subgradient
+    sums[YOUNG] += young
+    sums[LARGEST] = largest
+    sums[SOFT] += soft
+    sums[SOFT_SLOPE] += slope
+    sums[SOFT_CURVE] += curve
+
+
+@kernel
+def catch_up_and_sum(w, clock, inverse_n, sums):
+    """Bring all rows up to date, set the clock to 0, and sum what certificates need, in one sweep.
+
+    Parameters
+    ----------
+    w : Weights
+        Weights with ``s = 1`` and ``b = 0``.
+    clock : Clock
+        Its time.
+    inverse_n : float
+        Scale of ``d``: ``g = d * inverse_n``.
+    sums : ndarray of shape (9,)
+        Receives ``|w|_1, |w|**2, <w, g>``, the squared norm of the minimal subgradient, the
+        Fenchel-Young gap between w and -g (for lam2 > 0), ``max |g|``, and with ``S(t) = |soft(t
+        g)|**2`` and soft the threshold at lam1 ``S(1), S'(1) / 2`` and ``S''(1) / 2``.
+    """
+    sums[:] = 0.0
+    for j in range(w.node.shape[0]):
+        advance_row(w.node, clock.node, j, clock)
+        _sum_row(w.node, j, clock, inverse_n, sums)
+        clock.node[j, 0] = clock.node[j, 1] = 0.0
+    for j in range(w.pair.shape[0]):
+        advance_row(w.pair, clock.pair, j, clock)
+        _sum_row(w.pair, j, clock, inverse_n, sums)
+        clock.pair[j, 0] = clock.pair[j, 1] = 0.0
+    clock.now[:] = 0.0
+
+
+@kernel
+def soft_sums(w, l1, scale):
+    """``S, S'/2, S''/2`` of ``S(t) = |soft(t g)|**2``, g the mean of ``d``.
+
+    Parameters
+    ----------
+    w : Weights
+        Lazy weights.
+    l1 : float
+        The threshold.
+    scale : tuple of two floats
+        The scale of ``d`` that makes it g, and t.
+
+    Returns
+    -------
+    tuple of float
+        The three sums.
+    """
+    inverse_n, t = scale
+    value, slope, curve = 0.0, 0.0, 0.0
+    for table in (w.node, w.pair):
+        half = table.shape[1] // 2
+        for j in range(table.shape[0]):
+            for k in range(half, 2 * half):
+                height = abs(inverse_n * table[j, k])
+                over = t * height - l1 if t * height > l1 else 0.0
+                value += over * over
+                slope += height * over
+                curve += height * height if over > 0.0 else 0.0
+    return value, slope, curve

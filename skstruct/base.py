@@ -113,7 +113,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         codes = graph.encode(labels, classes, samples.offsets)
         given, completion = np.flatnonzero(keep), None
         if partial is not None:
-            allowed = clamp(graph, partial, codes, classes, samples)
+            allowed = clamp(graph, partial, codes, classes)
             options = bool(self.fit_intercept), allowed, given, self.n_jobs
             completion = Completion(graph, samples, classes, *options)
             codes = completion.best()

@@ -161,7 +161,7 @@ class Completion:
         return marginal_log_loss(self.clamped, self.zeros, self.is_partial)
 
 
-def clamp(graph, partial, codes, classes, samples) -> np.ndarray:
+def clamp(graph, partial, codes, classes) -> np.ndarray:
     """Masks of the labels that each node may have.
 
     Parameters
@@ -174,8 +174,6 @@ def clamp(graph, partial, codes, classes, samples) -> np.ndarray:
         Codes of labels; those of hidden nodes do not count.
     classes : object
         The classes.
-    samples : NamedTuple
-        The packed samples.
 
     Returns
     -------

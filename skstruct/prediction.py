@@ -17,6 +17,7 @@ from .core.oracles import max_oracle, top_k_oracle
 from .core.threads import make_scratch, over_samples
 from .core.weights import Weights
 from .data.packing import is_empty_list, is_structured, read_sample_weight
+from .data.partial import split_partial
 from .data.ragged import object_array
 from .predict import decode, decode_top_k
 from .storage import TABLES, check_shapes
@@ -340,7 +341,8 @@ class Predictor:
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
             Samples.
         y : list, object array, RaggedArray or 1-D array
-            Their true labels.
+            Their true labels. Nodes without a label (None, NaN, masked) or with a set of several
+            do not count.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample's nodes.
 
@@ -360,8 +362,13 @@ class Predictor:
             If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
         """
         samples, predicted = self._decode(X)
+        partial = None
+        if self.graph_.takes_partial_labels:
+            y, partial = split_partial(y, self.graph_.is_table)
         labels = self.graph_.read_y(y, samples)
         codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
+        if partial is not None:
+            codes[partial.hidden] = predicted[partial.hidden]
         if (codes < 0).any():
             warnings.warn(
                 f"y: labels that fit has not seen count as wrong, on {(codes < 0).sum()} of "
@@ -377,4 +384,11 @@ class Predictor:
             weight = read_sample_weight(sample_weight, lengths.size)
             if not weight[lengths > 0].any():
                 raise ValueError("sample_weight is zero on all nodes: there is no score")
-        return self.graph_.score(predicted, codes, samples, weight)
+        if partial is None:
+            return self.graph_.score(predicted, codes, samples, weight)
+        counted = ~partial.hidden
+        if not counted.any() or (
+            weight is not None and not np.repeat(weight, lengths)[counted].any()
+        ):
+            raise ValueError("no node with a label has a weight: there is no score")
+        return self.graph_.score(predicted, codes, samples, weight, counted)

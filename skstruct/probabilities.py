@@ -7,10 +7,16 @@ import numpy as np
 from .core.offsets import ends_of
 from .core.oracles import edge_marginals, exp_oracle
 from .core.threads import make_scratch, over_samples
+from .data.partial import split_partial
 from .data.ragged import object_array
+from .losses.verbs import private_loss
+from .partial import Completion, clamp
 from .predict import log_likelihoods, node_marginals, pair_marginals
 from .prediction import on_one_state
+from .solvers.primal import loss_values
 from .typing import SamplesLike
+
+_NO_MEMORY = np.empty(0)
 
 
 class ProbabilisticPredictor:
@@ -98,6 +104,9 @@ class ProbabilisticPredictor:
     def predict_log_likelihood(self, X: SamplesLike, y: SamplesLike) -> np.ndarray:
         """Log-probability of whole labellings, ``log p(y_i | x_i)``.
 
+        With missing labels (None, NaN, masked) or sets of labels in y, that of all labellings that
+        fit.
+
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
@@ -120,19 +129,40 @@ class ProbabilisticPredictor:
         """
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
+        partial = None
+        if self.graph_.takes_partial_labels:
+            y, partial = split_partial(y, self.graph_.is_table)
         labels = self.graph_.read_labelling(y, samples)
         codes = self.graph_.encode(labels, self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))
         w = self._weights()
+        if partial is not None:
+            values = self._partial_log_likelihood(samples, partial, problem, w)
+        else:
 
-        def run(part, start, stop):
-            log_likelihoods(part, w, start, stop, make_scratch(part), values)
+            def run(part, start, stop):
+                log_likelihoods(part, w, start, stop, make_scratch(part), values)
 
-        over_samples(run, problem, self.n_jobs)
+            over_samples(run, problem, self.n_jobs)
         overflowing = np.flatnonzero(~(values <= 0.0))
         self._refuse_unsolved([-2 - overflowing[0]] if overflowing.size else [], keep)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
         out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
         return out
+
+    def _partial_log_likelihood(self, samples, partial, problem, w):
+        """The same of all labellings that fit, of samples that have nodes."""
+        filled, graph = samples.without_empty(), self.graph_
+        allowed = clamp(graph, partial, problem.labels, self.classes_)
+        task = graph, filled, self.classes_, self._has_intercept, allowed
+        loss = Completion(*task, np.arange(filled.offsets.size), self.n_jobs).marginal_log_loss()
+        out = np.empty((3, filled.offsets.size - 1))
+
+        def run(part, start, stop):
+            own = private_loss(loss)
+            loss_values(own, part, w, _NO_MEMORY, start, stop, make_scratch(part), out)
+
+        over_samples(run, problem, self.n_jobs)
+        return -out[0]

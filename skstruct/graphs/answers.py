@@ -106,7 +106,12 @@ class Answers:
         return self.decode(codes, classes)
 
     def score(
-        self, predicted: np.ndarray, truth: np.ndarray, samples: Any, weight: np.ndarray | None
+        self,
+        predicted: np.ndarray,
+        truth: np.ndarray,
+        samples: Any,
+        weight: np.ndarray | None,
+        counted: np.ndarray | None = None,
     ) -> float:
         """What ``score`` returns.
 
@@ -120,6 +125,9 @@ class Answers:
             The packed samples.
         weight : ndarray of shape (n_samples,) or None
             Weights of samples, not all 0 on those that have nodes.
+        counted : ndarray of shape (n_nodes,) of bool, optional
+            Which nodes have a label, where some have none: only given to a structure that
+            ``takes_partial_labels``.
 
         Returns
         -------
@@ -127,7 +135,10 @@ class Answers:
             By default the share of nodes that are labelled right.
         """
         of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
-        return float(np.average(predicted == truth, weights=of_nodes))
+        right = predicted == truth
+        if counted is not None:
+            right, of_nodes = right[counted], None if of_nodes is None else of_nodes[counted]
+        return float(np.average(right, weights=of_nodes))
 
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any

@@ -1,0 +1,317 @@
+"""Partial labels: reading them, the marginal likelihood by enumeration, bad input."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+
+from skstruct import (
+    SAGCRF,
+    Chain,
+    Grid,
+    MultiClass,
+    MultiLabel,
+    Pairwise,
+    RaggedArray,
+    SubgradientSSVM,
+    Tree,
+)
+from skstruct.core.threads import make_scratch
+from skstruct.core.weights import flatten, view_flat, zero_weights
+from skstruct.data.partial import split_partial
+from skstruct.losses.verbs import private_loss
+from skstruct.solvers.primal import loss_gradient
+from skstruct.testing import random_sequences
+
+TIGHT = {"solver": "lbfgs", "tol": 1e-12, "max_iter": 3000}
+
+
+def hide(y, rng, share, names="abc"):
+    """The same labels, some of them missing, some replaced by sets with the true one in them."""
+    partial = []
+    for labels in y:
+        row = []
+        for label in labels:
+            draw = rng.random()
+            if draw < share / 2:
+                row.append(None)
+            elif draw < share:
+                row.append({str(label), str(rng.choice(list(names)))})
+            else:
+                row.append(str(label))
+        partial.append(row)
+    return partial
+
+
+def fits(label, partial):
+    """Whether a label is among those that a partial one allows."""
+    if partial is None or partial is np.ma.masked or partial != partial:
+        return True
+    return label in partial if isinstance(partial, (set, frozenset)) else label == partial
+
+
+def brute_force(crf, X, partial, labels):
+    """Log-probability of each sample's partial labels: the sum over all labellings that fit."""
+    values = []
+    for i, given in enumerate(partial):
+        given = given.tolist() if isinstance(given, np.ma.MaskedArray) else given  # None: masked
+        flat = list(np.array(given, dtype=object).ravel())
+        shape = np.shape(np.array(given, dtype=object))
+        all_y = [
+            np.array(y).reshape(shape)
+            for y in itertools.product(labels, repeat=len(flat))
+            if all(map(fits, y, flat))
+        ]
+        one = X[i : i + 1]
+        if crf.graph_.is_table:
+            one = np.repeat(one, len(all_y), axis=0)
+            ys = np.array(all_y) if crf.graph_.has_label_sets else np.array(all_y).ravel()
+        else:
+            one, ys = list(one) * len(all_y), all_y
+        values.append(logsumexp(crf.predict_log_likelihood(one, ys)))
+    return np.array(values)
+
+
+def objective(crf, X, partial, labels, C):
+    """The lambda form by its definition."""
+    norm = (crf.node_weights_**2).sum() + (crf.pair_weights_**2).sum()
+    return norm / (2 * C * len(partial)) - brute_force(crf, X, partial, labels).mean()
+
+
+def _chains(rng):
+    X, y = random_sequences(rng, n_samples=12, max_length=4)
+    return X, hide(y, rng, 0.6), "abc"
+
+
+def _trees(rng):
+    X, y = random_sequences(rng, n_samples=8, max_length=4)
+    parents = [[-1, *(rng.integers(t) for t in range(1, len(labels)))] for labels in y]
+    return list(zip(X, parents, strict=True)), hide(y, rng, 0.6), "abc"
+
+
+def _triangles(rng):
+    X, y = random_sequences(rng, n_samples=8, max_length=3)
+    edges = [list(itertools.combinations(range(len(labels)), 2)) for labels in y]
+    edges = [np.array(pairs, dtype=int).reshape(-1, 2) for pairs in edges]
+    return list(zip(X, edges, strict=True)), hide(y, rng, 0.6), "abc"
+
+
+def _images(rng):
+    X = list(rng.normal(size=(6, 2, 2, 2)))
+    y = [(x[:, :, 0] > 0).astype(int) for x in X]
+    partial = [np.ma.array(labels, mask=rng.random((2, 2)) < 0.4) for labels in y]
+    return X, partial, (0, 1)
+
+
+def _rows(rng):
+    X, y = random_sequences(rng, n_samples=20, max_length=1)
+    return np.vstack(X), np.concatenate(hide(y, rng, 0.6)), "abc"
+
+
+def _label_sets(rng):
+    X = rng.normal(size=(16, 3))
+    Y = (X @ rng.normal(size=(3, 4)) > 0).astype(float)
+    Y[rng.random(Y.shape) < 0.4] = np.nan
+    return X, Y, (0, 1)
+
+
+STRUCTURES = {
+    "chains": (Chain(), _chains),
+    "forbidden steps": (Chain(forbidden=[("c", "a")]), _chains),
+    "trees": (Tree(), _trees),
+    "triangles": (Pairwise(), _triangles),
+    "images": (Grid(inference="junction-tree"), _images),
+    "rows": (MultiClass(), _rows),
+    "label sets": (MultiLabel(edges="tree"), _label_sets),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_objective_is_the_marginal_likelihood(name):
+    graph, make = STRUCTURES[name]
+    X, partial, labels = make(np.random.default_rng(3))
+    if name == "forbidden steps":
+        partial = [
+            [None if isinstance(v, str) and v == "a" and t else v for t, v in enumerate(row)]
+            for row in partial
+        ]
+    crf = SAGCRF(graph, C=2.0, **TIGHT).fit(X, partial)
+    np.testing.assert_allclose(
+        crf.predict_log_likelihood(X, partial), brute_force(crf, X, partial, labels), atol=1e-10
+    )
+    np.testing.assert_allclose(objective(crf, X, partial, labels, 2.0), crf.objective_, rtol=1e-10)
+    assert (np.diff(crf.history_["objective"]) <= 1e-12).all()
+    assert crf.gradient_norm_**2 <= 2 * 1e-12 * crf.objective_ / (2.0 * len(partial)) * 1.01
+    assert np.isnan([crf.dual_gap_, crf.dual_objective_, crf.suboptimality_]).all()
+
+
+@pytest.mark.parametrize("name", ["chains", "trees"])
+def test_the_gradient_is_that_of_the_objective(name):
+    graph, make = STRUCTURES[name]
+    rng = np.random.default_rng(5)
+    X, partial, labels = make(rng)
+    crf = SAGCRF(graph, **TIGHT).fit(X, partial)
+    data = crf._prepare(X, partial, None)
+    problem, loss = crf._make_problem(data), data.completion.marginal_log_loss()
+    shapes = crf.node_weights_.shape, crf.pair_weights_.shape
+    flat = rng.normal(size=crf.node_weights_.size + crf.pair_weights_.size)
+    w, gradient = view_flat(flat, shapes), zero_weights(shapes)
+    scratch, out = make_scratch(problem), np.zeros((2, len(X)))
+    arguments = np.ones(len(X)), 0, len(X), scratch, np.empty_like(scratch.theta), gradient, out
+    loss_gradient(private_loss(loss), problem, w, *arguments)
+
+    def total(at):
+        crf.node_weights_, crf.pair_weights_ = view_flat(at, shapes).tables
+        return -brute_force(crf, X, partial, labels).sum()
+
+    np.testing.assert_allclose(out[0].sum(), total(flat), rtol=1e-11)
+    for direction in rng.normal(size=(4, flat.size)):
+        step = 1e-5 * direction
+        slope = (total(flat + step) - total(flat - step)) / 2e-5
+        np.testing.assert_allclose(flatten(gradient) @ direction, slope, rtol=1e-6, atol=1e-6)
+
+
+def test_labels_that_are_all_known_take_the_ordinary_path():
+    X, y = random_sequences(np.random.default_rng(7), n_samples=20)
+    plain = SAGCRF(random_state=0).fit(X, y)
+    sets = SAGCRF(random_state=0).fit(X, [[{str(label)} for label in row] for row in y])
+    np.testing.assert_array_equal(plain.node_weights_, sets.node_weights_)
+    assert plain.dual_gap_ == sets.dual_gap_
+    masked = SAGCRF(random_state=0).fit(X, [np.ma.array(row, mask=False) for row in y])
+    np.testing.assert_array_equal(plain.node_weights_, masked.node_weights_)
+
+
+def test_samples_without_any_label_change_nothing_but_their_number():
+    X, y = random_sequences(np.random.default_rng(7), n_samples=20)
+    partial = [row if i % 2 else [None] * len(row) for i, row in enumerate(y)]
+    some = SAGCRF(C=1.0, **TIGHT).fit(X, partial)
+    known = SAGCRF(C=1.0, **TIGHT).fit(X[1::2], y[1::2])
+    np.testing.assert_allclose(some.objective_, known.objective_ / 2, rtol=1e-9)
+    np.testing.assert_allclose(some.coef_, known.coef_, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_threads_give_the_same_bits():
+    rng = np.random.default_rng(2)
+    X, y = random_sequences(rng, n_samples=2500, max_length=6)
+    partial = hide(y, rng, 0.5)
+    one, two = (SAGCRF(solver="lbfgs", n_jobs=n, max_iter=3, tol=1.0) for n in (1, 2))
+    np.testing.assert_array_equal(
+        one.fit(X, partial).node_weights_, two.fit(X, partial).node_weights_
+    )
+
+
+FORMS = {
+    "None": [[1, None], [2]],
+    "NaN": [[1.0, np.nan], [2.0]],
+    "pandas": [pd.Series([1, None], dtype="Int64"), pd.Series([2])],
+    "masked": [np.ma.array([1, 7], mask=[False, True]), np.array([2])],
+    "object array": [np.array([1, None], dtype=object), np.array([2])],
+    "masked constant": [[1, np.ma.masked], [2]],
+    "tuples": ((1, None), (2,)),
+    "ragged": RaggedArray(np.array([1, None, 2], dtype=object), [0, 2, 3]),
+    "ragged NaN": RaggedArray(np.array([1, np.nan, 2]), [0, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_missing_labels_of_any_form(form):
+    y, partial = split_partial(FORMS[form], False)
+    assert [list(row) for row in y] == [[1, 1], [2]]
+    assert partial.which.tolist() == [-1, 0, -1]
+
+
+def test_what_has_all_labels_is_left_alone():
+    for y in (
+        [["a"], ["b"]],
+        np.array([[1, 2]]),
+        [np.array([1.0])],
+        RaggedArray(np.array([1, 2]), [0, 2]),
+        [("word", "label")],
+        "ab",
+        None,
+        {"a"},
+    ):
+        filled, partial = split_partial(y, False)
+        assert filled is y
+        assert partial is None
+
+
+def test_classes_that_are_in_sets_only():
+    X = [np.eye(3), np.eye(3)]
+    y = [["a", "b", {"c", "d"}], ["a", {"c", "d"}, None]]
+    crf = SAGCRF(solver="lbfgs").fit(X, y)
+    assert crf.classes_.tolist() == ["a", "b", "c", "d"]
+    assert crf.predict(X)[0][2] in ("c", "d")
+
+
+def test_weight_zero_leaves_no_trace_of_partial_labels():
+    X, y = random_sequences(np.random.default_rng(7), n_samples=10)
+    partial = [[{"y", "z"}, *([None] * (len(y[0]) - 1))], *y[1:]]
+    weight = np.ones(10)
+    weight[0] = 0
+    crf = SAGCRF(random_state=0).fit(X, partial, weight)
+    assert crf.dual_gap_ <= 1e-3 * crf.objective_  # the ordinary path
+    assert crf.classes_.tolist() == ["a", "b", "c"]
+    partial[1] = [None] * len(y[1])
+    crf = SAGCRF(solver="lbfgs").fit(X, partial, weight)
+    assert crf.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_score_counts_nodes_with_a_label_only():
+    X, y = random_sequences(np.random.default_rng(7), n_samples=20)
+    crf = SAGCRF(random_state=0).fit(X, y)
+    right = [predicted == row for predicted, row in zip(crf.predict(X), y, strict=True)]
+    partial = [[None, {"a", "b"}, *row[2:]][: len(row)] for row in y]
+    counted = np.concatenate([flags[2:] for flags in right])
+    assert crf.score(X, partial) == pytest.approx(counted.mean())
+    weight = np.random.default_rng(0).random(20)
+    lengths = [len(flags[2:]) for flags in right]
+    expected = np.average(counted, weights=np.repeat(weight, lengths))
+    assert crf.score(X, partial, weight) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="no node with a label has a weight"):
+        crf.score(X[:1], [[{"a", "b"}] * len(y[0])])
+    with pytest.raises(ValueError, match="y has no labels: all nodes are missing"):
+        crf.score(X[:1], [[None] * len(y[0])])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([[None, None], [None]], "y has no labels: all nodes are missing"),
+        ([["a", set()], ["b"]], "y: sample 0, node 1: the set of labels is empty"),
+        ([["a", "b"], [{"a", None}]], "y: sample 1, node 0: the set of labels .* has a missing"),
+        ([["a", "b"], [{("a",), "b"}]], "y: sample 1, node 0"),
+        ([["a", None], ["a"]], "SAGCRF needs at least two classes, but y has only one"),
+        ([["a", None], [{1, 2}]], "y mixes strings with labels of other types"),
+        ([["a", None, "b"], ["b"]], "sample 0: X has 2 nodes, but y has 3 labels"),
+        ([["a", None], {"b"}], "y: sample 1 must be a 1-D sequence of labels"),
+        ([["a", np.inf], ["b"]], "mixes strings with labels of other types"),
+    ],
+)
+def test_bad_partial_labels(y, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        SAGCRF(solver="lbfgs").fit([np.eye(2), np.eye(2)[:1]], y)
+
+
+def test_solvers_and_losses_that_need_all_labels():
+    X, y = [np.eye(2), np.eye(2)], [["a", None], ["b", "a"]]
+    for solver in ("sag", "saga", "casimir"):
+        with pytest.raises(ValueError, match=f"solver='{solver}' needs a label for each node"):
+            SAGCRF(solver=solver).fit(X, y)
+    with pytest.raises(ValueError, match="margin needs a label for each node"):
+        SAGCRF(solver="lbfgs", margin="hamming").fit(X, y)
+    for bad in (None, {"a", "b"}):
+        with pytest.raises((TypeError, ValueError), match="SAGCRF and BCFWSSVM train on missing"):
+            SubgradientSSVM().fit(X, [["a", bad], ["b", "a"]])
+
+
+def test_labels_that_no_labelling_fits():
+    graph = Chain(forbidden=[("a", "b")])
+    y = [["b", "a", "a"], ["a", {"b"}, None]]
+    with pytest.raises(ValueError, match="sample 1 has labels that no labelling fits which Chain"):
+        SAGCRF(graph, solver="lbfgs").fit([np.eye(3), np.eye(3)], y)
+    crf = SAGCRF(graph, solver="lbfgs").fit([np.eye(3)] * 2, [["b", "a", None], [None] * 3])
+    assert crf.predict_log_likelihood([np.eye(3)], [["a", "b", None]]).tolist() == [-np.inf]

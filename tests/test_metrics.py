@@ -335,10 +335,10 @@ def test_zero_division():
     [
         ([["a", 1]], [["a", "1"]], "y_true: sample 0 mixes strings .*'a'.*node 0.*1 .node 1"),
         ([["1"], [1]], [["1"], [2]], "see sample 1 of y_true"),
-        ([["a", None]], [["a", "None"]], "y_true: sample 0 contains None .node 1"),
-        ([["a", np.nan]], [["a", "nan"]], "y_true: sample 0 contains NaN"),
+        ([["a", "None"]], [["a", None]], "y_pred: sample 0 contains None .node 1"),
+        ([["a", "nan"]], [["a", np.nan]], "y_pred: sample 0 contains NaN"),
         ([[b"a"]], [["a"]], "see sample 0 of y_pred"),
-        ([np.ma.masked_array([1, 2], [0, 1])], [[1, 3]], "y_true: sample 0 has masked entries"),
+        ([[1, 3]], [np.ma.masked_array([1, 2], [0, 1])], "y_pred: sample 0 has masked entries"),
         ([[2**63 + 1, -1]], [[2**63, -1]], "beyond the range of np.int64 .node 0"),
         ([[2**53 + 1]], [[float(2**53)]], "integers too large"),
         ([["a\0"]], [["a"]], "ends with NUL"),

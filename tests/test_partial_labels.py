@@ -22,6 +22,14 @@ from skstruct.core.threads import make_scratch
 from skstruct.core.weights import flatten, view_flat, zero_weights
 from skstruct.data.partial import split_partial
 from skstruct.losses.verbs import private_loss
+from skstruct.metrics import (
+    chunk_f1_score,
+    chunk_precision_recall_fscore_support,
+    node_accuracy_score,
+    node_classification_report,
+    node_recall_score,
+    sequence_accuracy_score,
+)
 from skstruct.solvers.primal import loss_gradient
 from skstruct.testing import random_sequences
 
@@ -315,3 +323,28 @@ def test_labels_that_no_labelling_fits():
         SAGCRF(graph, solver="lbfgs").fit([np.eye(3), np.eye(3)], y)
     crf = SAGCRF(graph, solver="lbfgs").fit([np.eye(3)] * 2, [["b", "a", None], [None] * 3])
     assert crf.predict_log_likelihood([np.eye(3)], [["a", "b", None]]).tolist() == [-np.inf]
+
+
+def test_metrics_of_nodes_leave_out_what_has_no_label():
+    y = [["a", None, "b"], [None], [{"a", "b"}, "b"], ["a"]]
+    predicted = [["a", "c", "a"], ["a"], ["a", "b"], ["a"]]
+    assert node_accuracy_score(y, predicted) == 0.75
+    assert sequence_accuracy_score(y, predicted) == pytest.approx(2 / 3)
+    assert node_recall_score(y, predicted, labels=["b"], average=None).tolist() == [0.5]
+    weight = [2, 5, 1, 1]
+    assert node_accuracy_score(y, predicted, sample_weight=weight) == pytest.approx(4 / 6)
+    images = [np.ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])]
+    assert node_accuracy_score(images, [np.array([[1, 1], [3, 3]])]) == pytest.approx(2 / 3)
+    report = node_classification_report(y, predicted, output_dict=True)
+    assert report["weighted avg"]["support"] == 4
+
+
+def test_chunks_at_a_node_without_a_label_do_not_count():
+    y = [["B-X", "I-X", "O", "B-X", None, "O", "B-X", "O", "O"]]
+    predicted = [["B-X", "I-X", "O", "B-X", "I-X", "O", "O", "O", "B-X"]]
+    # True: the first and the one at node 6; predicted: the first and the last.
+    assert chunk_precision_recall_fscore_support(y, predicted, average=None)[3].tolist() == [2]
+    assert chunk_f1_score(y, predicted) == 0.5
+    assert chunk_f1_score(y, [["O"] * 9], zero_division=0.0) == 0.0
+    bordering = [["O", "O", "O", "O", "O", "B-X", "B-X", "O", "O"]]
+    assert chunk_precision_recall_fscore_support(y, bordering, average="micro")[:2] == (1.0, 0.5)

@@ -12,6 +12,10 @@ from .scores import check_average, documented, one_score
 from .validation import read_pair
 
 _PARAMETERS = {
+    "y_true": "y_true, y_pred : sequences of label sequences\n"
+    "    Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of\n"
+    "    several, chunks that hold such a node or have one next to them count neither as true nor\n"
+    "    as predicted.",
     "labels": "labels : list of str, default=None\n"
     '    Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.',
     "average": 'average : {"micro", "macro", "weighted", None}, default="micro"\n'
@@ -34,10 +38,15 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
     `_NONE` on the side that does not have it.
     """
     items, seen = [], set()
-    for a, b, weight in zip(*read_pair(y_true, y_pred, sample_weight), strict=True):
+    *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
+    for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
         a, b = read_chunk_labels(a), read_chunk_labels(b)
+        if known is not None:
+            a = [label if is_known else "O" for label, is_known in zip(a, known[i], strict=True)]
         seen.update(a, b)
         true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
+        if known is not None:
+            true, predicted = _certain(true, known[i]), _certain(predicted, known[i])
         items += [
             (chunk[2], chunk in true, chunk in predicted, weight)
             for chunk in sorted(true | predicted)
@@ -54,6 +63,15 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
         weights.append(weight)
     weights = None if sample_weight is None else np.array(weights)
     return kinds, np.array(true), np.array(predicted), weights
+
+
+def _certain(chunks, known):
+    """The chunks that neither hold a node without a true label nor have one next to them."""
+    return {
+        (start, stop, kind)
+        for start, stop, kind in chunks
+        if known[max(start - 1, 0) : stop + 1].all()
+    }
 
 
 def _asked_kinds(labels, present):
@@ -85,7 +103,9 @@ def chunk_precision_recall_fscore_support(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions.
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor as
+        predicted.
     beta : float, default=1.0
         Weight of recall against precision.
     labels : list of str, default=None

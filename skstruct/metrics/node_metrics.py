@@ -8,11 +8,12 @@ from sklearn.metrics import classification_report
 
 from ..typing import SamplesLike
 from .scores import check_average, documented, one_score
-from .validation import flat_pair, read_pair, rows_of_images
+from .validation import flat_pair, read_pair
 
 _PARAMETERS = {
     "y_true": "y_true, y_pred : sequences of label sequences, or of label images\n"
-    "    Truth and predictions.",
+    "    Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of\n"
+    "    several do not count.",
     "labels": "labels : list, default=None\n    Labels to include.",
     "average": 'average : {"micro", "macro", "weighted", None}, default="weighted"\n'
     "    How to average over labels (two labels are averaged like any other number).",
@@ -51,7 +52,8 @@ def sequence_accuracy_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions.
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count, nor do samples that have no others.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample.
 
@@ -71,8 +73,11 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
     0.5
     """
-    true, predicted, weights = read_pair(*rows_of_images(y_true, y_pred), sample_weight)
-    right = [bool((a == b).all()) for a, b in zip(true, predicted, strict=True)]
+    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
+    same = [a == b for a, b in zip(true, predicted, strict=True)]
+    if known is not None:
+        same = [flags[counted] for flags, counted in zip(same, known, strict=True)]
+    right = [bool(flags.all()) for flags in same]
     return float(np.average(right, weights=weights))
 
 

@@ -6,32 +6,40 @@ import numpy as np
 
 from ..data.labels import read_label_lists, rows_of_image
 from ..data.packing import read_sample_weight
+from ..data.partial import split_partial
 from ..data.values import join_values
 
 
-def read_pair(y_true, y_pred, sample_weight=None):
+def read_pair(y_true, y_pred, sample_weight=None, images=False):
     """Truth and predictions as lists of 1-D arrays of equal lengths.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions.
+        Truth and predictions. Nodes of the truth may have no label, or a set of several.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample; default 1.
+    images : bool
+        Whether samples may be images.
 
     Returns
     -------
     true, predicted : list of ndarray of shape (n_nodes,)
-        One array a sample.
+        One array a sample; any label stands where the truth has none.
     weights : ndarray of shape (n_samples,)
-        The weights.
+        The weights; 0 for samples without a single true label that have nodes.
+    known : list of ndarray of shape (n_nodes,) of bool, or None
+        Which nodes have a true label; None if all have.
 
     Raises
     ------
     ValueError, TypeError
-        If there are no labels at all, lengths differ, labels are missing, of mixed or of unsuitable
-        types, or weights have another shape, are negative, all zero or too large.
+        If there are no labels at all, lengths differ, labels are missing in predictions, of mixed
+        or of unsuitable types, or weights have another shape, are negative, all zero or too large.
     """
+    y_true, partial = split_partial(y_true, False, "y_true")
+    if images:
+        y_true, y_pred = rows_of_images(y_true, y_pred)
     true, predicted = read_label_lists(y_true, "y_true"), read_label_lists(y_pred, "y_pred")
     n = len(true)
     if n != len(predicted):
@@ -50,12 +58,16 @@ def read_pair(y_true, y_pred, sample_weight=None):
     lengths = np.array([len(a) for a in true])
     rows = np.split(flat, np.cumsum(np.tile(lengths, 2))[:-1])
     weights = read_sample_weight(sample_weight, n)
+    known = None
+    if partial is not None:
+        known = np.split(~partial.hidden, np.cumsum(lengths)[:-1])
+        weights = np.where([a.any() or not a.size for a in known], weights, 0.0)
     if not weights[lengths > 0].any():
         raise ValueError("sample_weight must be above 0 for some label")
     with np.errstate(over="ignore"):
         if not np.isfinite(weights @ np.maximum(lengths, 1)):
             raise ValueError("sample_weight is too large: the sum of the weights overflows")
-    return rows[:n], rows[n:], weights
+    return rows[:n], rows[n:], weights, known
 
 
 def _is_image(labels):
@@ -111,19 +123,20 @@ def flat_pair(y_true, y_pred, sample_weight=None):
     Returns
     -------
     true, predicted : ndarray of shape (n_nodes,)
-        The labels.
+        The labels of the nodes that have a true one.
     weights : ndarray of shape (n_nodes,), or None
-        Weights of the nodes.
+        Weights of these nodes.
 
     Raises
     ------
     ValueError
         As :func:`read_pair`.
     """
-    true, predicted, weights = read_pair(*rows_of_images(y_true, y_pred), sample_weight)
-    lengths = [len(a) for a in true]
+    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
+    counted = slice(None) if known is None else np.concatenate(known)
+    of_nodes = np.repeat(weights, [len(a) for a in true])
     return (
-        np.concatenate(true),
-        np.concatenate(predicted),
-        None if sample_weight is None else np.repeat(weights, lengths),
+        np.concatenate(true)[counted],
+        np.concatenate(predicted)[counted],
+        None if sample_weight is None else of_nodes[counted],
     )

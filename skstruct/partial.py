@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .core.offsets import longest_item
 from .core.threads import make_scratch, over_samples
 from .core.weights import Weights, zero_weights
 from .data.partial import KNOWN, all_labels, allowed_labels, split_partial
-from .losses.partial import marginal_log_loss
+from .losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from .predict import decode
 
 _TAKERS = "SAGCRF and BCFWSSVM train on missing labels and on sets of labels"
@@ -156,9 +157,16 @@ class Completion:
                 )
         return codes
 
-    def marginal_log_loss(self):
+    def _clamps(self):
+        return clamps_of(self.clamped, self.zeros, self.is_partial)
+
+    def marginal_log_loss(self) -> MarginalLogLoss:
         """The negative log-likelihood of what is known."""
-        return marginal_log_loss(self.clamped, self.zeros, self.is_partial)
+        return MarginalLogLoss(self._clamps(), np.zeros(longest_item(self.clamped.part_ptr)))
+
+    def latent_hinge(self) -> LatentHinge:
+        """The hinge where the best labelling that fits is the right one."""
+        return LatentHinge(self._clamps())
 
 
 def clamp(graph, partial, codes, classes) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The log loss of partial labels: the negative log-probability of all labellings that fit them."""
+"""Losses of partial labels: of the labellings that fit them all count, or the best one."""
 
 import math
 from typing import NamedTuple
@@ -7,9 +7,15 @@ import numpy as np
 
 from ..core.dispatch import kernel
 from ..core.offsets import longest_item
-from ..core.oracles import add_indicator, exp_oracle, potentials
+from ..core.oracles import (
+    add_indicator,
+    exp_oracle,
+    loss_augmented_max,
+    max_oracle,
+    potentials,
+)
 from .log import difference
-from .verbs import loss_oracle, truth_score
+from .verbs import loss_oracle, minus_truth, truth_score
 
 
 class Clamps(NamedTuple):
@@ -96,8 +102,8 @@ def forbidden_parts(problem, w, start, stop, theta, out):
                 out[first + q] = 1
 
 
-def marginal_log_loss(clamped, w, is_partial: np.ndarray) -> MarginalLogLoss:
-    """The loss of partial labels.
+def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
+    """What labels forbid.
 
     Parameters
     ----------
@@ -111,10 +117,41 @@ def marginal_log_loss(clamped, w, is_partial: np.ndarray) -> MarginalLogLoss:
 
     Returns
     -------
-    MarginalLogLoss
-        The loss.
+    Clamps
+        For the losses of this file.
     """
     forbidden = np.zeros(clamped.part_ptr[-1], dtype=np.uint8)
-    mu = np.zeros(max(longest_item(clamped.part_ptr), 1))
-    forbidden_parts(clamped, w, 0, clamped.part_ptr.size - 1, mu, forbidden)
-    return MarginalLogLoss(Clamps(forbidden, is_partial.astype(np.uint8)), mu)
+    theta = np.empty(max(longest_item(clamped.part_ptr), 1))
+    forbidden_parts(clamped, w, 0, clamped.part_ptr.size - 1, theta, forbidden)
+    return Clamps(forbidden, is_partial.astype(np.uint8))
+
+
+class LatentHinge(NamedTuple):
+    """``max_y [<theta, mu(y)> + Delta(Y_i, y)] - max_{y in Y_i} <theta, mu(y)>``.
+
+    Y_i is the set of the labellings that fit what is known, and ``Delta(Y_i, y)`` is 0 for these.
+    Not convex; an upper bound on the task loss of the best labelling.
+
+    Parameters
+    ----------
+    clamps : Clamps
+        What the labels forbid. A tuple, so that threads share it.
+    """
+
+    clamps: tuple
+
+    convex = False
+
+
+@loss_oracle.register(LatentHinge)
+@kernel
+def _(loss, problem, i, theta, labels, r, augmented):
+    first = problem.part_ptr[i]
+    for q in range(problem.part_ptr[i + 1] - first):
+        augmented[q] = -math.inf if loss.clamps.forbidden[first + q] == 1 else theta[q]
+    right = max_oracle(problem, i, augmented, labels)
+    minus_truth(problem, i, labels, r)
+    best = loss_augmented_max(problem, i, theta, labels, augmented)
+    if r.shape[0] > 0:
+        add_indicator(problem, i, labels, 1.0, r)
+    return best - right, abs(best) + abs(right)

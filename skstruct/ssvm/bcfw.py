@@ -13,8 +13,10 @@ from ..core.oracles import gram
 from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.bcfw.solver import bcfw, dual_set
+from ..solvers.bcfw.truths import with_truth
 from ..typing import LossLike, RandomStateLike, SamplesLike
 from .base import CONSTRAINTS, StructuralSVM
+from .latent import concave_convex, first_weights
 
 # More gain little: the labellings of other samples have to move, too.
 _PAIRWISE_STEPS = 5
@@ -178,8 +180,16 @@ class BCFWSSVM(StructuralSVM):
         super()._check_problem(problem)
         self._require(gram, problem, "use SubgradientSSVM")
 
+    _is_latent = False
+
+    def _make_problem(self, data):
+        self._is_latent = data.completion is not None
+        return super()._make_problem(data)
+
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""
+        if self._is_latent:
+            return super()._start(previous, problem, shapes)
         if not self.warm_start:
             return None
         dual, known = getattr(previous, "_dual", (None, None))
@@ -189,8 +199,31 @@ class BCFWSSVM(StructuralSVM):
         # A copy: if this fit fails, the previous point is still whole.
         return type(dual)(*(part.copy() for part in dual))
 
-    def _solve(self, problem, shapes, sample_weight, lam, **common):
-        result, dual = bcfw(
+    _takes_partial_labels = True
+
+    def _train(self, problem, shapes, data, start, **common):
+        if data.completion is None:
+            return super()._train(problem, shapes, data, start=start, **common)
+        given, begin = None, start
+        if begin is None:
+            given = first_weights(problem, shapes, data, self._generator(), self.graph_.pair_cone_)
+            begin = given.weights
+        tol = common["tol"]
+
+        def solve(completed, dual, max_iter, after_epoch):
+            own = {"start": dual, "max_iter": max_iter, "tol": tol, "after_epoch": after_epoch}
+            return self._bcfw(completed, shapes, data.sample_weight, data.lam, **own)
+
+        return concave_convex(solve, with_truth, problem, data, given, begin, **common)
+
+    def _solve(self, *task, **common):
+        result, dual = self._bcfw(*task, **common)
+        if self.warm_start:
+            self._dual = dual, self._dual[1]
+        return result
+
+    def _bcfw(self, problem, shapes, sample_weight, lam, **common):
+        return bcfw(
             problem,
             shapes,
             sample_weight,
@@ -206,9 +239,6 @@ class BCFWSSVM(StructuralSVM):
             n_jobs=self.n_jobs,
             **common,
         )
-        if self.warm_start:
-            self._dual = dual, self._dual[1]
-        return result
 
     def __getstate__(self):
         # As large as the data, and of use for training only.

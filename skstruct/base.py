@@ -19,12 +19,14 @@ from .data.packing import check_pointers, read_sample_weight
 from .epochs import Epochs
 from .graphs.base import Graph
 from .graphs.registry import choose_graph, known_kind
+from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
 from .storage import CompactPickles
 from .typing import SamplesLike
+from .weighting import hinge_weights, read_node_weight, weigh
 
 
 class TrainingData(NamedTuple):
@@ -44,6 +46,8 @@ class TrainingData(NamedTuple):
         Positions of the samples in what the user gave.
     completion : Completion, optional
         Of partial labels: ``codes`` are then any labels that fit.
+    loss_weights : LossWeights
+        What weights of classes and of nodes make of the task loss.
     """
 
     samples: Any
@@ -52,6 +56,7 @@ class TrainingData(NamedTuple):
     lam: float
     given: np.ndarray
     completion: Completion | None = None
+    loss_weights: LossWeights = UNWEIGHTED
 
 
 # The verbs that all training calls.
@@ -87,22 +92,26 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
 
     #: Whether the solver takes the ``pair_cone_`` of a structure.
     _keeps_cone = False
-
+    #: What weights of classes and nodes make of the task loss.
+    _loss_weights = staticmethod(hinge_weights)
     #: Whether nodes may have no label, or a set of labels.
     _takes_partial_labels = False
 
-    def _prepare(self, X, y, sample_weight) -> TrainingData:
+    def _prepare(self, X, y, sample_weight, node_weight=None) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
         graph = choose_graph(self.graph, X, y)
         self._refuse_other_kind(graph, X)
         samples, labels, partial = read_training(self, graph, X, y)
         n = samples.offsets.size - 1
         sample_weight = read_sample_weight(sample_weight, n)
+        class_weight = getattr(self, "class_weight", None)
+        node_weight = read_node_weight(graph, class_weight, node_weight, samples, partial)
         # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
         keep = sample_weight > 0
         if not keep.all():
             of_nodes = np.repeat(keep, samples.lengths)
             labels, partial = labels[of_nodes], without(partial, of_nodes)
+            node_weight = None if node_weight is None else node_weight[of_nodes]
             samples, sample_weight = samples.take(keep), sample_weight[keep]
         try:
             labels, classes = find_classes(graph, labels, samples, partial)
@@ -123,6 +132,14 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
         self.graph_, self.classes_ = graph, classes
         self._has_intercept = bool(self.fit_intercept)
+        data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
+        if node_weight is not None:
+            data = weigh(data, graph, classes, class_weight, node_weight, self._loss_weights)
+        return self._scaled(data)
+
+    def _scaled(self, data):
+        """The data with weights of mean 1, and the regulariser of the lambda form."""
+        sample_weight = data.sample_weight
         with np.errstate(over="ignore"):
             total = float(sample_weight.sum())
         # A float32 would make the regulariser one, and everything that is computed with it.
@@ -135,10 +152,16 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
                 f"sum of {total!r}"
             )
         sample_weight = sample_weight * (sample_weight.size / total)
-        return TrainingData(samples, codes, sample_weight, lam, given, completion)
+        return data._replace(sample_weight=sample_weight, lam=lam)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: SamplesLike,
+        y: SamplesLike,
+        sample_weight: ArrayLike | None = None,
+        node_weight: SamplesLike | None = None,
+    ) -> Self:
         """Train on labelled samples.
 
         Parameters
@@ -150,6 +173,9 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             One label a node, strings or integers.
         sample_weight : array-like of shape (n_samples,), default=None
             Factor s_i on the loss of each sample.
+        node_weight : list, object array, RaggedArray or array, default=None
+            Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
+            array. On a table one number a row (for label sets one a label). See :ref:`weights`.
 
         Returns
         -------
@@ -174,7 +200,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             If `max_iter` is reached before `tol`.
         """
         with announced_compiles(self._announce):
-            result = self._fit(X, y, sample_weight)
+            result = self._fit(X, y, sample_weight, node_weight)
         if not result.converged and not result.stopped:
             warnings.warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
@@ -190,11 +216,11 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             kept = "" if cache_folder() is None else ", for this and later processes"
             print(f"[{type(self).__name__}] compiling {name}{kept}")
 
-    def _fit(self, X, y, sample_weight):
+    def _fit(self, X, y, sample_weight, node_weight):
         """Train, and take over the result."""
         # Everything is built in a model of its own: until the end this one stays as it was.
         new = self._unfitted()
-        data = new._prepare(X, y, sample_weight)
+        data = new._prepare(X, y, sample_weight, node_weight)
         problem = new._make_problem(data)
         shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
         previous = self if getattr(self, "warm_start", False) else self._unfitted()
@@ -238,7 +264,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             self.classes_,
             self.fit_intercept,
             codes=data.codes,
-            loss=self._task_loss(),
+            loss=self._weighted_loss(data),
             n_best=getattr(self, "n_best", 0) + 1,
         )
         self._check_problem(problem)
@@ -248,6 +274,11 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     def _task_loss(self):
         """The task loss that training sees, if it sees one."""
         return "hamming"
+
+    def _weighted_loss(self, data):
+        """The task loss with the weights of classes and nodes, for `make_problem`."""
+        loss, weights = self._task_loss(), data.loss_weights
+        return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from .graphs.base import Graph
 from .graphs.registry import NAMES
 from .losses.log import LogLoss
 from .losses.softmax_margin import SoftmaxMargin
-from .losses.task import NamedLoss
+from .losses.task import NamedLoss, WeightedLoss
 from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
@@ -22,6 +23,7 @@ from .solvers.lbfgs import lbfgs
 from .solvers.sag.proximal import proximal_sag
 from .solvers.sag.solver import sag
 from .typing import LossLike, PathLike, RandomStateLike
+from .weighting import likelihood_weights
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline  # slow to import
@@ -49,6 +51,12 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         `loss`, trains the softmax-margin [3]_: ``log sum_y exp(<w, Phi(x_i, y)> + Delta(y_i, y)) -
         <w, Phi(x_i, y_i)>``, a bound on the log loss and on the hinge that asks for more where an
         error costs more. Predictions, probabilities and likelihoods use the scores alone.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. On a table they multiply the likelihoods of samples, as in
+        LogisticRegression. Where a sample has several nodes training shifts the scores of labels by
+        the logarithms of their weights [4]_, and prediction does not. Of label sets a dict has the
+        weights of labels by their columns. See :ref:`weights`.
     sampling : {"nus", "uniform"}, default="nus"
         For "sag" and "saga": samples with steep losses more often (with probability 1/2 in
         proportion to their Lipschitz estimates, else uniformly), or all alike with one estimate for
@@ -148,6 +156,8 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
        Models. NeurIPS.
     .. [3] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
        Functions. NAACL.
+    .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
+       adjustment. ICLR.
 
     Examples
     --------
@@ -164,6 +174,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         "graph": [StrOptions(NAMES), Graph],
         "C": [Interval(Real, 0, np.inf, closed="neither")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "class_weight": [None, StrOptions({"balanced"}), Mapping],
         "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
         "sampling": [StrOptions({"nus", "uniform"})],
         "line_search": [StrOptions({"skip", "always"})],
@@ -185,6 +196,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         C: float = 1.0,
         l1_ratio: float = 0.0,
         margin: LossLike | None = None,
+        class_weight: Mapping | str | None = None,
         sampling: str = "nus",
         line_search: str = "skip",
         fit_intercept: bool = True,
@@ -201,6 +213,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         self.C = C
         self.l1_ratio = l1_ratio
         self.margin = margin
+        self.class_weight = class_weight
         self.sampling = sampling
         self.line_search = line_search
         self.fit_intercept = fit_intercept
@@ -219,12 +232,23 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         if self.solver != "lbfgs":
             self._require(gram, problem, 'use solver="lbfgs"')
 
+    _loss_weights = staticmethod(likelihood_weights)
+    _is_weighted = False
+
     def _task_loss(self):
         """The parameter `margin`."""
         return super()._task_loss() if self.margin is None else NamedLoss(self.margin, "margin")
 
+    def _weighted_loss(self, data):
+        """Weights alone, or those of a margin."""
+        loss = super()._weighted_loss(data)
+        self._is_weighted = isinstance(loss, WeightedLoss)
+        return loss._replace(loss=None) if self._is_weighted and self.margin is None else loss
+
     def _training_loss(self):
         """What is minimised; a subclass may return any smooth loss (:mod:`skstruct.losses`)."""
+        if self._is_weighted:
+            return SoftmaxMargin(least_term=-math.inf)
         return LogLoss() if self.margin is None else SoftmaxMargin()
 
     _takes_partial_labels = True

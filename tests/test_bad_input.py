@@ -321,7 +321,7 @@ def test_what_beginners_pass_for_y(sequences, fitted):
         SAGCRF().fit(np.eye(2), [[2, 0], [1, 1]])
     with pytest.raises(ValueError, match=r"for one sample x that is \[x\]"):
         fitted.predict(X[0])
-    with pytest.raises(ValueError, match="24 numbers, one a sample; nodes have no weights"):
+    with pytest.raises(ValueError, match="24 numbers, one a sample; weights of nodes"):
         SAGCRF().fit(X, y, sample_weight=[np.ones(len(labels)) for labels in y])
 
 

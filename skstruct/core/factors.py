@@ -22,8 +22,8 @@ class PairwiseFactors(NamedTuple):
         Labels that a node may have; no rows when all are.
     cost : ndarray of shape (n_labels, n_labels)
         Task loss of (true label, label) at a node.
-    share : ndarray of shape (n_samples,)
-        Factor on the task loss of each sample.
+    share : ndarray of shape (n_samples,) or (n_nodes,)
+        Factor on the task loss of each sample, or of each node.
     mask : ndarray of shape (n_labels, n_labels) or None
         0, or -inf for pairs of labels that no edge may have; None without edges.
     edge_features : bool
@@ -64,6 +64,8 @@ class BinaryFactors(NamedTuple):
         The labels of each edge.
     full : int
         1 where an edge has weights for all four combinations, 0 where for "both on" only.
+    factor : ndarray of shape (n_samples or 0, n_labels)
+        Factor on the task loss of each label; no rows where there is none.
     """
 
     nodes: tuple
@@ -72,6 +74,7 @@ class BinaryFactors(NamedTuple):
     squares: np.ndarray
     ends: np.ndarray
     full: int
+    factor: np.ndarray = np.empty((0, 0))
 
     edge_features = False
 

@@ -337,8 +337,8 @@ def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
     if weights is None or weights.shape != (n_samples,):
         got = "" if weights is None else f", got shape {weights.shape}"
         raise ValueError(
-            f"sample_weight must be {n_samples} numbers, one a sample{got}; nodes have no weights "
-            "of their own"
+            f"sample_weight must be {n_samples} numbers, one a sample{got}; weights of nodes are "
+            "node_weight"
         )
     return check_sample_weight(
         weights.astype(np.float64),

@@ -12,9 +12,10 @@ from ..data import labels as label_codes
 from ..data.allowed import read_sample_masks
 from ..typing import LossLike, SamplesLike
 from .answers import Answers
+from .node_weights import NodeWeights
 
 
-class Graph(Answers, ABC, BaseEstimator):
+class Graph(NodeWeights, Answers, ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
@@ -31,6 +32,9 @@ class Graph(Answers, ABC, BaseEstimator):
     has_items : bool
         Whether feature rows belong to items, ``samples.item_ptr`` says which, and labellings choose
         some of them: ``decision_function`` has their scores.
+    has_node_weights : bool
+        Whether training takes weights of classes and of nodes: the task loss of the structure's
+        problem is then that of :func:`skstruct.losses.task.node_costs`.
     usual_features : {"csr", "dense"}
         What ``python -m skstruct compile`` compiles for, if the structure takes it.
     takes_partial_labels : bool

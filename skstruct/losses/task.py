@@ -7,7 +7,144 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.dispatch import inner_kernel
 from ..data.matrices import refuse_masked
+
+
+class LossWeights(NamedTuple):
+    """What weights of nodes and of classes make of the cost of a label at a node.
+
+    At node t, whose label is y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
+    ``offset[t]`` more where k is not y. An empty array changes nothing.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n_nodes or 0,)
+        Factors on the task loss, at least 0.
+    offset : ndarray of shape (n_nodes or 0,)
+        What an error costs in addition; may be negative. -inf: the node has its true label.
+    shift : ndarray of shape (n_labels or 0,)
+        What the true label has more than another one, of any sign.
+    """
+
+    factor: np.ndarray
+    offset: np.ndarray
+    shift: np.ndarray
+
+
+_NONE = np.empty(0)
+#: Of a task loss as it is.
+UNWEIGHTED = LossWeights(_NONE, _NONE, _NONE)
+
+
+class WeightedLoss(NamedTuple):
+    """A task loss, and what weights make of it.
+
+    Parameters
+    ----------
+    loss : object
+        As :func:`cost_matrix` takes it, or None for costs of 0.
+    weights : LossWeights
+        The weights.
+    """
+
+    loss: object
+    weights: LossWeights
+
+
+def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights]:
+    """:func:`cost_matrix` of a task loss that may be weighted.
+
+    Parameters
+    ----------
+    loss : object
+        As :func:`cost_matrix` takes it, or a :class:`WeightedLoss`.
+    classes : ndarray of shape (n_classes,)
+        The classes.
+
+    Returns
+    -------
+    cost : ndarray of shape (n_classes, n_classes)
+        Cost of (true class, predicted class).
+    normalize : bool
+        Whether to divide it by the number of nodes.
+    weights : LossWeights
+        What else there is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.losses.task import UNWEIGHTED, WeightedLoss, node_costs
+    >>> cost, _, _ = node_costs(WeightedLoss(None, UNWEIGHTED), np.array(["a", "b"]))
+    >>> cost
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    loss, weights = loss if isinstance(loss, WeightedLoss) else (loss, UNWEIGHTED)
+    if loss is None:
+        return np.zeros((len(classes), len(classes))), False, weights
+    return *cost_matrix(loss, classes), weights
+
+
+@inner_kernel(inline=True)
+def label_cost(cost, weights, share, t, y, k):
+    """What label k costs at node t, whose label is y.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n_labels, n_labels)
+        The task loss of (true label, label).
+    weights : LossWeights
+        The weights.
+    share : float
+        Factor on the task loss of the sample.
+    t, y, k : int
+        The node, its label, the label.
+
+    Returns
+    -------
+    float
+        0 where k is y.
+    """
+    total = share * cost[y, k]
+    if weights.factor.shape[0] > 0:
+        total *= weights.factor[t]
+    if weights.shift.shape[0] > 0:
+        total += weights.shift[y] - weights.shift[k]
+    if weights.offset.shape[0] > 0 and k != y:
+        total += weights.offset[t]
+    return total
+
+
+@inner_kernel(inline=True)
+def add_label_costs(cost, weights, share, t, y, theta, begin):
+    """Add :func:`label_cost` of all labels to ``theta[begin:]``.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n_labels, n_labels)
+        The task loss of (true label, label).
+    weights : LossWeights
+        The weights.
+    share : float
+        Factor on the task loss of the sample.
+    t, y : int
+        The node, its label.
+    theta : ndarray
+        Added to.
+    begin : int
+        Where the labels of the node begin.
+    """
+    factor = share * weights.factor[t] if weights.factor.shape[0] > 0 else share
+    for k in range(cost.shape[0]):
+        theta[begin + k] += factor * cost[y, k]
+    if weights.shift.shape[0] > 0:
+        for k in range(cost.shape[0]):
+            theta[begin + k] += weights.shift[y] - weights.shift[k]
+    if weights.offset.shape[0] > 0:
+        for k in range(cost.shape[0]):
+            if k != y:
+                theta[begin + k] += weights.offset[t]
 
 
 class NamedLoss(NamedTuple):

@@ -6,10 +6,11 @@ the potentials ``theta = A_i w`` of sample i every loss of this package has the 
 
     loss_i(w) = max over m of  <theta, m - mu(y_i)> + c_i(m)
 
-where m is a mixture of labellings and c_i >= 0 is concave, 0 at the truth: the task loss for a
-hinge, the entropy for the log loss, both for a smoothed hinge. At the best m the loss has the
-gradient ``A_i' r`` with the *residual* ``r = m - mu(y_i)``, and any m is a point of the dual
-problem, which needs no more than r and ``c_i(m) = loss - <theta, r>``::
+where m is a mixture of labellings and c_i is concave, 0 at the truth: the task loss for a hinge,
+the entropy for the log loss, both for a smoothed hinge. (It is at least :func:`least_term`, in
+general 0.) At the best m the loss has the gradient ``A_i' r`` with the *residual* ``r = m -
+mu(y_i)``, and any m is a point of the dual problem, which needs no more than r and ``c_i(m) =
+loss - <theta, r>``::
 
     (1/n) sum_i s_i c_i(m_i) - |(1/n) sum_i s_i A_i' r_i|^2 / (2 lam)  <=  min P
 
@@ -149,6 +150,29 @@ def _(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented
     return backtrack(
         loss, problem, i, 1.0, theta, value, labels, r, start, answer, trial, augmented
     )[0]
+
+
+def least_term(loss) -> float:
+    """A lower bound on the dual terms ``c_i(m)`` of a loss, which takes off what rounding does.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss.
+
+    Returns
+    -------
+    float
+        0; -inf where the loss says so, because its task loss may be negative.
+
+    Examples
+    --------
+    >>> from skstruct.losses.log import LogLoss
+    >>> from skstruct.losses.verbs import least_term
+    >>> least_term(LogLoss())
+    0.0
+    """
+    return float(getattr(loss, "least_term", 0.0))
 
 
 def private_loss(loss):

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from ..core.pieces import Pieces
 from ..core.threads import make_scratch
 from ..core.weights import flatten, view_flat, zero_weights
-from ..losses.verbs import ROUNDING, is_convex, private_loss, require_smooth
+from ..losses.verbs import ROUNDING, is_convex, least_term, private_loss, require_smooth
 from .batch import sum_over_samples
 from .certificate import DualMixture, certify, stationarity
 from .primal import loss_gradient
@@ -153,7 +153,7 @@ class _Objective:
         term = loss - float(flat @ direction) - ROUNDING * magnitude
         squared = float(gradient @ gradient)
         if self.is_convex and np.isfinite(value) and np.isfinite(squared):
-            self._mixture.offer(max(term, 0.0), self.tables(direction).tables)
+            self._mixture.offer(max(term, least_term(self.loss)), self.tables(direction).tables)
             self._dual = max(self._dual, self._mixture.value)
         self._evaluated = np.array(flat), value, squared, magnitude
         return value, gradient

@@ -15,6 +15,7 @@ CONSTRAINTS = {
     "graph": [StrOptions(NAMES), Graph],
     "C": [Interval(Real, 0, None, closed="neither")],
     "loss": [StrOptions({"hamming", "normalized_hamming", "iou"}), Mapping, "array-like"],
+    "class_weight": [None, StrOptions({"balanced"}), Mapping],
     "fit_intercept": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],

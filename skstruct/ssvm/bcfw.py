@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 
 from numpy.typing import ArrayLike
@@ -43,6 +43,11 @@ class BCFWSSVM(StructuralSVM):
         to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
         (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
     sampling : {"permutation", "uniform", "gap"}, default="permutation"
         Order of the visits: a new permutation each pass, independent draws, or draws in proportion
         to the samples' last gaps (Osokin et al., section 3.1).
@@ -143,6 +148,7 @@ class BCFWSSVM(StructuralSVM):
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
         sampling: str = "permutation",
         steps: str = "pairwise",
         n_cached: int = 30,
@@ -160,6 +166,7 @@ class BCFWSSVM(StructuralSVM):
         self.graph = graph
         self.C = C
         self.loss = loss
+        self.class_weight = class_weight
         self.sampling = sampling
         self.steps = steps
         self.n_cached = n_cached
@@ -252,6 +259,7 @@ def bcfw_path(
     Cs: Iterable[float],
     *,
     sample_weight: ArrayLike | None = None,
+    node_weight: SamplesLike | None = None,
 ) -> list[BCFWSSVM]:
     """Fits for a sequence of C, each started from the dual point of the one before.
 
@@ -265,6 +273,8 @@ def bcfw_path(
         Values of C, in the order in which to fit; increasing is usually fastest.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of samples.
+    node_weight : as in :meth:`BCFWSSVM.fit`, default=None
+        Weights of nodes.
 
     Returns
     -------
@@ -292,7 +302,7 @@ def bcfw_path(
         raise ValueError("Cs is empty")
     model, fitted = clone(estimator).set_params(warm_start=True), []
     for C in Cs:
-        model.set_params(C=C).fit(X, y, sample_weight)
+        model.set_params(C=C).fit(X, y, sample_weight, node_weight)
         one = clone(estimator).set_params(C=C)
         # The dual point stays with the model that the next fit starts from.
         vars(one).update({k: v for k, v in fitted_state(model).items() if k != "_dual"})

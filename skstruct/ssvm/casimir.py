@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..core.oracles import (
@@ -44,6 +45,11 @@ class CasimirSSVM(StructuralSVM):
         to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
         (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
     variant : {"adaptive", "constant", "svrg"}, default="adaptive"
         Smoothing that shrinks by iteration, constant smoothing, or SVRG on the smoothed objective
         without acceleration.
@@ -167,6 +173,7 @@ class CasimirSSVM(StructuralSVM):
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
         variant: str = "adaptive",
         smoothing: str = "l2",
         n_best: int = 5,
@@ -185,6 +192,7 @@ class CasimirSSVM(StructuralSVM):
         self.graph = graph
         self.C = C
         self.loss = loss
+        self.class_weight = class_weight
         self.variant = variant
         self.smoothing = smoothing
         self.n_best = n_best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 
 from ..graphs.base import Graph
@@ -40,6 +41,11 @@ class ExtragradientSSVM(StructuralSVM):
         n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns. A loss that does
         not add up over parts is refused.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
     projection : {"auto", "gibbs", "euclidean", "entropic"}, default="auto"
         What keeps the mixtures in the hull of labellings: the Bregman projection of the entropy of
         labellings (marginals of a Gibbs distribution), the Euclidean one, or that of the entropy of
@@ -151,6 +157,7 @@ class ExtragradientSSVM(StructuralSVM):
         C: float = 1.0,
         radius: float | None = None,
         loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
         projection: str = "auto",
         step_size: float | str = "auto",
         fit_intercept: bool = True,
@@ -164,6 +171,7 @@ class ExtragradientSSVM(StructuralSVM):
         self.C = C
         self.radius = radius
         self.loss = loss
+        self.class_weight = class_weight
         self.projection = projection
         self.step_size = step_size
         self.fit_intercept = fit_intercept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..core.oracles import require_linear_loss
@@ -41,6 +42,11 @@ class GDMMSSVM(StructuralSVM):
         to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
         (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
     variant : {"bcfw", "afw", "bgcd"}, default="bcfw"
         Step on each factor: to the optimum over its active set, an away-step Frank-Wolfe step
         (Algorithm 2), or block-greedy, where only the most violating node and edge of a sample get
@@ -141,6 +147,7 @@ class GDMMSSVM(StructuralSVM):
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
         variant: str = "bcfw",
         search: str = "sublinear",
         n_partitions: int | None = None,
@@ -158,6 +165,7 @@ class GDMMSSVM(StructuralSVM):
         self.graph = graph
         self.C = C
         self.loss = loss
+        self.class_weight = class_weight
         self.variant = variant
         self.search = search
         self.n_partitions = n_partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -79,6 +80,11 @@ class ProxLinearSSVM(StructuralSVM):
         to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
         (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
     solver : {"prox-linear", "subgradient"}, default="prox-linear"
         Prox-linear steps, or stochastic subgradients, the baseline.
     smoothing : {"l2", "entropy"}, default="l2"
@@ -220,6 +226,7 @@ class ProxLinearSSVM(StructuralSVM):
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
         solver: str = "prox-linear",
         smoothing: str = "l2",
         n_best: int = 5,
@@ -242,6 +249,7 @@ class ProxLinearSSVM(StructuralSVM):
         self.score_map = score_map
         self.C = C
         self.loss = loss
+        self.class_weight = class_weight
         self.solver = solver
         self.smoothing = smoothing
         self.n_best = n_best
@@ -283,7 +291,8 @@ class ProxLinearSSVM(StructuralSVM):
         self._refuse_sparse(score_map, rows)
         # Scores take the place of node weights.
         scored = rows_as_scores(data.samples)
-        options = {"codes": data.codes, "loss": self._task_loss(), "n_best": self.n_best + 1}
+        loss = self._weighted_loss(data)
+        options = {"codes": data.codes, "loss": loss, "n_best": self.n_best + 1}
         problem = self.graph_.make_problem(scored, self.classes_, False, **options)
         self._check_problem(problem)
         check_pointers(problem, data.sample_weight.size, data.codes.size)

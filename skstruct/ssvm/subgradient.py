@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 
 from ..graphs.base import Graph
@@ -34,6 +35,11 @@ class SubgradientSSVM(StructuralSVM):
         to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
         (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
         ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
     schedule : {"pegasos", "decay"}, default="pegasos"
         Learning rate ``1 / (lambda (t + 1))`` at step t, or ``learning_rate / (1 + floor(t / (n
         period)))``.
@@ -117,6 +123,7 @@ class SubgradientSSVM(StructuralSVM):
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
         schedule: str = "pegasos",
         learning_rate: float | str = 0.1,
         period: float = 1.0,
@@ -132,6 +139,7 @@ class SubgradientSSVM(StructuralSVM):
         self.graph = graph
         self.C = C
         self.loss = loss
+        self.class_weight = class_weight
         self.schedule = schedule
         self.learning_rate = learning_rate
         self.period = period

@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator
 from ...core.offsets import ends_of
 from ...data.labels import rows_of_image
 from ...data.matrices import numeric, refuse_masked
+from ...data.node_weights import is_flat
 from ...data.packing import as_list, check_finite
-from ...data.ragged import object_array
+from ...data.ragged import RaggedArray, object_array
 from ...typing import SamplesLike
 from .graph import Pairwise, check_tuple, pack
 from .inputs import Networks, grid_edges, neighbours
@@ -172,6 +173,21 @@ class Grid(Pairwise):
                 flat.append(labels)
             items = object_array(flat)
         return super().read_y(items, samples)
+
+    def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
+        """Weights of pixels, an array (height, width) an image."""
+        if isinstance(node_weight, RaggedArray) or is_flat(node_weight):
+            return super().read_node_weight(node_weight, samples)
+        flat, shapes = [], samples.shapes.tolist()
+        for i, item in enumerate(as_list(node_weight, "node_weight")):
+            weights, size = rows_of_image(item, f"node_weight: sample {i}")
+            if i < len(shapes) and size != tuple(shapes[i]):
+                raise ValueError(
+                    f"node_weight: sample {i} must have the shape of its image, "
+                    f"{tuple(shapes[i])}, got {size}"
+                )
+            flat.append(weights)
+        return super().read_node_weight(object_array(flat), samples)
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
         """An object array of one array (height, width, ...) a sample."""

@@ -13,6 +13,7 @@ from ...core.factors import PairwiseFactors
 from ...data.allowed import read_table_mask
 from ...data.labels import read_table_labels
 from ...data.matrices import row_squares
+from ...data.node_weights import read_table_weights
 from ...losses.task import cost_matrix
 from ...typing import LossLike, SamplesLike
 from ..arrays import example_sequences, feature_rows, no_codes, row_scratch
@@ -35,7 +36,7 @@ class MultiClass(Graph):
     SAGCRF(graph=MultiClass())
     """
 
-    is_table = takes_partial_labels = True
+    is_table = takes_partial_labels = has_node_weights = True
     when_inferred = (
         "; if this is a fold of cross-validation, graph='multiclass' makes an integer cv stratify "
         "(graph='auto' is no classifier before it has seen data)"
@@ -93,6 +94,10 @@ class MultiClass(Graph):
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:
         """The mask of shape (n_samples, n_classes)."""
         return read_table_mask(allowed, (samples.offsets.size - 1, len(classes)))
+
+    def read_node_weight(self, node_weight: Any, samples: Rows) -> np.ndarray:
+        """One weight a row."""
+        return read_table_weights(node_weight, (samples.offsets.size - 1,))
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, np.ndarray]:
         """The nodes of random sequences."""

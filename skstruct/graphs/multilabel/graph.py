@@ -15,7 +15,8 @@ from ...core.features import constant_rows
 from ...data.allowed import read_table_mask
 from ...data.labels import read_indicator
 from ...data.matrices import row_squares, writable
-from ...losses.task import cost_matrix
+from ...data.node_weights import balanced_weights, given_weights, read_table_weights
+from ...losses.task import node_costs
 from ...typing import LossLike, SamplesLike
 from ..arrays import example_sequences, feature_rows, no_codes, row_scratch
 from ..base import Graph
@@ -77,7 +78,7 @@ class MultiLabel(Graph):
            [0, 0, 1]])
     """
 
-    is_table = has_label_sets = takes_partial_labels = True
+    is_table = has_label_sets = takes_partial_labels = has_node_weights = True
 
     def __init__(
         self, edges: str | ArrayLike | None = None, tables: bool = False, inference: str = "auto"
@@ -162,6 +163,22 @@ class MultiLabel(Graph):
         """The mask of shape (n_samples, n_labels, 2): may a label be off, may it be on."""
         return read_table_mask(allowed, (samples.offsets.size - 1, len(classes), 2))
 
+    def read_node_weight(self, node_weight: Any, samples: Rows) -> np.ndarray:
+        """One weight for each label of each row."""
+        return read_table_weights(node_weight, (samples.offsets.size - 1, self.n_labels_))
+
+    def read_class_weight(
+        self, class_weight: Any, classes: Any, codes: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of a mapping the weights of labels, on or off; "balanced" weighs on and off."""
+        n = len(classes)
+        factor, odds = np.ones(n), np.ones((n, 2))
+        if isinstance(class_weight, str):
+            odds = balanced_weights(codes, counts, (n, 2))
+        elif class_weight is not None:
+            factor = given_weights(class_weight, list(range(n)))
+        return np.tile(factor, codes.size // n), odds
+
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
     ) -> np.ndarray:
@@ -207,7 +224,7 @@ class MultiLabel(Graph):
         n, m = self.n_labels_, len(self.edges_)
         shapes = self.weight_shapes(samples, n, fit_intercept)
         width = shapes[1][1]
-        cost, normalize = cost_matrix(loss, np.array([0, 1]))
+        cost, normalize, loss_weights = node_costs(loss, np.array([0, 1]))
         squares = np.zeros(0)
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
@@ -225,6 +242,7 @@ class MultiLabel(Graph):
             "squared_norms": squares,
             "ends": writable(np.asarray(self.edges_), np.int32),
             "full": int(bool(self.tables)),
+            "loss_weights": loss_weights,
         }
         row = row_scratch(shapes)
         if self._is_forest():
@@ -258,6 +276,7 @@ class MultiLabel(Graph):
             squares=problem.squared_norms,
             ends=problem.ends,
             full=problem.full,
+            factor=problem.loss_weights.factor.reshape(-1, n),
         )
 
     def _is_few(self):

@@ -36,6 +36,7 @@ from ...inference.tree import (
     tree_scratch,
     tree_top_k,
 )
+from ...losses.task import UNWEIGHTED, LossWeights, label_cost
 
 
 class LabelSetProblem(NamedTuple):
@@ -67,6 +68,8 @@ class LabelSetProblem(NamedTuple):
         The edges in the form in which the subclass takes them.
     work : NamedTuple
         Scratch of one thread.
+    loss_weights : LossWeights
+        What weights of labels make of the task loss.
     """
 
     nodes: tuple
@@ -82,6 +85,7 @@ class LabelSetProblem(NamedTuple):
     full: int
     own: tuple
     work: tuple
+    loss_weights: LossWeights = UNWEIGHTED
 
 
 @inner_kernel(inline=True)
@@ -188,20 +192,24 @@ def _share(problem):
 @kernel
 def _(problem, i, theta):
     n = n_labels_of(problem)
+    cost, weights, share = problem.cost, problem.loss_weights, _share(problem)
     for j in range(n):
-        y = problem.labels[i * n + j]
-        theta[j] += _share(problem) * problem.cost[y, 1]
-        theta[n + j] += _share(problem) * problem.cost[y, 0]
+        t = i * n + j
+        y = problem.labels[t]
+        theta[j] += label_cost(cost, weights, share, t, y, 1)
+        theta[n + j] += label_cost(cost, weights, share, t, y, 0)
 
 
 @task_loss.register(LabelSetProblem)
 @kernel
 def _(problem, i, labels):
     n = n_labels_of(problem)
+    cost, weights, share = problem.cost, problem.loss_weights, _share(problem)
     total = 0.0
     for j in range(n):
-        total += problem.cost[problem.labels[i * n + j], labels[j]]
-    return total * _share(problem)
+        t = i * n + j
+        total += label_cost(cost, weights, share, t, problem.labels[t], labels[j])
+    return total
 
 
 class LabelForestScratch(NamedTuple):

@@ -12,7 +12,7 @@ from ...core.features import constant_rows
 from ...core.gram import gram_of, gram_of_constant, not_stored
 from ...core.offsets import ends_of
 from ...data.packing import check_n_features
-from ...losses.task import cost_matrix
+from ...losses.task import node_costs
 from ..arrays import example_sequences, feature_rows, no_codes, table_scratch
 from ..base import Graph
 
@@ -23,7 +23,7 @@ class PairwiseGraph(Graph):
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
     """
 
-    takes_partial_labels = True
+    takes_partial_labels = has_node_weights = True
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
@@ -53,7 +53,8 @@ class PairwiseGraph(Graph):
     def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
         """The nodes and edges of the problem."""
         ends = np.stack(self.edge_ends(samples), axis=1)
-        lengths = samples.lengths
+        lengths, factor = samples.lengths, problem.loss_weights.factor
+        share = 1.0 / lengths if problem.normalize == 1 else np.ones(lengths.size)
         return PairwiseFactors(
             nodes=problem.nodes,
             node_ptr=problem.label_ptr,
@@ -62,7 +63,7 @@ class PairwiseGraph(Graph):
             labels=problem.labels,
             allowed=problem.allowed,
             cost=problem.cost,
-            share=1.0 / lengths if problem.normalize == 1 else np.ones(lengths.size),
+            share=np.repeat(share, lengths) * factor if factor.size else share,
             mask=problem.transition_mask if len(ends) else None,
             edge_features=bool(self.edge_features),
         )
@@ -112,7 +113,7 @@ class PairwiseGraph(Graph):
             pair_gram = (
                 pair_gram if self.edge_features else gram_of_constant(lengths.size, n_shared)
             )
-        cost, normalize = cost_matrix(loss, classes)
+        cost, normalize, loss_weights = node_costs(loss, classes)
         fields = {
             "nodes": nodes,
             "edges": edges,
@@ -126,6 +127,7 @@ class PairwiseGraph(Graph):
             "normalize": int(normalize),
             "node_gram": node_gram,
             "pair_gram": pair_gram,
+            "loss_weights": loss_weights,
         }
         grams = (node_gram, pair_gram) if for_training else ()
         return fields, table_scratch(shapes, *grams)

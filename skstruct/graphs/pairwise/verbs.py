@@ -10,6 +10,7 @@ from ...core.features import add_outer, scores
 from ...core.gram import gram_product
 from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss, truth
 from ...core.proximal import catch_up, catch_up_rows
+from ...losses.task import UNWEIGHTED, LossWeights, add_label_costs, label_cost
 
 
 class PairwiseProblem(NamedTuple):
@@ -46,6 +47,8 @@ class PairwiseProblem(NamedTuple):
         What the structure itself needs, a tuple or NamedTuple of arrays and numbers, or ``()``.
     work : NamedTuple
         Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
+    loss_weights : LossWeights
+        What weights of nodes make of the task loss.
 
     Notes
     -----
@@ -70,6 +73,7 @@ class PairwiseProblem(NamedTuple):
     pair_gram: tuple
     own: tuple
     work: tuple
+    loss_weights: LossWeights = UNWEIGHTED
 
 
 @inner_kernel(inline=True)
@@ -159,17 +163,19 @@ def _(problem, i, labels):
 def _(problem, i, theta):
     first, n, n_labels, _, _ = shape_of(problem, i)
     share = 1.0 / n if problem.normalize == 1 else 1.0
+    cost, weights = problem.cost, problem.loss_weights
     for t in range(n):
         y = problem.labels[first + t]
-        for k in range(n_labels):
-            theta[t * n_labels + k] += share * problem.cost[y, k]
+        add_label_costs(cost, weights, share, first + t, y, theta, t * n_labels)
 
 
 @task_loss.register(PairwiseProblem)
 @kernel
 def _(problem, i, labels):
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    share = 1.0 / (stop - first) if problem.normalize == 1 else 1.0
+    cost, weights = problem.cost, problem.loss_weights
     total = 0.0
-    for t in range(stop - first):
-        total += problem.cost[problem.labels[first + t], labels[t]]
-    return total / (stop - first) if problem.normalize == 1 else total
+    for t in range(first, stop):
+        total += label_cost(cost, weights, share, t, problem.labels[t], labels[t - first])
+    return total

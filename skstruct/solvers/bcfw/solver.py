@@ -38,7 +38,7 @@ _ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
 # and scratch, whose names the verbs of problems fix.
 _FEATURES = DenseFeatures, SparseFeatures, Gram
-_NOT_OF_THE_SET = "cost", "normalize", "squared_norms", "work"
+_NOT_OF_THE_SET = "cost", "normalize", "loss_weights", "squared_norms", "work"
 
 
 def dual_set(problem) -> str:

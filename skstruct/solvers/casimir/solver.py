@@ -20,7 +20,7 @@ from ...core.weights import (
     zero_weights,
 )
 from ...losses.smooth_hinge import CALLS, EXACT, TopKHinge
-from ...losses.verbs import ROUNDING, require_smooth
+from ...losses.verbs import ROUNDING, least_term, require_smooth
 from ..certificate import DualMixture, certify, certify_pair
 from ..primal import Best, compile_losses, objective_value
 from ..progress import Result
@@ -359,7 +359,7 @@ class _Smooth(_SVRG):
         direction, change = [d for _, d in self._halves()], self._mixture.change
         tables = point.tables
         term = loss - sum(map(np.vdot, tables, direction)) - ROUNDING * magnitude
-        self._mixture.offer(max(term, 0.0), direction)
+        self._mixture.offer(max(term, least_term(self.loss)), direction)
         for table, d, gradient in zip(tables, direction, change.tables, strict=True):
             np.multiply(table, self.lam, out=gradient)
             gradient += d

@@ -46,6 +46,7 @@ def gdmm_graph(factors) -> GDMMGraph:
     """
     flat = factors.ends.ravel()
     counts = np.bincount(flat, minlength=factors.labels.size)
+    share, lengths = factors.share, np.diff(factors.node_ptr)
     return GDMMGraph(
         nodes=factors.nodes,
         node_ptr=factors.node_ptr,
@@ -57,7 +58,7 @@ def gdmm_graph(factors) -> GDMMGraph:
         labels=factors.labels,
         allowed=factors.allowed,
         cost=factors.cost,
-        share=factors.share,
+        share=np.repeat(share, lengths) if share.size == lengths.size else share,
         squares=_squared_rows(factors.nodes),
     )
 
@@ -213,7 +214,7 @@ class FactorRun(Run):
         w, losses = zero_weights((self.shapes[0], self.state.table.shape)), np.zeros(self.n)
         for first, last in Pieces().ranges(0, self.n):
             tree_points(graph, self.state, w, losses, first, last, scratch)
-        return losses * graph.share, squared_norm(w)
+        return losses, squared_norm(w)
 
     def _node_losses(self):
         """Task loss of the distributions of the nodes of every sample."""
@@ -223,7 +224,7 @@ class FactorRun(Run):
         place = nodes.start[owner] + within
         cost = graph.cost[graph.labels[owner], nodes.key[place]] * nodes.share[place]
         sample = np.repeat(np.arange(self.n), np.diff(graph.node_ptr))[owner]
-        return graph.share * np.bincount(sample, cost, minlength=self.n)
+        return np.bincount(sample, graph.share[owner] * cost, minlength=self.n)
 
     def set_sizes(self):
         """Mean sizes of the active sets.

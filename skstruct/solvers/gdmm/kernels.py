@@ -108,7 +108,7 @@ def _visit_node(graph, options, state, w, i, j, uniform, admit):
         if lo <= k < hi:
             score = state.scores[0, k]
         else:
-            score = column_dot(graph.nodes, j, w.node, k) + graph.share[i] * graph.cost[truth, k]
+            score = column_dot(graph.nodes, j, w.node, k) + graph.share[j] * graph.cost[truth, k]
         value[e] = (score + penalty * state.pad.message[0, k]) / reach
         if masked and graph.allowed[j, k] == 0:
             value[e] = -1e300
@@ -273,7 +273,7 @@ def _most_violating(graph, options, state, w, i, uniform):
         for e in range(start, start + state.nodes.size[j]):
             k = state.nodes.key[e]
             score = column_dot(graph.nodes, j, w.node, k)
-            score += graph.share[i] * graph.cost[graph.labels[j], k]
+            score += graph.share[j] * graph.cost[graph.labels[j], k]
             level += state.nodes.share[e] * (score + penalty * state.pad.message[0, k])
         if label >= 0 and best - level > node_gain:
             node, node_gain = j, best - level

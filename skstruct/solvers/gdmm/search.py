@@ -157,7 +157,7 @@ def search_label(graph, options, state, w, i, j, uniform):
     gather_columns(graph.nodes, j, w.node, lo, hi, scores)
     best, label = -math.inf, -1
     masked = graph.allowed.shape[0] > 0
-    share = graph.share[i]
+    share = graph.share[j]
     for k in range(lo, hi):
         value = scores[k] + share * graph.cost[truth, k]
         scores[k] = value

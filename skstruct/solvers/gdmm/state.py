@@ -36,8 +36,8 @@ class GDMMGraph(NamedTuple):
         Labels that a node may have.
     cost : ndarray of shape (n_labels, n_labels)
         Task loss of (true label, label).
-    share : ndarray of shape (n_samples,)
-        Factor on the task loss of each sample.
+    share : ndarray of shape (n_nodes,)
+        Factor on the task loss of each node.
     squares : ndarray of shape (n_nodes,)
         Squared norms of the feature rows.
     """

@@ -154,7 +154,7 @@ def tree_points(graph, state, w, losses, start, stop, scratch):
     w : Weights
         Receives ``sum_i C_i A_i' (mu(y_i) - m_i)``; the edge table is (n_labels, n_labels).
     losses : ndarray of shape (n_samples,)
-        Receives the task losses, but for the factor of each sample.
+        Receives the task losses.
     start, stop : int
         The range of samples.
     scratch : TreeScratch
@@ -184,5 +184,5 @@ def tree_points(graph, state, w, losses, start, stop, scratch):
             for k in range(n_labels):
                 change = shares[k] - (1.0 if k == y else 0.0)
                 if change != 0.0:
-                    losses[i] += graph.cost[y, k] * shares[k]
+                    losses[i] += graph.share[j] * graph.cost[y, k] * shares[k]
                     add_to_column(graph.nodes, j, w.node, k, -reach * change)

@@ -72,6 +72,8 @@ class SAGOptions(NamedTuple):
     task : int
         ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
         ``MEASURE``: the same, but only ``d`` takes them, the memory stays, too.
+    least_term : float
+        Lower bound on the dual terms of the loss.
     """
 
     lam: float
@@ -80,6 +82,7 @@ class SAGOptions(NamedTuple):
     uniform: int
     saga: int
     task: int
+    least_term: float
 
 
 @inner_kernel(inline=True)
@@ -175,7 +178,7 @@ def _remember_mixture(
     # Too small a term is a valid bound, one too large is not.
     term = weight * value - now - slack
     if options.task != MEASURE:
-        state.terms[i] = 0.0 if term < 0.0 else term
+        state.terms[i] = options.least_term if term < options.least_term else term
 
 
 @kernel

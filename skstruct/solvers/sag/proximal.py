@@ -18,7 +18,7 @@ from ...core.proximal import (
     soft_sums,
     start_clock,
 )
-from ...losses.verbs import ROUNDING, require_smooth
+from ...losses.verbs import ROUNDING, least_term, require_smooth
 from ..certificate import Certificate, certify_pair
 from ..primal import objective_value
 from ..progress import REMEDY
@@ -177,7 +177,8 @@ class _ProximalSAG(_SAG):
         objective = self._penalty() + loss
         along = float(sums[ALONG])
         slack = ROUNDING * magnitude
-        self.dual = max(self._best_multiple(max(loss - along - slack, 0.0)), self.dual)
+        term = max(loss - along - slack, least_term(self.loss))
+        self.dual = max(self._best_multiple(term), self.dual)
         known = certify_pair(objective, self.dual, magnitude)
         gap = known.dual_gap
         if self.lam > 0.0:

@@ -13,7 +13,7 @@ from ...core.weights import (
     squared_norms,
     zero_weights,
 )
-from ...losses.verbs import require_smooth
+from ...losses.verbs import least_term, require_smooth
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
 from ..progress import REMEDY, Result
@@ -244,7 +244,8 @@ class _SAG(Method):
 
     def _pass(self, task, order, uniforms, pieces):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""
-        options = SAGOptions(self.lam, self.schedule.factor(), *self._flags, task)
+        flags = *self._flags, task, least_term(self.loss)
+        options = SAGOptions(self.lam, self.schedule.factor(), *flags)
         sums, n_visits = [LOSS, STALENESS, MAGNITUDE], 0
         self.state.totals[sums] = 0.0
         for first, last in pieces.visits(len(uniforms)):

@@ -73,11 +73,18 @@ def _move_node(graph, state, w, i, j, change):
     state.totals[CHANGE] += change * change
 
 
+@inner_kernel(inline=True)
+def _loss_gain(graph, i, j):
+    """What the task loss gains where label j is on rather than off."""
+    y = graph.labels[i, j]
+    gain = graph.cost[y, 1] - graph.cost[y, 0]
+    return gain * graph.factor[i, j] if graph.factor.shape[0] > 0 else gain
+
+
 @inner_kernel
 def _gain(graph, state, i, j, n_support):
     """What raising p_j by 1 gains through scores, loss and edges at rest."""
-    y = graph.labels[i, j]
-    gain = state.scores[j] + graph.cost[y, 1] - graph.cost[y, 0]
+    gain = state.scores[j] + _loss_gain(graph, i, j)
     if graph.full == 1:
         for k in range(graph.labels.shape[1]):
             e = graph.edge_of[j, k]
@@ -152,8 +159,7 @@ def _open_labels(graph, state, i, n_near):
             j = near[q]
             if states[j] != HALF:
                 continue
-            y = graph.labels[i, j]
-            low = state.scores[j] + state.base[j] + graph.cost[y, 1] - graph.cost[y, 0]
+            low = state.scores[j] + state.base[j] + _loss_gain(graph, i, j)
             high = low
             for r in range(n_near):
                 k = near[r]
@@ -332,8 +338,7 @@ def _near_labels(graph, options, state, i, uniform):
     start = int(uniform * options.n_partitions) * width
     n_near = 0
     for j in range(n_labels):
-        y = graph.labels[i, j]
-        high = state.scores[j] + state.base[j] + graph.cost[y, 1] - graph.cost[y, 0] + state.lift[j]
+        high = state.scores[j] + state.base[j] + _loss_gain(graph, i, j) + state.lift[j]
         searched = options.search != SAMPLED or start <= j < start + width
         if state.on[i, j] > 0.0 or state.degree[j] > 0.0 or (searched and high > 0.0):
             state.near[n_near] = j
@@ -481,6 +486,6 @@ def label_losses(graph, state, out):
     for i in range(out.shape[0]):
         total = 0.0
         for j in range(graph.labels.shape[1]):
-            y, p = graph.labels[i, j], state.on[i, j]
-            total += graph.cost[y, 1] * p + graph.cost[y, 0] * (1.0 - p)
+            # The truth costs nothing.
+            total += _loss_gain(graph, i, j) * (state.on[i, j] - graph.labels[i, j])
         out[i] = total

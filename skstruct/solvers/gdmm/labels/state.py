@@ -26,6 +26,8 @@ class LabelGraph(NamedTuple):
         The edge between two labels, or -1.
     full : int
         1 where edges have full 2 x 2 tables.
+    factor : ndarray of shape (n_samples or 0, n_labels)
+        Factor on the task loss of each label.
     """
 
     nodes: tuple
@@ -35,6 +37,7 @@ class LabelGraph(NamedTuple):
     ends: np.ndarray
     edge_of: np.ndarray
     full: int
+    factor: np.ndarray
 
 
 class LabelState(NamedTuple):

@@ -1,0 +1,559 @@
+"""Weights of classes and of nodes: against sums over all labellings, and against scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from sklearn import config_context
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.estimator_checks import check_class_weight_classifiers
+
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    Boxes,
+    Candidates,
+    CasimirSSVM,
+    Chain,
+    ExtragradientSSVM,
+    Grid,
+    Matching,
+    MultiLabel,
+    ProxLinearSSVM,
+    RaggedArray,
+    SubgradientSSVM,
+    Tree,
+)
+from skstruct.core import oracles
+from skstruct.core.threads import make_scratch
+from skstruct.core.weights import zero_weights
+from skstruct.data.ragged import object_array
+from skstruct.preprocessing import PerNode
+from skstruct.solvers.primal import loss_gradient
+from skstruct.ssvm import bcfw_path
+from skstruct.testing import all_labellings, random_sequences
+
+RNG = np.random.default_rng(4)
+
+
+def _data(structure, n_samples=6):
+    X, y = random_sequences(np.random.default_rng(1), n_samples=n_samples, max_length=5)
+    rng = np.random.default_rng(2)
+    if structure == "tree":
+        parents = [[int(rng.integers(t)) if t else -1 for t in range(len(x))] for x in X]
+        return list(zip(X, parents, strict=True)), y
+    if structure == "grid":
+        X = [rng.normal(size=(h, w, 2)) for h, w in [(1, 3), (2, 2), (3, 1)]]
+        return X, [(x[..., 0] > 0).astype(int) for x in X]
+    if structure == "labels":
+        X = rng.normal(size=(8, 3))
+        return X, (X @ rng.normal(size=(3, 4)) + rng.normal(size=(8, 4)) > 0).astype(int)
+    return X, y
+
+
+GRAPHS = {
+    "chain": Chain(),
+    "tree": Tree(),
+    "grid": Grid(inference="junction-tree"),
+    "labels": MultiLabel("tree", tables=True),
+}
+CLASSES = {"grid": {0: 3.0}, "labels": {1: 0.5, 2: 4.0}}
+
+
+def _class_weight(structure):
+    return CLASSES.get(structure, {"a": 2.0, "c": 0.25})
+
+
+def _node_weight(y, zeros=True):
+    rng = np.random.default_rng(3)
+    weights = [rng.random(np.shape(labels)) * 2.0 for labels in y]
+    if zeros:
+        weights = [v * (rng.random(v.shape) < 0.7) for v in weights]
+    weights[0].flat[0] = 0.0
+    return np.array(weights) if isinstance(y, np.ndarray) else weights
+
+
+def _problem(model, X, y, node_weight=None, sample_weight=None):
+    data = model._prepare(X, y, sample_weight, node_weight)
+    return data, model._make_problem(data)
+
+
+def _omega(model, structure, truth, y, node_weight):
+    """Weights of classes: of true ones, and of all at each node."""
+    given = model.class_weight
+    if structure == "labels" and given == "balanced":
+        columns = zip(y.T, np.transpose(node_weight), strict=True)
+        each = [
+            compute_class_weight(given, classes=np.arange(2), y=labels, sample_weight=v)
+            for labels, v in columns
+        ]
+        table = np.array(each)
+    elif structure == "labels":
+        table = np.array([[given.get(j, 1.0)] * 2 for j in range(truth.size)])
+    else:
+        table = np.array([[given.get(c, 1.0) for c in model.classes_.tolist()]] * truth.size)
+    return table[np.arange(truth.size), truth], table
+
+
+def _delta(model, structure, labelling, truth, i, y, node_weight):
+    """The task loss of a labelling, written out from its definition."""
+    true, table = _omega(model, structure, truth, y, node_weight)
+    wrong, v = labelling != truth, np.ravel(node_weight[i])
+    if not isinstance(model, SAGCRF):
+        return (v * true * wrong).sum()
+    with np.errstate(divide="ignore"):
+        total = np.log(v)[wrong].sum() + wrong.sum() * (model.margin is not None)
+    if structure == "labels" and model.class_weight != "balanced":
+        return total + np.log(true)[wrong].sum()
+    return total + np.log(true / table[np.arange(truth.size), labelling]).sum()
+
+
+def _truths(problem, i):
+    return problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+
+
+@pytest.mark.parametrize("kind", ["ssvm", "crf", "crf with margin"])
+@pytest.mark.parametrize("structure", GRAPHS)
+def test_task_losses_of_all_labellings(structure, kind):
+    X, y = _data(structure)
+    options = {"graph": GRAPHS[structure], "class_weight": _class_weight(structure)}
+    margin = "hamming" if kind.endswith("margin") else None
+    model = SubgradientSSVM(**options) if kind == "ssvm" else SAGCRF(margin=margin, **options)
+    weights = _node_weight(y)
+    data, problem = _problem(model, X, y, weights)
+    n_states, scratch = model.graph_.n_states(model.classes_), make_scratch(problem)
+    for i in range(len(data.given)):
+        truth = _truths(problem, i)
+        oracles.potentials(problem, i, _some_weights(model, data), scratch.theta)
+        augmented = scratch.theta.copy()
+        oracles.augment(problem, i, augmented)
+        for labelling in all_labellings(truth.size, n_states):
+            expected = _delta(model, structure, labelling, truth, data.given[i], y, weights)
+            assert_allclose(oracles.task_loss(problem, i, labelling), expected, atol=1e-12)
+            plain = oracles.score(problem, i, scratch.theta, labelling)
+            assert_allclose(
+                oracles.score(problem, i, augmented, labelling), plain + expected, atol=1e-11
+            )
+
+
+def _some_weights(model, data):
+    shapes = model.graph_.weight_shapes(data.samples, len(model.classes_), True)
+    w, rng = zero_weights(shapes), np.random.default_rng(0)
+    for table in w.tables:
+        table[:] = rng.normal(size=table.shape)
+    return w
+
+
+def _reference(model, structure, X, y, node_weight, w, sample_weight=None):
+    """The objective at some weights, by enumeration."""
+    is_crf = isinstance(model, SAGCRF)
+    plain = (SAGCRF if is_crf else SubgradientSSVM)(model.graph, C=model.C)
+    _, problem = _problem(plain, X, y)
+    given = np.ones(len(X)) if sample_weight is None else sample_weight
+    n_states, scratch = plain.graph_.n_states(plain.classes_), make_scratch(problem)
+    total = 0.0
+    for i in range(len(X)):
+        truth = _truths(problem, i)
+        oracles.potentials(problem, i, w, scratch.theta)
+        score = lambda labels, i=i: oracles.score(problem, i, scratch.theta, labels)  # noqa: E731
+        values = [
+            score(labels) + _delta(model, structure, labels, truth, i, y, node_weight)
+            for labels in all_labellings(truth.size, n_states)
+        ]
+        loss = (logsumexp if is_crf else max)(values) - score(truth)
+        total += given[i] * loss
+    counts = [given[i] for i in range(len(X)) if np.any(node_weight[i]) or not is_crf]
+    norm = sum((t**2).sum() for t in w.tables)
+    return (0.5 * norm / model.C + total) / sum(counts)
+
+
+@pytest.mark.parametrize("structure", ["chain", "labels"])
+def test_gradients_of_likelihoods(structure):
+    X, y = _data(structure)
+    weights = _node_weight(y, zeros=structure != "labels")
+    balanced = "balanced" if structure == "labels" else _class_weight(structure)
+    model = SAGCRF(GRAPHS[structure], margin="hamming", class_weight=balanced)
+    data, problem = _problem(model, X, y, weights)
+    w = _some_weights(model, data)
+    gradient, out = zero_weights(tuple(t.shape for t in w.tables)), np.zeros((2, len(data.given)))
+    scratch = make_scratch(problem)
+    task = model._training_loss(), problem, w, data.sample_weight, 0, len(data.given), scratch
+    loss_gradient(*task, np.empty_like(scratch.theta), gradient, out)
+    n = len(data.given)
+    for table, g in zip(w.tables, gradient.tables, strict=True):
+        g /= n
+        g += data.lam * table
+        flat, step = table.reshape(-1), 1e-5
+        for q in RNG.choice(flat.size, size=6, replace=False):
+            ends = []
+            for sign in (1.0, -1.0):
+                flat[q] += sign * step
+                ends.append(_reference(model, structure, X, y, weights, w))
+                flat[q] -= sign * step
+            assert_allclose((ends[0] - ends[1]) / (2 * step), g.reshape(-1)[q], atol=1e-7)
+
+
+def _assert_certified(models, structure, X, y, node_weight, sample_weight, rtol):
+    """Objectives are those of the definition, and no bound is above any of them."""
+    found = []
+    for model in models:
+        model.fit(X, y, sample_weight, node_weight)
+        tables = type(model._weights())(*model._weights().tables)
+        found.append(_reference(model, structure, X, y, node_weight, tables, sample_weight))
+        assert_allclose(model.objective_, found[-1], rtol=1e-9)
+    for model in models:
+        assert model.dual_objective_ <= min(found)
+        assert model.objective_ <= min(found) * (1 + rtol)
+        bounds = model.history_["dual_objective"]
+        assert (bounds[~np.isnan(bounds)] <= min(found)).all()
+
+
+@pytest.mark.parametrize("margin", [None, "hamming"])
+def test_crfs_of_all_solvers(margin):
+    X, y = _data("chain")
+    weights, rng = _node_weight(y), np.random.default_rng(0)
+    weights[2][:] = 0.0  # a sample that says nothing
+    options = {"C": 3.0, "class_weight": {"a": 8.0, "c": 0.05}, "margin": margin, "random_state": 0}
+    models = [
+        SAGCRF("chain", solver=solver, tol=tol, max_iter=5000, **options)
+        for solver, tol in [("sag", 1e-7), ("saga", 1e-7), ("lbfgs", 1e-10), ("casimir", 1e-7)]
+    ]
+    _assert_certified(models, "chain", X, y, weights, rng.random(len(X)) + 0.5, 2e-7)
+    # Terms of the dual may be negative here: cut off at 0 they would be no bound.
+    early = SAGCRF("chain", tol=0.5, max_iter=1, **options)
+    with pytest.warns(match="did not converge"):
+        early.set_params(tol=1e-9).fit(X, y, None, weights)
+    assert early.dual_objective_ <= models[2].set_params(C=3.0).fit(X, y, None, weights).objective_
+
+
+def test_label_sets():
+    X, Y = _data("labels")
+    weights = _node_weight(Y)
+    for class_weight in ("balanced", {0: 5.0, 3: 0.2}):
+        weighing = np.ones_like(weights) if class_weight == "balanced" else weights
+        options = {"class_weight": class_weight, "C": 2.0, "random_state": 0}
+        crf = SAGCRF(GRAPHS["labels"], solver="lbfgs", tol=1e-9, max_iter=500, **options)
+        _assert_certified([crf], "labels", X, Y, weighing, None, 1e-8)
+        svms = [
+            BCFWSSVM(GRAPHS["labels"], tol=1e-5, max_iter=5000, **options),
+            GDMMSSVM(GRAPHS["labels"], tol=1e-3, max_iter=5000, **options),
+        ]
+        _assert_certified(svms, "labels", X, Y, weighing, None, 2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:ProxLinearSSVM did not converge")
+def test_structural_svms_of_all_solvers():
+    X, y = _data("chain")
+    weights, rng = _node_weight(y), np.random.default_rng(0)
+    options = {"C": 1.0, "class_weight": {"a": 3.0, "c": 0.2}}
+    models = [
+        BCFWSSVM("chain", tol=1e-4, max_iter=5000, random_state=0, **options),
+        GDMMSSVM("chain", tol=1e-3, max_iter=5000, random_state=0, **options),
+        CasimirSSVM("chain", tol=1e-2, max_iter=2000, random_state=0, **options),
+        ExtragradientSSVM("chain", tol=1e-2, max_iter=5000, **options),
+    ]
+    sample_weight = rng.random(len(X)) + 0.5
+    _assert_certified(models, "chain", X, y, weights, sample_weight, 2e-2)
+    rough = SubgradientSSVM("chain", max_iter=300, random_state=0, **options)
+    mapped = ProxLinearSSVM("chain", max_iter=60, random_state=0, **options)
+    for model in (rough, mapped):
+        model.fit(X, y, sample_weight, weights)
+        assert models[0].dual_objective_ <= model.objective_ <= 1.2 * models[0].objective_
+
+
+def test_normalised_losses_of_gdmm():
+    X, y = _data("tree")
+    weights = _node_weight(y)
+    options = {"graph": Tree(), "loss": "normalized_hamming", "random_state": 0}
+    dual, primal = (
+        kind(tol=1e-4, max_iter=5000, **options).fit(X, y, node_weight=weights)
+        for kind in (GDMMSSVM, BCFWSSVM)
+    )
+    assert dual.dual_objective_ <= primal.objective_
+    assert primal.dual_objective_ <= dual.objective_
+    assert_allclose(dual.objective_, primal.objective_, rtol=3e-4)
+
+
+# Tables
+
+
+def _table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = np.array(["a", "b", "c"])[(X @ rng.normal(size=(4, 3)) + [2, 0, 0]).argmax(axis=1)]
+    return X, y, rng.integers(0, 3, size=80)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"a": 0.1, "c": 7.0}, None])
+def test_tables_as_logistic_regression(class_weight):
+    X, y, weight = _table()
+    sample_weight = np.random.default_rng(1).random(80) + 0.5
+    theirs = LogisticRegression(
+        C=0.7, class_weight=class_weight, fit_intercept=False, tol=1e-10, max_iter=5000
+    ).fit(np.column_stack([X, np.ones(80)]), y, sample_weight * weight)
+    crf = SAGCRF("multiclass", C=0.7, class_weight=class_weight, tol=1e-13, solver="lbfgs")
+    crf.set_params(max_iter=5000).fit(X, y, sample_weight, weight)
+    assert_allclose(np.column_stack([crf.coef_, crf.intercept_]), theirs.coef_, atol=2e-5)
+
+
+def test_tables_as_linear_svc():
+    X, y, _ = _table()
+    class_weight = {"a": 0.3, "b": 2.0}
+    theirs = LinearSVC(
+        multi_class="crammer_singer", class_weight=class_weight, tol=1e-10, max_iter=10**6, C=0.2
+    ).fit(X, y)
+    svm = BCFWSSVM("multiclass", class_weight=class_weight, C=0.2, tol=1e-8, max_iter=10**5)
+    svm.fit(X, y)
+    assert_allclose(svm.coef_, theirs.coef_, atol=1e-3)
+    assert_allclose(svm.intercept_, theirs.intercept_, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SAGCRF(tol=1e-16, max_iter=3000, random_state=0, class_weight="balanced"),
+        BCFWSSVM(tol=1e-7, max_iter=10**4, random_state=0, class_weight="balanced"),
+    ],
+    ids=["crf", "ssvm"],
+)
+def test_integer_weights_on_tables_are_repeated_samples(model):
+    X, y, weight = _table()
+    rows = np.repeat(np.arange(80), weight)
+    repeated = model.set_params(C=0.3).fit(X[rows], y[rows])
+    coef = repeated.coef_.copy()
+    assert_allclose(model.fit(X, y, node_weight=weight).coef_, coef, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_scikit_learns_check_of_class_weights():
+    for model in (SAGCRF("multiclass"), BCFWSSVM("multiclass"), CasimirSSVM("multiclass")):
+        check_class_weight_classifiers(type(model).__name__, model)
+
+
+def test_balanced_is_that_of_scikit_learn():
+    X, y = _data("chain")
+    flat = np.concatenate(y)
+    _, problem = _problem(BCFWSSVM(class_weight="balanced"), X, y)
+    expected = compute_class_weight("balanced", classes=np.unique(flat), y=flat)
+    at = problem.loss_weights.factor
+    assert_allclose(at, expected[np.unique(flat, return_inverse=True)[1]])
+    # Nodes of weight 0 do not count, nor do classes that have no others.
+    weights = [(labels != "b").astype(float) for labels in y]
+    _, problem = _problem(BCFWSSVM(class_weight="balanced"), X, y, weights)
+    kept = flat[flat != "b"]
+    expected = compute_class_weight("balanced", classes=np.unique(kept), y=kept)
+    assert_allclose(np.unique(problem.loss_weights.factor[flat == "a"]), expected[0])
+    assert (problem.loss_weights.factor[flat == "b"] == 0.0).all()
+    crf = SAGCRF(class_weight="balanced")
+    _, problem = _problem(crf, X, y, weights)
+    assert_allclose(problem.loss_weights.shift, np.log([expected[0], 1.0, expected[1]]))
+
+
+# What users pass
+
+
+def test_weights_of_1_change_nothing():
+    X, y = _data("chain")
+    ones = [np.ones(len(labels)) for labels in y]
+    for model in (SAGCRF(random_state=0, tol=1e-2), BCFWSSVM(random_state=0)):
+        plain = pickle.loads(pickle.dumps(model.fit(X, y)))
+        model.set_params(class_weight={"a": 1}).fit(X, y, node_weight=ones)
+        assert_array_equal(model.coef_, plain.coef_)
+        assert_array_equal(model.pairwise_coef_, plain.pairwise_coef_)
+
+
+def test_nodes_of_weight_0_do_not_train():
+    X, y = _data("chain")
+    weights = [np.arange(len(labels)) % 2.0 for labels in y]
+    swap = {"a": "b", "b": "c", "c": "a"}
+    # Single nodes: their label matters to nobody, if they are of weight 0.
+    alone = [len(labels) == 1 for labels in y]
+    assert any(alone)
+    other = [
+        np.array([swap[label] for label in labels]) if one else labels
+        for labels, one in zip(y, alone, strict=True)
+    ]
+    options = {"solver": "lbfgs", "tol": 1e-10, "max_iter": 500}
+    first, second = (SAGCRF(**options).fit(X, t, node_weight=weights) for t in (y, other))
+    assert_allclose(first.coef_, second.coef_, atol=1e-5)
+
+
+def test_containers():
+    X, y = _data("chain")
+    weights = _node_weight(y)
+    forms = [
+        weights,
+        tuple(v.tolist() for v in weights),
+        object_array(weights),
+        RaggedArray.from_list(weights),
+        np.concatenate(weights),
+        np.concatenate(weights).tolist(),
+    ]
+    flat = np.concatenate(weights)
+    before = flat.copy()
+    for form in forms:
+        problem = _problem(SubgradientSSVM("chain"), X, y, form)[1]
+        assert_array_equal(problem.loss_weights.factor, before)
+    images, labels = _data("grid")
+    pixels = _node_weight(labels)
+    for form in (pixels, object_array(pixels), np.concatenate([v.ravel() for v in pixels])):
+        problem = _problem(SubgradientSSVM(Grid()), images, labels, form)[1]
+        assert_array_equal(problem.loss_weights.factor, np.concatenate([v.ravel() for v in pixels]))
+
+
+def _changed(weights, i, value):
+    weights = [v.copy() for v in weights]
+    weights[i] = value
+    return weights
+
+
+def _with(weights, i, t, value):
+    weights = [v.copy() for v in weights]
+    weights[i][t] = value
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda v: _with(v, 1, 0, -1.0),
+            "node_weight: sample 1, node 0 is -1.0, expected a finite",
+        ),
+        (lambda v: _with(v, 2, 0, np.nan), "node_weight: sample 2, node 0 is nan"),
+        (lambda v: np.concatenate(_with(v, 3, 0, np.inf)), "sample 3, node 0 is inf"),
+        (lambda v: _changed(v, 1, np.ones(9)), "sample 1 has 9 numbers, but X has . nodes"),
+        (lambda v: _changed(v, 1, np.ones((2, 2))), r"sample 1 must be 1-D.*\(2, 2\)"),
+        (lambda v: _changed(v, 1, ["x"]), "node_weight: sample 1 is not numeric"),
+        (lambda v: v[:-1], "X has 6 samples, but node_weight has 5"),
+        (lambda v: np.ones(7), "node_weight has 7 numbers, but X has .* nodes in 6 samples"),
+        (lambda v: [0.0 * x for x in v], "node_weight is 0 at all nodes"),
+        (lambda v: RaggedArray(np.ones(6), np.arange(7)), "sample 0 has 1 numbers"),
+        (lambda v: np.ma.masked_all(6), "masked"),
+    ],
+)
+def test_bad_node_weights(change, message):
+    X, y = _data("chain")
+    if message.startswith("sample 0 has 1"):
+        assert len(y[0]) > 1
+    weights = change([np.ones(len(labels)) for labels in y])
+    for model in (SAGCRF(), BCFWSSVM()):
+        with pytest.raises((ValueError, TypeError), match=message):
+            model.fit(X, y, node_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ({"z": 1.0}, "class_weight has a weight for the unknown class 'z'"),
+        ({"a": -1.0}, "class_weight of 'a' is -1.0, expected a finite number of at least 0"),
+        ({"b": np.nan}, "class_weight of 'b' is nan"),
+        ({"b": "2"}, "class_weight of 'b' is '2'"),
+        ("even", "The 'class_weight' parameter"),
+        (["balanced"], "The 'class_weight' parameter"),
+    ],
+)
+def test_bad_class_weights(class_weight, message):
+    X, y = _data("chain")
+    with pytest.raises(ValueError, match=message):
+        SAGCRF(class_weight=class_weight).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        GDMMSSVM(class_weight=class_weight).fit(X, y)
+
+
+def test_what_is_refused_on_tables_and_of_crfs():
+    X, Y = _data("labels")
+    wrong = np.ones(Y.shape)
+    wrong[3, 1] = -2.0
+    with pytest.raises(ValueError, match=r"sample 3, label 1 is -2.0"):
+        BCFWSSVM("multilabel").fit(X, Y, node_weight=wrong)
+    with pytest.raises(ValueError, match=r"node_weight must be of shape \(8, 4\), got \(8,\)"):
+        BCFWSSVM("multilabel").fit(X, Y, node_weight=np.ones(8))
+    with pytest.raises(ValueError, match="unknown class 4"):
+        BCFWSSVM("multilabel", class_weight={4: 2.0}).fit(X, Y)
+    with pytest.raises(ValueError, match=r"node_weight must be of shape \(8,\), got \(8, 4\)"):
+        BCFWSSVM("multiclass").fit(X, Y[:, 0], node_weight=np.ones((8, 4)))
+    with pytest.raises(ValueError, match="node_weight: sample 5 is nan"):
+        SAGCRF("multiclass").fit(X, Y[:, 0], node_weight=np.where(np.arange(8) == 5, np.nan, 1))
+    X, y = _data("chain")
+    with pytest.raises(ValueError, match="class_weight of a CRF must be positive"):
+        SAGCRF(class_weight={"a": 0.0}).fit(X, y)
+    with pytest.raises(ValueError, match="overflows"):
+        SAGCRF(class_weight={"a": 1e200}).fit(X, y, node_weight=[v * 1e200 for v in _ones(y)])
+    images, labels = _data("grid")
+    with pytest.raises(ValueError, match=r"sample 1 must have the shape of its image, \(2, 2\)"):
+        BCFWSSVM(Grid()).fit(images, labels, node_weight=[np.ones((1, 3))] * 3)
+
+
+def _ones(y):
+    return [np.ones(len(labels)) for labels in y]
+
+
+@pytest.mark.parametrize("graph", [Matching(), Boxes(), Candidates()], ids=str)
+def test_structures_without_classes_of_nodes(graph):
+    X, y = graph.example(np.random.default_rng(0), False)
+    with pytest.raises(ValueError, match=f"class_weight: {type(graph).__name__} has no nodes with"):
+        BCFWSSVM(graph, class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match=f"node_weight: {type(graph).__name__} has no nodes with"):
+        BCFWSSVM(graph).fit(X, y, node_weight=[np.ones(3)] * len(X))
+
+
+# Tools of scikit-learn
+
+
+def test_searches_and_pipelines_pass_weights_on():
+    X, y = random_sequences(np.random.default_rng(0), n_samples=18)
+    weights = _node_weight(y)
+    grid = {"class_weight": [None, "balanced", {"a": 3.0}]}
+    for container in (list, object_array, RaggedArray.from_list):
+        search = GridSearchCV(
+            BCFWSSVM(random_state=0), grid, cv=KFold(3), error_score="raise", refit=True
+        ).fit(X, y, node_weight=container(weights))
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        alone = BCFWSSVM(random_state=0, **search.best_params_).fit(X, y, node_weight=weights)
+        assert_array_equal(search.best_estimator_.coef_, alone.coef_)
+    pipeline = make_pipeline(PerNode(StandardScaler()), SAGCRF(tol=1e-2, random_state=0))
+    direct = pipeline.fit(X, y, sagcrf__node_weight=weights)[-1].coef_.copy()
+    with config_context(enable_metadata_routing=True):
+        crf = SAGCRF(tol=1e-2, random_state=0).set_fit_request(node_weight=True)
+        routed = make_pipeline(PerNode(StandardScaler()), crf)
+        assert_array_equal(routed.fit(X, y, node_weight=weights)[-1].coef_, direct)
+        search = GridSearchCV(
+            routed, {"sagcrf__C": [0.1, 1.0]}, cv=KFold(3), error_score="raise"
+        ).fit(X, y, node_weight=weights)
+        fold = next(KFold(3).split(X))[0]
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    # What a fold sees are its own samples' weights.
+    first = search.cv_results_["split0_test_score"][0]
+    alone = make_pipeline(PerNode(StandardScaler()), SAGCRF(C=0.1, tol=1e-2, random_state=0))
+    alone.fit(
+        [X[i] for i in fold], [y[i] for i in fold], sagcrf__node_weight=[weights[i] for i in fold]
+    )
+    test = np.setdiff1d(np.arange(18), fold)
+    assert first == alone.score([X[i] for i in test], [y[i] for i in test])
+
+
+def test_models_remember_nothing_of_weights():
+    X, y = _data("chain")
+    weights = _node_weight(y)
+    crf = SAGCRF(class_weight="balanced", tol=1e-2, random_state=0).fit(X, y, node_weight=weights)
+    copy = pickle.loads(pickle.dumps(crf))
+    assert copy.class_weight == "balanced"
+    assert_array_equal(copy.coef_, crf.coef_)
+    # Marginals are those of the scores, which no weight shifts.
+    plain = SAGCRF(tol=1e-2, random_state=0).fit(X, y)
+    for name in ("node_weights_", "pair_weights_"):
+        setattr(plain, name, getattr(crf, name))
+    for ours, theirs in zip(crf.predict_marginals(X), plain.predict_marginals(X), strict=True):
+        assert_array_equal(ours, theirs)
+    path = bcfw_path(BCFWSSVM(random_state=0, tol=1e-3), X, y, [0.1, 1.0], node_weight=weights)
+    alone = BCFWSSVM(C=1.0, random_state=0, tol=1e-3).fit(X, y, node_weight=weights)
+    assert_allclose(path[1].objective_, alone.objective_, rtol=2e-3)

@@ -9,6 +9,7 @@ from .core.threads import make_scratch, over_samples
 from .core.weights import Weights, zero_weights
 from .data.partial import KNOWN, all_labels, allowed_labels, split_partial
 from .losses.partial import LatentHinge, MarginalLogLoss, clamps_of
+from .losses.task import UNWEIGHTED, LossWeights, cost_matrix
 from .predict import decode
 
 _TAKERS = "SAGCRF and BCFWSSVM train on missing labels and on sets of labels"
@@ -117,7 +118,8 @@ class Completion:
     """
 
     def __init__(self, graph, samples, classes, fit_intercept, allowed, given, n_jobs):
-        self.graph, self.allowed, self.given, self.n_jobs = graph, allowed, given, n_jobs
+        self.graph, self.classes, self.allowed = graph, classes, allowed
+        self.given, self.n_jobs = given, n_jobs
         #: The structure's problem that allows only what the labels allow.
         self.clamped = graph.make_problem(samples, classes, fit_intercept, allowed=allowed)
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
@@ -163,6 +165,17 @@ class Completion:
     def marginal_log_loss(self) -> MarginalLogLoss:
         """The negative log-likelihood of what is known."""
         return MarginalLogLoss(self._clamps(), np.zeros(longest_item(self.clamped.part_ptr)))
+
+    def loss_weights(self, loss) -> LossWeights:
+        """A task loss of nodes with several labels: what the cheapest of these would make it."""
+        classes = np.array([0, 1]) if self.graph.has_label_sets else self.classes
+        cost, _ = cost_matrix(loss, classes)
+        hidden = np.flatnonzero(self.allowed.sum(axis=1, dtype=np.int64) > 1)
+        sets, of_nodes = np.unique(self.allowed[hidden], axis=0, return_inverse=True)
+        choice = np.full(len(self.allowed), -1, dtype=np.int32)
+        choice[hidden] = of_nodes.ravel()
+        costs = np.array([cost[allowed > 0].min(axis=0) for allowed in sets])
+        return UNWEIGHTED._replace(choice=choice, costs=np.ascontiguousarray(costs))
 
     def latent_hinge(self) -> LatentHinge:
         """The hinge where the best labelling that fits is the right one."""

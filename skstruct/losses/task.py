@@ -15,7 +15,8 @@ class LossWeights(NamedTuple):
     """What weights of nodes and of classes make of the cost of a label at a node.
 
     At node t, whose label is y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
-    ``offset[t]`` more where k is not y. An empty array changes nothing.
+    ``offset[t]`` more where k is not y. An empty array changes nothing. Where nodes have no single
+    label, label k costs ``costs[choice[t], k]``.
 
     Parameters
     ----------
@@ -25,11 +26,17 @@ class LossWeights(NamedTuple):
         What an error costs in addition; may be negative. -inf: the node has its true label.
     shift : ndarray of shape (n_labels or 0,)
         What the true label has more than another one, of any sign.
+    choice : ndarray of shape (n_nodes or 0,) of int32
+        A row of `costs`, or -1 for a node that has a label.
+    costs : ndarray of shape (n_choices, n_labels)
+        What labels cost where several would be right: 0 for these.
     """
 
     factor: np.ndarray
     offset: np.ndarray
     shift: np.ndarray
+    choice: np.ndarray = np.empty(0, dtype=np.int32)
+    costs: np.ndarray = np.empty((0, 0))
 
 
 _NONE = np.empty(0)
@@ -106,6 +113,8 @@ def label_cost(cost, weights, share, t, y, k):
     float
         0 where k is y.
     """
+    if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
+        return share * weights.costs[weights.choice[t], k]
     total = share * cost[y, k]
     if weights.factor.shape[0] > 0:
         total *= weights.factor[t]
@@ -135,6 +144,10 @@ def add_label_costs(cost, weights, share, t, y, theta, begin):
     begin : int
         Where the labels of the node begin.
     """
+    if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
+        for k in range(cost.shape[0]):
+            theta[begin + k] += share * weights.costs[weights.choice[t], k]
+        return
     factor = share * weights.factor[t] if weights.factor.shape[0] > 0 else share
     for k in range(cost.shape[0]):
         theta[begin + k] += factor * cost[y, k]

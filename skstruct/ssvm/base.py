@@ -9,6 +9,7 @@ from ..base import StructuredEstimator
 from ..core.oracles import augment, has_own_loss, max_oracle, task_loss
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
+from ..losses.task import WeightedLoss
 from ..sklearn_private import Interval, StrOptions
 
 CONSTRAINTS = {
@@ -32,6 +33,12 @@ class StructuralSVM(StructuredEstimator):
     def _task_loss(self):
         """The parameter `loss`."""
         return self.loss
+
+    def _weighted_loss(self, data):
+        """Labels that are allowed at a node cost nothing."""
+        if data.completion is None:
+            return super()._weighted_loss(data)
+        return WeightedLoss(self._task_loss(), data.completion.loss_weights(self._task_loss()))
 
     def _check_problem(self, problem):
         super()._check_problem(problem)

@@ -14,7 +14,7 @@ from ...data.allowed import read_table_mask
 from ...data.labels import read_table_labels
 from ...data.matrices import row_squares
 from ...data.node_weights import read_table_weights
-from ...losses.task import cost_matrix
+from ...losses.task import node_costs
 from ...typing import LossLike, SamplesLike
 from ..arrays import example_sequences, feature_rows, no_codes, row_scratch
 from ..base import Graph
@@ -77,6 +77,7 @@ class MultiClass(Graph):
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         n_rows = shapes[0][0]
+        cost, _, loss_weights = node_costs(loss, classes)
         squares = np.zeros(0)
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
@@ -86,9 +87,10 @@ class MultiClass(Graph):
             label_ptr=samples.offsets,
             labels=no_codes() if codes is None else codes,
             allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
-            cost=cost_matrix(loss, classes)[0],
+            cost=cost,
             squared_norms=squares,
             work=RowScratch(row_scratch(shapes)),
+            loss_weights=loss_weights,
         )
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:

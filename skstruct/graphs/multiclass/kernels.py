@@ -25,6 +25,7 @@ from ...core.oracles import (
 from ...core.proximal import catch_up, catch_up_rows
 from ...inference.numerics import fast_exp, row_max
 from ...inference.simplex import best_mixture
+from ...losses.task import UNWEIGHTED, LossWeights, add_label_costs, label_cost
 
 
 class RowScratch(NamedTuple):
@@ -58,6 +59,8 @@ class MultiClassProblem(NamedTuple):
         Squared norms of the feature rows, the constant feature included.
     work : RowScratch
         Scratch of one thread.
+    loss_weights : LossWeights
+        What labels cost where there is a set of them.
     """
 
     nodes: tuple
@@ -68,6 +71,7 @@ class MultiClassProblem(NamedTuple):
     cost: np.ndarray
     squared_norms: np.ndarray
     work: RowScratch
+    loss_weights: LossWeights = UNWEIGHTED
 
     structure = "MultiClass"
 
@@ -124,14 +128,13 @@ def _(problem, i, theta, labels):
 @augment.register(MultiClassProblem)
 @kernel
 def _(problem, i, theta):
-    for k in range(problem.cost.shape[0]):
-        theta[k] += problem.cost[problem.labels[i], k]
+    add_label_costs(problem.cost, problem.loss_weights, 1.0, i, problem.labels[i], theta, 0)
 
 
 @task_loss.register(MultiClassProblem)
 @kernel
 def _(problem, i, labels):
-    return problem.cost[problem.labels[i], labels[0]]
+    return label_cost(problem.cost, problem.loss_weights, 1.0, i, problem.labels[i], labels[0])
 
 
 @max_oracle.register(MultiClassProblem)

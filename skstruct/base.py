@@ -17,6 +17,7 @@ from .core.dispatch import cache_folder
 from .core.numba_private import announced_compiles
 from .data.packing import check_pointers, read_sample_weight
 from .epochs import Epochs
+from .going_on import first_weights
 from .graphs.base import Graph
 from .graphs.registry import choose_graph, known_kind
 from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
@@ -69,7 +70,7 @@ _TRAINING = (
 )
 
 # Private names that belong to a fit, beside all that end with an underscore.
-_STATE = ("_has_intercept", "_stored_as", "_dual")
+_STATE = ("_has_intercept", "_stored_as", "_dual", "_feature_names", "_edge_feature_names")
 
 
 def fitted_state(estimator) -> dict:
@@ -131,6 +132,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
             i = given[wrong[0]]
             raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
         self.graph_, self.classes_ = graph, classes
+        self._take_names(X)
         self._has_intercept = bool(self.fit_intercept)
         data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
         if node_weight is not None:
@@ -309,19 +311,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         return np.random.default_rng(seed)
 
     def _start(self, previous, problem, shapes):
-        """Where the solver starts: by default at the previous weights, if they mean the same."""
-        if not hasattr(previous, "node_weights_"):
-            return None
-        same = (
-            type(self.graph_) is type(previous.graph_)
-            and np.array_equal(self.classes_, previous.classes_)
-            and self._has_intercept == previous._has_intercept
-            and shapes == (previous.node_weights_.shape, previous.pair_weights_.shape)
-        )
-        if not same:
-            return None
-        previous._refuse_bad_weights()
-        return previous._weights()
+        """Where the solver starts: by default at the previous weights of what is still there."""
+        return first_weights(self, previous, shapes)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -78,7 +78,9 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         SAG, its unbiased variant SAGA, SciPy's L-BFGS with exact batch gradients, or SVRG with
         Catalyst acceleration [2]_.
     warm_start : bool, default=False
-        Start from the weights of the previous fit, if they have the right shape.
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0.
     track_objective : bool, default=False
         Evaluate the objective after every epoch of SAG, for ``history_``. Costs a forward pass.
         "lbfgs" and "casimir" know it anyway.
@@ -109,6 +111,9 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
+    feature_names_in_ : ndarray of shape (n_features_in_,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Epochs run.
     objective_ : float

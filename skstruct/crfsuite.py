@@ -119,6 +119,7 @@ def read_crfsuite(path, estimator) -> Pipeline:
     estimator.graph_ = Chain()
     estimator.classes_ = classes
     estimator.n_features_in_ = len(column)
+    estimator._feature_names = vectorizer._names
     estimator._has_intercept = False
     estimator.node_weights_, estimator.pair_weights_ = node, pair.reshape(1, -1)
     return Pipeline([("vectorizer", vectorizer), ("crf", estimator)])

@@ -19,6 +19,7 @@ from .core.weights import Weights
 from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.partial import split_partial
 from .data.ragged import object_array
+from .naming import NamedFeatures
 from .predict import decode, decode_top_k
 from .storage import TABLES, check_shapes
 from .typing import SamplesLike
@@ -45,7 +46,7 @@ def on_one_state(method):
 _NOTHING_LEFT = "sample {}: no labelling {} by the structure, `allowed` and the forbidden steps"
 
 
-class Predictor:
+class Predictor(NamedFeatures):
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
     #: The fitted attributes that training finds.
@@ -113,6 +114,7 @@ class Predictor:
         """Samples as given, which of them have nodes, and the problem of those."""
         check_is_fitted(self)
         self._refuse_other_kind(self.graph_, X)
+        self._check_names(X)
         if not self.graph_.is_table and is_empty_list(X):
             samples = self.graph_.no_samples(self)
         else:

@@ -172,7 +172,8 @@ def test_a_warm_start_goes_on(xor):
     svm = ProxLinearSSVM(score_map=MLPMap(n_hidden=4), warm_start=True, max_iter=4, random_state=0)
     first = svm.fit(*xor).objective_
     assert svm.fit(*xor).objective_ < first
-    other = svm.set_params(score_map=MLPMap(n_hidden=3)).fit(*xor)
+    with pytest.warns(UserWarning, match="the score map, features or labels have changed"):
+        other = svm.set_params(score_map=MLPMap(n_hidden=3)).fit(*xor)
     assert other.score_params_.size == 3 * 3 + 4 * 2
 
 

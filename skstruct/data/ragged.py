@@ -17,6 +17,7 @@ from .matrices import (
     refuse_masked,
     stack_csr,
 )
+from .names import FeatureNames, as_names
 from .values import as_values, family, join_values
 
 
@@ -148,12 +149,15 @@ class RaggedArray:
         through ``flat`` they can only be read.
     offsets : array-like of shape (n_samples + 1,) of int
         Sample i is ``flat[offsets[i]:offsets[i + 1]]``; copied.
+    feature_names : array-like of str of shape (n_columns,), default=None
+        Names of the columns, which models take over as ``feature_names_in_``. The vectorizers of
+        :mod:`skstruct.preprocessing` give theirs, by reference.
 
     Raises
     ------
     ValueError
         If the offsets do not begin at 0, decrease, or do not end at the number of rows; if rows are
-        masked, or a sparse matrix is damaged.
+        masked, a sparse matrix is damaged, or there are more or fewer names than columns.
 
     Examples
     --------
@@ -166,7 +170,9 @@ class RaggedArray:
     array([1, 2, 3])
     """
 
-    def __init__(self, flat: ArrayLike, offsets: ArrayLike) -> None:
+    def __init__(
+        self, flat: ArrayLike, offsets: ArrayLike, feature_names: ArrayLike | None = None
+    ) -> None:
         refuse_masked(flat, "flat")
         if sparse.issparse(flat):
             check_sparse(flat, "flat")
@@ -183,6 +189,13 @@ class RaggedArray:
             view = _locked(flat)
         self._given, self._flat = flat, view
         self._offsets = _checked_offsets(offsets, flat.shape[0])
+        width = flat.shape[1] if flat.ndim == 2 else 1
+        self._names = as_names(feature_names, width, "feature_names")
+
+    @property
+    def feature_names(self) -> FeatureNames | None:
+        """Names of the columns, if there are any: ``np.asarray`` makes an array of them."""
+        return self._names
 
     @property
     def flat(self) -> Any:
@@ -201,7 +214,7 @@ class RaggedArray:
 
     def __reduce__(self):
         # A copy or a pickle is checked like a new one.
-        return type(self), (self._given, self._offsets)
+        return type(self), (self._given, self._offsets, self._names)
 
     @classmethod
     def from_list(cls, samples: Sequence) -> RaggedArray:
@@ -330,7 +343,7 @@ class RaggedArray:
         rows = np.repeat(self.offsets[:-1][chosen], lengths) + within
         if sparse.issparse(self.flat):
             check_sparse(self.flat, "flat")
-        return RaggedArray(self.flat[rows], offsets)
+        return RaggedArray(self.flat[rows], offsets, self._names)
 
     def __array__(self, dtype=None, copy=None):
         if dtype is not None and np.dtype(dtype) != object:

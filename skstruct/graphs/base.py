@@ -12,10 +12,11 @@ from ..data import labels as label_codes
 from ..data.allowed import read_sample_masks
 from ..typing import LossLike, SamplesLike
 from .answers import Answers
+from .kept import KeptWeights
 from .node_weights import NodeWeights
 
 
-class Graph(NodeWeights, Answers, ABC, BaseEstimator):
+class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its

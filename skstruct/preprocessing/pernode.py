@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..data.matrices import check_sparse
+from ..data.names import ListedNames, names_of, names_of_output, with_names
 from ..data.ragged import RaggedArray, object_array
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
@@ -106,10 +107,23 @@ class PerNode(RaggedTransformer, BaseEstimator):
             raise ValueError(
                 f"the transformer returned {rows.shape[0]} rows for {offsets[-1]} nodes"
             )
-        ragged = RaggedArray(rows, offsets)
+        names = getattr(self, "_names", None)  # an older pickle has none to give
+        if names is not None and rows.shape[1:] != (len(names),):
+            names = None
+        ragged = RaggedArray(rows, offsets, names)
         if forms is None:
             return ragged
-        return object_array([_rebuilt(*pair) for pair in zip(ragged, forms, strict=True)])
+        samples = [_rebuilt(*pair) for pair in zip(ragged, forms, strict=True)]
+        return with_names(object_array(samples), names)
+
+    def _keep(self, transformer, nodes, X):
+        """Keep what was fitted, and the names of its output where it or the input has some."""
+        self.transformer_, self._first = transformer, copy(nodes[:1])
+        names_in, _ = names_of(X)
+        if is_frame(X):
+            _, _, columns = frame_columns(X, self.sequence_id, self.columns)
+            names_in = ListedNames([*map(str, columns)])
+        self._names = names_of_output(transformer, names_in)
 
     def fit(self, X: SamplesLike, y: Any = None) -> Self:
         """Fit the transformer on all nodes.
@@ -129,7 +143,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         nodes, _, _ = self._training_nodes(X)
         with config_context(transform_output="default"):
             transformer = clone(self.transformer).fit(nodes, *_flat_labels(y))
-        self.transformer_, self._first = transformer, copy(nodes[:1])
+        self._keep(transformer, nodes, X)
         return self
 
     def _training_nodes(self, X):
@@ -157,7 +171,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         transformer = clone(self.transformer)
         with config_context(transform_output="default"):
             rows = transformer.fit_transform(nodes, *_flat_labels(y))
-        self.transformer_, self._first = transformer, copy(nodes[:1])
+        self._keep(transformer, nodes, X)
         return self._wrap(rows, offsets, forms)
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:

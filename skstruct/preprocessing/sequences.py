@@ -16,6 +16,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
@@ -140,7 +141,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             raise ValueError("X has no tokens: every sequence is empty")
         self.n_features_out_, self._vector_lengths = flat.shape[1], vector_lengths
         self.vocabulary_ = vocabulary
-        return _packed(flat, lengths)
+        self._names = None if vocabulary is None else VocabularyNames(vocabulary)
+        return self._packed(flat, lengths)
 
     def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform sequences; those without tokens, and X without sequences, stay so.
@@ -165,10 +167,14 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         reader = TokenReader(self.separator, self._vector_lengths, True)
         tokens = reader.read(self._sequences(X, False), lengths)
         if self.vocabulary_ is None:
-            return _packed(_hash(tokens, self.n_features_out_), lengths)
+            return self._packed(_hash(tokens, self.n_features_out_), lengths)
         get = self.vocabulary_.get
         flat = _matrix(tokens, lambda name: get(name, -1), lambda: self.n_features_out_)
-        return _packed(flat, lengths)
+        return self._packed(flat, lengths)
+
+    def _packed(self, flat, lengths):
+        # A vectorizer from an older pickle has no names to give.
+        return RaggedArray(flat, ends_of(lengths), getattr(self, "_names", None))
 
     def _sequences(self, X, fitting):
         """An iterable of sequences of tokens."""
@@ -201,10 +207,6 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         if self.vocabulary_ is None:
             raise ValueError("hashing keeps no feature names: use hashing=False")
         return np.array(list(self.vocabulary_), dtype=object)
-
-
-def _packed(flat, lengths):
-    return RaggedArray(flat, ends_of(lengths))
 
 
 def _matrix(tokens, code, n_features):

@@ -18,11 +18,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..data.names import with_names
 from ..data.ragged import RaggedArray, object_array
 from ..typing import PathLike, SamplesLike
 from .columns import read_columns
 from .patterns import compile_regex, from_tuples, parse
 from .ragged_transformer import RaggedTransformer
+from .template_names import TemplateNames
 
 _LARGEST_KEY = 2**62
 
@@ -187,6 +189,9 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         self.vocabulary_, self.n_features_out_ = vocabulary, node.shape[1]
         self._node, self._edge = node_templates, edge_templates
         self._node_features, self._edge_features = node_features, edge_features
+        self._names = TemplateNames(vocabulary, node_features), None
+        if edge_features is not None:
+            self._names = self._names[0], TemplateNames(vocabulary, edge_features, "B")
         self._tokens = tokens._replace(
             values=[[] for _ in tokens.values], offsets=np.zeros(1, dtype=np.int64)
         )
@@ -248,14 +253,14 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return _matrix(coded, source.n_tokens, n_features)
 
     def _wrap(self, node, edge, offsets):
+        names = getattr(self, "_names", (None, None))  # an older pickle has none to give
         if edge is None:
-            return RaggedArray(node, offsets)
+            return RaggedArray(node, offsets, names[0])
         constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
         edge = sparse.hstack([constant, edge], format="csr")
         # The features of the edge between t - 1 and t are those of its second token.
-        return object_array(
-            [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
-        )
+        pairs = [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
+        return with_names(object_array(pairs), *names)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the node features: the templates with their macros replaced.
@@ -271,7 +276,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             The names.
         """
         check_is_fitted(self)
-        return self._names(self._node_features)
+        return np.asarray(TemplateNames(self.vocabulary_, self._node_features))
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -287,24 +292,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         ndarray of str of shape (n_edge_features,)
             "B" for the constant, then the templates with their macros replaced.
         """
-        return np.concatenate([np.array(["B"], dtype=object), self._names(self._edge_features)])
-
-    def _names(self, features):
-        strings = np.array(list(self.vocabulary_), dtype=object)
-        learned, base, n_features = features
-        names = np.empty(n_features, dtype=object)
-        for own in learned:
-            texts = own.texts
-            stop = own.first + own.keys.size
-            if len(texts) == 1:
-                names[own.first : stop] = texts[0]
-                continue
-            parts = [strings[code] for code in _decode(own.keys, own.tables, base)]
-            names[own.first : stop] = [
-                "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
-                for row in zip(*parts, strict=True)
-            ]
-        return names
+        return np.asarray(TemplateNames(self.vocabulary_, self._edge_features, "B"))
 
 
 def _is_file_name(text):
@@ -323,17 +311,6 @@ def _check_columns(templates, tokens):
                     f"template {template.line!r}: column {macro.column} is out of range, "
                     f"tokens have {len(tokens.values)}{hint}"
                 )
-
-
-def _decode(keys, tables, base):
-    """Codes of each macro from combined keys: the inverse of :meth:`_Coder.keys`."""
-    codes = []
-    for table in reversed(tables[1:]):
-        keys, last = np.divmod(keys, base)
-        codes.append(last)
-        if table is not None:
-            keys = table[keys]
-    return [keys, *reversed(codes)]
 
 
 def _matrix(coded, n_tokens, n_features):

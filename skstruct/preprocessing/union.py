@@ -21,12 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..data.names import FeatureNames, names_of, with_names
 from ..data.packing import as_list, is_empty_list
 from ..data.ragged import RaggedArray, object_array
 from ..data.sequences import read_sequences
 from ..sklearn_private import BaseComposition, union_block
 from ..typing import SamplesLike
-from .names import output_names
+from .names import joined_names, output_names
 from .ragged_transformer import RaggedTransformer
 
 
@@ -37,6 +38,7 @@ class _Block(NamedTuple):
     features: np.ndarray | sparse.csr_matrix
     offsets: np.ndarray
     edge_features: np.ndarray | sparse.csr_matrix | None
+    names: tuple[FeatureNames | None, FeatureNames | None]
 
 
 class _Learned(NamedTuple):
@@ -206,9 +208,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         blocks = [
             _read(name, output) for (name, _), (_, output) in zip(members, results, strict=True)
         ]
-        out = self._join(blocks)
-        self.transformers_ = fitted
-        self._learned = [_Learned(_no_rows(b.features), _no_rows(b.edge_features)) for b in blocks]
+        learned = [_Learned(_no_rows(b.features), _no_rows(b.edge_features)) for b in blocks]
+        names = joined_names(blocks, self.verbose_feature_names_out)
+        out = self._join(blocks, names)
+        self.transformers_, self._learned, self._names_out = fitted, learned, names
         self.n_features_out_ = sum(b.features.shape[1] for b in blocks)
         return out
 
@@ -242,7 +245,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
                 self.transformers_, outputs, self._learned, strict=True
             )
         ]
-        return self._join(blocks)
+        return self._join(blocks, getattr(self, "_names_out", (None, None)))
 
     @property
     def named_transformers_(self) -> Bunch:
@@ -267,7 +270,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
                 )
         return members
 
-    def _join(self, blocks):
+    def _join(self, blocks, names):
         first = blocks[0]
         for other in blocks[1:]:
             _check_lengths(first, other)
@@ -285,15 +288,14 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             if block.edge_features is not None
         ]
         if not edges:
-            return RaggedArray(features, offsets)
+            return RaggedArray(features, offsets, names[0])
         edges = _side_by_side(edges)
         ends = ends_of(np.maximum(np.diff(offsets) - 1, 0))
-        return object_array(
-            [
-                (features[offsets[i] : offsets[i + 1]], edges[ends[i] : ends[i + 1]])
-                for i in range(len(offsets) - 1)
-            ]
-        )
+        pairs = [
+            (features[offsets[i] : offsets[i + 1]], edges[ends[i] : ends[i + 1]])
+            for i in range(len(offsets) - 1)
+        ]
+        return with_names(object_array(pairs), *names)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns; those of a member without names are x0, x1, and so on.
@@ -444,11 +446,14 @@ def _transform(member, X):
 def _read(name, output, learned=None):
     """A member's output, packed; an output without samples takes its shapes from `learned`."""
     if learned is not None and is_empty_list(output):
-        return _Block(name, learned.features, np.zeros(1, dtype=np.int64), learned.edge_features)
+        none = np.zeros(1, dtype=np.int64)
+        return _Block(name, learned.features, none, learned.edge_features, (None, None))
+    names = names_of(output)
     if not isinstance(output, (RaggedArray, np.ndarray)):
         output = as_list(output, f"output of {name!r}")
     pairs = not isinstance(output, RaggedArray) and any(isinstance(row, tuple) for row in output)
-    block = _Block(name, *read_sequences(output, f"output of {name!r}", edge_features=pairs))
+    packed = read_sequences(output, f"output of {name!r}", edge_features=pairs)
+    block = _Block(name, *packed, names)
     if learned is not None:
         for kind in ("features", "edge_features"):
             now, before = (getattr(own, kind) for own in (block, learned))

@@ -73,7 +73,8 @@ class BCFWSSVM(StructuralSVM):
         Start from the dual point of the previous fit, if it is one for these data, too: the same
         true labels in the same samples, the same labellings (edges, forbidden steps) and
         `n_cached`. C, the loss, sample weights other than 0 and the features may have changed. Else
-        start anew. The dual point is not part of pickles.
+        start anew: no weights can be the start of a dual method. The dual point is not part of
+        pickles.
     n_jobs : int, default=None
         Threads for certificates and prediction. The steps are sequential.
     verbose : int, default=0
@@ -100,6 +101,9 @@ class BCFWSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
+    feature_names_in_ : ndarray of shape (n_features_in_,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Passes run.
     objective_, dual_objective_ : float

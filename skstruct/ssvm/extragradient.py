@@ -61,7 +61,9 @@ class ExtragradientSSVM(StructuralSVM):
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the weights of the previous fit, if they have the right shape.
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0.
     n_jobs : int, default=None
         Threads that share each pass. The weights are the same for any number, bit for bit.
     verbose : int, default=0
@@ -86,6 +88,9 @@ class ExtragradientSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
+    feature_names_in_ : ndarray of shape (n_features_in_,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Iterations run.
     objective_, dual_objective_ : float

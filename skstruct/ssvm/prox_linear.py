@@ -22,6 +22,7 @@ from ..core.oracles import (
 )
 from ..core.weights import Weights
 from ..data.packing import check_pointers, rows_as_scores, sample_of
+from ..going_on import first_map_weights
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
@@ -123,7 +124,10 @@ class ProxLinearSSVM(StructuralSVM):
         solver "subgradient" stops when five passes have not improved the best objective by this
         fraction.
     warm_start : bool, default=False
-        Start from the weights of the previous fit, if they have the right shape.
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0. Maps that are not linear start anew if anything
+        has changed.
     n_jobs : int, default=None
         Threads for passes over all samples, and for prediction. The steps are sequential.
     verbose : int, default=0
@@ -152,6 +156,9 @@ class ProxLinearSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
+    feature_names_in_ : ndarray of shape (n_features_in_,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Outer steps, or passes.
     objective_ : float
@@ -327,19 +334,7 @@ class ProxLinearSSVM(StructuralSVM):
 
     def _start(self, previous, problem, shapes):
         """The previous weights, if they mean the same, else the map's first ones."""
-        if not hasattr(previous, "score_params_"):
-            return self._first
-        same = (
-            type(self.graph_) is type(previous.graph_)
-            and np.array_equal(self.classes_, previous.classes_)
-            and repr(self.score_map_) == repr(previous.score_map_)
-            and [table.shape for table in self._first]
-            == [getattr(previous, name).shape for name in self._tables]
-        )
-        if not same:
-            return self._first
-        previous._refuse_bad_weights()
-        return MapWeights(*(getattr(previous, name) for name in self._tables))
+        return first_map_weights(self, previous, self._first)
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         rate = None if self.learning_rate == "auto" else float(self.learning_rate)

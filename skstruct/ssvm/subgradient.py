@@ -57,7 +57,9 @@ class SubgradientSSVM(StructuralSVM):
         Stop when five passes have not improved the best objective by this fraction; with 0 all
         passes are run.
     warm_start : bool, default=False
-        Start from the weights of the previous fit, if they have the right shape.
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0.
     n_jobs : int, default=None
         Threads for objectives and prediction. The steps are sequential.
     verbose : int, default=0
@@ -84,6 +86,9 @@ class SubgradientSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
+    feature_names_in_ : ndarray of shape (n_features_in_,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Passes run.
     objective_ : float

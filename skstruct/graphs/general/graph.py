@@ -16,7 +16,7 @@ from ...data.packing import as_list, pack_nodes, read_edge_features
 from ...typing import LossLike, SamplesLike
 from ..base import Graph
 from ..pairwise.fields import PairwiseGraph
-from .columns import attraction, check_interactions, pair_columns
+from .columns import INTERACTIONS, attraction, check_interactions, pair_columns
 from .inference import choose_problem
 from .inputs import Networks, read_edges
 from .kernels import Network
@@ -221,6 +221,30 @@ class Pairwise(PairwiseGraph):
         kinds = (n_types,) * (n_types > 1)
         rows = (len(pair_weights) // n_types,) * bool(self.edge_features)
         return tables.reshape(*kinds, *rows, n_classes, n_classes)
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels, and the pairs of labels that share a weight.
+
+        Interactions that have become more general begin as what they were; those that have become
+        less general begin anew.
+        """
+        node, pairs = super().kept_columns(previous, classes, previous_classes)
+        now, before = self.interactions, previous.interactions
+        if INTERACTIONS.index(now) > INTERACTIONS.index(before):
+            return node, None
+        own = pair_columns(now, len(classes)).ravel()
+        old = np.append(pair_columns(before, len(previous_classes)).ravel(), -1)
+        kept = np.full(own.max() + 1, -1, dtype=np.int64)
+        np.maximum.at(kept, own[own >= 0], old[pairs][own >= 0])
+        return node, kept
+
+    def kept_pair_rows(self, previous: Any, kept: np.ndarray, n_before: int) -> np.ndarray:
+        """Edge types, by number, times edge features."""
+        types = np.arange(self._n_types())[:, None]
+        known = (types < previous._n_types()) & (kept >= 0)
+        return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
         """What the types of edges are called in tables and pictures.

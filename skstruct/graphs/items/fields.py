@@ -52,6 +52,12 @@ class ItemGraph(Graph):
         """(Features, then the intercept) x 1, and no pairs."""
         return (samples.features.shape[1] + bool(fit_intercept), 1), (0, 0)
 
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The one column stays."""
+        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+
     def _fields(self, samples, fit_intercept, codes, losses, allowed, n_extra):
         """Fields of a problem but ``own`` and ``work``, and scratch for weights."""
         shapes = self.weight_shapes(samples, 0, fit_intercept)

@@ -20,6 +20,7 @@ from ...losses.task import node_costs
 from ...typing import LossLike, SamplesLike
 from ..arrays import example_sequences, feature_rows, no_codes, row_scratch
 from ..base import Graph
+from ..kept import kept_positions
 from ..rows import Rows, no_rows, read_rows
 from ..tree.graph import Forests, rooted
 from .edges import check_edges, chow_liu, neighbours, read_edges
@@ -207,6 +208,29 @@ class MultiLabel(Graph):
         width = len(self.edges_) * (4 if self.tables else 1)
         n_rows = samples.features.shape[1] + bool(fit_intercept)
         return (n_rows, n_classes), (1 if width else 0, width)
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels have no names: all stay if there are as many; edges by the labels at their ends.
+
+        Weights of pairs begin anew if `tables` has changed.
+        """
+        n = len(classes)
+        if len(previous_classes) != n:
+            return np.full(n, -1), None
+        before = previous.edges_.tolist()
+        edges = kept_positions(map(tuple, before), map(tuple, self.edges_.tolist()))
+        back = kept_positions([(k, j) for j, k in before], map(tuple, self.edges_.tolist()))
+        edges = np.where(edges < 0, back, edges)
+        if self.tables != previous.tables:
+            return np.arange(n), None
+        if not self.tables:
+            return np.arange(n), edges
+        # The table of an edge that is given the other way round is transposed.
+        entries = np.where((edges == back)[:, None], [0, 2, 1, 3], [0, 1, 2, 3])
+        kept = np.where(edges[:, None] >= 0, 4 * edges[:, None] + entries, -1)
+        return np.arange(n), kept.ravel()
 
     def make_problem(
         self,

@@ -1,0 +1,320 @@
+"""Names of the columns of X, which ride along with samples without being copied."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin
+
+# Names that are positions: what scikit-learn calls columns that nobody has named.
+_POSITIONS = "x{}"
+
+
+class FeatureNames(ABC):
+    """Names of columns, made when they are asked for.
+
+    One object serves the transformer that has learned the names, all that it puts out, and the
+    model that is fitted on it: in a pickle of a pipeline it is there once. It never changes.
+    ``np.asarray(names)`` is an object array of str.
+    """
+
+    _digest = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def strings(self) -> list[str]:
+        """All names.
+
+        Returns
+        -------
+        list of str
+            One a column.
+        """
+
+    def positions(self) -> dict[str, int]:
+        """The column of each name.
+
+        Returns
+        -------
+        dict of str to int
+            Shorter than there are columns if a name occurs twice.
+        """
+        return {name: j for j, name in enumerate(self.strings())}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.strings())
+
+    def __array__(self, dtype=None, copy=None):
+        out = np.empty(len(self), dtype=object)
+        out[:] = self.strings()
+        return out if dtype is None else out.astype(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, FeatureNames):
+            return NotImplemented
+        # Two that were pickled apart are compared once, then by what is kept of that.
+        return len(self) == len(other) and self._key() == other._key()
+
+    __hash__ = None
+
+    def _key(self):
+        if self._digest is None:
+            text = "\0".join(self.strings()).encode("utf-8", "surrogatepass")
+            self._digest = hashlib.blake2b(text, digest_size=16).digest()
+        return self._digest
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_digest"}
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __repr__(self) -> str:
+        return f"<names of {len(self)} features>"
+
+
+class ListedNames(FeatureNames):
+    """Names that are all there.
+
+    Parameters
+    ----------
+    names : array-like of str
+        One a column.
+
+    Raises
+    ------
+    TypeError
+        If one is no str.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.names import ListedNames
+    >>> np.asarray(ListedNames(["a", "b"]))
+    array(['a', 'b'], dtype=object)
+    """
+
+    def __init__(self, names: Any) -> None:
+        array = np.array(names, dtype=object).ravel()
+        other = next((name for name in array if not isinstance(name, str)), None)
+        if other is not None:
+            raise TypeError(f"names of features must be of type str, got {other!r}")
+        self._names = array
+
+    def __len__(self) -> int:
+        return self._names.size
+
+    def strings(self) -> list[str]:
+        """All names."""
+        return self._names.tolist()
+
+
+class VocabularyNames(FeatureNames):
+    """Names that are the keys of a vocabulary, in the order of its columns.
+
+    Parameters
+    ----------
+    vocabulary : dict of str to int
+        Shared, not copied; it must not change any more.
+
+    Examples
+    --------
+    >>> from skstruct.data.names import VocabularyNames
+    >>> list(VocabularyNames({"a": 0, "b": 1}))
+    ['a', 'b']
+    """
+
+    def __init__(self, vocabulary: dict) -> None:
+        self._vocabulary = vocabulary
+
+    def __len__(self) -> int:
+        return len(self._vocabulary)
+
+    def strings(self) -> list[str]:
+        """The keys."""
+        return list(self._vocabulary)
+
+    def positions(self) -> dict[str, int]:
+        """The vocabulary itself."""
+        return self._vocabulary
+
+
+class JoinedNames(FeatureNames):
+    """Names of several tables side by side.
+
+    Parameters
+    ----------
+    parts : list of (str, FeatureNames or int)
+        What the names of each table begin with, and they; of a table without names the number of
+        its columns, which are then called x0, x1 and so on.
+
+    Examples
+    --------
+    >>> from skstruct.data.names import JoinedNames, ListedNames
+    >>> list(JoinedNames([("a__", ListedNames(["He"])), ("b__", 2)]))
+    ['a__He', 'b__x0', 'b__x1']
+    """
+
+    def __init__(self, parts: list) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(part if isinstance(part, int) else len(part) for _, part in self._parts)
+
+    def strings(self) -> list[str]:
+        """All names."""
+        out = []
+        for prefix, part in self._parts:
+            names = map(_POSITIONS.format, range(part)) if isinstance(part, int) else part
+            out += [prefix + name for name in names]
+        return out
+
+
+def as_names(names: Any, n_columns: int, where: str) -> FeatureNames | None:
+    """What somebody gave as names of columns.
+
+    Parameters
+    ----------
+    names : FeatureNames, array-like of str or None
+        The names.
+    n_columns : int
+        How many there must be.
+    where : str
+        The argument, for messages.
+
+    Returns
+    -------
+    FeatureNames or None
+        None for None.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer.
+
+    Examples
+    --------
+    >>> from skstruct.data.names import as_names
+    >>> len(as_names(["a", "b"], 2, "feature_names"))
+    2
+    """
+    if names is None:
+        return None
+    if not isinstance(names, FeatureNames):
+        names = ListedNames(names)
+    if len(names) != n_columns:
+        raise ValueError(f"{where} has {len(names)} names for {n_columns} columns")
+    return names
+
+
+def names_of_output(transformer: Any, names_in: Any = None) -> FeatureNames | None:
+    """Names of a fitted transformer's output columns, if it has any of its own.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Of tables.
+    names_in : FeatureNames, optional
+        Names of what it takes.
+
+    Returns
+    -------
+    FeatureNames or None
+        None also for x0, x1 and so on, which say no more than positions.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction import DictVectorizer
+    >>> from skstruct.data.names import names_of_output
+    >>> list(names_of_output(DictVectorizer().fit([{"a": 1}])))
+    ['a']
+    """
+    if isinstance(transformer, OneToOneFeatureMixin):
+        return names_in
+    try:
+        given = None if names_in is None else np.asarray(names_in)
+        names = ListedNames(transformer.get_feature_names_out(given))
+    except (AttributeError, ValueError, TypeError):
+        return None
+    if names.strings() == [*map(_POSITIONS.format, range(len(names)))]:
+        return None
+    return names
+
+
+class NamedSamples(np.ndarray):
+    """An object array of samples whose features have names; made by :func:`with_names`."""
+
+    feature_names = edge_feature_names = None
+
+    def __array_finalize__(self, obj):
+        for name in ("feature_names", "edge_feature_names"):
+            setattr(self, name, getattr(obj, name, None))
+
+    def __reduce__(self):
+        names = self.feature_names, self.edge_feature_names
+        return with_names, (self.view(np.ndarray), *names)
+
+
+def with_names(samples: np.ndarray, names: Any, edge_names: Any = None) -> np.ndarray:
+    """An object array of samples together with the names of their features.
+
+    Parameters
+    ----------
+    samples : ndarray of object
+        One entry a sample.
+    names, edge_names : FeatureNames or None
+        Names of the features of nodes and of edges.
+
+    Returns
+    -------
+    ndarray of object
+        A view; parts of it keep the names. The array itself where there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.names import ListedNames, names_of, with_names
+    >>> X = with_names(np.empty(3, dtype=object), ListedNames(["a"]))
+    >>> list(names_of(X[:2])[0])
+    ['a']
+    """
+    if names is None and edge_names is None:
+        return samples
+    view = samples.view(NamedSamples)
+    view.feature_names, view.edge_feature_names = names, edge_names
+    return view
+
+
+def names_of(X: Any) -> tuple[FeatureNames | None, FeatureNames | None]:
+    """Names of the features of nodes and of edges that samples carry.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    tuple of FeatureNames or None
+        The two.
+
+    Examples
+    --------
+    >>> from skstruct.data.names import names_of
+    >>> from skstruct.preprocessing import SequenceVectorizer
+    >>> list(names_of(SequenceVectorizer().fit_transform([[{"a": 1}]]))[0])
+    ['a']
+    """
+    found = (getattr(X, name, None) for name in ("feature_names", "edge_feature_names"))
+    return tuple(names if isinstance(names, FeatureNames) else None for names in found)

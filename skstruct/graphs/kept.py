@@ -1,0 +1,103 @@
+"""Which weights of an earlier fit mean the same in a new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def kept_positions(before: Any, now: Any) -> np.ndarray:
+    """Where each element was.
+
+    Parameters
+    ----------
+    before, now : sequence of hashable
+        Elements, each once.
+
+    Returns
+    -------
+    ndarray of int
+        For each element of `now` its position in `before`, or -1.
+
+    Examples
+    --------
+    >>> from skstruct.graphs.kept import kept_positions
+    >>> kept_positions(["a", "b"], ["b", "c"])
+    array([ 1, -1])
+    """
+    known = {value: k for k, value in enumerate(before)}
+    return np.array([known.get(value, -1) for value in now], dtype=np.int64)
+
+
+def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
+    """Where each pair of labels was, in a table of all pairs.
+
+    Parameters
+    ----------
+    kept : ndarray of shape (n_classes,) of int
+        Where each label was, or -1.
+    n_before : int
+        How many labels there were.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_classes) of int
+        ``n_before * first + second``, or -1 where one of the two is new.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.graphs.kept import kept_pairs
+    >>> kept_pairs(np.array([1, -1]), 3).tolist()
+    [[4, -1], [-1, -1]]
+    """
+    first, second = kept[:, None], kept[None, :]
+    return np.where((first >= 0) & (second >= 0), n_before * first + second, -1)
+
+
+class KeptWeights:
+    """Mixin of structures: what a warm start takes over when labels have come or gone."""
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """For each column of the weight tables the one that meant the same in an earlier fit.
+
+        Parameters
+        ----------
+        previous : Graph
+            The structure of the earlier fit, of the same class.
+        classes, previous_classes : ndarray or list
+            What :meth:`find_classes` returned now and then.
+
+        Returns
+        -------
+        node : ndarray of shape (n_columns,) of int
+            For each column of the node table, -1 where there was none. By default columns are
+            labels, which are matched by value.
+        pair : ndarray of shape (n_pair_columns,) of int, or None
+            The same for the pair table; None if nothing is known. By default columns are all pairs
+            of labels.
+        """
+        node = kept_positions(np.asarray(previous_classes).tolist(), np.asarray(classes).tolist())
+        return node, kept_pairs(node, len(previous_classes)).ravel()
+
+    def kept_pair_rows(self, previous: Any, kept: np.ndarray, n_before: int) -> np.ndarray:
+        """For each row of the pair table the one that meant the same in an earlier fit.
+
+        Parameters
+        ----------
+        previous : Graph
+            The structure of the earlier fit, of the same class.
+        kept : ndarray of shape (n_edge_features,) of int
+            For each edge feature its place then, or -1; of edges without features ``[0]``.
+        n_before : int
+            Number of edge features then, 1 without any.
+
+        Returns
+        -------
+        ndarray of int
+            By default the table has a row an edge feature.
+        """
+        return kept

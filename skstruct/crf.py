@@ -19,7 +19,7 @@ from .losses.task import NamedLoss, WeightedLoss
 from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
-from .solvers.lbfgs import lbfgs
+from .solvers.quasi_newton.solver import lbfgs
 from .solvers.sag.proximal import proximal_sag
 from .solvers.sag.solver import sag
 from .typing import LossLike, PathLike, RandomStateLike

@@ -98,7 +98,7 @@ def test_the_house_is_as_planned(rule):
         ("solvers/sag/solver.py", "from ...core.weights import split", 0),
         ("solvers/sag/solver.py", "from ...graphs.chain.graph import Chain", 1),
         ("solvers/sag/solver.py", "from ... import Chain", 1),
-        ("solvers/lbfgs.py", "import skstruct.base", 1),
+        ("solvers/sgd.py", "import skstruct.base", 1),
         ("graphs/base.py", "def f():\n    from ..solvers import sampling", 1),
         ("graphs/base.py", "from ..losses.task import cost_matrix", 0),
         ("graphs/base.py", "from ..losses.log import log_loss", 1),

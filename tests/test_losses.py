@@ -16,7 +16,7 @@ from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
 from skstruct.losses.softmax_margin import SoftmaxMargin
 from skstruct.losses.verbs import loss_curvature, loss_oracle, private_loss
 from skstruct.solvers.casimir.solver import CasimirOptions, casimir
-from skstruct.solvers.lbfgs import lbfgs
+from skstruct.solvers.quasi_newton.solver import lbfgs
 from skstruct.solvers.sag.solver import sag
 from skstruct.solvers.sgd import sgd
 from skstruct.testing import all_labellings, random_sequences

@@ -34,6 +34,8 @@ class Method(ABC):
         What is known of the present weights; None from a pass until :meth:`certify`. A method
         without a dual bound may have another object with the attributes ``relative``, which `tol`
         is compared with, ``measure``, ``record`` and ``published``.
+    stalled : bool
+        Set by a method that no further pass takes any further: the run ends.
     """
 
     #: Fields of the history, beside those of every solver.
@@ -44,6 +46,7 @@ class Method(ABC):
         self.sample_weight, self.n_jobs = sample_weight, n_jobs
         self.n = sample_weight.size
         self.certificate: Certificate | None = None
+        self.stalled = False
 
     @abstractmethod
     def compile(self) -> None:
@@ -229,7 +232,7 @@ def run(
         with progress.paused():
             entry = method.entry()
         stopped = progress.record(*method.work(), weights=method.weights, **entry)
-        if stopped or method.reached(tol):
+        if stopped or method.stalled or method.reached(tol):
             break
     if method.certificate is None:
         method.certify()

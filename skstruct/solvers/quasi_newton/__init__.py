@@ -1,0 +1,1 @@
+"""L-BFGS and OWL-QN, whose vectors are worked on by blocks, in threads."""

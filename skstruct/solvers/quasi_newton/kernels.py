@@ -1,0 +1,222 @@
+"""What L-BFGS and OWL-QN do with vectors of the weights' size, in one sweep over a run of each.
+
+A point is a pair of vectors: the weights ``w`` and the gradient ``d`` of the mean loss. With lam1 >
+0 the gradient ``lam w + d`` of the smooth part is replaced by the pseudo-gradient, the element of
+smallest norm among the subgradients of the whole. Pairs of differences are kept in single
+precision: that halves the traffic, and the inverse Hessian is exactly that of the rounded pairs.
+"""
+
+from ...core.dispatch import inner_kernel, kernel
+
+#: Numbers that :func:`measure` and :func:`combine` add up.
+N_MEASURED, N_COMBINED = 7, 4
+#: Elements that stay in the cache while all pairs pass.
+BLOCK = 1024
+
+
+@inner_kernel(inline=True)
+def _pseudo(g, w, lam1):
+    """Element of the subdifferential of smallest size, where g is the smooth part's derivative."""
+    if w > 0.0:
+        return g + lam1
+    if w < 0.0:
+        return g - lam1
+    if g > lam1:
+        return g - lam1
+    return g + lam1 if g < -lam1 else 0.0
+
+
+@kernel
+def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
+    """Turn `d` from a sum over samples into their mean, and measure the point.
+
+    Parameters
+    ----------
+    w, d : ndarray of shape (size,)
+        The point.
+    p : ndarray of shape (size,)
+        The direction of the search.
+    mixed : ndarray of shape (size,)
+        Direction of the best dual point.
+    inverse_n : float
+        1 over the number of samples.
+    lam, lam1 : float
+        The regularisers.
+    first, last : int
+        The run.
+    out : ndarray of shape (7,)
+        Receives ``|w|^2, <w, d>, <g, p>, |g|^2, <d - mixed, mixed>, |d - mixed|^2, |w|_1`` with the
+        gradient g (the pseudo-gradient).
+    """
+    a, b, c, e, f, h, one = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(first, last):
+        d[j] *= inverse_n
+        change = d[j] - mixed[j]
+        a += w[j] * w[j]
+        b += w[j] * d[j]
+        f += change * mixed[j]
+        h += change * change
+    if lam1 > 0.0:
+        for j in range(first, last):
+            g = _pseudo(lam * w[j] + d[j], w[j], lam1)
+            c += g * p[j]
+            e += g * g
+            one += abs(w[j])
+    else:
+        for j in range(first, last):
+            g = lam * w[j] + d[j]
+            c += g * p[j]
+            e += g * g
+    out[0], out[1], out[2], out[3], out[4], out[5], out[6] = a, b, c, e, f, h, one
+
+
+@kernel
+def mix(mixed, d, share, first, last, out):
+    """``mixed += share (d - mixed)``; out[0] receives its squared norm."""
+    total = 0.0
+    for j in range(first, last):
+        mixed[j] += share * (d[j] - mixed[j])
+        total += mixed[j] * mixed[j]
+    out[0] = total
+
+
+@inner_kernel
+def _step(w, d, p, t, lam, lam1, trial, first, last, out):
+    """``trial = w + t p``, in the orthant of w; out[2:] takes ``<g, trial - w>`` and its norm."""
+    slope, squared = 0.0, 0.0
+    if lam1 > 0.0:
+        for j in range(first, last):
+            g = _pseudo(lam * w[j] + d[j], w[j], lam1)
+            x = w[j] + t * p[j]
+            side = w[j] if w[j] != 0.0 else -g
+            x = x if x * side > 0.0 else 0.0
+            trial[j] = x
+            change = x - w[j]
+            slope += g * change
+            squared += change * change
+    else:
+        for j in range(first, last):
+            change = t * p[j]
+            trial[j] = w[j] + change
+            slope += (lam * w[j] + d[j]) * change
+            squared += change * change
+    out[2] += slope
+    out[3] += squared
+
+
+@kernel
+def step(w, d, p, t, lam, lam1, trial, first, last, out):
+    """Move from a point along a direction.
+
+    Parameters
+    ----------
+    w, d, p : ndarray of shape (size,)
+        The point and the direction.
+    t : float
+        Length of the step.
+    lam, lam1 : float
+        The regularisers.
+    trial : ndarray of shape (size,)
+        Receives ``w + t p``, with lam1 > 0 projected to the orthant of w.
+    first, last : int
+        The run.
+    out : ndarray of shape (4,)
+        Its last two receive ``<g, trial - w>`` and ``|trial - w|^2``.
+    """
+    _step(w, d, p, t, lam, lam1, trial, first, last, out)
+
+
+@kernel
+def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last, out):
+    """The direction from its coefficients, and a step along it.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (2 * memory, size) of float32
+        Differences of weights, then of gradients.
+    coefficients : ndarray of shape (2 * memory,)
+        Of the rows of `pairs`; those of 0 are not read.
+    own : float
+        Coefficient of the gradient.
+    w, d, p, t, lam, lam1, trial, first, last : object
+        As for :func:`step`; `p` is made. With lam1 > 0 it is 0 where it does not descend.
+    out : ndarray of shape (4,)
+        Receives ``<g, p>``, ``|p|^2`` and what :func:`step` gives.
+    """
+    slope, squared = 0.0, 0.0
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        for j in range(begin, end):
+            g = lam * w[j] + d[j]
+            g = _pseudo(g, w[j], lam1) if lam1 > 0.0 else g
+            p[j] = own * g
+        for row in range(pairs.shape[0]):
+            c = coefficients[row]
+            if c != 0.0:
+                for j in range(begin, end):
+                    p[j] += c * pairs[row, j]
+        for j in range(begin, end):
+            g = lam * w[j] + d[j]
+            if lam1 > 0.0:
+                g = _pseudo(g, w[j], lam1)
+                p[j] = p[j] if p[j] * g < 0.0 else 0.0
+            slope += g * p[j]
+            squared += p[j] * p[j]
+        _step(w, d, p, t, lam, lam1, trial, begin, end, out)
+    out[0] += slope
+    out[1] += squared
+
+
+@kernel
+def remember(
+    pairs, live, slot, factor, w, d, before, d_before, lam, lam1, scratch, first, last, out
+):
+    """Store the differences of two points, and multiply all pairs by them and by the gradient.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (2 * memory, size) of float32
+        Differences of weights, then of gradients of the smooth part.
+    live : ndarray of shape (memory,)
+        Which slots are in use; that of `slot` is.
+    slot : int
+        Where the new pair goes.
+    factor : float
+        Both differences are kept times this.
+    w, d, before, d_before : ndarray of shape (size,)
+        The point and the one before it.
+    lam, lam1 : float
+        The regularisers.
+    scratch : ndarray of shape (3, BLOCK)
+        Scratch.
+    first, last : int
+        The run.
+    out : ndarray of shape (2 * memory * 3,)
+        Receives of each row of `pairs` in use the products with the gradient, with the new
+        difference of weights, and with that of gradients.
+    """
+    memory = live.shape[0]
+    for begin in range(first, last, BLOCK):
+        size = min(begin + BLOCK, last) - begin
+        for q in range(size):
+            j = begin + q
+            g = lam * w[j] + d[j]
+            s = w[j] - before[j]
+            y = lam * s + (d[j] - d_before[j])
+            pairs[slot, j] = factor * s
+            pairs[memory + slot, j] = factor * y
+            scratch[0, q] = _pseudo(g, w[j], lam1) if lam1 > 0.0 else g
+        for q in range(size):
+            scratch[1, q] = pairs[slot, begin + q]
+            scratch[2, q] = pairs[memory + slot, begin + q]
+        for row in range(2 * memory):
+            if live[row % memory] != 0:
+                a, b, c = 0.0, 0.0, 0.0
+                for q in range(size):
+                    x = pairs[row, begin + q]
+                    a += x * scratch[0, q]
+                    b += x * scratch[1, q]
+                    c += x * scratch[2, q]
+                out[3 * row] += a
+                out[3 * row + 1] += b
+                out[3 * row + 2] += c

@@ -1,0 +1,107 @@
+"""The pairs of L-BFGS, and the direction that they give."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kernels import BLOCK, remember
+
+# A pair that curves less than rounding tells nothing.
+_LEAST_CURVATURE = 1e-14
+
+
+class Pairs:
+    """Differences of the last iterates and of their gradients.
+
+    The two loops of L-BFGS run on coefficients: all they need is products of pairs and gradient,
+    which one sweep gives. A second makes the direction.
+
+    Parameters
+    ----------
+    size : int
+        Length of the vectors.
+    memory : int
+        Number of pairs.
+
+    References
+    ----------
+    Nocedal & Wright 2006, Numerical Optimization, Algorithm 7.4; on coefficients: Chen, Wang, Zhou
+    2014, Large-scale L-BFGS using MapReduce, Algorithm 3.
+    """
+
+    def __init__(self, size: int, memory: int):
+        self.memory = memory
+        self.rows = np.zeros((2 * memory, size), dtype=np.float32)
+        self._gram = np.zeros((2 * memory, 2 * memory))
+        self._products = np.zeros(2 * memory)
+        self._slots: list[int] = []  # from old to new
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def forget(self) -> None:
+        """Start anew."""
+        self._slots = []
+
+    def add(self, sweeps, here, before, lam: float, lam1: float, lengths: float) -> None:
+        """Take over the step between two points.
+
+        Parameters
+        ----------
+        sweeps : Sweeps
+            Runs the sweep.
+        here, before : object
+            Points with the vectors ``w`` and ``d``.
+        lam, lam1 : float
+            The regularisers.
+        lengths : float
+            About the product of the sizes of the two differences: both are scaled alike, which
+            changes no direction, so that single precision holds them.
+        """
+        slot, memory = self._next, self.memory
+        self._slots = [k for k in self._slots if k != slot]
+        live = np.zeros(memory, dtype=np.int64)
+        live[[*self._slots, slot]] = 1
+        factor = 1.0 / np.sqrt(lengths) if 0.0 < lengths < np.inf else 1.0
+        vectors = here.w, here.d, before.w, before.d, lam, lam1
+        sums = sweeps(
+            remember, 6 * memory, self.rows, live, slot, factor, *vectors, scratch=(3, BLOCK)
+        ).reshape(-1, 3)
+        self._products = sums[:, 0]
+        for row, column in ((slot, 1), (memory + slot, 2)):
+            self._gram[row] = self._gram[:, row] = sums[:, column]
+        squares = self._gram[slot, slot] * self._gram[memory + slot, memory + slot]
+        curvature = self._gram[slot, memory + slot]
+        if np.isfinite(sums).all() and curvature > _LEAST_CURVATURE * np.sqrt(squares):
+            self._slots.append(slot)
+            self._next = (slot + 1) % memory
+
+    def direction(self) -> tuple[np.ndarray, float]:
+        """The quasi-Newton direction at the last point.
+
+        Returns
+        -------
+        coefficients : ndarray of shape (2 * memory,)
+            Of the rows.
+        own : float
+            Of the gradient.
+        """
+        memory, gram = self.memory, self._gram
+        coefficients, own = np.zeros(2 * memory), -1.0
+        if not self._slots:
+            return coefficients, own
+        alpha = np.zeros(memory)
+        products = -self._products  # of all rows with what is being made
+        for k in reversed(self._slots):
+            alpha[k] = products[k] / gram[k, memory + k]
+            coefficients[memory + k] -= alpha[k]
+            products -= alpha[k] * gram[:, memory + k]
+        newest = self._slots[-1]
+        scale = gram[newest, memory + newest] / gram[memory + newest, memory + newest]
+        coefficients, own, products = scale * coefficients, scale * own, scale * products
+        for k in self._slots:
+            change = alpha[k] - products[memory + k] / gram[k, memory + k]
+            coefficients[k] += change
+            products += change * gram[:, k]
+        return coefficients, own

@@ -1,0 +1,244 @@
+"""L-BFGS, and with an L1 term OWL-QN, on a smooth loss: exact batch gradients, in threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.pieces import Pieces
+from ...core.threads import make_scratch
+from ...core.weights import flatten, view_flat, zero_weights
+from ...losses.verbs import ROUNDING, is_convex, least_term, private_loss, require_smooth
+from ..batch import sum_over_samples
+from ..certificate import certify, stationarity
+from ..primal import loss_gradient
+from ..progress import REMEDY, Result
+from ..run import Method, run
+from .kernels import BLOCK, N_COMBINED, N_MEASURED, combine, measure, mix, remember, step
+from .memory import Pairs
+from .search import wolfe
+from .sweeps import Sweeps
+
+_RESOLVED = "floating point resolves no more: increase tol, or scale the features"
+_UNIT = 4.0 * float(np.finfo(np.float64).eps)
+_MEMORY = 10
+
+
+def lbfgs(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    *,
+    loss,
+    start=None,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    n_jobs=None,
+    after_epoch,
+) -> Result:
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by L-BFGS.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem, with labels.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    lam : float
+        The regulariser, positive.
+    loss : NamedTuple
+        A smooth loss, see :mod:`skstruct.losses.verbs`. One that is not convex has no dual bound.
+    start : Weights, optional
+        Where to start.
+    max_iter : int
+        Largest number of iterations.
+    tol : float
+        Relative duality gap to reach; of a loss that is not convex ``|P'|^2 / (2 lam P)``.
+    n_jobs : int or None
+        Threads that share a batch gradient, and sweeps over the weights: these are the same for any
+        number, bit for bit.
+    after_epoch : callable
+        See :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    Result
+        The weights and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective or its gradient is not finite.
+    TypeError
+        If the loss is not smooth.
+    """
+    require_smooth(loss, "L-BFGS")
+    method = QuasiNewton(problem, shapes, sample_weight, lam, n_jobs, loss=loss, start=start)
+    # A number that overflows is refused by its certificate.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        rng = np.random.default_rng(0)  # of no use here
+        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+class _Point:
+    """Weights, the gradient of the mean loss there, and their numbers."""
+
+    def __init__(self, w):
+        self.w, self.d = w, np.zeros_like(w)
+        self.value = self.slope = self.squared = self.magnitude = np.nan
+        #: Whether the numbers are those of `w`.
+        self.known = False
+
+
+class QuasiNewton(Method):
+    """Points, pairs and the best dual point of one run."""
+
+    def __init__(self, *task, loss, start):
+        super().__init__(*task)
+        self.loss, self.n_calls, self._is_convex = loss, 0, is_convex(loss)
+        self._start(zero_weights(self.shapes) if start is None else start)
+
+    def _start(self, weights):
+        self._here = _Point(flatten(weights))
+        size = self._here.w.size
+        self._trial = _Point(np.zeros(size))
+        self._p = np.zeros(size)
+        self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, _MEMORY)
+        self._out = np.zeros((2, self.n))
+        # The best lower bound among mixtures of the dual points met: its term, its direction.
+        self._term, self._mixed, self.dual = 0.0, np.zeros(size), 0.0
+
+    def compile(self):
+        """Compile outside the clock."""
+        none, out = np.empty(0), np.zeros(6)
+        pairs, live = np.empty((2, 0), dtype=np.float32), np.zeros(1, dtype=np.int64)
+        measure(none, none, none, none, 1.0, 0.0, 0.0, 0, 0, np.zeros(N_MEASURED))
+        mix(none, none, 0.0, 0, 0, out)
+        step(none, none, none, 0.0, 0.0, 0.0, none, 0, 0, out)
+        combine(pairs, np.zeros(2), 0.0, *3 * [none], 0.0, 0.0, 0.0, none, 0, 0, out)
+        vectors, scratch = 4 * [none], np.empty((3, BLOCK))
+        remember(pairs, live, 0, 1.0, *vectors, 0.0, 0.0, scratch, 0, 0, out)
+        w = zero_weights(self.shapes)
+        self._visit(self.problem, w)(0, 0, w)
+
+    def _visit(self, part, w):
+        """What one thread does with a range of samples."""
+        scratch = make_scratch(part)
+        own = private_loss(self.loss), part, w, self.sample_weight
+        augmented = np.empty_like(scratch.theta)
+
+        def visit(first, last, gradient):
+            loss_gradient(*own, first, last, scratch, augmented, gradient, self._out)
+
+        return visit
+
+    def _evaluate(self, point, pieces):
+        """Measure a point; False if a callback ended the pass."""
+        point.known = False
+        point.d.fill(0.0)
+        w, gradient = view_flat(point.w, self.shapes), view_flat(point.d, self.shapes)
+        visit = lambda part: self._visit(part, w)  # noqa: E731
+        sum_over_samples(visit, self.problem, gradient, self.n_jobs, pieces)
+        if pieces.stopped:
+            return False
+        self.n_calls += 1
+        loss, point.magnitude = np.einsum("ki,i->k", self._out, self.sample_weight) / self.n
+        vectors = point.w, point.d, self._p, self._mixed
+        sums = self._sweeps(measure, N_MEASURED, *vectors, 1.0 / self.n, self.lam, 0.0)
+        point.value = 0.5 * self.lam * sums[0] + loss
+        point.slope, point.squared, point.known = sums[2], sums[3], True
+        if self._is_convex and np.isfinite(point.value) and np.isfinite(point.squared):
+            term = max(loss - sums[1] - ROUNDING * point.magnitude, least_term(self.loss))
+            self._offer(term, sums[4], sums[5], point.d)
+        return True
+
+    def _offer(self, term, product, squared, direction):
+        """Mix one more dual point into the best one, by the share that is best."""
+        gain = term - self._term
+        slope, curvature = gain - product / self.lam, squared / self.lam
+        share = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else float(gain > 0)
+        if share > 0.0:
+            self._term += share * gain
+            half = self._sweeps(mix, 1, self._mixed, direction, share)[0] / (2.0 * self.lam)
+            self.dual = max(self.dual, self._term - half)
+
+    def begin(self, progress):
+        """Measure the start; one iteration is made even from where the tolerance is reached."""
+        self._evaluate(self._here, progress.pieces)
+
+    def epoch(self, k, rng, progress):
+        """One iteration: a direction and a search along it."""
+        here, trial = self._here, self._trial
+        if not (here.known or self._evaluate(here, progress.pieces)):
+            return
+        while not self._search(progress.pieces):
+            if progress.pieces.stopped:
+                return
+            if not len(self._pairs):
+                self.stalled = True
+                return
+            self._pairs.forget()
+        self._here, self._trial = trial, here
+        lengths = np.sqrt(self._moved * 2.0 * (here.squared + trial.squared))
+        self._pairs.add(self._sweeps, trial, here, self.lam, 0.0, lengths)
+
+    def _search(self, pieces):
+        """Find the next point; False if there is none along this direction."""
+        here, trial = self._here, self._trial
+        coefficients, own = self._pairs.direction()
+        # Nowhere is the objective flatter than its regulariser: no step along -g is longer.
+        first = 1.0 if len(self._pairs) else min(1.0 / np.sqrt(here.squared), 1.0 / self.lam)
+        start, end = (here.w, here.d, self._p), (self.lam, 0.0, trial.w)
+        rows = self._pairs.rows
+        slope, squared, _, self._moved = self._sweeps(
+            combine, N_COMBINED, rows, coefficients, own, *start, first, *end
+        )
+        if not (slope < 0.0 and np.isfinite(squared)):
+            return False
+        made = first
+
+        def function(t):
+            nonlocal made
+            if t != made:
+                self._moved = self._sweeps(step, N_COMBINED, *start, t, *end)[3]
+                made = t
+            if not self._evaluate(trial, pieces):
+                raise _StoppedInPass
+            return trial.value, trial.slope
+
+        try:
+            return wolfe(function, here.value, slope, first, self._rounding(here))
+        except _StoppedInPass:
+            return False
+
+    def _rounding(self, point):
+        return _UNIT * (abs(point.value) + point.magnitude)
+
+    def certify(self):
+        """Of the last iterate: nearly always known."""
+        here = self._here
+        if not here.known:
+            self._evaluate(here, Pieces())
+        numbers = here.value, here.squared, self.lam
+        if self._is_convex:
+            self.certificate = certify(*numbers, self.dual, here.magnitude)
+        else:
+            self.certificate = stationarity(*numbers)
+
+    def work(self):
+        """Oracle calls: there is nothing else."""
+        return self.n_calls * self.n, 0
+
+    def weights(self):
+        """Copies of the tables."""
+        return view_flat(self._here.w, self.shapes).copy()
+
+    def remedy(self):
+        """What to do where the tolerance was not reached."""
+        return _RESOLVED if self.stalled else REMEDY
+
+
+class _StoppedInPass(Exception):
+    """A callback ended the run in the middle of a gradient."""

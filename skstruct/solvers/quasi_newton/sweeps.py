@@ -1,0 +1,73 @@
+"""Sweeps over long vectors in threads, with the same bits for any number of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+from joblib import effective_n_jobs
+
+# What a run adds up, and when, does not depend on the threads: runs are as long as this for all.
+_RUN = 1 << 16
+# Telling a thread what to do costs as much as a few runs.
+_RUNS_A_THREAD = 4
+
+
+class Sweeps:
+    """Calls kernels on runs of vectors.
+
+    Parameters
+    ----------
+    size : int
+        Length of the vectors.
+    n_jobs : int or None
+        Threads, as in joblib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.solvers.quasi_newton.sweeps import Sweeps
+    >>> def add(x, first, last, out):
+    ...     out[0] = x[first:last].sum()
+    >>> Sweeps(3, None)(add, 1, np.ones(3))
+    array([3.])
+    """
+
+    def __init__(self, size: int, n_jobs: int | None):
+        self._runs = list(pairwise([*range(0, size, _RUN), size])) or [(0, 0)]
+        self._n_threads = min(effective_n_jobs(n_jobs), max(len(self._runs) // _RUNS_A_THREAD, 1))
+        self._threads = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
+
+    def __call__(self, kernel, n_sums: int, *arguments, scratch=None) -> np.ndarray:
+        """Call ``kernel(*arguments, [scratch,] first, last, out)`` on all runs.
+
+        Parameters
+        ----------
+        kernel : callable
+            Adds to, or sets, the numbers of ``out``, zeros at first.
+        n_sums : int
+            How many numbers.
+        *arguments : object
+            Of the kernel.
+        scratch : tuple of int, optional
+            Shape of the scratch of a thread.
+
+        Returns
+        -------
+        ndarray of shape (n_sums,)
+            Their sums over the runs.
+        """
+        sums = np.zeros((len(self._runs), n_sums))
+
+        def work(offset):
+            own = () if scratch is None else (np.empty(scratch),)
+            for k in range(offset, len(self._runs), self._n_threads):
+                kernel(*arguments, *own, *self._runs[k], sums[k])
+
+        if self._threads is None:
+            work(0)
+        else:
+            for done in [self._threads.submit(work, k) for k in range(self._n_threads)]:
+                done.result()
+        return sums.sum(axis=0)

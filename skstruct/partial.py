@@ -12,7 +12,7 @@ from .losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from .losses.task import UNWEIGHTED, LossWeights, cost_matrix
 from .predict import decode
 
-_TAKERS = "SAGCRF and BCFWSSVM train on missing labels and on sets of labels"
+_TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing labels and on sets of labels"
 _STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
 
 

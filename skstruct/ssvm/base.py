@@ -11,6 +11,7 @@ from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.task import WeightedLoss
 from ..sklearn_private import Interval, StrOptions
+from .latent import concave_convex, first_weights
 
 CONSTRAINTS = {
     "graph": [StrOptions(NAMES), Graph],
@@ -39,6 +40,37 @@ class StructuralSVM(StructuredEstimator):
         if data.completion is None:
             return super()._weighted_loss(data)
         return WeightedLoss(self._task_loss(), data.completion.loss_weights(self._task_loss()))
+
+    def _train(self, problem, shapes, data, start, **common):
+        """Call the solver; of partial labels in rounds."""
+        if data.completion is None:
+            return super()._train(problem, shapes, data, start=start, **common)
+        given, tol = None, common["tol"]
+        if start is None:
+            given = first_weights(problem, shapes, data, self._generator(), self.graph_.pair_cone_)
+            start = given.weights
+
+        def solve(completed, state, max_iter, after_epoch):
+            own = {"start": state, "max_iter": max_iter, "tol": tol, "after_epoch": after_epoch}
+            return self._solve_round(completed, shapes, data.sample_weight, data.lam, **own)
+
+        state = self._first_state(start)
+        own = problem, data, given, start, state
+        return concave_convex(solve, self._carry_over, *own, **common)
+
+    def _first_state(self, weights):
+        """What the first of several rounds starts from, by default weights."""
+        return weights
+
+    def _solve_round(self, *task, **common):
+        """Train on complete labels; returns the result and what the next round starts from."""
+        result = self._solve(*task, **common)
+        return result, result.weights
+
+    @staticmethod
+    def _carry_over(state, problem, labels):
+        """What the next round starts from, for its own labels."""
+        return state
 
     def _check_problem(self, problem):
         super()._check_problem(problem)

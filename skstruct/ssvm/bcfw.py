@@ -16,7 +16,6 @@ from ..solvers.bcfw.solver import bcfw, dual_set
 from ..solvers.bcfw.truths import with_truth
 from ..typing import LossLike, RandomStateLike, SamplesLike
 from .base import CONSTRAINTS, StructuralSVM
-from .latent import concave_convex, first_weights
 
 # More gain little: the labellings of other samples have to move, too.
 _PAIRWISE_STEPS = 5
@@ -211,21 +210,14 @@ class BCFWSSVM(StructuralSVM):
         return type(dual)(*(part.copy() for part in dual))
 
     _takes_partial_labels = True
+    # From round to round the mixtures of labellings stay, and more of the work than with weights.
+    _carry_over = staticmethod(with_truth)
 
-    def _train(self, problem, shapes, data, start, **common):
-        if data.completion is None:
-            return super()._train(problem, shapes, data, start=start, **common)
-        given, begin = None, start
-        if begin is None:
-            given = first_weights(problem, shapes, data, self._generator(), self.graph_.pair_cone_)
-            begin = given.weights
-        tol = common["tol"]
+    def _first_state(self, weights):
+        return None
 
-        def solve(completed, dual, max_iter, after_epoch):
-            own = {"start": dual, "max_iter": max_iter, "tol": tol, "after_epoch": after_epoch}
-            return self._bcfw(completed, shapes, data.sample_weight, data.lam, **own)
-
-        return concave_convex(solve, with_truth, problem, data, given, begin, **common)
+    def _solve_round(self, *task, **common):
+        return self._bcfw(*task, **common)
 
     def _solve(self, *task, **common):
         result, dual = self._bcfw(*task, **common)

@@ -213,7 +213,7 @@ class CasimirSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
-    _keeps_cone = True
+    _keeps_cone = _takes_partial_labels = True
 
     def _check_problem(self, problem):
         super()._check_problem(problem)

@@ -119,6 +119,7 @@ def concave_convex(
     data,
     start: Result | None,
     weights,
+    state,
     *,
     max_iter: int,
     tol: float,
@@ -141,6 +142,8 @@ def concave_convex(
         What the weights that the first completion takes have cost.
     weights : Weights
         These weights.
+    state : object
+        What the first round starts from.
     max_iter : int
         Largest number of passes in all.
     tol : float
@@ -160,7 +163,7 @@ def concave_convex(
         rounds.add_start(start.history)
     codes = data.completion.best(weights)
     rounds.add(n_oracle=n)
-    best, state, decrease, n_rounds, done = None, None, np.inf, 0, False
+    best, decrease, n_rounds, done = None, np.inf, 0, False
     while not done:
         problem = problem._replace(labels=codes)
         result, state = solve(problem, state, max_iter - rounds.n_epochs, rounds)
@@ -185,7 +188,9 @@ def concave_convex(
 
 def _joined(best, rounds, n_rounds, decrease, done):
     """The result of all rounds: `best`, and what led to it."""
-    published = best.published | {"n_rounds_": n_rounds, "n_oracle_calls_": rounds.n_oracle_calls}
+    published = best.published | {"n_rounds_": n_rounds}
+    if "n_oracle_calls_" in published:
+        published["n_oracle_calls_"] = rounds.n_oracle_calls
     measure, distance = best.measure, best.distance
     if best.converged and not done:
         measure, distance = "relative decrease of the objective in the last round", decrease

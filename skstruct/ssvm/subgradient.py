@@ -157,16 +157,22 @@ class SubgradientSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
-    _keeps_cone = True
+    _keeps_cone = _takes_partial_labels = True
 
-    def _solve(self, problem, shapes, sample_weight, lam, **common):
+    def _train(self, problem, shapes, data, **common):
+        task = problem, shapes, data.sample_weight, data.lam
+        if data.completion is None:
+            return self._solve(*task, **common)
+        return self._solve(*task, loss=data.completion.latent_hinge(), **common)
+
+    def _solve(self, problem, shapes, sample_weight, lam, *, loss=None, **common):
         return sgd(
             problem,
             shapes,
             sample_weight,
             lam,
             cone=self.graph_.pair_cone_,
-            loss=hinge_of(problem),
+            loss=hinge_of(problem) if loss is None else loss,
             rate=self.learning_rate,
             period=self.period if self.schedule == "decay" else 0.0,
             averaging=self.averaging,

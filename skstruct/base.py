@@ -87,8 +87,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
     """Base of all estimators: everything that does not depend on the loss or on the solver.
 
     Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
-    ``n_jobs``, ``verbose`` and ``random_state``, perhaps ``warm_start``, and a method ``_solve``
-    that calls a solver.
+    ``n_jobs``, ``verbose`` and ``random_state``, perhaps ``warm_start`` and ``class_weight``, and a
+    method ``_solve`` that calls a solver.
     """
 
     #: Whether the solver takes the ``pair_cone_`` of a structure.

@@ -107,10 +107,12 @@ def _delta(model, structure, labelling, truth, i, y, node_weight):
     """The task loss of a labelling, written out from its definition."""
     true, table = _omega(model, structure, truth, y, node_weight)
     wrong, v = labelling != truth, np.ravel(node_weight[i])
+    loss = model._task_loss()
+    share = 1.0 / truth.size if "normalized_hamming" in (loss, getattr(loss, "loss", 0)) else 1.0
     if not isinstance(model, SAGCRF):
-        return (v * true * wrong).sum()
+        return share * (v * true * wrong).sum()
     with np.errstate(divide="ignore"):
-        total = np.log(v)[wrong].sum() + wrong.sum() * (model.margin is not None)
+        total = np.log(v)[wrong].sum() + share * wrong.sum() * (model.margin is not None)
     if structure == "labels" and model.class_weight != "balanced":
         return total + np.log(true)[wrong].sum()
     return total + np.log(true / table[np.arange(truth.size), labelling]).sum()
@@ -120,13 +122,17 @@ def _truths(problem, i):
     return problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
 
 
-@pytest.mark.parametrize("kind", ["ssvm", "crf", "crf with margin"])
+@pytest.mark.parametrize("loss", ["hamming", "normalized_hamming", None])
+@pytest.mark.parametrize("kind", [SubgradientSSVM, SAGCRF])
 @pytest.mark.parametrize("structure", GRAPHS)
-def test_task_losses_of_all_labellings(structure, kind):
+def test_task_losses_of_all_labellings(structure, kind, loss):
     X, y = _data(structure)
     options = {"graph": GRAPHS[structure], "class_weight": _class_weight(structure)}
-    margin = "hamming" if kind.endswith("margin") else None
-    model = SubgradientSSVM(**options) if kind == "ssvm" else SAGCRF(margin=margin, **options)
+    if kind is SAGCRF:
+        options["margin"] = loss
+    elif loss is not None:
+        options["loss"] = loss
+    model = kind(**options)
     weights = _node_weight(y)
     data, problem = _problem(model, X, y, weights)
     n_states, scratch = model.graph_.n_states(model.classes_), make_scratch(problem)
@@ -467,6 +473,15 @@ def test_bad_class_weights(class_weight, message):
         SAGCRF(class_weight=class_weight).fit(X, y)
     with pytest.raises(ValueError, match=message):
         GDMMSSVM(class_weight=class_weight).fit(X, y)
+
+
+def test_labels_that_are_missing_have_no_weights():
+    X, y = _data("chain")
+    y = [labels.astype(object) for labels in y]
+    y[2][0] = None
+    for options, weights in [({"class_weight": "balanced"}, None), ({}, _node_weight(y))]:
+        with pytest.raises(ValueError, match="_weight needs a label for each node"):
+            SAGCRF(solver="lbfgs", **options).fit(X, y, node_weight=weights)
 
 
 def test_what_is_refused_on_tables_and_of_crfs():

@@ -79,7 +79,8 @@ def score(problem, i, theta, labels):
 def task_loss(problem, i, labels):
     """``Delta(y_i, labels)``, a float, at least 0 and 0 for the truth.
 
-    Solvers keep it as a number beside each labelling that they meet.
+    Solvers keep it as a number beside each labelling that they meet. (What weights of classes and
+    nodes add in a CRF may be negative; it is never asked for as a number.)
     """
 
 

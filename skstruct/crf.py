@@ -77,6 +77,12 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     solver : {"sag", "saga", "lbfgs", "casimir"}, default="sag"
         SAG, its unbiased variant SAGA, SciPy's L-BFGS with exact batch gradients, or SVRG with
         Catalyst acceleration [2]_.
+    precision : {"auto", "double", "single"}, default="auto"
+        For "sag" and "saga": whether the weights of node features are kept in single precision
+        while the gap is large, which is faster where they do not fit the cache. They are moved to
+        double precision, and the stored gradient is summed anew, before the gap comes near 1e-4 and
+        before it is measured, so any `tol` can be reached. "auto" does so where there are 2**18
+        weights or more and `max_iter` is 4 at least.
     warm_start : bool, default=False
         Start from the previous weights of the labels and features that are still there: labels by
         value, features by name (RaggedArrays of vectorizers and data frames have names), without
@@ -131,7 +137,8 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
         ``oracle_calls``, ``seconds`` (from the end of compiling, less evaluation that was only
         asked for), ``objective`` (NaN where it was not evaluated), ``dual_objective`` (the best
-        lower bound so far) and ``dual_gap`` (their difference).
+        lower bound so far; 0 while weights are in single precision) and ``dual_gap`` (their
+        difference).
 
     Notes
     -----
@@ -187,6 +194,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "solver": [StrOptions({"sag", "saga", "lbfgs", "casimir"})],
+        "precision": [StrOptions({"auto", "double", "single"})],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
         "n_jobs": [None, Integral],
@@ -208,6 +216,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         max_iter: int = 100,
         tol: float = 1e-3,
         solver: str = "sag",
+        precision: str = "auto",
         warm_start: bool = False,
         track_objective: bool = False,
         n_jobs: int | None = None,
@@ -225,6 +234,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.solver = solver
+        self.precision = precision
         self.warm_start = warm_start
         self.track_objective = track_objective
         self.n_jobs = n_jobs
@@ -286,6 +296,7 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
             uniform=self.sampling == "uniform",
             skipping=self.line_search == "skip",
             rng=self._generator(),
+            precision=self.precision,
             track_objective=self.track_objective or bool(self.verbose),
             n_jobs=self.n_jobs,
             **common,

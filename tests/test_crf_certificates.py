@@ -11,6 +11,7 @@ from skstruct import SAGCRF, Chain, MultiClass, Tree
 from skstruct.core.pieces import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
+from skstruct.solvers.sag.precision import takes_single
 from skstruct.solvers.sag.solver import _Confirmations
 from skstruct.testing import random_sequences
 
@@ -209,3 +210,41 @@ def test_where_a_gradient_is_cut_changes_no_bit(few, monkeypatch):
     cut = SAGCRF(solver="lbfgs").fit(*few)
     np.testing.assert_array_equal(whole.node_weights_, cut.node_weights_)
     np.testing.assert_array_equal(whole.history_["dual_gap"], cut.history_["dual_gap"])
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "saga"}, {"sampling": "uniform"}])
+def test_single_precision_reaches_any_tolerance(few, options):
+    X, y = few
+    base = {"C": 0.3, "random_state": 0, "max_iter": 2000, **options}
+    best = SAGCRF(tol=1e-10, **base | {"solver": "lbfgs"}).fit(X, y)
+    for tol in (1e-1, 1e-4, 1e-8):
+        crf = SAGCRF(tol=tol, precision="single", track_objective=True, **base).fit(X, y)
+        assert crf.suboptimality_ <= tol
+        assert crf.objective_ - crf.dual_gap_ <= best.objective_ * (1 + 1e-12)
+        assert crf.objective_ <= best.objective_ * (1 + 2 * tol)
+        assert (crf.history_["dual_objective"] <= best.objective_ * (1 + 1e-12)).all()
+        again = SAGCRF(tol=tol, precision="single", n_jobs=2, **base).fit(X, y)
+        np.testing.assert_array_equal(again.node_weights_, crf.node_weights_)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_weights_stopped_in_single_precision_are_certified_in_double(few, start):
+    X, y = few
+    crf = SAGCRF(C=1e-3, precision="single", max_iter=3, tol=0.0, random_state=0, warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for _ in range(start + 1):
+            crf.fit(X, y)
+    squares = sum((w**2).sum() for w in (crf.node_weights_, crf.pair_weights_))
+    expected = 0.5 / (1e-3 * len(X)) * squares - crf.predict_log_likelihood(X, y).mean()
+    np.testing.assert_allclose(crf.objective_, expected, rtol=1e-12)
+    best = SAGCRF(C=1e-3, solver="lbfgs", tol=1e-10, max_iter=500).fit(X, y)
+    assert crf.dual_objective_ <= best.objective_ * (1 + 1e-12) <= crf.objective_ * (1 + 1e-9)
+
+
+def test_single_precision_is_taken_where_weights_are_many():
+    assert takes_single("auto", ((1 << 18, 1), (1, 1)), 4)
+    assert not takes_single("auto", ((1 << 18, 1), (1, 1)), 3)
+    assert not takes_single("auto", ((1 << 14, 15), (1, 1)), 100)
+    assert takes_single("single", ((1, 1), (1, 1)), 1)
+    assert not takes_single("double", ((1 << 20, 9), (1, 1)), 100)

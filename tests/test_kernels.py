@@ -7,12 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from skstruct.core import weights
 from skstruct.core.dispatch import compiled_kernels, generic, kernel, require
+from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, scores
+from skstruct.core.gram import Gram, gram_of, gram_product, not_stored
 from skstruct.core.oracles import edge_marginals, max_oracle
 from skstruct.core.weights import (
     fold,
+    in_double,
+    in_single,
     lazy_weights,
     plain_weights,
     squared_norm,
@@ -228,6 +233,118 @@ def test_nan_is_not_lost():
     w.node[2, 1] = np.nan
     w.node[:2] = 0.0
     assert np.isnan(squared_norms(w, 0.1, 0.5)[::2]).all()
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 20_000])
+def test_single_precision_and_back_in_one_memory(n_rows):
+    rng, shapes = np.random.default_rng(0), ((n_rows, 5), (2, 25))
+    start = zero_weights(shapes)
+    for table in start.tables:
+        table[len(table) // 2 :] = rng.normal(size=table[len(table) // 2 :].shape)
+    memory = lazy_weights(start)
+    memory.node[:, 8:13] = 1.0 / 3.0
+    memory.scale[:] = 0.5, 2.0
+    value, direction = plain_weights(memory, shapes), memory.node[:, 8:].astype(np.float32)
+    single = in_single(memory)
+    assert single.single.dtype == np.float32
+    assert np.shares_memory(single.single, memory.node)
+    np.testing.assert_array_equal(single.single[:, 8:], direction)
+    for got, expected in zip(plain_weights(single, shapes).tables, value.tables, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
+    rounded = plain_weights(single, shapes)
+    double = in_double(single, memory)
+    assert double.node is memory.node
+    assert double.scale.tolist() == [1.0, 0.0]
+    for got, expected in zip(plain_weights(double, shapes).tables, rounded.tables, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
+    assert not double.node[:, 8:].any()
+    assert not double.pair[:, 32:].any()
+
+
+def test_weights_in_single_precision_fold_before_they_overflow():
+    w = in_single(lazy_weights(zero_weights(((3, 2), (1, 4)))))
+    w.single[:, :2] = 1.0
+    expected = 1.0
+    for _ in range(200):
+        decay_and_step(w, 0.5, 0.0)
+        w.single[:, :2] += 1e-3 / w.scale[0]
+        expected = 0.5 * expected + 1e-3
+        assert np.isfinite(w.single).all()
+    np.testing.assert_allclose(plain_weights(w, ((3, 2), (1, 4))).node, expected, rtol=1e-5)
+
+
+@kernel
+def _scores(features, width, w, acc, theta):
+    scores(features, 0, 3, width, w.node, w, acc, theta, 1)
+
+
+@kernel
+def _add_outer(features, width, r, c, w, acc):
+    add_outer(features, 0, 3, width, r, 1, c, w.node, w, acc)
+
+
+@pytest.mark.parametrize("form", ["plain", "lazy", "single"])
+@pytest.mark.parametrize("kind", ["csr", "csr of the constant", "dense", "dense constant"])
+def test_rows_times_weights_and_back(kind, form):
+    rng, width = np.random.default_rng(1), 5
+    X = rng.normal(size=(3, 6)) * (rng.random((3, 6)) < 0.7)
+    X[0] = 0.0  # a row of the constant alone
+    X = X[:, : 0 if "constant" in kind else None]
+    n = X.shape[1]
+    matrix = sparse.csr_matrix(X)
+    features = DenseFeatures(np.ascontiguousarray(X), n)
+    if kind.startswith("csr"):
+        indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
+        features = SparseFeatures(matrix.data, indices, indptr, n)
+    X = np.hstack([X, np.ones((3, 1))])
+    shapes = ((n + 1, width), (0, 0))
+    w = zero_weights(shapes)
+    w.node[:] = rng.normal(size=shapes[0])
+    value, direction = w.node.copy(), np.zeros(shapes[0])
+    if form != "plain":
+        w = lazy_weights(w)
+        w.scale[:] = 0.5, -0.25
+        direction = rng.normal(size=shapes[0])
+        w.node[:, 8 : 8 + width] = direction
+        value = 0.5 * value - 0.25 * direction
+        w = in_single(w) if form == "single" else w
+    digits = {"rtol": 1e-5, "atol": 1e-5} if form == "single" else {"rtol": 1e-12}
+    theta, acc = np.zeros(1 + 3 * width), np.full(26, np.nan)
+    _scores(features, width, w, acc, theta)
+    np.testing.assert_allclose(theta[1:].reshape(3, width), X @ value, **digits)
+
+    r = np.zeros(1 + 3 * width)
+    r[1:] = rng.normal(size=3 * width) * np.repeat([1, 0, 1], width)
+    change = X.T @ r[1:].reshape(3, width)
+    _add_outer(features, width, r, (2.0, 0.0 if form == "plain" else 3.0), w, acc)
+    got = plain_weights(w, shapes).node if form != "plain" else w.node
+    np.testing.assert_allclose(got, value + 2.0 * change, **digits)
+    if form != "plain":
+        table = w.tables[0]
+        np.testing.assert_allclose(table[:, 8 : 8 + width], direction + 3.0 * change, **digits)
+        assert not table[:, 8 + width :].any()  # padding
+
+
+@kernel
+def _gram(how, features, r, out, table):
+    gram_product(how, features, 0, 0, 11, 3, r, out, 2, table)
+
+
+@pytest.mark.parametrize("n_used", [0, 1, 4, 6, 11])
+@pytest.mark.parametrize("stored", [True, False])
+def test_products_with_gram_matrices(stored, n_used):
+    rng = np.random.default_rng(n_used)
+    X = rng.normal(size=(11, 40)).astype(np.float32).astype(np.float64)
+    features = DenseFeatures(X, -1)
+    how = gram_of(features, np.array([0, 11]), 40) if stored else not_stored()
+    assert isinstance(how, Gram)
+    r, out = np.zeros(2 + 33), np.full(2 + 33, 7.0)
+    rows = rng.permutation(11)[:n_used]
+    r[2:].reshape(11, 3)[rows] = rng.normal(size=(n_used, 3))
+    _gram(how, features, r, out, np.zeros((40, 3)))
+    expected = X @ (X.T @ r[2:].reshape(11, 3))
+    np.testing.assert_allclose(out[2:].reshape(11, 3), expected, rtol=1e-5, atol=1e-5)
+    assert out[:2].tolist() == [7.0, 7.0]
 
 
 # Sampling

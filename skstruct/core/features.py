@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import generic, inner_kernel, kernel
+from .prefetch import prefetch
+
+_LINE = 64  # bytes
 
 
 class DenseFeatures(NamedTuple):
@@ -93,6 +96,16 @@ def scatter(features, t, table, acc):
 
 
 @generic
+def fetch(features, t, table):
+    """Ask memory for ``table[j]`` of the features j of row t, which is to be gathered soon."""
+
+
+@generic
+def is_constant(features, t):
+    """Whether row t has no feature but the constant one."""
+
+
+@generic
 def clear(features, t, table):
     """``table[j] <- 0`` over the features j of row t."""
 
@@ -155,9 +168,24 @@ def _(features, t, table, acc):
             table[features.intercept, q] += acc[q]
     for p in range(features.indptr[t], features.indptr[t + 1]):
         j = features.indices[p]
-        x = features.data[p]
+        x = table.dtype.type(features.data[p])  # all in one precision: conversions cost more
         for q in range(width):
             table[j, q] += x * acc[q]
+
+
+@fetch.register(SparseFeatures)
+@kernel
+def _(features, t, table):
+    step = _LINE // table.itemsize
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        for q in range(0, table.shape[1], step):
+            prefetch(table, features.indices[p], q)
+
+
+@is_constant.register(SparseFeatures)
+@kernel
+def _(features, t):
+    return features.intercept >= 0 and features.indptr[t] == features.indptr[t + 1]
 
 
 @clear.register(SparseFeatures)
@@ -200,10 +228,22 @@ def _(features, t, table, acc):
         for q in range(width):
             table[features.intercept, q] += acc[q]
     for j in range(values.shape[1]):
-        x = values[t, j]
+        x = table.dtype.type(values[t, j])
         if x != 0.0:
             for q in range(width):
                 table[j, q] += x * acc[q]
+
+
+@fetch.register(DenseFeatures)
+@kernel
+def _(features, t, table):
+    return  # all rows in order: the processor foresees that
+
+
+@is_constant.register(DenseFeatures)
+@kernel
+def _(features, t):
+    return features.intercept >= 0 and features.values.shape[1] == 0
 
 
 @clear.register(DenseFeatures)
@@ -290,6 +330,25 @@ def _(features, t, table, k, c):
         table[j, k] += c * features.values[t, j]
 
 
+@inner_kernel(inline=True)
+def is_used(r, at, width):
+    """Whether a row has more than zeros: forbidden, certain, and unchanged labels leave them."""
+    k = 0
+    while k < width and r[at + k] == 0.0:
+        k += 1
+    return k < width
+
+
+@inner_kernel(inline=True)
+def _is_single(table, w):
+    """Whether `table` has its rows in single precision, see :class:`skstruct.core.weights.Weights`.
+
+    A pair table may be empty, too: then no row has a feature, and all tables gather zeros.
+    """
+    own = w.single.shape[1] == table.shape[1]
+    return table.shape[0] == 0 and w.single.shape[0] > 0 and own
+
+
 @inner_kernel
 def scores(features, first, stop, width, table, w, acc, theta, offset):
     """Write ``rows @ weights`` for rows `first` to `stop` to ``theta[offset:]``.
@@ -313,17 +372,31 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     offset : int
         Where in `theta` row `first` begins.
     """
-    half = table.shape[1] // 2
+    single = _is_single(table, w)
     for t in range(first, stop):
-        gather(features, t, table, acc)
         o = offset + (t - first) * width
-        if w.scale.shape[0] == 0:
-            for k in range(width):
-                theta[o + k] = acc[k]
+        if single:
+            if t + 1 < stop:
+                fetch(features, t + 1, w.single)
+            gather(features, t, w.single, acc)
+            _combine(acc, table.shape[1] // 2, w, width, theta, o)
+        elif is_constant(features, t):
+            _combine(table[features.intercept], table.shape[1] // 2, w, width, theta, o)
         else:
-            s, b = w.scale[0], w.scale[1]
-            for k in range(width):
-                theta[o + k] = s * acc[k] + b * acc[half + k]
+            gather(features, t, table, acc)
+            _combine(acc, table.shape[1] // 2, w, width, theta, o)
+
+
+@inner_kernel(inline=True)
+def _combine(row, half, w, width, theta, o):
+    """Write the weights of a row, ``v`` and ``d`` of lazy ones, to ``theta[o:]``."""
+    if w.scale.shape[0] == 0:
+        for k in range(width):
+            theta[o + k] = row[k]
+    else:
+        s, b = w.scale[0], w.scale[1]
+        for k in range(width):
+            theta[o + k] = s * row[k] + b * row[half + k]
 
 
 @inner_kernel
@@ -354,23 +427,35 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
     """
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2
+    single = _is_single(table, w)
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
-        for k in range(width, half):
-            acc[k] = acc[half + k] = 0.0
+    for k in range(table.shape[1]):  # their padding stays 0, in both precisions
+        acc[k] = 0.0
+    short = acc.view(np.float32)
     for t in range(first, stop):
         o = offset + (t - first) * width
-        # Forbidden or certain labels leave rows of exact zeros: nothing to add.
-        used = False
-        for k in range(width):
-            used = used or r[o + k] != 0.0
-        if used:
-            if lazy:
-                for k in range(width):
-                    acc[k] = c_v * r[o + k]
-                    acc[half + k] = c[1] * r[o + k]
-            else:
-                for k in range(width):
-                    acc[k] = c_v * r[o + k]
+        if not is_used(r, o, width):
+            continue
+        if single:
+            _spread(r, o, width, c_v, c[1], lazy, half, short)
+            scatter(features, t, w.single, short)
+        elif is_constant(features, t):
+            row = table[features.intercept]
+            for k in range(width):
+                row[k] += c_v * r[o + k]
+            for k in range(width if lazy else 0):
+                row[half + k] += c[1] * r[o + k]
+        else:
+            _spread(r, o, width, c_v, c[1], lazy, half, acc)
             scatter(features, t, table, acc)
+
+
+@inner_kernel(inline=True)
+def _spread(r, o, width, c_v, c_d, lazy, half, row):
+    """Write what a row of the table takes, for ``v`` and for ``d`` of lazy ones, to `row`."""
+    for k in range(width):
+        row[k] = c_v * r[o + k]
+    for k in range(width if lazy else 0):
+        row[half + k] = c_d * r[o + k]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import kernel
-from .features import DenseFeatures, clear_rows, gather, scatter
+from .dispatch import inner_kernel, kernel
+from .features import DenseFeatures, clear_rows, gather, is_used, scatter
 from .offsets import ends_of
 
 
@@ -82,10 +82,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
     if how.ptr.shape[0] == 0:
         for t in range(first, stop):
             o = offset + (t - first) * width
-            used = False  # a step between two labellings changes few nodes
-            for k in range(width):
-                used |= r[o + k] != 0.0
-            if used:
+            if is_used(r, o, width):
                 scatter(features, t, table, r[o : o + width])
         for t in range(first, stop):
             o = offset + (t - first) * width
@@ -99,18 +96,46 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
         return
     for q in range(offset, offset + n * width):
         out[q] = 0.0
-    for u in range(n):
-        row = offset + u * width
-        used = False
+    u = 0
+    while u < n:
+        # Four rows in use a turn: one round trip of `out` for all.
+        count, a, b, c, d = 0, 0, 0, 0, 0
+        while u < n and count < 4:
+            if is_used(r, offset + u * width, width):
+                a, b, c, d = b, c, d, u
+                count += 1
+            u += 1
+        if count == 4:
+            _add_four(how.values[start : start + n * n], n, width, r, offset, (a, b, c, d), out)
+        for k in range(4 - count % 4, 4):  # fewer are left
+            row = b if k == 1 else c if k == 2 else d
+            _add_one(how.values[start + row * n : start + row * n + n], width, r, offset, row, out)
+
+
+@inner_kernel
+def _add_four(values, n, width, r, offset, rows, out):
+    """Add what four rows of `r` give to all rows of `out`."""
+    a, b, c, d = rows
+    ra, rb, rc, rd = a * width, b * width, c * width, d * width
+    ra, rb, rc, rd = offset + ra, offset + rb, offset + rc, offset + rd
+    for t in range(n):
+        o = offset + t * width
+        # The matrix is symmetric: columns as rows.
+        ga, gb, gc, gd = values[a * n + t], values[b * n + t], values[c * n + t], values[d * n + t]
         for k in range(width):
-            used |= r[row + k] != 0.0
-        if used:
-            for t in range(n):
-                g = how.values[start + u * n + t]
-                if g != 0.0:
-                    o = offset + t * width
-                    for k in range(width):
-                        out[o + k] += g * r[row + k]
+            out[o + k] += (ga * r[ra + k] + gb * r[rb + k]) + (gc * r[rc + k] + gd * r[rd + k])
+
+
+@inner_kernel
+def _add_one(values, width, r, offset, row, out):
+    """Add what one row of `r` gives: many products are 0."""
+    row = offset + row * width
+    for t in range(values.shape[0]):
+        g = values[t]
+        if g != 0.0:
+            o = offset + t * width
+            for k in range(width):
+                out[o + k] += g * r[row + k]
 
 
 @kernel

@@ -14,7 +14,11 @@ memory:
 Both halves of a row are padded with zeros to whole cache lines (8 floats): on CoNLL-2000 that takes
 a third off the time of a pass over the rows. Rows of fewer than four columns stay as they are.
 
-Kernels see both forms as one type, and tell them apart when they run: what is compiled for training
+The node table of lazy weights may be in single precision, which takes a third off the time where it
+is larger than the cache: sums over its rows are made in double precision all the same, but ``d``
+then differs from the sum that it stands for by rounding, and proves nothing (:func:`in_double`).
+
+Kernels see all forms as one type, and tell them apart when they run: what is compiled for training
 serves prediction, too.
 """
 
@@ -26,10 +30,12 @@ from .dispatch import inner_kernel, kernel
 
 # No digit is lost before v nears the end of float64: every update of v is relative to s v.
 _FOLD_BELOW = 1e-100
+_FOLD_SINGLE_BELOW = 1e-15  # the same of float32
 _LINE = 8  # floats in a cache line
 _NARROW = 4
 _BLOCK = 1 << 15  # floats: v, d and what is made of them stay in the cache
 _PLAIN = np.empty(0)
+_DOUBLE = np.empty((0, 0), dtype=np.float32)
 
 
 class Weights(NamedTuple):
@@ -44,16 +50,19 @@ class Weights(NamedTuple):
         The same for edge features.
     scale : ndarray of shape (0,) or (2,)
         The scalars `s` and `b` of lazy weights; plain ones have none.
+    single : ndarray of float32, of shape (0, 0) or that of `node`
+        The node table of lazy weights in single precision: `node` then has no rows.
     """
 
     node: np.ndarray
     pair: np.ndarray
     scale: np.ndarray = _PLAIN
+    single: np.ndarray = _DOUBLE
 
     @property
     def tables(self):
         """The two tables."""
-        return self[:2]
+        return (self.single if self.single.size else self.node), self.pair
 
     def copy(self):
         """Weights of their own arrays, plain ones."""
@@ -186,6 +195,71 @@ def lazy_weights(weights):
     return Weights(*tables, np.array([1.0, 0.0]))
 
 
+def in_single(lazy):
+    """Move lazy weights to single precision, in the memory that they are in.
+
+    Parameters
+    ----------
+    lazy : Weights
+        In double precision; of its node table only the memory stays, for :func:`in_double`.
+
+    Returns
+    -------
+    Weights
+        The same value, to the precision of float32.
+
+    Examples
+    --------
+    >>> from skstruct.core.weights import in_single, lazy_weights, zero_weights
+    >>> in_single(lazy_weights(zero_weights(((3, 2), (1, 4))))).single.shape
+    (3, 4)
+    """
+    node = lazy.node
+    single = node.reshape(-1)[node.size // 2 :].view(np.float32).reshape(node.shape)
+    size = max(1, _BLOCK // max(node.shape[1], 1))
+    is_zero = True
+    for first in reversed(range(0, len(node), size)):
+        # Backwards: a row in single precision begins after those that are still to come.
+        rows = node[first : first + size]
+        is_zero = is_zero and not rows.any()
+        if not is_zero:  # memory that nobody has touched takes no room
+            single[first : first + size] = rows.astype(np.float32)
+    return lazy._replace(node=node[:0], single=single)
+
+
+def in_double(lazy, memory):
+    """Move lazy weights in single precision back, with ``d = 0`` in both tables.
+
+    Parameters
+    ----------
+    lazy : Weights
+        What :func:`in_single` returned.
+    memory : Weights
+        What it was given: the result is written there.
+
+    Returns
+    -------
+    Weights
+        The same value; ``s = 1`` and ``b = 0``.
+
+    Examples
+    --------
+    >>> from skstruct.core.weights import in_double, in_single, lazy_weights, zero_weights
+    >>> w = lazy_weights(zero_weights(((3, 2), (1, 4))))
+    >>> in_double(in_single(w), w).node.shape
+    (3, 4)
+    """
+    fold(lazy)
+    node, single, pair = memory.node, lazy.single, lazy.pair
+    half, size = node.shape[1] // 2, max(1, _BLOCK // max(node.shape[1], 1))
+    for first in range(0, len(node), size):
+        v = single[first : first + size, :half].astype(np.float64)
+        node[first : first + size, :half] = v
+        node[first : first + size, half:] = 0.0
+    pair[:, pair.shape[1] // 2 :] = 0.0
+    return lazy._replace(node=node, single=_DOUBLE)
+
+
 def halves(lazy, shapes):
     """The tables of ``v`` and of ``d``, without their padding.
 
@@ -295,21 +369,29 @@ def decay_and_step(w, rho, eta):
     """
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
-    if abs(w.scale[0]) < _FOLD_BELOW:
+    least = _FOLD_BELOW if w.single.shape[0] == 0 else _FOLD_SINGLE_BELOW
+    if abs(w.scale[0]) < least:
         fold_inside(w)
 
 
-@inner_kernel(inline=True)
+@inner_kernel
 def fold_inside(w):
     """:func:`fold`, for kernels."""
     s, b = w.scale[0], w.scale[1]
     for table in (w.node, w.pair):
-        width = table.shape[1] // 2
-        for j in range(table.shape[0]):
-            for k in range(width):
-                table[j, k] = s * table[j, k] + b * table[j, width + k]
+        _fold_table(table, s, b)
+    _fold_table(w.single, s, b)
     w.scale[0] = 1.0
     w.scale[1] = 0.0
+
+
+@inner_kernel(inline=True)
+def _fold_table(table, s, b):
+    """``v <- s v + b d`` in a table."""
+    width = table.shape[1] // 2
+    for j in range(table.shape[0]):
+        for k in range(width):
+            table[j, k] = s * table[j, k] + b * table[j, width + k]
 
 
 def fold(w):
@@ -360,15 +442,23 @@ def squared_norms(w, inverse_n, lam):
     (0.0, 0.0, 0.0)
     """
     s, b = w.scale[0], w.scale[1]
-    value, direction, both = 0.0, 0.0, 0.0
+    sums = _add_norms(w.single, s, b, inverse_n, lam, (0.0, 0.0, 0.0))
     for table in (w.node, w.pair):
-        half = table.shape[1] // 2
-        for j in range(table.shape[0]):
-            for k in range(half):
-                g = inverse_n * table[j, half + k]
-                entry = s * table[j, k] + b * table[j, half + k]
-                value += entry * entry
-                direction += g * g
-                # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
-                both += (g + lam * entry) * (g + lam * entry)
+        sums = _add_norms(table, s, b, inverse_n, lam, sums)
+    return sums
+
+
+@inner_kernel
+def _add_norms(table, s, b, inverse_n, lam, sums):
+    """Add those of a table to the sums of :func:`squared_norms`."""
+    value, direction, both = sums
+    half = table.shape[1] // 2
+    for j in range(table.shape[0]):
+        for k in range(half):
+            g = inverse_n * table[j, half + k]
+            entry = s * table[j, k] + b * table[j, half + k]
+            value += entry * entry
+            direction += g * g
+            # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
+            both += (g + lam * entry) * (g + lam * entry)
     return value, direction, both

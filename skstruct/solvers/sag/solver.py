@@ -34,6 +34,7 @@ from .kernels import (
     SAGState,
     sag_epoch,
 )
+from .precision import SinglePrecision, fold_large, is_close, takes_single
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -123,6 +124,7 @@ def sag(
     max_iter: int = 100,
     tol: float = 1e-3,
     rng: np.random.Generator,
+    precision: str = "auto",
     track_objective: bool = False,
     n_jobs=None,
     after_epoch,
@@ -157,6 +159,8 @@ def sag(
         promises the tolerance.
     rng : numpy.random.Generator
         Draws the samples.
+    precision : {"auto", "double", "single"}
+        Of the node weights while the gap is large; by default single where they are many.
     track_objective : bool
         Evaluate the objective after every epoch.
     n_jobs : int or None
@@ -193,6 +197,7 @@ def sag(
         saga=saga,
         uniform=uniform,
         skipping=skipping,
+        single=takes_single(precision, shapes, max_iter),
         track_objective=track_objective,
     )
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
@@ -201,7 +206,7 @@ def sag(
 class _SAG(Method):
     """Weights, memory and buffers of one run, and what is asked of them."""
 
-    def __init__(self, *task, loss, start, saga, uniform, skipping, track_objective):
+    def __init__(self, *task, loss, start, saga, uniform, skipping, single, track_objective):
         super().__init__(*task)
         self.loss, self.track_objective = loss, track_objective
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
@@ -212,6 +217,9 @@ class _SAG(Method):
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
         #: The best lower bound on the optimum so far.
         self.dual = 0.0
+        # The same, where rounding to single precision may have raised it.
+        self._likely_dual = 0.0
+        self._single = SinglePrecision(self.problem, self.state.residuals) if single else None
         self._direction, self._estimated = None, np.inf
         scratch = make_scratch(self.problem)
         self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
@@ -221,6 +229,8 @@ class _SAG(Method):
         self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
         self._fold()
         self._norms()
+        if self._single is not None:
+            self._single.compile(self.w)
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
 
@@ -228,6 +238,13 @@ class _SAG(Method):
         """Fill the memory at the weights to start from."""
         if self._warm:
             self._fill_memory()
+        if self._single is not None:
+            self.w = self._single.begin(self.w)
+
+    def _end_single(self):
+        if self._single is not None:
+            self.w, self._single = self._single.end(self.w), None
+            self._offer_dual(self._norms()[1])
 
     def epoch(self, k, rng, progress):
         """As many steps as there are samples; the first visit all of them."""
@@ -276,7 +293,9 @@ class _SAG(Method):
     def _offer_dual(self, squared_direction):
         terms = float(self.state.terms.sum()) / self.n
         dual = terms - squared_direction / (2.0 * self.lam)
-        self.dual = max(dual, self.dual)
+        if self._single is None:
+            self.dual = max(dual, self.dual)
+        self._likely_dual = max(dual, self._likely_dual)
         return dual
 
     def _estimate(self):
@@ -288,12 +307,17 @@ class _SAG(Method):
         totals = self.state.totals
         if totals[N_STORED] < self.n:
             return np.inf
-        _, squared_direction, squared_gradient = self._norms()
+        squared_norm, squared_direction, squared_gradient = self._norms()
         self.schedule.epoch_done(squared_gradient)
         dual = self._offer_dual(squared_direction)
         gap = squared_gradient / (2.0 * self.lam) + totals[STALENESS] / self.n
         objective = max(dual + gap, _TINY)
-        return max(objective - self.dual, 0.0) / objective
+        estimate = max(objective - max(self.dual, self._likely_dual), 0.0) / objective
+        if self._single is not None:
+            fold_large(self.w, squared_norm, self.n**2 * squared_direction)
+            if is_close(estimate):
+                self._end_single()
+        return estimate
 
     def _fill_memory(self):
         """Fill the memory at the present weights.
@@ -311,6 +335,7 @@ class _SAG(Method):
 
     def certify(self):
         """Certify the present weights, by a pass of its own."""
+        self._end_single()
         # With b = 0 the pass changes only d: half a table is all there is to put back.
         self._fold()
         self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]

@@ -1,0 +1,104 @@
+"""Node weights in single precision while the optimum is far, and the way back to double."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.dispatch import kernel
+from ...core.oracles import accumulate
+from ...core.pieces import Pieces
+from ...core.weights import fold, in_double, in_single
+
+# Node weights: fewer, with their directions, are in the cache in double precision, too.
+_MANY = 1 << 18
+# Passes that earn back the sum over all residuals by which single precision ends.
+_FEWEST_PASSES = 4
+# Relative gap: rounding to single precision does not show before.
+_CLOSE = 1e-4
+# How much larger than their sum v and b d may become.
+_GROWTH = 8.0
+
+
+def takes_single(precision, shapes, max_iter):
+    """Whether a run is to begin in single precision.
+
+    Parameters
+    ----------
+    precision : {"auto", "double", "single"}
+        The user's choice.
+    shapes : tuple of two tuples of int
+        Shapes of the weight tables.
+    max_iter : int
+        Largest number of passes.
+
+    Returns
+    -------
+    bool
+        By default where the weights are many.
+    """
+    if precision == "auto":
+        return math.prod(shapes[0]) >= _MANY and max_iter >= _FEWEST_PASSES
+    return precision == "single"
+
+
+@kernel
+def sum_residuals(problem, residuals, first, last, w):
+    """Add the gradients that the residuals of samples `first` to `last` stand for to ``d``."""
+    for i in range(first, last):
+        accumulate(
+            problem, i, residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], (0.0, 1.0), w
+        )
+
+
+class SinglePrecision:
+    """The part of a run in single precision.
+
+    The weights are what rounding makes of them: the method goes on from there. Their direction is a
+    running sum that gathers rounding errors for good, so it gives no bounds, and in the end it is
+    summed anew.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    residuals : ndarray of shape (n_parts,)
+        The memory.
+    """
+
+    def __init__(self, problem, residuals):
+        self._problem, self._residuals, self._memory = problem, residuals, None
+
+    def compile(self, w):
+        """Call the kernel on nothing."""
+        sum_residuals(self._problem, self._residuals, 0, 0, w)
+
+    def begin(self, w):
+        """Weights in single precision with the value of `w`, which is not to be used any more."""
+        self._memory = w
+        return in_single(w)
+
+    def end(self, w):
+        """Weights in double precision with the value of `w`, and the exact direction."""
+        w = in_double(w, self._memory)
+        for first, last in Pieces().ranges(0, self._problem.part_ptr.size - 1):
+            sum_residuals(self._problem, self._residuals, first, last, w)
+        return w
+
+
+def is_close(estimate):
+    """Whether a relative gap is so small that single precision is to end."""
+    return estimate <= _CLOSE
+
+
+def fold_large(w, squared_norm, squared_direction):
+    """Fold weights where ``v`` and ``b d`` have grown so large that their sum loses digits.
+
+    Parameters
+    ----------
+    w : Weights
+        Lazy weights.
+    squared_norm, squared_direction : float
+        ``|w|^2`` and ``|d|^2``.
+    """
+    if w.scale[1] ** 2 * squared_direction > _GROWTH**2 * squared_norm:
+        fold(w)

@@ -19,6 +19,7 @@ from .losses.task import NamedLoss, WeightedLoss
 from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
+from .solvers.quasi_newton.orthant import owlqn
 from .solvers.quasi_newton.solver import lbfgs
 from .solvers.sag.proximal import proximal_sag
 from .solvers.sag.solver import sag
@@ -303,6 +304,8 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         )
 
     def _solve_l1(self, *arguments, **common):
+        if self.solver == "lbfgs":
+            return owlqn(*arguments, l1_ratio=float(self.l1_ratio), n_jobs=self.n_jobs, **common)
         return proximal_sag(
             *arguments,
             l1_ratio=float(self.l1_ratio),

@@ -8,8 +8,8 @@ precision: that halves the traffic, and the inverse Hessian is exactly that of t
 
 from ...core.dispatch import inner_kernel, kernel
 
-#: Numbers that :func:`measure` and :func:`combine` add up.
-N_MEASURED, N_COMBINED = 7, 4
+#: Numbers that :func:`measure`, :func:`combine` and :func:`soft_sums` give.
+N_MEASURED, N_COMBINED, N_SOFT = 8, 4, 4
 #: Elements that stay in the cache while all pairs pass.
 BLOCK = 1024
 
@@ -44,11 +44,13 @@ def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
         The regularisers.
     first, last : int
         The run.
-    out : ndarray of shape (7,)
-        Receives ``|w|^2, <w, d>, <g, p>, |g|^2, <d - mixed, mixed>, |d - mixed|^2, |w|_1`` with the
-        gradient g (the pseudo-gradient).
+    out : ndarray of shape (8,)
+        Receives ``|w|^2, <w, d>, <g, p>, |g|^2, <d - mixed, mixed>, |d - mixed|^2`` with the
+        gradient g (the pseudo-gradient), and with lam1 > 0 ``|w|_1`` and, with lam > 0, too, the
+        sum of ``lam/2 w^2 + lam1 |w| + w d + soft(d)^2 / (2 lam)``, whose terms are never negative:
+        the gap of d, where soft takes lam1 off sizes.
     """
-    a, b, c, e, f, h, one = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    a, b, c, e, f, h, one, gap = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(first, last):
         d[j] *= inverse_n
         change = d[j] - mixed[j]
@@ -62,12 +64,21 @@ def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
             c += g * p[j]
             e += g * g
             one += abs(w[j])
+            if lam > 0.0:
+                beyond = abs(d[j]) - lam1
+                beyond = beyond if beyond > 0.0 else 0.0
+                # With z = -sign(d) beyond / lam, where the term is 0: a square, and what is left.
+                z = -beyond / lam if d[j] > 0.0 else beyond / lam
+                away = w[j] - z
+                left = lam1 * abs(w[j]) + w[j] * (d[j] + lam * z)
+                gap += 0.5 * lam * away * away + (left if left > 0.0 else 0.0)
     else:
         for j in range(first, last):
             g = lam * w[j] + d[j]
             c += g * p[j]
             e += g * g
-    out[0], out[1], out[2], out[3], out[4], out[5], out[6] = a, b, c, e, f, h, one
+    out[0], out[1], out[2], out[3], out[4], out[5] = a, b, c, e, f, h
+    out[6], out[7] = one, gap
 
 
 @kernel
@@ -78,6 +89,41 @@ def mix(mixed, d, share, first, last, out):
         mixed[j] += share * (d[j] - mixed[j])
         total += mixed[j] * mixed[j]
     out[0] = total
+
+
+@kernel
+def soft_sums(x, y, origin, share, lam1, first, last, out):
+    """What a dual bound is made of, along a line of dual points.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (size,)
+        Directions of two dual points; 0, that of the truth, is one.
+    origin : float
+        1 for the line from x to y, 0 for that from the truth to y.
+    share : float
+        Where on the line: ``g = origin x + share (y - origin x)``.
+    lam1 : float
+        The regulariser; soft takes it off sizes.
+    first, last : int
+        The run.
+    out : ndarray of shape (4,)
+        Receives ``|soft(g)|^2``, half its first and half its second derivative by `share`, and the
+        largest size in g.
+    """
+    value, slope, curve, largest = 0.0, 0.0, 0.0, 0.0
+    for j in range(first, last):
+        before = origin * x[j]
+        change = y[j] - before
+        g = before + share * change
+        size = abs(g)
+        largest = size if size > largest else largest
+        soft = size - lam1
+        if soft > 0.0:
+            value += soft * soft
+            slope += soft * (change if g > 0.0 else -change)
+            curve += change * change
+    out[0], out[1], out[2], out[3] = value, slope, curve, largest
 
 
 @inner_kernel
@@ -139,7 +185,8 @@ def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last,
     own : float
         Coefficient of the gradient.
     w, d, p, t, lam, lam1, trial, first, last : object
-        As for :func:`step`; `p` is made. With lam1 > 0 it is 0 where it does not descend.
+        As for :func:`step`; `p` is made. With lam1 > 0 it leaves 0 only to descend. (Andrew and Gao
+        let no weight ascend. That takes far more iterations, and all together descend anyway.)
     out : ndarray of shape (4,)
         Receives ``<g, p>``, ``|p|^2`` and what :func:`step` gives.
     """
@@ -159,7 +206,7 @@ def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last,
             g = lam * w[j] + d[j]
             if lam1 > 0.0:
                 g = _pseudo(g, w[j], lam1)
-                p[j] = p[j] if p[j] * g < 0.0 else 0.0
+                p[j] = p[j] if w[j] != 0.0 or p[j] * g < 0.0 else 0.0
             slope += g * p[j]
             squared += p[j] * p[j]
         _step(w, d, p, t, lam, lam1, trial, begin, end, out)

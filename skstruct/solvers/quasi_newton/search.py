@@ -103,7 +103,7 @@ def backtrack(function, value: float, step: float, rounding: float) -> bool:
     Parameters
     ----------
     function : callable
-        Value at a step, and the decrease that the slope at 0 promises, negative.
+        Value at a step, and the change that the slope at 0 promises.
     value : float
         That at 0.
     step : float
@@ -128,7 +128,7 @@ def backtrack(function, value: float, step: float, rounding: float) -> bool:
     """
     for _ in range(_MOST_TESTS):
         now, promised = function(step)
-        if now <= value + _DECREASE * promised:
+        if promised < 0.0 and now <= value + _DECREASE * promised:
             return True
         # Rounding hides what is left to gain.
         if abs(promised) <= rounding and now <= value + rounding:

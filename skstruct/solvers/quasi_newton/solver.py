@@ -1,4 +1,4 @@
-"""L-BFGS, and with an L1 term OWL-QN, on a smooth loss: exact batch gradients, in threads."""
+"""L-BFGS on a smooth loss: exact batch gradients, and sweeps over the weights in threads."""
 
 from __future__ import annotations
 
@@ -87,13 +87,16 @@ class _Point:
 
     def __init__(self, w):
         self.w, self.d = w, np.zeros_like(w)
-        self.value = self.slope = self.squared = self.magnitude = np.nan
+        self.value = self.slope = self.squared = self.magnitude = self.gap = np.nan
         #: Whether the numbers are those of `w`.
         self.known = False
 
 
 class QuasiNewton(Method):
     """Points, pairs and the best dual point of one run."""
+
+    #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
+    l1 = 0.0
 
     def __init__(self, *task, loss, start):
         super().__init__(*task)
@@ -146,15 +149,15 @@ class QuasiNewton(Method):
         self.n_calls += 1
         loss, point.magnitude = np.einsum("ki,i->k", self._out, self.sample_weight) / self.n
         vectors = point.w, point.d, self._p, self._mixed
-        sums = self._sweeps(measure, N_MEASURED, *vectors, 1.0 / self.n, self.lam, 0.0)
-        point.value = 0.5 * self.lam * sums[0] + loss
-        point.slope, point.squared, point.known = sums[2], sums[3], True
+        sums = self._sweeps(measure, N_MEASURED, *vectors, 1.0 / self.n, self.lam, self.l1)
+        point.value = 0.5 * self.lam * sums[0] + self.l1 * sums[6] + loss
+        point.slope, point.squared, point.gap, point.known = sums[2], sums[3], sums[7], True
         if self._is_convex and np.isfinite(point.value) and np.isfinite(point.squared):
             term = max(loss - sums[1] - ROUNDING * point.magnitude, least_term(self.loss))
-            self._offer(term, sums[4], sums[5], point.d)
+            self._offer(term, point.d, sums[4], sums[5])
         return True
 
-    def _offer(self, term, product, squared, direction):
+    def _offer(self, term, direction, product, squared):
         """Mix one more dual point into the best one, by the share that is best."""
         gain = term - self._term
         slope, curvature = gain - product / self.lam, squared / self.lam
@@ -182,45 +185,58 @@ class QuasiNewton(Method):
             self._pairs.forget()
         self._here, self._trial = trial, here
         lengths = np.sqrt(self._moved * 2.0 * (here.squared + trial.squared))
-        self._pairs.add(self._sweeps, trial, here, self.lam, 0.0, lengths)
+        self._pairs.add(self._sweeps, trial, here, self.lam, self.l1, lengths)
 
     def _search(self, pieces):
         """Find the next point; False if there is none along this direction."""
         here, trial = self._here, self._trial
         coefficients, own = self._pairs.direction()
         # Nowhere is the objective flatter than its regulariser: no step along -g is longer.
-        first = 1.0 if len(self._pairs) else min(1.0 / np.sqrt(here.squared), 1.0 / self.lam)
-        start, end = (here.w, here.d, self._p), (self.lam, 0.0, trial.w)
+        first = 1.0 if len(self._pairs) else 1.0 / max(np.sqrt(here.squared), self.lam)
+        start, end = (here.w, here.d, self._p), (self.lam, self.l1, trial.w)
         rows = self._pairs.rows
-        slope, squared, _, self._moved = self._sweeps(
+        slope, squared, self._promised, self._moved = self._sweeps(
             combine, N_COMBINED, rows, coefficients, own, *start, first, *end
         )
         if not (slope < 0.0 and np.isfinite(squared)):
             return False
         made = first
 
-        def function(t):
+        def evaluate(t):
             nonlocal made
             if t != made:
-                self._moved = self._sweeps(step, N_COMBINED, *start, t, *end)[3]
+                _, _, self._promised, self._moved = self._sweeps(step, N_COMBINED, *start, t, *end)
                 made = t
             if not self._evaluate(trial, pieces):
                 raise _StoppedInPass
-            return trial.value, trial.slope
+            return trial
 
         try:
-            return wolfe(function, here.value, slope, first, self._rounding(here))
+            return self._look(evaluate, slope, first)
         except _StoppedInPass:
             return False
+
+    def _look(self, evaluate, slope, first):
+        """The line search; `evaluate` moves to a step and measures there."""
+
+        def function(t):
+            point = evaluate(t)
+            return point.value, point.slope
+
+        return wolfe(function, self._here.value, slope, first, self._rounding(self._here))
 
     def _rounding(self, point):
         return _UNIT * (abs(point.value) + point.magnitude)
 
+    def _measured(self):
+        """The last iterate: nearly always it is known."""
+        if not self._here.known:
+            self._evaluate(self._here, Pieces())
+        return self._here
+
     def certify(self):
-        """Of the last iterate: nearly always known."""
-        here = self._here
-        if not here.known:
-            self._evaluate(here, Pieces())
+        """Of the last iterate."""
+        here = self._measured()
         numbers = here.value, here.squared, self.lam
         if self._is_convex:
             self.certificate = certify(*numbers, self.dual, here.magnitude)

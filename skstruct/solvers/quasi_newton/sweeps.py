@@ -39,7 +39,7 @@ class Sweeps:
         self._n_threads = min(effective_n_jobs(n_jobs), max(len(self._runs) // _RUNS_A_THREAD, 1))
         self._threads = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
 
-    def __call__(self, kernel, n_sums: int, *arguments, scratch=None) -> np.ndarray:
+    def __call__(self, kernel, n_sums: int, *arguments, scratch=None, largest=None) -> np.ndarray:
         """Call ``kernel(*arguments, [scratch,] first, last, out)`` on all runs.
 
         Parameters
@@ -52,6 +52,8 @@ class Sweeps:
             Of the kernel.
         scratch : tuple of int, optional
             Shape of the scratch of a thread.
+        largest : int, optional
+            The number of which the largest is wanted, not the sum.
 
         Returns
         -------
@@ -70,4 +72,9 @@ class Sweeps:
         else:
             for done in [self._threads.submit(work, k) for k in range(self._n_threads)]:
                 done.result()
-        return sums.sum(axis=0)
+        return sums.sum(axis=0) if largest is None else self._with_largest(sums, largest)
+
+    def _with_largest(self, sums, column):
+        total = sums.sum(axis=0)
+        total[column] = sums[:, column].max()
+        return total

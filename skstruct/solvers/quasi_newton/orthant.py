@@ -1,0 +1,155 @@
+"""OWL-QN: L-BFGS under an L1 penalty, orthant by orthant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...losses.verbs import ROUNDING, is_convex, require_smooth
+from ..certificate import Certificate, certify_pair
+from ..progress import Result
+from ..run import run
+from .kernels import N_SOFT, mix, soft_sums
+from .search import backtrack
+from .solver import QuasiNewton
+
+# Sweeps that look for the best point on a line of dual points.
+_SWEEPS = 4
+
+
+def owlqn(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    *,
+    l1_ratio: float,
+    loss,
+    start=None,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    n_jobs=None,
+    after_epoch,
+) -> Result:
+    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by OWL-QN.
+
+    Parameters
+    ----------
+    problem, shapes, sample_weight : object
+        As for :func:`skstruct.solvers.quasi_newton.solver.lbfgs`.
+    lam : float
+        The regulariser: ``lam1 = l1_ratio lam, lam2 = (1 - l1_ratio) lam``.
+    l1_ratio : float
+        Share of the L1 penalty, above 0, at most 1.
+    loss : NamedTuple
+        A smooth convex loss.
+    start, max_iter, tol, n_jobs, after_epoch : object
+        As there.
+
+    Returns
+    -------
+    Result
+        The weights, with exact zeros, and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective or its gradient is not finite.
+    TypeError
+        If the loss is not smooth, or not convex.
+
+    References
+    ----------
+    Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, Algorithm 1.
+    """
+    require_smooth(loss, "OWL-QN")
+    if not is_convex(loss):
+        raise TypeError(f"OWL-QN needs a convex loss, and {type(loss).__name__} is not")
+    regularisers = (1.0 - l1_ratio) * lam, n_jobs
+    method = OrthantWise(
+        problem, shapes, sample_weight, *regularisers, loss=loss, start=start, l1=l1_ratio * lam
+    )
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        rng = np.random.default_rng(0)  # of no use here
+        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+class OrthantWise(QuasiNewton):
+    """Points, pairs and the best dual point of one run; ``lam`` is lam2."""
+
+    def __init__(self, *task, l1, **options):
+        super().__init__(*task, **options)
+        self.l1 = l1
+
+    def compile(self):
+        """Compile outside the clock."""
+        super().compile()
+        none = np.empty(0)
+        soft_sums(none, none, 0.0, 0.0, 0.0, 0, 0, np.zeros(N_SOFT))
+
+    def _look(self, evaluate, slope, first):
+        """Halve the step: the projected path has kinks."""
+
+        def function(t):
+            return evaluate(t).value, self._promised
+
+        return backtrack(function, self._here.value, first, self._rounding(self._here))
+
+    def _along(self, direction, origin, share):
+        """See :func:`soft_sums`."""
+        line = self._mixed, direction, origin, share, self.l1
+        return self._sweeps(soft_sums, N_SOFT, *line, largest=3)
+
+    def _climb(self, direction, origin, terms, share):
+        """Newton's steps for the best point of a line of dual points: its share and its bound.
+
+        The bound is concave; terms are at least linear in the share.
+        """
+        best, low, high = (-np.inf, 0.0), 0.0, 1.0
+        for _ in range(_SWEEPS):
+            value, slope, curve, _ = self._along(direction, origin, share)
+            bound = terms[0] + share * (terms[1] - terms[0]) - value / (2.0 * self.lam)
+            best = max(best, (bound, share))
+            rise = terms[1] - terms[0] - slope / self.lam
+            low, high = (share, high) if rise > 0.0 else (low, share)
+            following = share + rise * self.lam / curve if curve > 0.0 else 0.5 * (low + high)
+            if not low < following < high:
+                following = high if following >= high == 1.0 > share else 0.5 * (low + high)
+            if abs(following - share) <= 1e-3 * share:
+                break
+            share = following
+        return best
+
+    def _offer(self, term, direction, product, squared):
+        """The bounds of a dual point, of its multiples, and of its mixtures with the best one."""
+        largest = self._along(direction, 0.0, 1.0)[3]
+        # Inside the box |g| <= lam1 no regulariser is asked for.
+        inside = min(1.0, self.l1 / largest) if largest > 0.0 else 1.0
+        self.dual = max(self.dual, inside * term)
+        if self.lam == 0.0:
+            return
+        self.dual = max(self.dual, self._climb(direction, 0.0, (0.0, term), 1.0)[0])
+        bound, share = self._climb(direction, 1.0, (self._term, term), 0.5)
+        self.dual = max(self.dual, bound)
+        if share > 0.0:
+            self._sweeps(mix, 1, self._mixed, direction, share)
+            self._term += share * (term - self._term)
+
+    def certify(self):
+        """Of the last iterate: nearly always known."""
+        here = self._measured()
+        known = certify_pair(here.value, self.dual, here.magnitude)
+        gap = known.dual_gap
+        if self.lam > 0.0:
+            gap = min(gap, here.gap + ROUNDING * here.magnitude)
+        if known.objective > 0.0:
+            gap = min(gap, known.objective)
+        relative = gap / known.objective if known.objective > 0.0 else known.relative
+        steepness = float(np.sqrt(here.squared))
+        self.certificate = Certificate(known.objective, float(gap), float(relative), steepness)
+
+    def weights(self):
+        """Copies of the tables; 0 without a sign."""
+        found = super().weights()
+        for table in found.tables:
+            table += 0.0
+        return found

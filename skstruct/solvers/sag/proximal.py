@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.pieces import Pieces
 from ...core.proximal import (
     ALONG,
     L1,
@@ -18,7 +19,8 @@ from ...core.proximal import (
     soft_sums,
     start_clock,
 )
-from ...losses.verbs import ROUNDING, least_term, require_smooth
+from ...core.weights import aligned, zero_weights
+from ...losses.verbs import ROUNDING, require_smooth
 from ..certificate import Certificate, certify_pair
 from ..primal import objective_value
 from ..progress import REMEDY
@@ -26,7 +28,10 @@ from ..run import run
 from .kernels import N_STORED, STALENESS
 from .proximal_kernels import proximal_epoch
 from .solver import _SAG, _TINY
+from .working_set import add_residuals, reduce_problem, reducible
 
+# The pass before which rows are left out first, and the share of the threshold below which they are.
+_FIRST_REFRESH, _STAYS = 4, 0.7
 # Sweeps that look for the best multiple of a dual point.
 _SWEEPS = 4
 
@@ -98,18 +103,83 @@ def proximal_sag(
 
 
 class _ProximalSAG(_SAG):
-    """Weights, memory and clock of one run; ``lam`` is lam2."""
+    """Weights, memory and clock of one run; ``lam`` is lam2.
+
+    Most rows of the weights are 0 and stay so. Between refreshes the run is that of the problem
+    without them; at a refresh the memory tells the gradients of all rows again, which is what lower
+    bounds on the optimum need, and who comes in.
+    """
 
     def __init__(self, *task, l1, **options):
         super().__init__(*task, **options)
         self.l1 = l1
         self.clock = start_clock(self.w, l1, self.lam)
         self._sums = np.zeros(9)
+        self._whole = self.problem
+        #: The rows of the node table that there are, None for all.
+        self._rows, self._refresh = None, _FIRST_REFRESH
 
     def compile(self):
         """Compile outside the clock."""
         super().compile()
         self._best_multiple(0.0)
+        if reducible(self._whole):
+            self._add_residuals(0)
+
+    def epoch(self, k, rng, progress):
+        """One pass, over the rows that are not known to stay 0."""
+        self._put_back()
+        if k >= self._refresh:
+            self._refresh = k + max(3, k // 3)
+            self._expand()
+        if self._rows is None and (self._warm or k >= _FIRST_REFRESH):
+            self._shrink()
+        super().epoch(k, rng, progress)
+
+    def _shrink(self):
+        """Leave out rows of weight 0 whose gradients are well inside the threshold."""
+        if reducible(self._whole) is None:
+            return
+        table, stays = self.w.node, _STAYS * self.l1 * self.n
+        half = table.shape[1] // 2
+        kept = table[:, :half].any(axis=1)
+        kept |= np.abs(table[:, half:]).max(axis=1, initial=0.0) > stays
+        intercept = getattr(self._whole, reducible(self._whole)).intercept
+        if intercept >= 0:
+            kept[intercept] = True
+        rows = np.flatnonzero(kept)
+        self.problem = reduce_problem(self._whole, rows, table.shape[0])
+        self._take(table[rows], rows)
+
+    def _take(self, node, rows):
+        """Another node table, with up-to-date rows."""
+        table = aligned(node.size).reshape(node.shape)
+        table[:] = node
+        self.w, self._rows = self.w._replace(node=table), rows
+        self.clock = self.clock._replace(node=np.zeros((node.shape[0], 2)))
+
+    def _expand(self):
+        """All rows again, and what the memory says of the optimum."""
+        if self._rows is None:
+            return
+        table = np.zeros((self.shapes[0][0], self.w.node.shape[1]))
+        half = table.shape[1] // 2
+        table[self._rows, :half] = self.w.node[:, :half]
+        self.problem = self._whole
+        self._take(table, None)
+        self.w.pair[:, self.w.pair.shape[1] // 2 :] = 0.0
+        self._add_residuals(self.n)
+        self._offer_memory()
+
+    def _add_residuals(self, stop):
+        memory, scratch = self.state.residuals, self._scratch[0][1]
+        for first, last in Pieces().visits(stop):
+            add_residuals(self._whole, memory, first, last, scratch, self.w)
+
+    def certify(self):
+        """Certify the present weights, on all rows, by a pass of its own."""
+        self._expand()
+        super().certify()
 
     def _steps(self, options, order, uniforms):
         task = self.loss, self.problem, self.w, self.clock, self.sample_weight
@@ -161,11 +231,14 @@ class _ProximalSAG(_SAG):
             return np.inf
         self.schedule.epoch_done(sums[SUBGRADIENT])
         terms = float(self.state.terms.sum()) / self.n
-        self.dual = max(self._best_multiple(terms), self.dual)
+        # Of fewer rows it is no bound for all of them, but what there is to estimate by.
+        dual = self._best_multiple(terms)
+        if self._rows is None:
+            self.dual = max(dual, self.dual)
         # P(w) = penalty + <w, g> + terms + divergences
         objective = self._penalty() + sums[ALONG] + terms + totals[STALENESS] / self.n
         objective = max(objective, _TINY)
-        return max(objective - self.dual, 0.0) / objective
+        return max(objective - max(dual, self.dual), 0.0) / objective
 
     def _offer_memory(self):
         self._norms()
@@ -177,8 +250,7 @@ class _ProximalSAG(_SAG):
         objective = self._penalty() + loss
         along = float(sums[ALONG])
         slack = ROUNDING * magnitude
-        term = max(loss - along - slack, least_term(self.loss))
-        self.dual = max(self._best_multiple(term), self.dual)
+        self.dual = max(self._best_multiple(max(loss - along - slack, 0.0)), self.dual)
         known = certify_pair(objective, self.dual, magnitude)
         gap = known.dual_gap
         if self.lam > 0.0:
@@ -192,9 +264,10 @@ class _ProximalSAG(_SAG):
 
     def weights(self):
         """The value of the weights; 0 without a sign."""
-        found = super().weights()
-        for table in found.tables:
-            table += 0.0
+        found = zero_weights(self.shapes)
+        rows = slice(None) if self._rows is None else self._rows
+        found.node[rows] += self.w.node[:, : self.shapes[0][1]]
+        found.pair[:] += self.w.pair[:, : self.shapes[1][1]]
         return found
 
     def remedy(self):

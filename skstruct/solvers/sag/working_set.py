@@ -1,0 +1,87 @@
+"""Problems on some of the feature rows: the others have weight 0 under an L1 penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.dispatch import kernel
+from ...core.features import SparseFeatures
+from ...core.oracles import accumulate
+
+_NAMES = ("nodes", "items")
+
+
+def reducible(problem) -> str | None:
+    """Name of the field with the sparse rows that the node table has weights for.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+
+    Returns
+    -------
+    str or None
+        None where there is none: all rows stay.
+    """
+    for name in _NAMES:
+        if isinstance(getattr(problem, name, None), SparseFeatures):
+            return name
+    return None
+
+
+def reduce_problem(problem, rows, n_rows: int):
+    """The problem on some rows of the node table.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A :func:`reducible` problem.
+    rows : ndarray of int
+        The rows that stay, in order; that of the constant feature among them.
+    n_rows : int
+        Rows of the table.
+
+    Returns
+    -------
+    NamedTuple
+        The same problem with other features. Gram matrices stay those of all features: estimates of
+        Lipschitz constants can only be larger for it.
+    """
+    name = reducible(problem)
+    features = getattr(problem, name)
+    place = np.full(n_rows, -1, dtype=features.indices.dtype)
+    place[rows] = np.arange(len(rows))
+    indices = place[features.indices]
+    kept = indices >= 0
+    ends = np.zeros(kept.size + 1, dtype=features.indptr.dtype)
+    np.cumsum(kept, out=ends[1:])
+    intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
+    reduced = SparseFeatures(
+        features.data[kept], indices[kept], ends[features.indptr], intercept
+    )
+    return problem._replace(**{name: reduced})
+
+
+@kernel
+def add_residuals(problem, residuals, first, stop, r, w):
+    """Add the features of stored residuals to ``d``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    residuals : ndarray of shape (n_parts,)
+        The memory of SAG.
+    first, stop : int
+        The range of samples.
+    r : ndarray of shape (>= max_parts,)
+        Scratch.
+    w : Weights
+        Lazy weights.
+    """
+    for i in range(first, stop):
+        part = problem.part_ptr[i]
+        for q in range(problem.part_ptr[i + 1] - part):
+            r[q] = residuals[part + q]
+        accumulate(problem, i, r, (0.0, 1.0), w)

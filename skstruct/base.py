@@ -16,6 +16,7 @@ from .core import oracles
 from .core.dispatch import cache_folder
 from .core.numba_private import announced_compiles
 from .data.packing import check_pointers, read_sample_weight
+from .early_stopping import begin_validation, end_validation
 from .epochs import Epochs
 from .going_on import first_weights
 from .graphs.base import Graph
@@ -23,6 +24,7 @@ from .graphs.registry import choose_graph, known_kind
 from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
+from .restoring import Restoring
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
 from .storage import CompactPickles
@@ -83,7 +85,9 @@ def fitted_state(estimator) -> dict:
     }
 
 
-class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseEstimator):
+class StructuredEstimator(
+    Predictor, Restoring, CompactPickles, CallbackSupportMixin, BaseEstimator
+):
     """Base of all estimators: everything that does not depend on the loss or on the solver.
 
     Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
@@ -222,7 +226,8 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         """Train, and take over the result."""
         # Everything is built in a model of its own: until the end this one stays as it was.
         new = self._unfitted()
-        data = new._prepare(X, y, sample_weight, node_weight)
+        validation = begin_validation(self, X, y, sample_weight)
+        data = new._prepare(X, y, validation.sample_weight, node_weight)
         problem = new._make_problem(data)
         shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
         previous = self if getattr(self, "warm_start", False) else self._unfitted()
@@ -242,6 +247,7 @@ class StructuredEstimator(Predictor, CompactPickles, CallbackSupportMixin, BaseE
         except SampleOverflow as error:
             sample = int(data.given[error.sample])
             raise SampleOverflow(sample, error.value, error.advice) from None
+        result = end_validation(new, validation, result, (problem, shapes, data))
         new._publish(result)
         # One assignment, so that other threads never see half of each.
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)

@@ -1,4 +1,4 @@
-"""Callbacks for long fits: a limit on their time, and copies of the model on disk."""
+"""Callbacks for fits: early stopping, a limit on their time, and copies of the model on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from sklearn.base import clone
 from sklearn.callback import CallbackContext
 
 from .base import StructuredEstimator, fitted_state
+from .early_stopping import EarlyStopping
 from .typing import PathLike
+
+__all__ = ["Checkpoint", "EarlyStopping", "TimeLimit"]
 
 
 class _Timed:

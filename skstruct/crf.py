@@ -267,6 +267,11 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
             return SoftmaxMargin(least_term=-math.inf)
         return LogLoss() if self.margin is None else SoftmaxMargin()
 
+    def _loss_at(self, problem, data):
+        if data.completion is not None:
+            return data.completion.marginal_log_loss()
+        return self._training_loss()
+
     _takes_partial_labels = True
 
     def _train(self, problem, shapes, data, **common):

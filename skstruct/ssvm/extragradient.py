@@ -192,6 +192,9 @@ class ExtragradientSSVM(StructuralSVM):
         super()._check_problem(problem)
         self.projection_ = choose_projection(self.projection, problem, type(self.graph_))
 
+    def _penalty(self, lam):
+        return super()._penalty(lam if self.radius is None else 0.0)
+
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         options = ExtragradientOptions(
             self.projection_,

@@ -200,6 +200,10 @@ class GDMMSSVM(StructuralSVM):
             graph.training_inference_ = "relaxed"
         return relaxed, factors
 
+    def _mean_loss(self, task, weights, data):
+        problem = self.graph_.decoding(task[0], weights)
+        return super()._mean_loss(problem, weights, data)
+
     def _solve(self, task, shapes, sample_weight, lam, start, **common):
         problem, factors = task
 

@@ -336,6 +336,13 @@ class ProxLinearSSVM(StructuralSVM):
         """The previous weights, if they mean the same, else the map's first ones."""
         return first_map_weights(self, previous, self._first)
 
+    def _mean_loss(self, mapped, weights, data):
+        params, ends, pair = weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = _scores(mapped.score_map, params, mapped.rows, mapped.row_ptr)
+        tables = Weights(np.ascontiguousarray(np.concatenate([scores, ends])), pair)
+        return super()._mean_loss(mapped.problem, tables, data)
+
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         rate = None if self.learning_rate == "auto" else float(self.learning_rate)
         target = hinge_of(problem.problem)

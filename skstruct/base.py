@@ -176,7 +176,9 @@ class StructuredEstimator(
             Samples of the kind that the structure takes: for chains one (n_nodes, n_features) array
             or sparse matrix a sample, or all of them packed; for one-node samples a table.
         y : list, object array, RaggedArray or 1-D array
-            One label a node, strings or integers.
+            One label a node, strings or integers. SAGCRF and most structural SVMs train on partial
+            labels, too: None (NaN, masked) where a label is missing, a set of labels where one of
+            them is right. See :ref:`partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Factor s_i on the loss of each sample.
         node_weight : list, object array, RaggedArray or array, default=None

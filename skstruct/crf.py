@@ -277,13 +277,15 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     def _train(self, problem, shapes, data, **common):
         if data.completion is None:
             return super()._train(problem, shapes, data, **common)
-        if self.solver != "lbfgs":
+        if self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
                 'labels and of sets of labels is not convex; use solver="lbfgs"'
             )
         if not isinstance(self._training_loss(), LogLoss):
             raise ValueError("margin needs a label for each node: with missing labels use None")
+        if self.l1_ratio > 0:
+            raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
         common |= {"loss": data.completion.marginal_log_loss(), "n_jobs": self.n_jobs}
         return lbfgs(problem, shapes, data.sample_weight, data.lam, **common)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 
 from .core.offsets import longest_item
@@ -12,7 +14,7 @@ from .losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from .losses.task import UNWEIGHTED, LossWeights, cost_matrix
 from .predict import decode
 
-_TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing labels and on sets of labels"
+_TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
 _STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
 
 
@@ -43,6 +45,8 @@ def read_training(estimator, graph, X, y) -> tuple:
         If X or y is wrong, or y is partial and this estimator or structure needs all labels.
     """
     if estimator._takes_partial_labels and graph.takes_partial_labels:
+        if graph.is_table and isinstance(estimator.graph, str) and estimator.graph == "auto":
+            _refuse_sets(y)
         y, partial = split_partial(y, graph.is_table)
         return (*graph.read_training(estimator, X, y), partial)
     try:
@@ -52,6 +56,15 @@ def read_training(estimator, graph, X, y) -> tuple:
             raise
         advice = _TAKERS if graph.takes_partial_labels else _STRUCTURES
         raise type(error)(f"{error}; {advice}") from None
+
+
+def _refuse_sets(y):
+    """Refuse sets that may well be label sets, where nobody has said which structure this is."""
+    if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
+        raise ValueError(
+            "y is a list of sets: if all labels in a set are right, make an indicator table of it "
+            "(sklearn's MultiLabelBinarizer); if one is, say graph='multiclass'"
+        )
 
 
 def _is_partial(y, graph):

@@ -17,6 +17,7 @@ from skstruct import (
     GDMMSSVM,
     SAGCRF,
     CasimirSSVM,
+    ExtragradientSSVM,
     Grid,
     Pairwise,
     SubgradientSSVM,
@@ -342,7 +343,7 @@ def test_bad_samples(graph, sample, match):
 )
 def test_bad_labels_of_images(y, match):
     with pytest.raises((ValueError, TypeError), match=match):
-        SAGCRF(Grid()).fit([IMAGE, IMAGE], y)
+        ExtragradientSSVM(Grid()).fit([IMAGE, IMAGE], y)
 
 
 @pytest.mark.parametrize(

@@ -302,9 +302,20 @@ def test_solvers_and_losses_that_need_all_labels():
             SAGCRF(solver=solver).fit(X, y)
     with pytest.raises(ValueError, match="margin needs a label for each node"):
         SAGCRF(solver="lbfgs", margin="hamming").fit(X, y)
+    with pytest.raises(ValueError, match="l1_ratio needs a label for each node"):
+        SAGCRF(solver="lbfgs", l1_ratio=0.5).fit(X, y)
+    with pytest.raises(ValueError, match="class_weight needs a label for each node"):
+        SAGCRF(solver="lbfgs", class_weight="balanced").fit(X, y)
     for bad in (None, {"a", "b"}):
         with pytest.raises((TypeError, ValueError), match="SubgradientSSVM train on missing"):
             GDMMSSVM().fit(X, [["a", bad], ["b", "a"]])
+
+
+def test_sets_in_a_table_may_be_label_sets():
+    X, y = np.eye(3), [{"a", "b"}, {"b"}, {"a"}]
+    with pytest.raises(ValueError, match="y is a list of sets: if all labels in a set are right"):
+        SAGCRF(solver="lbfgs").fit(X, y)
+    assert SAGCRF("multiclass", solver="lbfgs").fit(X, y).classes_.tolist() == ["a", "b"]
 
 
 def test_labels_that_no_labelling_fits():

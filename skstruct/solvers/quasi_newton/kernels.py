@@ -51,7 +51,9 @@ def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
         the gap of d, where soft takes lam1 off sizes.
     """
     a, b, c, e, f, h, one, gap = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(first, last):
+    # Indices from 0 are known not to be negative, and loops over them take several at a time.
+    w, d, p, mixed = w[first:last], d[first:last], p[first:last], mixed[first:last]
+    for j in range(last - first):
         d[j] *= inverse_n
         change = d[j] - mixed[j]
         a += w[j] * w[j]
@@ -59,7 +61,7 @@ def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
         f += change * mixed[j]
         h += change * change
     if lam1 > 0.0:
-        for j in range(first, last):
+        for j in range(last - first):
             g = _pseudo(lam * w[j] + d[j], w[j], lam1)
             c += g * p[j]
             e += g * g
@@ -73,7 +75,7 @@ def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
                 left = lam1 * abs(w[j]) + w[j] * (d[j] + lam * z)
                 gap += 0.5 * lam * away * away + (left if left > 0.0 else 0.0)
     else:
-        for j in range(first, last):
+        for j in range(last - first):
             g = lam * w[j] + d[j]
             c += g * p[j]
             e += g * g
@@ -85,7 +87,8 @@ def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
 def mix(mixed, d, share, first, last, out):
     """``mixed += share (d - mixed)``; out[0] receives its squared norm."""
     total = 0.0
-    for j in range(first, last):
+    mixed, d = mixed[first:last], d[first:last]
+    for j in range(last - first):
         mixed[j] += share * (d[j] - mixed[j])
         total += mixed[j] * mixed[j]
     out[0] = total
@@ -112,7 +115,8 @@ def soft_sums(x, y, origin, share, lam1, first, last, out):
         largest size in g.
     """
     value, slope, curve, largest = 0.0, 0.0, 0.0, 0.0
-    for j in range(first, last):
+    x, y = x[first:last], y[first:last]
+    for j in range(last - first):
         before = origin * x[j]
         change = y[j] - before
         g = before + share * change
@@ -130,8 +134,9 @@ def soft_sums(x, y, origin, share, lam1, first, last, out):
 def _step(w, d, p, t, lam, lam1, trial, first, last, out):
     """``trial = w + t p``, in the orthant of w; out[2:] takes ``<g, trial - w>`` and its norm."""
     slope, squared = 0.0, 0.0
+    w, d, p, trial = w[first:last], d[first:last], p[first:last], trial[first:last]
     if lam1 > 0.0:
-        for j in range(first, last):
+        for j in range(last - first):
             g = _pseudo(lam * w[j] + d[j], w[j], lam1)
             x = w[j] + t * p[j]
             side = w[j] if w[j] != 0.0 else -g
@@ -141,7 +146,7 @@ def _step(w, d, p, t, lam, lam1, trial, first, last, out):
             slope += g * change
             squared += change * change
     else:
-        for j in range(first, last):
+        for j in range(last - first):
             change = t * p[j]
             trial[j] = w[j] + change
             slope += (lam * w[j] + d[j]) * change
@@ -193,25 +198,42 @@ def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last,
     slope, squared = 0.0, 0.0
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
-        for j in range(begin, end):
-            g = lam * w[j] + d[j]
-            g = _pseudo(g, w[j], lam1) if lam1 > 0.0 else g
-            p[j] = own * g
+        here, gradient, way = w[begin:end], d[begin:end], p[begin:end]
+        for j in range(end - begin):
+            g = lam * here[j] + gradient[j]
+            g = _pseudo(g, here[j], lam1) if lam1 > 0.0 else g
+            way[j] = own * g
         for row in range(pairs.shape[0]):
             c = coefficients[row]
             if c != 0.0:
-                for j in range(begin, end):
-                    p[j] += c * pairs[row, j]
-        for j in range(begin, end):
-            g = lam * w[j] + d[j]
+                pair = pairs[row, begin:end]
+                for j in range(end - begin):
+                    way[j] += c * pair[j]
+        for j in range(end - begin):
+            g = lam * here[j] + gradient[j]
             if lam1 > 0.0:
-                g = _pseudo(g, w[j], lam1)
-                p[j] = p[j] if w[j] != 0.0 or p[j] * g < 0.0 else 0.0
-            slope += g * p[j]
-            squared += p[j] * p[j]
+                g = _pseudo(g, here[j], lam1)
+                way[j] = way[j] if here[j] != 0.0 or way[j] * g < 0.0 else 0.0
+            slope += g * way[j]
+            squared += way[j] * way[j]
         _step(w, d, p, t, lam, lam1, trial, begin, end, out)
     out[0] += slope
     out[1] += squared
+
+
+@inner_kernel
+def _differences(steps, changes, factor, w, d, before, d_before, lam, lam1, scratch):
+    """A block of the new pair; scratch takes the gradient and both differences as they are kept."""
+    for j in range(w.shape[0]):
+        g = lam * w[j] + d[j]
+        s = w[j] - before[j]
+        y = lam * s + (d[j] - d_before[j])
+        steps[j] = factor * s
+        changes[j] = factor * y
+        scratch[0, j] = _pseudo(g, w[j], lam1) if lam1 > 0.0 else g
+    for j in range(w.shape[0]):
+        scratch[1, j] = steps[j]
+        scratch[2, j] = changes[j]
 
 
 @kernel
@@ -243,27 +265,30 @@ def remember(
         difference of weights, and with that of gradients.
     """
     memory = live.shape[0]
+    gradient, s, y = scratch[0], scratch[1], scratch[2]
     for begin in range(first, last, BLOCK):
-        size = min(begin + BLOCK, last) - begin
-        for q in range(size):
-            j = begin + q
-            g = lam * w[j] + d[j]
-            s = w[j] - before[j]
-            y = lam * s + (d[j] - d_before[j])
-            pairs[slot, j] = factor * s
-            pairs[memory + slot, j] = factor * y
-            scratch[0, q] = _pseudo(g, w[j], lam1) if lam1 > 0.0 else g
-        for q in range(size):
-            scratch[1, q] = pairs[slot, begin + q]
-            scratch[2, q] = pairs[memory + slot, begin + q]
+        end = min(begin + BLOCK, last)
+        _differences(
+            pairs[slot, begin:end],
+            pairs[memory + slot, begin:end],
+            factor,
+            w[begin:end],
+            d[begin:end],
+            before[begin:end],
+            d_before[begin:end],
+            lam,
+            lam1,
+            scratch,
+        )
         for row in range(2 * memory):
             if live[row % memory] != 0:
+                pair = pairs[row, begin:end]
                 a, b, c = 0.0, 0.0, 0.0
-                for q in range(size):
-                    x = pairs[row, begin + q]
-                    a += x * scratch[0, q]
-                    b += x * scratch[1, q]
-                    c += x * scratch[2, q]
+                for j in range(end - begin):
+                    x = pair[j]
+                    a += x * gradient[j]
+                    b += x * s[j]
+                    c += x * y[j]
                 out[3 * row] += a
                 out[3 * row + 1] += b
                 out[3 * row + 2] += c

@@ -97,6 +97,7 @@ class QuasiNewton(Method):
 
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
     l1 = 0.0
+    first = 0.0
 
     def __init__(self, *task, loss, start):
         super().__init__(*task)
@@ -192,7 +193,9 @@ class QuasiNewton(Method):
         here, trial = self._here, self._trial
         coefficients, own = self._pairs.direction()
         # Nowhere is the objective flatter than its regulariser: no step along -g is longer.
-        first = 1.0 if len(self._pairs) else 1.0 / max(np.sqrt(here.squared), self.lam)
+        first = (
+            1.0 if len(self._pairs) else self.first or 1.0 / max(np.sqrt(here.squared), self.lam)
+        )
         start, end = (here.w, here.d, self._p), (self.lam, self.l1, trial.w)
         rows = self._pairs.rows
         slope, squared, self._promised, self._moved = self._sweeps(

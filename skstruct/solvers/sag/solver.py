@@ -206,7 +206,7 @@ def sag(
 class _SAG(Method):
     """Weights, memory and buffers of one run, and what is asked of them."""
 
-    def __init__(self, *task, loss, start, saga, uniform, skipping, single, track_objective):
+    def __init__(self, *task, loss, start, saga, uniform, skipping, track_objective, single=False):
         super().__init__(*task)
         self.loss, self.track_objective = loss, track_objective
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
@@ -293,7 +293,7 @@ class _SAG(Method):
     def _offer_dual(self, squared_direction):
         terms = float(self.state.terms.sum()) / self.n
         dual = terms - squared_direction / (2.0 * self.lam)
-        if self._single is None:
+        if not self.w.single.size:
             self.dual = max(dual, self.dual)
         self._likely_dual = max(dual, self._likely_dual)
         return dual

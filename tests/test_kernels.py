@@ -12,7 +12,7 @@ from scipy import sparse
 from skstruct.core import weights
 from skstruct.core.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, scores
-from skstruct.core.gram import Gram, gram_of, gram_product, not_stored
+from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
 from skstruct.core.oracles import edge_marginals, max_oracle
 from skstruct.core.weights import (
     fold,
@@ -327,24 +327,27 @@ def test_rows_times_weights_and_back(kind, form):
 
 @kernel
 def _gram(how, features, r, out, table):
-    gram_product(how, features, 0, 0, 11, 3, r, out, 2, table)
+    gram_product(how, features, 0, 0, 11, 5, r, out, 2, table)
 
 
 @pytest.mark.parametrize("n_used", [0, 1, 4, 6, 11])
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("stored", ["with scratch", "without", False])
 def test_products_with_gram_matrices(stored, n_used):
     rng = np.random.default_rng(n_used)
-    X = rng.normal(size=(11, 40)).astype(np.float32).astype(np.float64)
+    X = rng.normal(size=(11, 40))
     features = DenseFeatures(X, -1)
     how = gram_of(features, np.array([0, 11]), 40) if stored else not_stored()
     assert isinstance(how, Gram)
-    r, out = np.zeros(2 + 33), np.full(2 + 33, 7.0)
+    table = np.zeros((40, 5))
+    if stored:
+        table = product_scratch(how, 5) if stored == "with scratch" else np.zeros((0, 0))
+    r, out = np.zeros(2 + 55), np.full(2 + 55 + 1, 7.0)
     rows = rng.permutation(11)[:n_used]
-    r[2:].reshape(11, 3)[rows] = rng.normal(size=(n_used, 3))
-    _gram(how, features, r, out, np.zeros((40, 3)))
-    expected = X @ (X.T @ r[2:].reshape(11, 3))
-    np.testing.assert_allclose(out[2:].reshape(11, 3), expected, rtol=1e-5, atol=1e-5)
-    assert out[:2].tolist() == [7.0, 7.0]
+    r[2:].reshape(11, 5)[rows] = rng.normal(size=(n_used, 5))
+    _gram(how, features, r, out, table)
+    expected = X @ (X.T @ r[2:].reshape(11, 5))
+    np.testing.assert_allclose(out[2:-1].reshape(11, 5), expected, rtol=1e-5, atol=1e-5)
+    assert out[[0, 1, -1]].tolist() == [7.0, 7.0, 7.0]
 
 
 # Sampling

@@ -4,6 +4,7 @@ A solver's step along ``A_i' r`` moves the sample's potentials by ``A_i A_i' r``
 matrix at hand a line search never touches the weights.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,10 @@ import numpy as np
 from .dispatch import inner_kernel, kernel
 from .features import DenseFeatures, clear_rows, gather, is_used, scatter
 from .offsets import ends_of
+from .weights import aligned
+
+_LINE = 8  # floats in a cache line
+_NARROW = 4  # columns: fewer are not worth padding
 
 
 class Gram(NamedTuple):
@@ -77,7 +82,8 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
     offset : int
         Where the rows begin in them.
     table : ndarray of shape (n_rows, width)
-        Scratch for matrices that are not stored: a weight table of zeros, and of zeros again after.
+        Scratch. For matrices that are not stored a weight table of zeros, and of zeros again after;
+        for others what :func:`product_scratch` makes, or no rows, which takes longer.
     """
     if how.ptr.shape[0] == 0:
         for t in range(first, stop):
@@ -94,48 +100,79 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
         for q in range(offset, offset + width):
             out[q] = how.values[start] * r[q]
         return
+    values = how.values[start : start + n * n]
+    n_used = 0
+    for u in range(n):
+        n_used += 1 if is_used(r, offset + u * width, width) else 0
+    if 4 * n_used > n and table.shape[0] > n:
+        _multiply_dense(values, n, width, r, out, offset, table)
+    else:
+        _multiply_sparse(values, n, width, r, out, offset)
+
+
+@inner_kernel
+def _multiply_sparse(values, n, width, r, out, offset):
+    """The product by the rows of `r` in use: a step between two labellings changes few nodes."""
     for q in range(offset, offset + n * width):
         out[q] = 0.0
-    u = 0
-    while u < n:
-        # Four rows in use a turn: one round trip of `out` for all.
-        count, a, b, c, d = 0, 0, 0, 0, 0
-        while u < n and count < 4:
-            if is_used(r, offset + u * width, width):
-                a, b, c, d = b, c, d, u
-                count += 1
-            u += 1
-        if count == 4:
-            _add_four(how.values[start : start + n * n], n, width, r, offset, (a, b, c, d), out)
-        for k in range(4 - count % 4, 4):  # fewer are left
-            row = b if k == 1 else c if k == 2 else d
-            _add_one(how.values[start + row * n : start + row * n + n], width, r, offset, row, out)
+    for u in range(n):
+        row = offset + u * width
+        if is_used(r, row, width):
+            for t in range(n):
+                g = values[u * n + t]
+                if g != 0.0:
+                    o = offset + t * width
+                    for k in range(width):
+                        out[o + k] += g * r[row + k]
 
 
 @inner_kernel
-def _add_four(values, n, width, r, offset, rows, out):
-    """Add what four rows of `r` give to all rows of `out`."""
-    a, b, c, d = rows
-    ra, rb, rc, rd = a * width, b * width, c * width, d * width
-    ra, rb, rc, rd = offset + ra, offset + rb, offset + rc, offset + rd
-    for t in range(n):
-        o = offset + t * width
-        # The matrix is symmetric: columns as rows.
-        ga, gb, gc, gd = values[a * n + t], values[b * n + t], values[c * n + t], values[d * n + t]
+def _multiply_dense(values, n, width, r, out, offset, table):
+    """The product by all rows of `r`, in `table`, whose rows are all vectors and no rest."""
+    stride = table.shape[1]
+    for u in range(n):
         for k in range(width):
-            out[o + k] += (ga * r[ra + k] + gb * r[rb + k]) + (gc * r[rc + k] + gd * r[rd + k])
+            table[u, k] = r[offset + u * width + k]
+    for t in range(n):
+        for k in range(stride):
+            table[n, k] = 0.0
+        at, u = t * n, 0
+        while u + 3 < n:
+            a, b, c, d = values[at + u], values[at + u + 1], values[at + u + 2], values[at + u + 3]
+            for k in range(stride):
+                table[n, k] += (a * table[u, k] + b * table[u + 1, k]) + (
+                    c * table[u + 2, k] + d * table[u + 3, k]
+                )
+            u += 4
+        while u < n:
+            a = values[at + u]
+            for k in range(stride):
+                table[n, k] += a * table[u, k]
+            u += 1
+        for k in range(width):
+            out[offset + t * width + k] = table[n, k]
 
 
-@inner_kernel
-def _add_one(values, width, r, offset, row, out):
-    """Add what one row of `r` gives: many products are 0."""
-    row = offset + row * width
-    for t in range(values.shape[0]):
-        g = values[t]
-        if g != 0.0:
-            o = offset + t * width
-            for k in range(width):
-                out[o + k] += g * r[row + k]
+def product_scratch(how, width):
+    """Scratch of :func:`gram_product` where matrices are stored.
+
+    Parameters
+    ----------
+    how : Gram
+        The matrices.
+    width : int
+        Entries a row of `r` and `out`.
+
+    Returns
+    -------
+    ndarray of shape (largest + 1, padded width) or (0, 0)
+        Zeros.
+    """
+    largest = math.isqrt(int(np.diff(how.ptr).max(initial=0)))
+    if largest < 2 or width < _NARROW:
+        return np.zeros((0, 0))
+    columns = -(-width // _LINE) * _LINE
+    return aligned((largest + 1) * columns).reshape(largest + 1, columns)
 
 
 @kernel

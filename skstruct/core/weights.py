@@ -249,13 +249,15 @@ def in_double(lazy, memory):
     >>> in_double(in_single(w), w).node.shape
     (3, 4)
     """
-    fold(lazy)
     node, single, pair = memory.node, lazy.single, lazy.pair
-    half, size = node.shape[1] // 2, max(1, _BLOCK // max(node.shape[1], 1))
-    for first in range(0, len(node), size):
-        v = single[first : first + size, :half].astype(np.float64)
-        node[first : first + size, :half] = v
-        node[first : first + size, half:] = 0.0
+    (s, b), half = lazy.scale, node.shape[1] // 2
+    size = max(1, _BLOCK // max(node.shape[1], 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, len(node), size):
+            rows = single[first : first + size].astype(np.float64)
+            node[first : first + size, :half] = s * rows[:, :half] + b * rows[:, half:]
+            node[first : first + size, half:] = 0.0
+    fold(lazy._replace(single=single[:0]))
     pair[:, pair.shape[1] // 2 :] = 0.0
     return lazy._replace(node=node, single=_DOUBLE)
 
@@ -409,6 +411,8 @@ def fold(w):
     >>> fold(w)
     """
     s, b = w.scale
+    if s == 1.0 and b == 0.0:
+        return
     # As in kernels: what overflows is found by the next certificate.
     with np.errstate(over="ignore", invalid="ignore"):
         for v, d in _blocks(w):

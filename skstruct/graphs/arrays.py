@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.features import DenseFeatures, SparseFeatures
+from ..core.gram import product_scratch
 from ..core.weights import aligned
 
 
@@ -46,8 +47,8 @@ class TableScratch(NamedTuple):
     ----------
     row : ndarray
         A row of one, lazy ones too.
-    node, pair : ndarray of shape (n_rows, n_columns) or (0, 0)
-        Tables of zeros, where Gram matrices are not stored.
+    node, pair : ndarray of shape (n_rows, n_columns)
+        For products with Gram matrices: tables of zeros where these are not stored.
     """
 
     row: np.ndarray
@@ -70,9 +71,13 @@ def table_scratch(shapes, *grams) -> TableScratch:
     TableScratch
         The scratch.
     """
-    stored = [gram.ptr.size > 0 for gram in grams] or [True, True]
-    tables = ((0, 0) if known else shape for known, shape in zip(stored, shapes, strict=True))
-    return TableScratch(row_scratch(shapes), *map(np.zeros, tables))
+    tables = [np.zeros((0, 0))] * 2
+    if grams:
+        tables = [
+            product_scratch(gram, shape[1]) if gram.ptr.size else np.zeros(shape)
+            for gram, shape in zip(grams, shapes, strict=True)
+        ]
+    return TableScratch(row_scratch(shapes), *tables)
 
 
 def example_sequences(rng, sparse_X: bool):

@@ -49,6 +49,11 @@ class BCFWState(NamedTuple):
         Their weights in ``m_i``; -1 for an empty slot.
     costs : ndarray of shape (n_samples, n_cached)
         Their task losses.
+    inner : ndarray of shape (n_samples, n_cached (n_cached + 1) / 2)
+        Inner products of ``A_i' (mu(y) - mu(y_i))`` for the cached labellings y, the lower triangle
+        row by row; of shape (n_samples, 0) where there are no pairwise steps.
+    past : ndarray of shape (n_samples, n_cached)
+        Shares of some passes ago, to extrapolate from; of shape (0, n_cached) if nobody does.
     totals : ndarray of shape (4,)
         Steps, oracle calls, steps from the cache, sum of the block gaps seen (whoever begins a pass
         sets it to 0).
@@ -61,6 +66,8 @@ class BCFWState(NamedTuple):
     labels: np.ndarray
     shares: np.ndarray
     costs: np.ndarray
+    inner: np.ndarray
+    past: np.ndarray
     totals: np.ndarray
 
 
@@ -122,7 +129,7 @@ def best_cached(problem, i, theta, state, values):
 
 @inner_kernel
 def slot_of(problem, i, state, labels):
-    """The slot that holds `labels`, else an empty one, else that of least share."""
+    """The slot that holds `labels`, and 1, else an empty one or that of least share, and 0."""
     first = problem.label_ptr[i]
     n = problem.label_ptr[i + 1] - first
     chosen = 0
@@ -134,15 +141,77 @@ def slot_of(problem, i, state, labels):
                     same = False
                     break
             if same:
-                return c
+                return c, 1
         if state.shares[i, c] < state.shares[i, chosen]:
             chosen = c
-    # What an evicted labelling contributes to m_i stays there.
-    state.shares[i, chosen] = 0.0
-    for t in range(n):
-        state.labels[chosen, first + t] = labels[t]
-    state.costs[i, chosen] = task_loss(problem, i, labels)
-    return chosen
+    return chosen, 0
+
+
+@inner_kernel(inline=True)
+def _pair(a, b):
+    """Where the inner product of two slots is kept."""
+    return a * (a + 1) // 2 + b if a > b else b * (b + 1) // 2 + a
+
+
+@inner_kernel
+def _note_products(problem, i, state, slot, near, labels, buffers):
+    """Inner products of what is to enter `slot` with the cached labellings.
+
+    Only its difference from the labelling in `near`, which few nodes make, goes through `gram`.
+    """
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    direction, answer, inner = buffers[2], buffers[3], state.inner[i]
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        direction[q] = 0.0
+    known = state.labels[near, first:stop]
+    add_indicator(problem, i, labels, 1.0, direction)
+    add_indicator(problem, i, known, -1.0, direction)
+    gram(problem, i, direction, answer)
+    origin = score(problem, i, answer, problem.labels[first:stop])
+    square = inner[_pair(near, near)] - 2.0 * origin
+    square += score(problem, i, answer, known) + score(problem, i, answer, labels)
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] >= 0.0 and c != slot:
+            other = score(problem, i, answer, state.labels[c, first:stop]) - origin
+            inner[_pair(slot, c)] = inner[_pair(near, c)] + other
+    inner[_pair(slot, slot)] = square
+
+
+@inner_kernel
+def _all_products(problem, i, state, buffers):
+    """Inner products of all cached labellings, anew."""
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    direction, answer, true = buffers[2], buffers[3], problem.labels[first:stop]
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] >= 0.0:
+            for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+                direction[q] = 0.0
+            add_indicator(problem, i, state.labels[c, first:stop], 1.0, direction)
+            add_indicator(problem, i, true, -1.0, direction)
+            gram(problem, i, direction, answer)
+            origin = score(problem, i, answer, true)
+            for b in range(c + 1):
+                if state.shares[i, b] >= 0.0:
+                    other = score(problem, i, answer, state.labels[b, first:stop])
+                    state.inner[i, _pair(c, b)] = other - origin
+
+
+@inner_kernel
+def admit(problem, i, state, slot, near, labels, buffers):
+    """Put a labelling into a slot; what an evicted one contributes to ``m_i`` stays there."""
+    if state.inner.shape[1] > 0:
+        _note_products(problem, i, state, slot, near, labels, buffers)
+    first = problem.label_ptr[i]
+    if state.past.shape[0] > 0:
+        past, shares = state.past[i], state.shares[i]
+        if past[slot] > 0.0 or shares[slot] > 0.0:  # the way from there cannot be told any more
+            for c in range(shares.shape[0]):
+                past[c] = max(shares[c], 0.0)
+            past[slot] = 0.0
+    state.shares[i, slot] = 0.0
+    for t in range(problem.label_ptr[i + 1] - first):
+        state.labels[slot, first + t] = labels[t]
+    state.costs[i, slot] = task_loss(problem, i, labels)
 
 
 @inner_kernel
@@ -168,66 +237,97 @@ def line_search(problem, i, theta, residual, slope, scale, most, buffers):
 
 
 @inner_kernel
-def step_toward(problem, i, theta, state, slot, away, slope, residual, scale, buffers):
-    """Share moves to the labelling in `slot`: from that in `away`, or with -1 from all of ``m_i``.
-
-    `slope` is that of a pairwise step; the one of a Frank-Wolfe step is found here.
-    """
+def step_toward(problem, i, theta, state, slot, residual, scale, buffers):
+    """A Frank-Wolfe step: share moves to the labelling in `slot` from all of ``m_i``; its size."""
     size, direction = residual.shape[0], buffers[2]
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    if away < 0:
-        for q in range(size):
-            direction[q] = -residual[q]
-        left, most = problem.labels[first:stop], 1.0
-        gain = state.costs[i, slot] - state.losses[i]
-    else:
-        for q in range(size):
-            direction[q] = 0.0
-        left, most = state.labels[away, first:stop], state.shares[i, away]
-        gain = state.costs[i, slot] - state.costs[i, away]
+    for q in range(size):
+        direction[q] = -residual[q]
+    gain = state.costs[i, slot] - state.losses[i]
     add_indicator(problem, i, state.labels[slot, first:stop], 1.0, direction)
-    add_indicator(problem, i, left, -1.0, direction)
-    if away < 0:
-        slope = dot(theta, direction, size) + gain
-    step = line_search(problem, i, theta, residual, slope, scale, most, buffers)
+    add_indicator(problem, i, problem.labels[first:stop], -1.0, direction)
+    slope = dot(theta, direction, size) + gain
+    step = line_search(problem, i, theta, residual, slope, scale, 1.0, buffers)
     state.losses[i] += step * gain
-    if away < 0:
-        for c in range(state.shares.shape[1]):
-            if state.shares[i, c] > 0.0:
-                state.shares[i, c] *= 1.0 - step
-    else:
-        state.shares[i, away] -= step
+    for c in range(state.shares.shape[1]):
+        if state.shares[i, c] > 0.0:
+            state.shares[i, c] *= 1.0 - step
     state.shares[i, slot] += step
+    return step
 
 
 @inner_kernel
-def _block(problem, i, theta, state, residual, n_steps, base, scale, values, buffers):
-    """Up to `n_steps` steps on the labellings in the cache; `theta` follows without the weights.
-
-    `base` is the score of ``m_i`` at the start, task loss included.
-    """
+def _exchange(shares, inner, values, n_steps, scale):
+    """Up to `n_steps` pairwise steps by inner products; `shares` and `values` follow."""
     goal = 0.0
     for step in range(n_steps):
-        best = best_cached(problem, i, theta, state, values)
-        away, kept, outside = -1, 0.0, base
+        best = away = -1
         for c in range(values.shape[0]):
-            if state.shares[i, c] > 0.0:
-                kept += state.shares[i, c]
-                outside -= state.shares[i, c] * values[c]
-                if away < 0 or values[c] < values[away]:
+            if shares[c] >= 0.0:
+                if best < 0 or values[c] > values[best]:
+                    best = c
+                if shares[c] > 0.0 and (away < 0 or values[c] < values[away]):
                     away = c
-        # The part of m_i that no cached labelling explains only shrinks by a Frank-Wolfe step.
-        rest = 1.0 - kept
-        if step == 0 and rest > 1e-9 and away >= 0 and outside < values[away] * rest:
-            away = -1
-        slope = 0.0
-        if away >= 0:
-            slope = values[best] - values[away]
-            if step == 0:
-                goal = 0.1 * slope
-            elif slope <= goal:
-                break
-        step_toward(problem, i, theta, state, best, away, slope, residual, scale, buffers)
+        if away < 0 or best == away:
+            break
+        slope = values[best] - values[away]
+        if step == 0:
+            goal = 0.1 * slope
+        elif not slope > goal:
+            break
+        curvature = inner[_pair(best, best)] + inner[_pair(away, away)]
+        curvature = scale * (curvature - 2.0 * inner[_pair(best, away)])
+        much = shares[away]
+        if curvature > 0.0:
+            much = min(slope / curvature, much)
+        for c in range(values.shape[0]):
+            if shares[c] >= 0.0:
+                values[c] -= scale * much * (inner[_pair(c, best)] - inner[_pair(c, away)])
+        shares[away] -= much
+        shares[best] += much
+
+
+@inner_kernel
+def _block(problem, i, theta, state, residual, options, base, scale, values, buffers):
+    """Steps on the labellings in the cache, whose scores `values` holds.
+
+    `base` is the score of ``m_i``, task loss included.
+    """
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    shares, slots = state.shares[i], values.shape[1]
+    now, before = values[0], values[1]
+    kept, outside, best, away = 0.0, base, -1, -1
+    for c in range(slots):
+        if shares[c] >= 0.0:
+            if best < 0 or now[c] > now[best]:
+                best = c
+            if shares[c] > 0.0:
+                kept += shares[c]
+                outside -= shares[c] * now[c]
+                if away < 0 or now[c] < now[away]:
+                    away = c
+    # The part of m_i that no cached labelling explains only shrinks by a Frank-Wolfe step.
+    rest = 1.0 - kept
+    if rest > 1e-9 and (away < 0 or outside < now[away] * rest):
+        step = step_toward(problem, i, theta, state, best, residual, scale, buffers)
+        for c in range(slots):
+            if shares[c] >= 0.0:
+                answer = score(problem, i, buffers[3], state.labels[c, first:stop])
+                now[c] -= step * scale * answer
+    for c in range(slots):
+        before[c] = shares[c]
+    _exchange(shares, state.inner[i], now, options.pairwise, scale)
+    change, direction = buffers[1], buffers[2]
+    for q in range(residual.shape[0]):
+        direction[q] = 0.0
+    for c in range(slots):
+        move = shares[c] - before[c]
+        if move != 0.0:
+            add_indicator(problem, i, state.labels[c, first:stop], move, direction)
+            state.losses[i] += move * state.costs[i, c]
+    for q in range(residual.shape[0]):
+        change[q] += direction[q]
+        residual[q] += direction[q]
 
 
 @kernel
@@ -257,7 +357,7 @@ def bcfw_epoch(
         Uniform random numbers.
     buffers : ndarray of shape (4, max_parts)
         Scratch.
-    values : ndarray of shape (n_cached,)
+    values : ndarray of shape (2, n_cached)
         Scratch.
     labels : ndarray of int32
         Scratch for one labelling.
@@ -274,15 +374,19 @@ def bcfw_epoch(
         share = sample_weight[i] / n_samples
 
         base = enter(problem, i, w, theta, residual, state)
-        slot, gap = -1, 0.0
-        if options.fresh < np.inf:
-            slot = best_cached(problem, i, theta, state, values)
-            gap = share * (values[slot] - base)
+        slot = near = best_cached(problem, i, theta, state, values[0])
+        gap = share * (values[0, slot] - base)
         totals[N_STEPS] += 1.0
-        if slot < 0 or gap < options.fresh * state.gaps[i] or gap < options.enough:
-            gap = share * (loss_augmented_max(problem, i, theta, labels, buffers[3]) - base)
-            slot = slot_of(problem, i, state, labels)
+        stale = gap < options.fresh * state.gaps[i] or gap < options.enough
+        if stale or options.fresh == np.inf:
+            value = loss_augmented_max(problem, i, theta, labels, buffers[3])
+            gap = share * (value - base)
             note_gap(state, options, i, gap)
+            if gap > 0.0:
+                slot, known = slot_of(problem, i, state, labels)
+                if known == 0:
+                    admit(problem, i, state, slot, near, labels, buffers)
+                values[0, slot] = value
         else:
             totals[N_CACHED] += 1.0
         totals[GAP] += gap
@@ -291,22 +395,21 @@ def bcfw_epoch(
         for q in range(size):
             change[q] = 0.0
         if options.pairwise > 0:
-            n_steps = options.pairwise
-            _block(problem, i, theta, state, residual, n_steps, base, scale, values, buffers)
+            _block(problem, i, theta, state, residual, options, base, scale, values, buffers)
         else:
-            step_toward(problem, i, theta, state, slot, -1, 0.0, residual, scale, buffers)
+            step_toward(problem, i, theta, state, slot, residual, scale, buffers)
         later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
         accumulate(problem, i, change, (-scale, -scale * later), w)
         project_rows(cone, w, later, 1)
 
 
 @kernel
-def rebuild(problem, sample_weight, lam, state, w, start, stop):
+def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
     """What a dual point implies for the present problem, from samples `start` to `stop`.
 
-    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses of the cached
-    labellings. Of the dual point's own loss it counts what these explain: no more than it is, so
-    that the dual objective stays a lower bound; see :func:`expected_losses`.
+    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses and inner products of
+    the cached labellings. Of the dual point's own loss it counts what these explain: no more than
+    it is, so that the dual objective stays a lower bound; see :func:`expected_losses`.
 
     Parameters
     ----------
@@ -317,11 +420,13 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop):
     lam : float
         The regulariser.
     state : BCFWState
-        The dual point; its losses and costs are written to.
+        The dual point; its losses, costs and inner products are written to.
     w : Weights
         Added to.
     start, stop : int
         The range of samples.
+    buffers : ndarray of shape (4, max_parts)
+        Scratch.
     """
     for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
@@ -333,6 +438,8 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop):
             if state.shares[i, c] >= 0.0:
                 state.costs[i, c] = task_loss(problem, i, state.labels[c, first:last])
                 state.losses[i] += state.shares[i, c] * state.costs[i, c]
+        if state.inner.shape[1] > 0:
+            _all_products(problem, i, state, buffers)
 
 
 @kernel

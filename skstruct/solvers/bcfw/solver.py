@@ -17,6 +17,7 @@ from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
 from ..run import Method, run
 from ..sampling import set_leaf, sum_tree
+from .extrapolation import Extrapolation
 from .kernels import (
     GAP,
     N_CACHED,
@@ -33,6 +34,9 @@ from .relaxed import new_points, relaxed_epoch
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 # Block gaps of a pass that add up to this much of the tolerance.
 _PROMISING = 1.3
+# Passes between extrapolations, and the weight of each pass in the average that is certified: the
+# objective of the last iterate is far above that of its neighbours' mean.
+_EXTRAPOLATE, _RECENT = 3, 0.25
 # Of the terms of a dual objective: what rounding may have added to it.
 _ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
@@ -98,6 +102,8 @@ def _new_state(problem, n_cached):
         labels=labels,
         shares=shares,
         costs=np.zeros((n, n_cached)),
+        inner=np.empty((n, 0)),
+        past=np.empty((0, n_cached)),
         totals=np.zeros(4),
     )
 
@@ -203,6 +209,13 @@ def _usable(start, n_cached):
     return start.labels.shape[0] == n_cached and bool(np.isfinite(start.residuals).all())
 
 
+def _room(problem, n_cached):
+    """No more labellings than there can be, where samples are one node."""
+    if np.diff(problem.label_ptr).max(initial=0) > 1:
+        return n_cached
+    return min(n_cached, int(np.diff(problem.part_ptr).max(initial=1)))
+
+
 class _BCFW(Method):
     """Weights, dual point and certificates of one run."""
 
@@ -212,19 +225,33 @@ class _BCFW(Method):
         super().__init__(*task)
         self.cone = make_cone(cone, self.shapes[1][0])
         self.relaxed = relaxed_oracle.supports(type(self.problem))
-        self.n_cached = n_cached
+        self.n_cached = n_cached = _room(self.problem, n_cached)
         self.sampling, self.averaging, self.gap_every = sampling, averaging, gap_every
         self.pairwise, self.use_cache = pairwise, use_cache
         self.use_average, self._objective = False, np.inf
+        self._extrapolation, self._recent, self._n_recent = None, None, 0
+        if pairwise and not (averaging or self.relaxed or self.cone.coefficients.size):
+            self._extrapolation = Extrapolation(
+                self.problem, self.sample_weight, self.lam, self.shapes
+            )
         scratch = make_scratch(self.problem)
-        self._scratch = np.empty((4, scratch.theta.size)), np.zeros(self.n_cached), scratch.labels
+        values = np.zeros((2, n_cached))
+        self._scratch = np.empty((4, scratch.theta.size)), values, scratch.labels
         if self.relaxed:
             self._points = new_points(self.problem, self.n_cached, scratch.theta)
         self._warm = start is not None and _usable(start, self.n_cached)
-        self._begin_at(start if self._warm else self._truth())
+        self._begin_at(self._adapted(start) if self._warm else self._truth())
 
     def _truth(self):
-        return _new_state(self.problem, self.n_cached)
+        return self._adapted(_new_state(self.problem, self.n_cached))
+
+    def _adapted(self, state):
+        """A dual point with room for what the steps of this run keep beside it."""
+        keeps = self.pairwise > 0 and not self.relaxed
+        n_products = self.n_cached * (self.n_cached + 1) // 2 if keeps else 0
+        n_past = self.n if self._extrapolation is not None else 0
+        inner, past = np.zeros((self.n, n_products)), np.zeros((n_past, self.n_cached))
+        return state._replace(inner=inner, past=past)
 
     def _begin_at(self, state):
         """Take a dual point; its weights are those of the truth, 0, until they are rebuilt."""
@@ -240,6 +267,8 @@ class _BCFW(Method):
         if self._warm:
             self._rebuild(0, 0)
         self._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
+        if self._extrapolation is not None:
+            self._extrapolation.compile(self.state, self._scratch[0][1])
         compile_hinge(self.problem, self.w, self.state.residuals)
         settle(self.cone, self.w)
 
@@ -254,10 +283,13 @@ class _BCFW(Method):
                 self._begin_at(self._truth())
         if self._warm or self.sampling == "gap":
             self.certify()
+        if self._extrapolation is not None:
+            self._extrapolation.begin(self.state, self.w)
 
     def _rebuild(self, first, last):
         problem, state = self.problem, self.state
-        rebuild(problem, self.sample_weight, self.lam, state, self.w, first, last)
+        task = problem, self.sample_weight, self.lam, state, self.w
+        rebuild(*task, first, last, self._scratch[0])
         if loss_is_linear(problem):
             expected_losses(problem, state, first, last, self._scratch[0][0])
 
@@ -268,6 +300,21 @@ class _BCFW(Method):
         else:
             order = rng.integers(self.n, size=self.n)
         self._pass(order, rng.random(self.n), progress.pieces)
+        if self._extrapolation is not None:
+            self._average_recent()
+            if k % _EXTRAPOLATE == 0:
+                self._extrapolation.step(self.state, self.w, self._scratch[0][1])
+
+    def _average_recent(self):
+        """Of the weights at the ends of passes: by their numbers at first, then fading."""
+        self._n_recent += 1
+        new = max(_RECENT, 2.0 / (self._n_recent + 1.0))
+        if self._n_recent == 1:
+            self._recent = self.w.copy()
+            return
+        for mean, now in zip(self._recent.tables, self.w.tables, strict=True):
+            mean *= 1.0 - new
+            mean += new * now
 
     def _pass(self, order, uniforms, pieces):
         total = np.minimum(self.state.gaps, 1e300).sum()
@@ -285,7 +332,8 @@ class _BCFW(Method):
     def _visits(self, options, order, uniforms):
         task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
         if self.relaxed:
-            relaxed_epoch(*task, self._points, order, uniforms, self._scratch)
+            buffers, values, labels = self._scratch
+            relaxed_epoch(*task, self._points, order, uniforms, (buffers, values[0], labels))
         else:
             bcfw_epoch(*task, order, uniforms, *self._scratch)
 
@@ -319,20 +367,29 @@ class _BCFW(Method):
         settle(self.cone, value)  # an average of points in the cone, but for rounding
         return value
 
-    def certify(self):
-        """Primal and dual objective, by one oracle call a sample."""
-        dual = self._dual()
-        value = self._value(self.w, self.state.residuals)
-        gaps = np.maximum(value.gaps - self.state.losses, 0.0) * self.sample_weight / self.n
+    def _note_gaps(self, bounds):
+        gaps = np.maximum(bounds - self.state.losses, 0.0) * self.sample_weight / self.n
         self.state.gaps[:] = gaps
         if self.sampling == "gap":
             for i, gap in enumerate(gaps):
                 set_leaf(self.state.tree, i, gap)
-        self.use_average = False
+
+    def certify(self):
+        """Primal and dual objective, by one oracle call a sample."""
+        dual, average, value = self._dual(), self._recent, None
         if self.averaging and self.state.totals[N_STEPS] > 0:
-            average = self._value(self._average())
-            if average.objective < value.objective:
-                value, self.use_average = average, True
+            average = self._average()
+        self.use_average = average is not None
+        if self.use_average:
+            value = self._value(average)
+        # The gap of the last iterate is about the sum of its blocks'. Sampling needs each of these.
+        promised = self.state.totals[GAP]
+        by_gap = self.averaging or self.sampling == "gap"
+        if value is None or by_gap or not value.objective - dual < promised:
+            last = self._value(self.w, self.state.residuals)
+            self._note_gaps(last.gaps)
+            if value is None or not value.objective < last.objective:
+                value, self.use_average, self._n_recent = last, False, 0
         self.certificate = certify_pair(value.objective, dual, value.magnitude)
         self._objective = self.certificate.objective
         self.state.totals[N_ORACLE] += self.n
@@ -348,7 +405,9 @@ class _BCFW(Method):
         return {name: int(count) for name, count in counts.items()}
 
     def weights(self):
-        """The value of the weights: the last iterate or the average, whichever is better."""
+        """The value of the weights: the last iterate or an average, whichever is better."""
+        if self.use_average and self._recent is not None:
+            return self._recent.copy()
         if not self.averaging:
             return self.w.copy()
         return self._average() if self.use_average else plain_weights(self.w, self.shapes)

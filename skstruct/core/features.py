@@ -10,6 +10,7 @@ import numpy as np
 
 from .dispatch import generic, inner_kernel, kernel
 from .prefetch import prefetch
+from .weights import LAST_CLASS, share_of
 
 _LINE = 64  # bytes
 
@@ -91,8 +92,11 @@ def gather(features, t, table, acc):
 
 
 @generic
-def scatter(features, t, table, acc):
-    """``table[j] += x_j * acc`` over the features j of row t."""
+def scatter(features, t, table, start, stop, low, high, acc):
+    """``table[j, start:stop] += x_j * acc[start:stop]`` over features j of row t.
+
+    Those of classes `low` to `high`, see :func:`skstruct.core.weights.share_of`.
+    """
 
 
 @generic
@@ -161,16 +165,16 @@ def _(features, t, table, acc):
 
 @scatter.register(SparseFeatures)
 @kernel
-def _(features, t, table, acc):
-    width = table.shape[1]
-    if features.intercept >= 0:
-        for q in range(width):
+def _(features, t, table, start, stop, low, high, acc):
+    if features.intercept >= 0 and low <= (features.intercept & LAST_CLASS) < high:
+        for q in range(start, stop):
             table[features.intercept, q] += acc[q]
     for p in range(features.indptr[t], features.indptr[t + 1]):
         j = features.indices[p]
-        x = table.dtype.type(features.data[p])  # all in one precision: conversions cost more
-        for q in range(width):
-            table[j, q] += x * acc[q]
+        if low <= (j & LAST_CLASS) < high:
+            x = table.dtype.type(features.data[p])  # all in one precision: conversions cost more
+            for q in range(start, stop):
+                table[j, q] += x * acc[q]
 
 
 @fetch.register(SparseFeatures)
@@ -221,16 +225,15 @@ def _(features, t, table, acc):
 
 @scatter.register(DenseFeatures)
 @kernel
-def _(features, t, table, acc):
-    width = table.shape[1]
+def _(features, t, table, start, stop, low, high, acc):
     values = features.values
-    if features.intercept >= 0:
-        for q in range(width):
+    if features.intercept >= 0 and low <= (features.intercept & LAST_CLASS) < high:
+        for q in range(start, stop):
             table[features.intercept, q] += acc[q]
     for j in range(values.shape[1]):
         x = table.dtype.type(values[t, j])
-        if x != 0.0:
-            for q in range(width):
+        if x != 0.0 and low <= (j & LAST_CLASS) < high:
+            for q in range(start, stop):
                 table[j, q] += x * acc[q]
 
 
@@ -400,14 +403,14 @@ def _combine(row, half, w, width, theta, o):
 
 
 @inner_kernel
-def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
-    """Add ``c * rows.T @ r`` for rows `first` to `stop` to the weights.
+def add_outer(features, first, last, width, r, offset, c, table, w, acc):
+    """Add ``c * rows.T @ r`` for rows `first` to `last` to the weights, in the columns of a share.
 
     Parameters
     ----------
     features : DenseFeatures or SparseFeatures
         The feature rows.
-    first, stop : int
+    first, last : int
         The range of rows.
     width : int
         Number of weight columns.
@@ -428,28 +431,33 @@ def add_outer(features, first, stop, width, r, offset, c, table, w, acc):
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2
     single = _is_single(table, w)
+    n_rows = w.single.shape[0] if single else table.shape[0]
+    start, stop, low, high = share_of(w, n_rows, table.shape[1])
+    if start == stop or low == high:
+        return
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
     for k in range(table.shape[1]):  # their padding stays 0, in both precisions
         acc[k] = 0.0
     short = acc.view(np.float32)
-    for t in range(first, stop):
+    for t in range(first, last):
         o = offset + (t - first) * width
         if not is_used(r, o, width):
             continue
         if single:
             _spread(r, o, width, c_v, c[1], lazy, half, short)
-            scatter(features, t, w.single, short)
+            scatter(features, t, w.single, start, stop, low, high, short)
         elif is_constant(features, t):
-            row = table[features.intercept]
-            for k in range(width):
-                row[k] += c_v * r[o + k]
-            for k in range(width if lazy else 0):
-                row[half + k] += c[1] * r[o + k]
+            if low <= (features.intercept & LAST_CLASS) < high:
+                row = table[features.intercept]
+                for k in range(start, min(stop, width)):
+                    row[k] += c_v * r[o + k]
+                for k in range(max(start - half, 0), min(stop - half, width) if lazy else 0):
+                    row[half + k] += c[1] * r[o + k]
         else:
             _spread(r, o, width, c_v, c[1], lazy, half, acc)
-            scatter(features, t, table, acc)
+            scatter(features, t, table, start, stop, low, high, acc)
 
 
 @inner_kernel(inline=True)

@@ -12,7 +12,7 @@ import numpy as np
 from .dispatch import inner_kernel, kernel
 from .features import DenseFeatures, clear_rows, gather, is_used, scatter
 from .offsets import ends_of
-from .weights import aligned
+from .weights import ALL_CLASSES, aligned
 
 _LINE = 8  # floats in a cache line
 _NARROW = 4  # columns: fewer are not worth padding
@@ -89,7 +89,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
         for t in range(first, stop):
             o = offset + (t - first) * width
             if is_used(r, o, width):
-                scatter(features, t, table, r[o : o + width])
+                scatter(features, t, table, 0, width, 0, ALL_CLASSES, r[o : o + width])
         for t in range(first, stop):
             o = offset + (t - first) * width
             gather(features, t, table, out[o : o + width])

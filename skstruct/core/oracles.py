@@ -52,7 +52,12 @@ def potentials(problem, i, w, theta):
 
 @generic
 def accumulate(problem, i, r, c, w):
-    """``w <- w + c[0] A_i' r``, and ``d <- d + c[1] A_i' r`` when `w` is lazy; `c` is a pair."""
+    """``w <- w + c[0] A_i' r``, and ``d <- d + c[1] A_i' r`` when `w` is lazy; `c` is a pair.
+
+    Where ``w.share`` is not empty only in the columns that are the thread's. A kernel that adds by
+    :func:`skstruct.core.features.add_outer` alone does so: the class that it is registered for says
+    it by ``adds_by_columns = True`` (:func:`adds_by_columns`), else one thread adds everything.
+    """
 
 
 @generic
@@ -229,6 +234,32 @@ def count_states(problem, i):
     ``theta[t * count_states(problem, i) + k]`` is the potential of label k at node t; -inf forbids
     that label.
     """
+
+
+def adds_by_columns(problem) -> bool:
+    """Whether threads can share what :func:`accumulate` does, each in columns of its own.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+
+    Returns
+    -------
+    bool
+        Whether the class that registers :func:`accumulate` says so; a subclass with a kernel of its
+        own speaks for itself.
+
+    Examples
+    --------
+    >>> from skstruct.core.oracles import adds_by_columns
+    >>> adds_by_columns(())
+    False
+    """
+    for cls in type(problem).__mro__:
+        if cls in accumulate.registry:
+            return bool(vars(cls).get("adds_by_columns", False))
+    return False
 
 
 def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:

@@ -36,6 +36,11 @@ _NARROW = 4
 _BLOCK = 1 << 15  # floats: v, d and what is made of them stay in the cache
 _PLAIN = np.empty(0)
 _DOUBLE = np.empty((0, 0), dtype=np.float32)
+_WHOLE = np.empty(0, dtype=np.int64)
+#: Classes of rows, which threads share; the last is a mask.
+ALL_CLASSES = 64
+LAST_CLASS = ALL_CLASSES - 1
+_MANY_ROWS = 8 * ALL_CLASSES
 
 
 class Weights(NamedTuple):
@@ -52,12 +57,16 @@ class Weights(NamedTuple):
         The scalars `s` and `b` of lazy weights; plain ones have none.
     single : ndarray of float32, of shape (0, 0) or that of `node`
         The node table of lazy weights in single precision: `node` then has no rows.
+    share : ndarray of shape (0,) or (2,) of int64
+        ``(k, n)`` for what the k-th of n threads adds to, see :func:`share_of`; empty for
+        everything.
     """
 
     node: np.ndarray
     pair: np.ndarray
     scale: np.ndarray = _PLAIN
     single: np.ndarray = _DOUBLE
+    share: np.ndarray = _WHOLE
 
     @property
     def tables(self):
@@ -357,8 +366,42 @@ def squared_norm(w):
 
 
 @inner_kernel(inline=True)
-def decay_and_step(w, rho, eta):
-    """``w <- rho w - eta d`` in O(1), folding when `s` has become small.
+def share_of(w, n_rows, width):
+    """The part of a table that ``w.share`` stands for: rows where there are many, else columns.
+
+    Every weight has one thread, which adds to it in the order of the samples: the number of threads
+    does not change a bit.
+
+    Parameters
+    ----------
+    w : Weights
+        The weights.
+    n_rows, width : int
+        Shape of one of their tables.
+
+    Returns
+    -------
+    tuple of four ints
+        The first column and the one after the last, and the same of the classes of rows: row j is
+        of class ``j & LAST_CLASS``.
+    """
+    start, stop, low, high = 0, width, 0, ALL_CLASSES
+    if w.share.shape[0] > 0:
+        k, n = w.share[0], w.share[1]
+        if width < _LINE:  # several rows in a cache line
+            high = high if k == 0 else low
+        elif n_rows >= _MANY_ROWS:
+            low, high = ALL_CLASSES * k // n, ALL_CLASSES * (k + 1) // n
+        else:
+            lines = (width + _LINE - 1) // _LINE
+            start = min(lines * k // n * _LINE, width)
+            stop = min(lines * (k + 1) // n * _LINE, width)
+    return start, stop, low, high
+
+
+@inner_kernel(inline=True)
+def decay(w, rho, eta):
+    """``w <- rho w - eta d`` in O(1); :func:`fold_small` is to follow before `s` vanishes.
 
     Parameters
     ----------
@@ -371,6 +414,28 @@ def decay_and_step(w, rho, eta):
     """
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
+
+
+@inner_kernel(inline=True)
+def decay_and_step(w, rho, eta):
+    """``w <- rho w - eta d`` in O(1), folding when `s` has become small.
+
+    Parameters
+    ----------
+    w : Weights
+        Lazy weights.
+    rho : float
+        Decay factor.
+    eta : float
+        Step along ``-d``.
+    """
+    decay(w, rho, eta)
+    fold_small(w)
+
+
+@inner_kernel(inline=True)
+def fold_small(w):
+    """:func:`fold` when `s` has become small, for kernels."""
     least = _FOLD_BELOW if w.single.shape[0] == 0 else _FOLD_SINGLE_BELOW
     if abs(w.scale[0]) < least:
         fold_inside(w)

@@ -63,6 +63,8 @@ class ItemProblem(NamedTuple):
     own: tuple
     work: tuple
 
+    adds_by_columns = True
+
 
 class ChoiceProblem(ItemProblem):
     """Samples whose labelling says of each item, by 1 or 0, whether it is chosen."""

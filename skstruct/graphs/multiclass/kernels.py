@@ -74,6 +74,7 @@ class MultiClassProblem(NamedTuple):
     loss_weights: LossWeights = UNWEIGHTED
 
     structure = "MultiClass"
+    adds_by_columns = True
 
 
 @potentials.register(MultiClassProblem)

@@ -87,6 +87,8 @@ class LabelSetProblem(NamedTuple):
     work: tuple
     loss_weights: LossWeights = UNWEIGHTED
 
+    adds_by_columns = True
+
 
 @inner_kernel(inline=True)
 def n_labels_of(problem):

@@ -75,6 +75,8 @@ class PairwiseProblem(NamedTuple):
     work: tuple
     loss_weights: LossWeights = UNWEIGHTED
 
+    adds_by_columns = True
+
 
 @inner_kernel(inline=True)
 def shape_of(problem, i):

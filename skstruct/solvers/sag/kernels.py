@@ -11,14 +11,26 @@ import numpy as np
 
 from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import accumulate, potentials
-from ...core.weights import decay_and_step
+from ...core.team import LEAD, LEAVE, fetch_add, meet, open_gate
+from ...core.weights import decay, fold_small
 from ...losses.verbs import ROUNDING, backtrack, loss_oracle
 from ..sampling import sample_leaf, set_leaf
 
 # Positions in SAGState.totals.
-N_STORED, N_KNOWN, MAX_L, N_FORWARD, N_ORACLE, LOSS, STALENESS, MAGNITUDE = range(8)
+N_STORED, N_KNOWN, MAX_L, N_FORWARD, N_ORACLE, LOSS, STALENESS, MAGNITUDE, DECAY, N_TOTALS = range(
+    10
+)
 
 MOVE, FILL, MEASURE = range(3)
+
+# Positions in Block.counters, each in a cache line of its own.
+DRAW, SIZE, CURSOR = 0, 8, 16
+# Columns of Block.visits.
+VALUE, TERMS, NOW, BEFORE, START, LIPSCHITZ, TESTS, IMPORTANCE, N_VISIT_FIELDS = range(9)
+# A block has one draw for so many stored residuals: the iterates hardly notice.
+SHARE = 64
+# Sum of the shares that the steps of a block take away from the weights.
+_MOST_DECAY = 8.0
 
 
 class SAGState(NamedTuple):
@@ -39,10 +51,11 @@ class SAGState(NamedTuple):
         Visits for which the line search is still to be skipped.
     tree : ndarray
         Sum tree over `lipschitz`.
-    totals : ndarray of shape (8,)
+    totals : ndarray of shape (9,)
         Residuals stored (m), L_i known, their maximum, forward passes, oracle calls; then sums over
         the visits of a pass (whoever begins it sets them to 0): losses, divergences of the stored
         mixtures from the present ones, and the sizes of the terms that losses are differences of.
+        The last is the share of the weights that the last step took away.
     """
 
     residuals: np.ndarray
@@ -52,6 +65,43 @@ class SAGState(NamedTuple):
     skip: np.ndarray
     tree: np.ndarray
     totals: np.ndarray
+
+
+class Block(NamedTuple):
+    """Draws that are worked on together: oracles at one `w`, then their steps in order.
+
+    Parameters
+    ----------
+    counters : ndarray of shape (24,) of int64
+        The draw of the pass that comes next, how many draws the block has, and how many of them
+        have been taken.
+    samples : ndarray of shape (most,) of int64
+        The sample of each draw.
+    first : ndarray of shape (most,) of int64
+        The first draw of the same sample in the block.
+    queue : ndarray of shape (most,) of int64
+        The draws in the order in which threads take them, samples of most parts first.
+    seen : ndarray of shape (n_samples,) of int64
+        The last draw of each sample in a block, perhaps an earlier one.
+    start : ndarray of shape (most + 1,) of int64
+        Where the draws lie in `changes`.
+    visits : ndarray of shape (most, 8)
+        What the oracle and the line search said of each.
+    coefficients : ndarray of shape (most, 2)
+        What of each change ``v`` and ``d`` take.
+    changes : ndarray of shape (room,)
+        Changes of the stored residuals; the room ends a block early.
+    """
+
+    counters: np.ndarray
+    samples: np.ndarray
+    first: np.ndarray
+    queue: np.ndarray
+    seen: np.ndarray
+    start: np.ndarray
+    visits: np.ndarray
+    coefficients: np.ndarray
+    changes: np.ndarray
 
 
 class SAGOptions(NamedTuple):
@@ -126,7 +176,10 @@ def _remember(state, options, i, start, lipschitz, tests):
         state.skip[i] = 1 << (state.streak[i] - 1 if state.streak[i] < 41 else 40)
     totals[N_FORWARD] += tests
     if options.uniform == 1:
-        totals[MAX_L] = lipschitz
+        # Others of the block may have raised it since.
+        lowered = totals[MAX_L] * 2.0 ** (-1.0 / state.lipschitz.shape[0])
+        raised = lipschitz > start and lipschitz > lowered
+        totals[MAX_L] = lipschitz if raised else lowered
     else:
         totals[MAX_L] = lipschitz if lipschitz > totals[MAX_L] else totals[MAX_L]
         set_leaf(state.tree, i, lipschitz)
@@ -136,31 +189,89 @@ def _remember(state, options, i, start, lipschitz, tests):
 
 
 @inner_kernel(inline=True)
-def _step_size(state, options):
-    """Step of SAG: section 4.2 for non-uniform sampling; of SAGA: 1 / 3 of the inverse constant."""
+def _steepest(state, options):
+    """What the inverse of is a step: section 4.2 for non-uniform sampling; of SAGA thrice that."""
     totals, lam = state.totals, options.lam
     if options.uniform == 1:
-        alpha = 1.0 / (totals[MAX_L] + lam)
-        return alpha / 3.0 if options.saga == 1 else alpha
+        return (3.0 if options.saga == 1 else 1.0) * (totals[MAX_L] + lam)
     mean = state.tree[1] / totals[N_KNOWN]
     if options.saga == 1:
         # L_i / (n p_i) <= 2 L_mean under this sampling
-        return 1.0 / (3.0 * (2.0 * mean + lam))
-    return 0.5 * (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
+        return 3.0 * (2.0 * mean + lam)
+    return 2.0 / (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
 
 
 @inner_kernel(inline=True)
-def _remember_mixture(
-    state, options, i, part, size, weight, importance, value, magnitude, theta, r
-):
-    """Store the residual and its dual term; `r` becomes the change of the residual.
+def _step_size(state, options):
+    """The step; one longer than 1 / lam would turn the weights around."""
+    alpha = options.step_scale / _steepest(state, options)
+    return alpha if alpha * options.lam < 0.9 else 0.9 / options.lam
 
-    Adds up how far the stored mixtures are from the present ones, ``loss - <theta, r_i> - c_i``
-    (for a CRF ``KL(mu_i | p(theta_i))``). Weighed by importance, the visits of a pass tell its mean
-    over all samples: a sample is as old at a visit as at any other time.
-    """
+
+@inner_kernel(inline=True)
+def _n_parts(block, k):
+    """Parts of a draw; none where the sample was drawn before."""
+    return block.start[k + 1] - block.start[k]
+
+
+@inner_kernel(inline=True)
+def _choose_block(problem, state, options, order, uniforms, block):
+    """Draw the samples of the next block; its size is 0 after the last."""
+    counters = block.counters
+    draw = counters[DRAW]
+    most = block.samples.shape[0]
+    most -= draw % most  # a pass may be cut at multiples of this
+    if options.task == MOVE:
+        # At first the memory holds few gradients, and each step matters.
+        stored = np.int64(state.totals[N_STORED]) // SHARE
+        most = min(most, stored if stored > 1 else 1)
+        # The scalars of the weights are looked after between blocks.
+        if state.totals[DECAY] * most > _MOST_DECAY:
+            most = max(1, np.int64(_MOST_DECAY / state.totals[DECAY]))
+    most = min(most, uniforms.shape[0] - draw)
+    size = 0
+    while size < most:
+        i, importance = _choose(state, options, order, uniforms, draw + size)
+        first, n_parts = block.seen[i], 0
+        if not (first < size and block.samples[first] == i):
+            first, n_parts = size, problem.part_ptr[i + 1] - problem.part_ptr[i]
+        stop = block.start[size] + n_parts
+        if size > 0 and stop > block.changes.shape[0]:
+            break
+        block.seen[i] = first
+        block.samples[size] = i
+        block.first[size] = first
+        block.start[size + 1] = stop
+        block.visits[size, IMPORTANCE] = importance
+        place = size
+        while place > 0 and _n_parts(block, block.queue[place - 1]) < n_parts:
+            block.queue[place] = block.queue[place - 1]
+            place -= 1
+        block.queue[place] = size
+        size += 1
+    counters[DRAW] = draw + size
+    counters[SIZE] = size
+    counters[CURSOR] = 0
+
+
+@inner_kernel(inline=True)
+def _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, labels):
+    """Oracle, line search and change of the residual, which `r` takes."""
+    theta, augmented, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3]
+    size = r.shape[0]
+    potentials(problem, i, w, theta)
+    value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
+    if options.task == MOVE:
+        start = _first_guess(state, options, i)
+        lipschitz, tests = start, 0
+        if state.skip[i] == 0:
+            lipschitz, tests = backtrack(
+                loss, problem, i, weight, theta, value, labels, r, start, answer, trial, augmented
+            )
+        visit[START], visit[LIPSCHITZ], visit[TESTS] = start, lipschitz, tests
     keep = 0.0 if options.task == MEASURE else 1.0
     now, before = 0.0, 0.0  # <theta, residual>
+    part = problem.part_ptr[i]
     for q in range(size):
         potential = theta[q] if theta[q] > -math.inf else 0.0  # no mass on what is forbidden
         stored = state.residuals[part + q]
@@ -169,30 +280,97 @@ def _remember_mixture(
         before += potential * stored
         state.residuals[part + q] = stored + keep * change
         r[q] = change
+    visit[VALUE], visit[TERMS], visit[NOW], visit[BEFORE] = value, magnitude, now, before
+
+
+@inner_kernel(inline=True)
+def _remember_mixture(state, options, i, weight, visit):
+    """Store the dual term of the new residual.
+
+    Adds up how far the stored mixtures are from the present ones, ``loss - <theta, r_i> - c_i``
+    (for a CRF ``KL(mu_i | p(theta_i))``). Weighed by importance, the visits of a pass tell its mean
+    over all samples: a sample is as old at a visit as at any other time.
+    """
     totals = state.totals
-    magnitude = weight * magnitude
+    value, magnitude = weight * visit[VALUE], weight * visit[TERMS]
     slack = ROUNDING * magnitude
-    divergence = weight * value - before - state.terms[i] - 2.0 * slack
-    totals[STALENESS] += 0.0 if divergence < 0.0 else importance * divergence
-    totals[MAGNITUDE] += magnitude
+    divergence = value - visit[BEFORE] - state.terms[i] - 2.0 * slack
+    totals[STALENESS] += 0.0 if divergence < 0.0 else visit[IMPORTANCE] * divergence
     # Too small a term is a valid bound, one too large is not.
-    term = weight * value - now - slack
+    term = value - visit[NOW] - slack
     if options.task != MEASURE:
         state.terms[i] = options.least_term if term < options.least_term else term
 
 
+@inner_kernel(inline=True)
+def _remember_visit(sample_weight, options, state, i, visit):
+    """Numbers of a visit: its L_i, its dual term."""
+    totals = state.totals
+    totals[N_ORACLE] += 1.0
+    if options.task == MOVE:
+        if state.lipschitz[i] == 0.0 and totals[N_STORED] < sample_weight.shape[0]:
+            totals[N_STORED] += 1.0
+        _remember(state, options, i, visit[START], visit[LIPSCHITZ], visit[TESTS])
+    _remember_mixture(state, options, i, sample_weight[i], visit)
+
+
+@inner_kernel(inline=True)
+def _settle(w, sample_weight, options, state, block):
+    """Numbers of all visits of a block, in order: constants, dual terms, and steps of `w`."""
+    totals = state.totals
+    for k in range(block.counters[SIZE]):
+        i, first = block.samples[k], block.first[k]
+        visit = block.visits[first]
+        totals[LOSS] += sample_weight[i] * visit[VALUE]
+        totals[MAGNITUDE] += sample_weight[i] * visit[TERMS]
+        if first == k:  # drawn again, it finds its residual fresh
+            _remember_visit(sample_weight, options, state, i, visit)
+        alpha = _step_size(state, options) if options.task == MOVE else 0.0
+        rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
+        totals[DECAY] = alpha * options.lam
+        change = 0.0
+        if options.saga == 1:
+            decay(w, rho, eta)
+            change = -alpha * block.visits[k, IMPORTANCE]
+        # w = s v + b d: what d takes leaves w in place.
+        block.coefficients[k, 0] = (change - w.scale[1]) / w.scale[0]
+        block.coefficients[k, 1] = 1.0
+        if options.saga == 0:
+            decay(w, rho, eta)
+
+
 @kernel
-def sag_epoch(loss, problem, w, sample_weight, options, state, order, uniforms, buffers, labels):
-    """Steps of SAG or SAGA, one a row of `uniforms`.
+def sag_epoch(
+    loss,
+    problem,
+    w,
+    own,
+    sample_weight,
+    options,
+    state,
+    order,
+    uniforms,
+    block,
+    buffers,
+    labels,
+    team,
+):
+    """Steps of SAG or SAGA, one a row of `uniforms`, in blocks that threads share.
+
+    What is done does not depend on the number of threads. Samples are drawn, and numbers settled,
+    by one thread; oracles are called by all, each at samples of its own; to the weights each adds
+    in columns of its own.
 
     Parameters
     ----------
     loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
+        A smooth loss, see :mod:`skstruct.losses.verbs`, with scratch of the thread's own.
     problem : NamedTuple
-        A structure's problem.
+        A structure's problem, with scratch of the thread's own.
     w : Weights
         The weights; ``d`` is the sum of stored gradients.
+    own : Weights
+        The same tables with the scalars 1 and 0, and the thread's share of the columns.
     sample_weight : ndarray of shape (n_samples,)
         Weights of mean 1.
     options : SAGOptions
@@ -203,59 +381,45 @@ def sag_epoch(loss, problem, w, sample_weight, options, state, order, uniforms, 
         Samples to visit; empty to sample.
     uniforms : ndarray of shape (n_steps, 2)
         Uniform random numbers.
-    buffers : ndarray of shape (5, max_parts)
-        Scratch.
+    block : Block
+        Where threads find the samples and leave what they found; its next draw is 0.
+    buffers : ndarray of shape (4, max_parts)
+        Scratch of the thread.
     labels : ndarray of int32
-        Scratch for one labelling.
+        Scratch of the thread for one labelling.
+    team : ndarray of int64
+        See :mod:`skstruct.core.team`.
     """
-    totals = state.totals
-    moving = options.task == MOVE
-    theta, r, augmented = buffers[0], buffers[1], buffers[2]
-    answer, trial = buffers[3], buffers[4]
-    for step in range(uniforms.shape[0]):
-        i, importance = _choose(state, options, order, uniforms, step)
-        part = problem.part_ptr[i]
-        size = problem.part_ptr[i + 1] - part
-        weight = sample_weight[i]
-
-        potentials(problem, i, w, theta)
-        value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
-        totals[LOSS] += weight * value
-        totals[N_ORACLE] += 1.0
-
-        if moving:
-            start = _first_guess(state, options, i)
-            lipschitz, tests = start, 0
-            if state.skip[i] == 0:
-                lipschitz, tests = backtrack(
-                    loss,
-                    problem,
-                    i,
-                    weight,
-                    theta,
-                    value,
-                    labels,
-                    r,
-                    start,
-                    answer,
-                    trial,
-                    augmented,
-                )
-            if state.lipschitz[i] == 0.0 and totals[N_STORED] < sample_weight.shape[0]:
-                totals[N_STORED] += 1.0
-            _remember(state, options, i, start, lipschitz, tests)
-
-        _remember_mixture(
-            state, options, i, part, size, weight, importance, value, magnitude, theta, r
-        )
-        alpha = 0.0
-        if moving:  # A longer step than 1 / lam would turn the weights around.
-            alpha = options.step_scale * _step_size(state, options)
-            alpha = alpha if alpha * options.lam < 0.9 else 0.9 / options.lam
-        rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
-        if options.saga == 1:
-            decay_and_step(w, rho, eta)
-            accumulate(problem, i, r, (-alpha * importance, 1.0), w)
-        else:
-            accumulate(problem, i, r, (0.0, 1.0), w)
-            decay_and_step(w, rho, eta)
+    while True:
+        came = meet(team)
+        if came == LEAVE:
+            break
+        if came == LEAD:
+            fold_small(w)
+            _choose_block(problem, state, options, order, uniforms, block)
+            open_gate(team)
+        size = block.counters[SIZE]
+        if size == 0:
+            break
+        taken = fetch_add(block.counters, CURSOR, 1)
+        while taken < size:
+            k = block.queue[taken]
+            if block.first[k] == k:
+                i = block.samples[k]
+                r = block.changes[block.start[k] : block.start[k + 1]]
+                visit, weight = block.visits[k], sample_weight[i]
+                _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, labels)
+            taken = fetch_add(block.counters, CURSOR, 1)
+        came = meet(team)
+        if came == LEAVE:
+            break
+        if came == LEAD:
+            _settle(w, sample_weight, options, state, block)
+            open_gate(team)
+        # The last first: of their rows most are in the cache. Who has no share adds nothing.
+        for back in range(size if own.share[0] < own.share[1] else 0):
+            k = size - 1 - back
+            if block.first[k] == k:
+                c = block.coefficients[k, 0], block.coefficients[k, 1]
+                r = block.changes[block.start[k] : block.start[k + 1]]
+                accumulate(problem, block.samples[k], r, c, own)

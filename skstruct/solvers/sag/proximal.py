@@ -22,7 +22,6 @@ from ...core.proximal import (
 from ...core.weights import aligned, zero_weights
 from ...losses.verbs import ROUNDING, require_smooth
 from ..certificate import Certificate, certify_pair
-from ..primal import objective_value
 from ..progress import REMEDY
 from ..run import run
 from .kernels import N_STORED, STALENESS
@@ -97,6 +96,7 @@ def proximal_sag(
         saga=False,
         uniform=uniform,
         skipping=skipping,
+        single=False,
         track_objective=track_objective,
     )
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
@@ -109,6 +109,8 @@ class _ProximalSAG(_SAG):
     without them; at a refresh the memory tells the gradients of all rows again, which is what lower
     bounds on the optimum need, and who comes in.
     """
+
+    in_blocks = False
 
     def __init__(self, *task, l1, **options):
         super().__init__(*task, **options)
@@ -183,7 +185,8 @@ class _ProximalSAG(_SAG):
 
     def _steps(self, options, order, uniforms):
         task = self.loss, self.problem, self.w, self.clock, self.sample_weight
-        proximal_epoch(*task, options, self.state, order, uniforms, *self._scratch)
+        scratch = self._workers[0].scratch
+        proximal_epoch(*task, options, self.state, order, uniforms, self._block, *scratch)
 
     def _fold(self):
         """Nothing: the weights are v."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.offsets import longest_item
+from ...core.oracles import adds_by_columns
 from ...core.pieces import Pieces
-from ...core.threads import make_scratch
+from ...core.team import run_team
+from ...core.threads import count_threads, make_scratch, private_copy
 from ...core.weights import (
     fold,
     lazy_weights,
@@ -13,13 +16,14 @@ from ...core.weights import (
     squared_norms,
     zero_weights,
 )
-from ...losses.verbs import least_term, require_smooth
+from ...losses.verbs import least_term, private_loss, require_smooth
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
 from ..progress import REMEDY, Result
 from ..run import Method, run
 from ..sampling import sum_tree
 from .kernels import (
+    DRAW,
     FILL,
     LOSS,
     MAGNITUDE,
@@ -29,20 +33,29 @@ from .kernels import (
     N_FORWARD,
     N_ORACLE,
     N_STORED,
+    N_TOTALS,
+    N_VISIT_FIELDS,
+    SHARE,
     STALENESS,
+    Block,
     SAGOptions,
     SAGState,
     sag_epoch,
 )
 from .precision import SinglePrecision, fold_large, is_close, takes_single
 
+# Draws of a block have so many parts together, and are enough for two threads to end at about the
+# same time. With more of them the weights' rows leave the cache before they are added to.
+_PARTS_A_BLOCK = 1 << 12
+_LEAST_DRAWS, _MOST_DRAWS = 8, 256
 _NO_ORDER = np.empty(0, dtype=np.int64)
+_FORCE = None
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 def _new_state(problem, uniform):
     n = problem.part_ptr.size - 1
-    totals = np.zeros(8)
+    totals = np.zeros(N_TOTALS)
     if uniform:
         totals[MAX_L] = 1.0
     return SAGState(
@@ -54,6 +67,48 @@ def _new_state(problem, uniform):
         tree=sum_tree(n),
         totals=totals,
     )
+
+
+def _block_size(problem):
+    """How many draws are worked on together: by the data alone."""
+    n = problem.part_ptr.size - 1
+    mean = max(int(problem.part_ptr[-1]) // max(n, 1), 1)
+    wanted = min(max(_PARTS_A_BLOCK // mean, _LEAST_DRAWS), _MOST_DRAWS)
+    return _FORCE or max(min(wanted, n // SHARE), 1)
+
+
+def _new_block(problem, most):
+    """Room for blocks of at most so many draws."""
+    n = problem.part_ptr.size - 1
+    mean = int(problem.part_ptr[-1]) // max(n, 1)
+    room = max(2 * most * mean, longest_item(problem.part_ptr))
+    return Block(
+        counters=np.zeros(24, dtype=np.int64),
+        samples=np.zeros(most, dtype=np.int64),
+        first=np.zeros(most, dtype=np.int64),
+        queue=np.zeros(most, dtype=np.int64),
+        seen=np.zeros(n, dtype=np.int64),
+        start=np.zeros(most + 1, dtype=np.int64),
+        visits=np.zeros((most, N_VISIT_FIELDS)),
+        coefficients=np.zeros((most, 2)),
+        changes=np.zeros(room),
+    )
+
+
+class _Worker:
+    """What a thread has of its own: scratch, and its columns of the weights."""
+
+    def __init__(self, loss, problem, k, n):
+        scratch = make_scratch(problem)
+        self.loss = loss if n == 1 else private_loss(loss)
+        self.problem = problem if n == 1 else private_copy(problem)
+        self._share = np.array((k, n) if adds_by_columns(problem) else (int(k > 0), 1))
+        self._scale = np.array([1.0, 0.0])
+        self.scratch = np.empty((4, scratch.theta.size)), scratch.labels
+
+    def share_of(self, w):
+        """Where this thread adds, whatever the scalars of `w` are meanwhile."""
+        return w._replace(scale=self._scale, share=self._share)
 
 
 class _StepSchedule:
@@ -206,6 +261,9 @@ def sag(
 class _SAG(Method):
     """Weights, memory and buffers of one run, and what is asked of them."""
 
+    #: Whether threads work on several samples at once.
+    in_blocks = True
+
     def __init__(self, *task, loss, start, saga, uniform, skipping, track_objective, single=False):
         super().__init__(*task)
         self.loss, self.track_objective = loss, track_objective
@@ -221,8 +279,11 @@ class _SAG(Method):
         self._likely_dual = 0.0
         self._single = SinglePrecision(self.problem, self.state.residuals) if single else None
         self._direction, self._estimated = None, np.inf
-        scratch = make_scratch(self.problem)
-        self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
+        # A pass may be cut at multiples of this.
+        self._grain = _block_size(self.problem) if self.in_blocks else 1
+        self._block = _new_block(self.problem, self._grain)
+        n = min(count_threads(self.problem, self.n_jobs), self._grain)
+        self._workers = [_Worker(self.loss, self.problem, k, n) for k in range(n)]
 
     def compile(self):
         """Compile outside the clock."""
@@ -263,11 +324,13 @@ class _SAG(Method):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""
         flags = *self._flags, task, least_term(self.loss)
         options = SAGOptions(self.lam, self.schedule.factor(), *flags)
-        sums, n_visits = [LOSS, STALENESS, MAGNITUDE], 0
+        sums, n_visits, size = [LOSS, STALENESS, MAGNITUDE], 0, self._grain
         self.state.totals[sums] = 0.0
-        for first, last in pieces.visits(len(uniforms)):
-            self._steps(options, order[first:last], uniforms[first:last])
-            n_visits = last
+        # Cut between blocks: where a pass is cut changes nothing.
+        for first, last in pieces.visits(-(-len(uniforms) // size)):
+            cut = slice(first * size, last * size)
+            self._steps(options, order[cut], uniforms[cut])
+            n_visits = min(last * size, len(uniforms))
         means = self.state.totals[sums] / max(n_visits, 1)
         if not np.isfinite(means).all():
             raise FloatingPointError(
@@ -276,8 +339,15 @@ class _SAG(Method):
         return means
 
     def _steps(self, options, order, uniforms):
-        task = self.loss, self.problem, self.w, self.sample_weight
-        sag_epoch(*task, options, self.state, order, uniforms, *self._scratch)
+        self._block.counters[DRAW] = 0
+        task = self.sample_weight, options, self.state, order, uniforms, self._block
+
+        def work(k, team):
+            own = self._workers[k]
+            w = own.share_of(self.w)
+            sag_epoch(own.loss, own.problem, self.w, w, *task, *own.scratch, team)
+
+        run_team(work, len(self._workers) if len(uniforms) else 1)
 
     def _fold(self):
         fold(self.w)

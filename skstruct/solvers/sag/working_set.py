@@ -57,9 +57,7 @@ def reduce_problem(problem, rows, n_rows: int):
     ends = np.zeros(kept.size + 1, dtype=features.indptr.dtype)
     np.cumsum(kept, out=ends[1:])
     intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
-    reduced = SparseFeatures(
-        features.data[kept], indices[kept], ends[features.indptr], intercept
-    )
+    reduced = SparseFeatures(features.data[kept], indices[kept], ends[features.indptr], intercept)
     return problem._replace(**{name: reduced})
 
 

@@ -20,7 +20,7 @@ from ...core.proximal import (
     start_clock,
 )
 from ...core.weights import aligned, zero_weights
-from ...losses.verbs import ROUNDING, require_smooth
+from ...losses.verbs import ROUNDING, least_term, require_smooth
 from ..certificate import Certificate, certify_pair
 from ..progress import REMEDY
 from ..run import run
@@ -253,7 +253,7 @@ class _ProximalSAG(_SAG):
         objective = self._penalty() + loss
         along = float(sums[ALONG])
         slack = ROUNDING * magnitude
-        self.dual = max(self._best_multiple(max(loss - along - slack, 0.0)), self.dual)
+        self.dual = max(self._best_multiple(max(loss - along - slack, least_term(self.loss))), self.dual)
         known = certify_pair(objective, self.dual, magnitude)
         gap = known.dual_gap
         if self.lam > 0.0:

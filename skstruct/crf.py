@@ -153,6 +153,11 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
     mu_i expects is added to H_i. SAG takes those of its memory and those of the final weights,
     L-BFGS a mixture of those of its iterates, "casimir" a mixture of those of its snapshots.
 
+    With missing labels or sets of labels in y the NLL is ``-log sum_y p(y | x_i)`` over the
+    labellings that fit (:ref:`partial_labels`). It is not convex: `solver` must be "lbfgs", `tol`
+    bounds ``gradient_norm_**2 / (2 lam objective_)``, and `dual_objective_`, `dual_gap_` and
+    `suboptimality_` are NaN.
+
     "casimir" is Algorithm 2 of [2]_ on the loss itself, which is smooth: each iteration visits all
     samples once for a step each, in a new order, and once for the next snapshot, which is taken at
     the extrapolated point and certifies it. The weights are those of smallest gap. The proximal

@@ -22,6 +22,7 @@ _IGNORED = {
     "YD01", "GL03", "PR09", "RT05", "RT02", "PR06",
 }  # fmt: skip
 API = Path(__file__).parent.parent / "doc" / "api.rst"
+PAGES = "graphs", "imperfect_labels", "items", "map_inference", "nonlinear"
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 MODULES = sorted(
@@ -80,10 +81,10 @@ def test_examples_run(name):
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize("page", ["map_inference.rst", "graphs.rst", "items.rst", "nonlinear.rst"])
+@pytest.mark.parametrize("page", PAGES)
 def test_examples_of_the_guide_run(page):
-    failed, tried = doctest.testfile(str(API.parent / page), module_relative=False)
-    assert (failed, tried > 15) == (0, True)
+    failed, tried = doctest.testfile(str(API.parent / f"{page}.rst"), module_relative=False)
+    assert (failed, tried > 5) == (0, True)
 
 
 @pytest.mark.parametrize("name", MODULES)

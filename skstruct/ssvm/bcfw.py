@@ -114,9 +114,18 @@ class BCFWSSVM(StructuralSVM):
         ``dual_gap_ / objective_``, what `tol` bounds.
     n_oracle_calls_, n_cached_steps_ : int
         Oracle calls, certificates included, and visits that a cached labelling served.
+    n_rounds_ : int
+        With partial labels only: rounds of completing them and training.
     history_ : dict of ndarray
         One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
+
+    Notes
+    -----
+    With missing labels or sets of labels in y this is the latent hinge, by rounds of completing the
+    labels and training (:ref:`partial_labels`): `max_iter` counts the passes of all rounds, and the
+    bounds are those of the labels as completed in the best one. ``history_["round"]`` says which
+    entry belongs to which. A warm start then takes the weights before for the first completion.
 
     References
     ----------

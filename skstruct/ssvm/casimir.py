@@ -124,6 +124,8 @@ class CasimirSSVM(StructuralSVM):
         Share of oracle calls for which `n_best` labellings gave the exact smoothing.
     n_oracle_calls_ : int
         Oracle calls.
+    n_rounds_ : int
+        With partial labels only: rounds of completing them and training.
     history_ : dict of ndarray
         One entry an outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
         ``seconds``, ``objective`` (of the iterate; the last entry is that of the weights kept),

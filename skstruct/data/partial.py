@@ -209,6 +209,8 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     >>> y, partial.which.tolist()
     ([['a', 'a'], ['a']], [-1, 0, 1])
     """
+    if isinstance(y, RaggedArray) and not _is_partial(rows_of(y)):
+        return y, None
     samples = _samples_of(y, is_table)
     if samples is None or not any(map(_is_partial, samples)):
         return y, None

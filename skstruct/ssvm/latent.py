@@ -164,7 +164,7 @@ def concave_convex(
     codes = data.completion.best(weights)
     rounds.add(n_oracle=n)
     best, decrease, n_rounds, done = None, np.inf, 0, False
-    while not done:
+    while not done and rounds.n_epochs < max_iter:
         problem = problem._replace(labels=codes)
         result, state = solve(problem, state, max_iter - rounds.n_epochs, rounds)
         n_rounds += 1
@@ -175,11 +175,12 @@ def concave_convex(
         # Training is exact up to its gap only: a round may gain less than that, or lose.
         if decrease > 0.0:
             best = result
-        if result.stopped or rounds.n_epochs >= max_iter:
+        done = decrease <= tol
+        if done or result.stopped:
             break
         after = data.completion.best(result.weights)
         rounds.add(n_oracle=n)
-        done = decrease <= tol or np.array_equal(after, codes)
+        done = np.array_equal(after, codes)
         if not done:
             state = carry_over(state, problem, after)
         codes = after

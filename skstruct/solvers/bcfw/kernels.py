@@ -54,6 +54,8 @@ class BCFWState(NamedTuple):
         row by row; of shape (n_samples, 0) where there are no pairwise steps.
     past : ndarray of shape (n_samples, n_cached)
         Shares of some passes ago, to extrapolate from; of shape (0, n_cached) if nobody does.
+    recent : ndarray of shape (n_weights,) or (0,)
+        Where a run ended with a mean of iterates: that.
     totals : ndarray of shape (4,)
         Steps, oracle calls, steps from the cache, sum of the block gaps seen (whoever begins a pass
         sets it to 0).
@@ -68,6 +70,7 @@ class BCFWState(NamedTuple):
     costs: np.ndarray
     inner: np.ndarray
     past: np.ndarray
+    recent: np.ndarray
     totals: np.ndarray
 
 

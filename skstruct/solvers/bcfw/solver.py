@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 import numpy as np
 
@@ -12,7 +13,14 @@ from ...core.gram import Gram
 from ...core.oracles import loss_is_linear, relaxed_oracle
 from ...core.pieces import Pieces
 from ...core.threads import make_scratch
-from ...core.weights import lazy_weights, plain_weights, squared_norm, zero_weights
+from ...core.weights import (
+    flatten,
+    lazy_weights,
+    plain_weights,
+    squared_norm,
+    view_flat,
+    zero_weights,
+)
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
 from ..run import Method, run
@@ -104,6 +112,7 @@ def _new_state(problem, n_cached):
         costs=np.zeros((n, n_cached)),
         inner=np.empty((n, 0)),
         past=np.empty((0, n_cached)),
+        recent=np.empty(0),
         totals=np.zeros(4),
     )
 
@@ -201,7 +210,7 @@ def bcfw(
         gap_every=gap_every,
     )
     result = run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-    return result, method.state
+    return result, method.dual_point()
 
 
 def _usable(start, n_cached):
@@ -241,6 +250,8 @@ class _BCFW(Method):
             self._points = new_points(self.problem, self.n_cached, scratch.theta)
         self._warm = start is not None and _usable(start, self.n_cached)
         self._begin_at(self._adapted(start) if self._warm else self._truth())
+        if self._warm:
+            self._take_mean(start.recent)
 
     def _truth(self):
         return self._adapted(_new_state(self.problem, self.n_cached))
@@ -251,7 +262,19 @@ class _BCFW(Method):
         n_products = self.n_cached * (self.n_cached + 1) // 2 if keeps else 0
         n_past = self.n if self._extrapolation is not None else 0
         inner, past = np.zeros((self.n, n_products)), np.zeros((n_past, self.n_cached))
-        return state._replace(inner=inner, past=past)
+        return state._replace(inner=inner, past=past, recent=np.empty(0))
+
+    def _take_mean(self, mean):
+        """Begin with the mean that the run before ended with, if it fits these weights."""
+        if self._extrapolation is not None and mean.size == sum(map(math.prod, self.shapes)):
+            self._recent = view_flat(mean.copy(), self.shapes)
+            self._n_recent = math.ceil(2.0 / _RECENT)
+
+    def dual_point(self):
+        """The state, with the mean that the certificate is of."""
+        is_mean = self.use_average and self._recent is not None
+        recent = flatten(self._recent) if is_mean else np.empty(0)
+        return self.state._replace(recent=recent)
 
     def _begin_at(self, state):
         """Take a dual point; its weights are those of the truth, 0, until they are rebuilt."""

@@ -92,8 +92,9 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         Evaluate the objective after every epoch of SAG, for ``history_``. Costs a forward pass.
         "lbfgs" and "casimir" know it anyway.
     n_jobs : int, default=None
-        Threads for L-BFGS gradients, objectives and prediction. The steps of the other solvers
-        are sequential.
+        Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
+        the same for any number, bit for bit. Steps with L1 penalty and those of "casimir" are
+        sequential.
     verbose : int, default=0
         1 prints a line an epoch.
     random_state : int, RandomState instance or None, default=None

@@ -10,7 +10,7 @@ import numpy as np
 
 from .dispatch import generic, inner_kernel, kernel
 from .prefetch import prefetch
-from .weights import LAST_CLASS, share_of
+from .shares import LAST_CLASS, share_of
 
 _LINE = 64  # bytes
 
@@ -95,7 +95,7 @@ def gather(features, t, table, acc):
 def scatter(features, t, table, start, stop, low, high, acc):
     """``table[j, start:stop] += x_j * acc[start:stop]`` over features j of row t.
 
-    Those of classes `low` to `high`, see :func:`skstruct.core.weights.share_of`.
+    Those of classes `low` to `high`, see :func:`skstruct.core.shares.share_of`.
     """
 
 

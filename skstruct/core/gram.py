@@ -12,7 +12,8 @@ import numpy as np
 from .dispatch import inner_kernel, kernel
 from .features import DenseFeatures, clear_rows, gather, is_used, scatter
 from .offsets import ends_of
-from .weights import ALL_CLASSES, aligned
+from .shares import ALL_CLASSES
+from .weights import aligned
 
 _LINE = 8  # floats in a cache line
 _NARROW = 4  # columns: fewer are not worth padding

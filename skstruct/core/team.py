@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from threading import Thread
 
 import numpy as np
@@ -191,3 +192,73 @@ def run_team(function, n_threads: int) -> None:
     for member in members:
         if member.error is not None:
             raise member.error
+
+
+class Crew:
+    """Threads for many calls: fewer of them while other processes have the processors.
+
+    Threads that meet all wait for the one that does not run. What they compute does not depend on
+    how many they are.
+
+    Parameters
+    ----------
+    n_threads : int
+        The most.
+
+    Examples
+    --------
+    >>> from skstruct.core.team import Crew
+    >>> met = []
+    >>> Crew(2).run(lambda k, team: met.append(k))
+    >>> sorted(met)
+    [0, 1]
+    """
+
+    #: Seconds after which it is judged how many ran, the share of them that is enough, and for how
+    #: many such times there are fewer before all are tried again.
+    SECONDS, ENOUGH, FEWER = 0.2, 0.75, (4, 64)
+
+    def __init__(self, n_threads: int):
+        #: How many there are at present.
+        self.size = self._most = 1 if JIT_IS_DISABLED else n_threads
+        self._busy = self._elapsed = 0.0
+        self._left, self._patience = 0, self.FEWER[0]
+
+    def run(self, function) -> None:
+        """:func:`run_team` on as many threads as are of use.
+
+        Parameters
+        ----------
+        function : callable
+            As there.
+        """
+        if self._most == 1:
+            run_team(function, 1)
+            return
+        busy = [0.0] * self.size
+
+        def timed(k, team):
+            began = time.thread_time()
+            function(k, team)
+            busy[k] = time.thread_time() - began
+
+        began = time.perf_counter()
+        run_team(timed, self.size)
+        self._judge(sum(busy), time.perf_counter() - began)
+
+    def _judge(self, busy, elapsed):
+        """Take as many threads as ran at once."""
+        self._busy, self._elapsed = self._busy + busy, self._elapsed + elapsed
+        if self._elapsed < self.SECONDS:
+            return
+        running = self._busy / self._elapsed
+        self._busy = self._elapsed = 0.0
+        if self.size < self._most:
+            self._left -= 1
+            if self._left <= 0:
+                self.size = self._most
+        elif running < self.ENOUGH * self._most:
+            self.size = max(1, min(int(running + 0.5), self._most - 1))
+            self._left, self._patience = self._patience, min(2 * self._patience, self.FEWER[1])
+        else:
+            self._patience = self.FEWER[0]

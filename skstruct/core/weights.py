@@ -37,10 +37,6 @@ _BLOCK = 1 << 15  # floats: v, d and what is made of them stay in the cache
 _PLAIN = np.empty(0)
 _DOUBLE = np.empty((0, 0), dtype=np.float32)
 _WHOLE = np.empty(0, dtype=np.int64)
-#: Classes of rows, which threads share; the last is a mask.
-ALL_CLASSES = 64
-LAST_CLASS = ALL_CLASSES - 1
-_MANY_ROWS = 8 * ALL_CLASSES
 
 
 class Weights(NamedTuple):
@@ -58,7 +54,8 @@ class Weights(NamedTuple):
     single : ndarray of float32, of shape (0, 0) or that of `node`
         The node table of lazy weights in single precision: `node` then has no rows.
     share : ndarray of shape (0,) or (2,) of int64
-        ``(k, n)`` for what the k-th of n threads adds to, see :func:`share_of`; empty for
+        ``(k, n)`` for what the k-th of n threads adds to, see
+        :func:`skstruct.core.shares.share_of`; empty for
         everything.
     """
 
@@ -363,40 +360,6 @@ def squared_norm(w):
         return squared_norms(w, 0.0, 0.0)[0]
     # Not by BLAS: its threads wait for each other longer than this takes.
     return float(sum(np.einsum("ij,ij->", table, table) for table in w.tables))
-
-
-@inner_kernel(inline=True)
-def share_of(w, n_rows, width):
-    """The part of a table that ``w.share`` stands for: rows where there are many, else columns.
-
-    Every weight has one thread, which adds to it in the order of the samples: the number of threads
-    does not change a bit.
-
-    Parameters
-    ----------
-    w : Weights
-        The weights.
-    n_rows, width : int
-        Shape of one of their tables.
-
-    Returns
-    -------
-    tuple of four ints
-        The first column and the one after the last, and the same of the classes of rows: row j is
-        of class ``j & LAST_CLASS``.
-    """
-    start, stop, low, high = 0, width, 0, ALL_CLASSES
-    if w.share.shape[0] > 0:
-        k, n = w.share[0], w.share[1]
-        if width < _LINE:  # several rows in a cache line
-            high = high if k == 0 else low
-        elif n_rows >= _MANY_ROWS:
-            low, high = ALL_CLASSES * k // n, ALL_CLASSES * (k + 1) // n
-        else:
-            lines = (width + _LINE - 1) // _LINE
-            start = min(lines * k // n * _LINE, width)
-            stop = min(lines * (k + 1) // n * _LINE, width)
-    return start, stop, low, high
 
 
 @inner_kernel(inline=True)

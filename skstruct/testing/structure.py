@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from ..core import oracles
 from ..core.dispatch import inner_kernel, kernel
-from ..core.weights import Weights, lazy_weights, zero_weights
+from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
 from ..graphs.base import Graph
 from ..graphs.n_best import top_k_by_max_marginals
@@ -211,8 +211,15 @@ def _check_linear_map(problem, i, shapes, weights, rng):
     r = np.where(np.isfinite(offset), rng.normal(size=n_parts), 0.0)
     gradient = zero_weights(shapes)
     oracles.accumulate(problem, i, r, (2.0, 0.0), gradient)
-    got = np.concatenate([table.ravel() for table in gradient])
+    got = flatten(gradient)
     np.testing.assert_allclose(got, 2.0 * A.T @ r, rtol=1e-9, atol=1e-9, err_msg="accumulate")
+    if oracles.adds_by_columns(problem):
+        shared = zero_weights(shapes)
+        for k in range(3):
+            share = np.array([k, 3], dtype=np.int64)
+            oracles.accumulate(problem, i, r, (2.0, 0.0), shared._replace(share=share))
+        message = "accumulate: not by add_outer alone, as adds_by_columns says"
+        np.testing.assert_array_equal(flatten(shared), got, message)
     answer = np.empty(n_parts)
     oracles.gram(problem, i, r, answer)
     finite = np.isfinite(offset)

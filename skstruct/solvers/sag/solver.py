@@ -7,7 +7,7 @@ import numpy as np
 from ...core.offsets import longest_item
 from ...core.oracles import adds_by_columns
 from ...core.pieces import Pieces
-from ...core.team import run_team
+from ...core.team import ALONE, Crew
 from ...core.threads import count_threads, make_scratch, private_copy
 from ...core.weights import (
     fold,
@@ -49,7 +49,6 @@ from .precision import SinglePrecision, fold_large, is_close, takes_single
 _PARTS_A_BLOCK = 1 << 12
 _LEAST_DRAWS, _MOST_DRAWS = 8, 256
 _NO_ORDER = np.empty(0, dtype=np.int64)
-_FORCE = None
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -74,7 +73,7 @@ def _block_size(problem):
     n = problem.part_ptr.size - 1
     mean = max(int(problem.part_ptr[-1]) // max(n, 1), 1)
     wanted = min(max(_PARTS_A_BLOCK // mean, _LEAST_DRAWS), _MOST_DRAWS)
-    return _FORCE or max(min(wanted, n // SHARE), 1)
+    return max(min(wanted, n // SHARE), 1)
 
 
 def _new_block(problem, most):
@@ -102,13 +101,15 @@ class _Worker:
         scratch = make_scratch(problem)
         self.loss = loss if n == 1 else private_loss(loss)
         self.problem = problem if n == 1 else private_copy(problem)
-        self._share = np.array((k, n) if adds_by_columns(problem) else (int(k > 0), 1))
-        self._scale = np.array([1.0, 0.0])
+        self._alone = not adds_by_columns(problem)
+        self._number, self._scale = k, np.array([1.0, 0.0])
         self.scratch = np.empty((4, scratch.theta.size)), scratch.labels
 
-    def share_of(self, w):
-        """Where this thread adds, whatever the scalars of `w` are meanwhile."""
-        return w._replace(scale=self._scale, share=self._share)
+    def share_of(self, w, n):
+        """Where this one of n threads adds, whatever the scalars of `w` are meanwhile."""
+        k = self._number
+        share = (int(k > 0), 1) if self._alone else (k, n)
+        return w._replace(scale=self._scale, share=np.array(share, dtype=np.int64))
 
 
 class _StepSchedule:
@@ -219,7 +220,7 @@ def sag(
     track_objective : bool
         Evaluate the objective after every epoch.
     n_jobs : int or None
-        Threads for that evaluation.
+        Threads, as in joblib: the weights are the same for any number, bit for bit.
     after_epoch : callable
         See :class:`skstruct.solvers.progress.Progress`.
 
@@ -284,6 +285,7 @@ class _SAG(Method):
         self._block = _new_block(self.problem, self._grain)
         n = min(count_threads(self.problem, self.n_jobs), self._grain)
         self._workers = [_Worker(self.loss, self.problem, k, n) for k in range(n)]
+        self._crew = Crew(n)
 
     def compile(self):
         """Compile outside the clock."""
@@ -344,10 +346,13 @@ class _SAG(Method):
 
         def work(k, team):
             own = self._workers[k]
-            w = own.share_of(self.w)
+            w = own.share_of(self.w, self._crew.size)
             sag_epoch(own.loss, own.problem, self.w, w, *task, *own.scratch, team)
 
-        run_team(work, len(self._workers) if len(uniforms) else 1)
+        if len(uniforms):
+            self._crew.run(work)
+        else:
+            work(0, ALONE)
 
     def _fold(self):
         fold(self.w)

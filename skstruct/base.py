@@ -72,7 +72,14 @@ _TRAINING = (
 )
 
 # Private names that belong to a fit, beside all that end with an underscore.
-_STATE = ("_has_intercept", "_stored_as", "_dual", "_feature_names", "_edge_feature_names")
+_STATE = (
+    "_has_intercept",
+    "_stored_as",
+    "_dual",
+    "_feature_names",
+    "_edge_feature_names",
+    "_stream",
+)
 
 
 def fitted_state(estimator) -> dict:
@@ -104,7 +111,7 @@ class StructuredEstimator(
 
     def _prepare(self, X, y, sample_weight, node_weight=None) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
-        graph = choose_graph(self.graph, X, y)
+        graph = self._choose_graph(X, y)
         self._refuse_other_kind(graph, X)
         samples, labels, partial = read_training(self, graph, X, y)
         n = samples.offsets.size - 1
@@ -119,7 +126,7 @@ class StructuredEstimator(
             node_weight = None if node_weight is None else node_weight[of_nodes]
             samples, sample_weight = samples.take(keep), sample_weight[keep]
         try:
-            labels, classes = find_classes(graph, labels, samples, partial)
+            labels, classes = self._find_classes(graph, labels, samples, partial)
         except ValueError as error:
             inferred = not isinstance(self.graph, Graph) and self.graph == "auto"
             hint = graph.when_inferred if inferred else ""
@@ -142,6 +149,11 @@ class StructuredEstimator(
         if node_weight is not None:
             data = weigh(data, graph, classes, class_weight, node_weight, self._loss_weights)
         return self._scaled(data)
+
+    def _choose_graph(self, X, y):
+        return choose_graph(self.graph, X, y)
+
+    _find_classes = staticmethod(find_classes)
 
     def _scaled(self, data):
         """The data with weights of mean 1, and the regulariser of the lambda form."""

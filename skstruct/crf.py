@@ -23,6 +23,7 @@ from .solvers.quasi_newton.orthant import owlqn
 from .solvers.quasi_newton.solver import lbfgs
 from .solvers.sag.proximal import proximal_sag
 from .solvers.sag.solver import sag
+from .streaming import Streaming
 from .typing import LossLike, PathLike, RandomStateLike
 from .weighting import likelihood_weights
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline  # slow to import
 
 
-class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
+class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     """Conditional random field trained by SAG with non-uniform sampling.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i NLL_i(w)``, where ``NLL_i = -log p(y_i | x_i)``. Objectives
@@ -124,6 +125,8 @@ class SAGCRF(ProbabilisticPredictor, StructuredEstimator):
         vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Epochs run.
+    n_samples_seen_ : int
+        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
     objective_ : float
         The exact objective (lambda form) at the end.
     dual_objective_ : float

@@ -24,7 +24,7 @@ _ADVICE = "are the features scaled, is the learning rate too large?"
 def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, order, buffers, labels):
     """Stochastic subgradient steps, with the weighted average of the iterates beside them.
 
-    With weights c_t = t the sum of the iterates is ``average[1] v - d``, since each change of ``v``
+    With weights c_t the sum of the iterates is ``average[1] v - d``, since each change of ``v``
     misses the earlier ones.
 
     Parameters
@@ -42,9 +42,11 @@ def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, orde
     lam : float
         The regulariser.
     schedule : tuple of two floats
-        Rate ``first / (1 + floor(t / period))``, or with period 0 Pegasos' ``1 / (lam (t + 1))``.
+        Rate ``first / (1 + floor(t / period))``, with period 0 Pegasos' ``1 / (lam (t + 1))``, with
+        a negative one ``first / sqrt(1 + t / |period|)``.
     average : ndarray of shape (3,)
-        Steps so far, the sum of ``c_t s_t``, the sum of ``c_t``.
+        Steps so far, the sum of ``c_t s_t``, the sum of ``c_t``. c_t is t, or t cubed with a
+        negative period, where the objective changes on the way.
     order : ndarray of int64
         The samples.
     buffers : ndarray of shape (3, max_parts)
@@ -60,6 +62,8 @@ def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, orde
         rate = 1.0 / (lam * (t + 1.0))
         if schedule[1] > 0.0:
             rate = schedule[0] / (1.0 + np.floor(t / schedule[1]))
+        elif schedule[1] < 0.0:
+            rate = schedule[0] / np.sqrt(1.0 - t / schedule[1])
         potentials(problem, i, w, theta)
         loss_oracle(loss, problem, i, theta, labels, r, augmented)
         rho = max(1.0 - rate * lam, 1e-3)
@@ -71,8 +75,9 @@ def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, orde
         missed = average[1] / w.scale[0]
         accumulate(problem, i, r, (change, missed * change), w)
         project_rows(cone, w, missed, 0)
-        average[1] += t * w.scale[0]
-        average[2] += t
+        share = t if schedule[1] >= 0.0 else t * t * t
+        average[1] += share * w.scale[0]
+        average[2] += share
 
 
 def sgd(

@@ -9,11 +9,12 @@ from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.sgd import sgd
+from ..streaming import Streaming
 from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 
 
-class SubgradientSSVM(StructuralSVM):
+class SubgradientSSVM(Streaming, StructuralSVM):
     """Structural SVM trained by stochastic subgradient descent (Pegasos, averaged SGD).
 
     Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
@@ -44,7 +45,7 @@ class SubgradientSSVM(StructuralSVM):
         Learning rate ``1 / (lambda (t + 1))`` at step t, or ``learning_rate / (1 + floor(t / (n
         period)))``.
     learning_rate : float, default=0.1
-        Of the schedule "decay".
+        Of the schedule "decay"; `partial_fit` begins with it then.
     period : float, default=1.0
         Passes after which the schedule "decay" lowers the rate.
     averaging : bool, default=True
@@ -91,6 +92,8 @@ class SubgradientSSVM(StructuralSVM):
         vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int
         Passes run.
+    n_samples_seen_ : int
+        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
     objective_ : float
         The objective of the weights, the best seen.
     n_oracle_calls_ : int
@@ -158,6 +161,9 @@ class SubgradientSSVM(StructuralSVM):
         self.random_state = random_state
 
     _keeps_cone = _takes_partial_labels = True
+
+    def _stream_rate(self):
+        return float(self.learning_rate) if self.schedule == "decay" else None
 
     def _train(self, problem, shapes, data, **common):
         task = problem, shapes, data.sample_weight, data.lam

@@ -1,0 +1,225 @@
+"""partial_fit: training that goes on with the next batch of a stream."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .base import fitted_state
+from .core.numba_private import announced_compiles
+from .core.weights import Weights
+from .data.packing import check_n_features
+from .going_on import Restart, kept_weights
+from .partial import find_classes
+from .sklearn_private import fit_context
+from .solvers.progress import SampleOverflow
+from .solvers.stream import StreamState, stream_pass, stream_start
+from .storage import TABLES
+from .typing import SamplesLike
+
+# What a certificate or a run has said of other weights.
+_NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
+_NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge features"))
+
+
+class Streaming:
+    """Mixin of estimators with ``partial_fit``."""
+
+    _known = None
+
+    def _choose_graph(self, X, y):
+        return super()._choose_graph(X, y) if self._known is None else self._known[0]
+
+    def _find_classes(self, graph, labels, samples, partial):
+        if self._known is None:
+            return find_classes(graph, labels, samples, partial)
+        classes = self._known[1]
+        if classes is None:  # of structures whose labels have no names
+            return find_classes(graph, labels, samples, partial)
+        if partial is not None and not graph.has_label_sets:
+            labels = np.where(partial.hidden, classes[:1], labels)
+        return labels, classes
+
+    def _scaled(self, data):
+        self.n_samples_seen_ = data.sample_weight.size
+        return super()._scaled(data)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: SamplesLike,
+        y: SamplesLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on one more batch of a stream, by one pass of stochastic subgradients.
+
+        The objective is that of `fit` on all samples that have come so far, each as often as it has
+        come: ``1/2 |w|^2 + C sum_i s_i loss_i(w)``; after k rounds over the same samples that is
+        that of a k times larger `C`. Every sample is visited once, in random order, with a rate
+        that falls with the root of the number of samples seen. The model has the mean of the
+        weights, later ones counting more. There is no certificate: ``objective_``, ``history_``
+        and what bounds them are absent.
+
+        After `fit` the stream goes on from its weights, as if its samples had been the first ones.
+        Callbacks, `max_iter`, `tol` and `solver` are of no effect.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples as for `fit`. Features without names must stay the same in number, so hash them
+            (``SequenceVectorizer(hashing=True)``); by name features may be added, whose weights
+            start at 0.
+        y : list, object array, RaggedArray or 1-D array
+            Their labels, as for `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come. Needed in the first call, but for label sets, candidates
+            and matchings, whose labels have no names. Later calls may repeat it.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factor s_i on the loss of each sample.
+
+        Returns
+        -------
+        Streaming
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If X or y is wrong, or has labels that are not in `classes`; if `classes` is missing in
+            the first call, or another one later; if features or named features are missing that
+            were there before. The model is then what it was before.
+        FloatingPointError
+            If losses or weights overflow.
+
+        Notes
+        -----
+        The first learning rate is the best of several on up to 500 samples of the first batch, and
+        is sought again when a larger batch comes: let the first one have some hundred samples.
+        """
+        with announced_compiles(self._announce):
+            self._go_on(X, y, classes, sample_weight)
+        return self
+
+    def _go_on(self, X, y, classes, sample_weight):
+        if getattr(self, "l1_ratio", 0.0):
+            raise ValueError("partial_fit has no L1 penalty: l1_ratio must be 0")
+        if isinstance(getattr(self, "class_weight", None), str):
+            raise ValueError(
+                "class_weight='balanced' depends on all labels: partial_fit takes a dict"
+            )
+        new, before = self._unfitted(), self if hasattr(self, "node_weights_") else None
+        new._known = _known(self, before, new._choose_graph, X, y, classes)
+        data = new._prepare(X, y, sample_weight)
+        if before is not None:
+            _check_features(before, new)
+        problem = new._make_problem(data)
+        shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
+        state = stream_start(shapes) if before is None else _state(before, new, shapes)
+        n = data.sample_weight.size
+        new.n_samples_seen_ = state.n_steps + n
+        # Of the weights as they were given: those of one batch do not weigh less in a larger one.
+        weight = data.sample_weight / (float(self.C) * data.lam * n)
+        try:
+            state = stream_pass(
+                problem,
+                shapes,
+                weight,
+                1.0 / (float(self.C) * new.n_samples_seen_),
+                state,
+                loss=new._loss_at(problem, data),
+                cone=new.graph_.pair_cone_,
+                rate=self._stream_rate(),
+                rng=_rng(new._generator(), state.n_steps),
+                n_jobs=self.n_jobs,
+            )
+        except SampleOverflow as error:
+            sample = int(data.given[error.sample])
+            raise SampleOverflow(sample, error.value, error.advice) from None
+        tables = state.mean if getattr(self, "averaging", True) else state.iterate
+        new.node_weights_, new.pair_weights_ = tables.tables
+        new.n_iter_ = 1
+        new._stream = {
+            "node": state.iterate.node,
+            "pair": state.iterate.pair,
+            "rate": state.rate,
+            "n_tried": state.n_tried,
+        }
+        self.__dict__ = vars(self._unfitted()) | fitted_state(new)
+
+    def _stream_rate(self):
+        """The first learning rate; None to find one."""
+        return None
+
+
+def _rng(first, n_steps):
+    """Draws of a batch: with the same seed other ones in each call."""
+    return np.random.default_rng([int(first.integers(2**32)), n_steps])
+
+
+def _known(model, before, choose, X, y, classes):
+    """The structure of the stream, and its classes, if it has some that labels do not tell."""
+    name = type(model).__name__
+    if before is not None:
+        if classes is not None and not _same(np.unique(np.asarray(classes)), before.classes_):
+            raise ValueError(
+                f"classes={classes!r} is not the same as on the last call to partial_fit, "
+                f"{before.classes_!r}"
+            )
+        return copy.deepcopy(before.graph_), before.classes_
+    graph = choose(X, y)
+    if graph.has_label_sets or graph.has_items:
+        return graph, None
+    if classes is None:
+        raise ValueError("classes must be passed on the first call to partial_fit.")
+    classes = np.unique(np.asarray(classes))
+    if classes.size < 2:
+        raise ValueError(
+            f"{name} needs at least two classes, but classes has one only: {classes.tolist()}"
+        )
+    return graph, classes
+
+
+def _same(classes, before):
+    return isinstance(before, list) or np.array_equal(classes, before)
+
+
+def _check_features(before, new):
+    """Refuse a batch that lacks features; without names it must have as many."""
+    for (names, what), (number, _) in zip(_NAMES, _NUMBERS, strict=True):
+        known, given = (vars(one).get(names) for one in (before, new))
+        if known is not None and given is not None:
+            if known == given:
+                continue
+            missing = sorted(set(known) - set(given))
+            if missing:
+                raise ValueError(
+                    f"X lacks {len(missing)} {what} of the stream, for instance {missing[0]!r}: "
+                    "features may be added to a stream, but none may go"
+                )
+        elif hasattr(before, number):
+            counts = getattr(new, number), getattr(before, number)
+            check_n_features(*counts, type(new).__name__, what)
+            if known is not None:
+                setattr(new, names, known)
+
+
+def _state(before, new, shapes):
+    """Where the stream has come to, with room for new features."""
+    before._refuse_bad_weights()
+    intercepts = before._has_intercept, new._has_intercept
+    place = functools.partial(kept_weights, new, before, shapes=shapes, intercepts=intercepts)
+    stream = vars(before).get("_stream", {})
+    mean = Weights(*(getattr(before, name) for name in TABLES))
+    iterate = Weights(stream["node"], stream["pair"]) if stream else mean
+    try:
+        # Copies: if this batch fails, the model is still whole.
+        weights = [place(old=tables).copy() for tables in (iterate, mean)]
+    except Restart as reason:
+        raise ValueError(f"partial_fit cannot go on: {reason}") from None
+    n_steps = int(getattr(before, "n_samples_seen_", 0))
+    return StreamState(*weights, n_steps, stream.get("rate", 0.0), stream.get("n_tried", 0))

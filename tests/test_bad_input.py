@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from skstruct import SAGCRF, Chain, MultiClass, MultiLabel, RaggedArray, Tree
+from skstruct import GDMMSSVM, SAGCRF, Chain, MultiClass, MultiLabel, RaggedArray, Tree
 from skstruct.data.labels import read_sequence_labels
 from skstruct.data.packing import is_structured
 from skstruct.datasets import load_conll, load_ocr_letters
@@ -174,7 +174,7 @@ def test_types_of_y(sequences):
     with pytest.raises(TypeError, match="mixes strings"):
         SAGCRF().fit(X, _spoil(y, 0, np.arange(len(y[0]))))
     with pytest.raises(ValueError, match="None"):
-        SAGCRF().fit(X, _spoil(y, 0, [None] * len(y[0])))
+        GDMMSSVM().fit(X, _spoil(y, 0, [None] * len(y[0])))
     with pytest.raises(ValueError, match="sample 0 must be a 1-D"):
         SAGCRF().fit(X, _spoil(y, 0, np.zeros((len(y[0]), 2))))
 

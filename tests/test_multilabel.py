@@ -241,7 +241,7 @@ def test_constrained_decoding(table):
         (lambda Y: Y[:-1], "inconsistent numbers of samples"),
         (lambda Y: Y[:, 0], "y must be an indicator table"),
         (lambda Y: np.where(Y, "a", "b"), "y must hold zeros and ones"),
-        (lambda Y: np.where(Y, np.nan, 0.0), "is nan, expected 0 or 1"),
+        (lambda Y: np.where(Y, np.inf, 0.0), "is inf, expected 0 or 1"),
         (lambda Y: None, "requires y to be passed"),
     ],
 )

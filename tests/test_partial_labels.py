@@ -309,6 +309,8 @@ def test_solvers_and_losses_that_need_all_labels():
     for bad in (None, {"a", "b"}):
         with pytest.raises((TypeError, ValueError), match="SubgradientSSVM train on missing"):
             GDMMSSVM().fit(X, [["a", bad], ["b", "a"]])
+    with pytest.raises(ValueError, match=r"is nan, expected 0 or 1.*; SAGCRF, BCFW"):
+        GDMMSSVM(MultiLabel()).fit(np.eye(2), [[0.0, 1.0], [np.nan, 1.0]])
 
 
 def test_sets_in_a_table_may_be_label_sets():

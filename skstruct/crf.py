@@ -19,6 +19,7 @@ from .losses.task import NamedLoss, WeightedLoss
 from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
+from .solvers.hybrid import hybrid
 from .solvers.quasi_newton.orthant import owlqn
 from .solvers.quasi_newton.solver import lbfgs
 from .solvers.sag.proximal import proximal_sag
@@ -60,27 +61,29 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         the logarithms of their weights [4]_, and prediction does not. Of label sets a dict has the
         weights of labels by their columns. See :ref:`weights`.
     sampling : {"nus", "uniform"}, default="nus"
-        For "sag" and "saga": samples with steep losses more often (with probability 1/2 in
+        For SAG and SAGA: samples with steep losses more often (with probability 1/2 in
         proportion to their Lipschitz estimates, else uniformly), or all alike with one estimate for
         all.
     line_search : {"skip", "always"}, default="skip"
-        For "sag" and "saga": when to test a sample's Lipschitz estimate, less and less often while
+        For SAG and SAGA: when to test a sample's Lipschitz estimate, less and less often while
         tests succeed, or at every visit.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
-    max_iter : int, default=100
+    max_iter : int, default=500
         Largest number of passes over the data (for "lbfgs": iterations, for "casimir": iterations
-        of two passes each).
+        of two passes each). Passes that `tol` does not need are not made.
     tol : float, default=1e-3
         Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this. No other
         weights can then lower the objective by more than this fraction. SAG knows a lower bound on
         the optimum after every pass, estimates the gap, and before it stops measures it by one more
         pass, which `history_` counts.
-    solver : {"sag", "saga", "lbfgs", "casimir"}, default="sag"
-        SAG, its unbiased variant SAGA, SciPy's L-BFGS with exact batch gradients, or SVRG with
-        Catalyst acceleration [2]_.
+    solver : {"auto", "sag", "saga", "lbfgs", "casimir"}, default="auto"
+        "auto" begins with SAG, and goes on with L-BFGS from where SAG's progress says that this
+        takes fewer passes. Or SAG alone, its unbiased variant SAGA, L-BFGS with exact batch
+        gradients, or SVRG with Catalyst acceleration [2]_. With an L1 penalty (`l1_ratio`) "lbfgs"
+        is OWL-QN [5]_, the others are proximal SAG.
     precision : {"auto", "double", "single"}, default="auto"
-        For "sag" and "saga": whether the weights of node features are kept in single precision
+        For SAG and SAGA: whether the weights of node features are kept in single precision
         while the gap is large, which is faster where they do not fit the cache. They are moved to
         double precision, and the stored gradient is summed anew, before the gap comes near 1e-4 and
         before it is measured, so any `tol` can be reached. "auto" does so where there are 2**18
@@ -167,8 +170,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     the extrapolated point and certifies it. The weights are those of smallest gap. The proximal
     term is that of Proposition 29, with the smoothness measured by backtracking.
 
-    With weak regularisation (large `C`) and few samples SAG needs very many passes, and
-    ``solver="lbfgs"`` is faster; with many samples, or `C` around 1, SAG is.
+    With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
+    samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated
+    gaps, from its fifteenth epoch on, promise of its next ones with what L-BFGS usually needs. That
+    depends on passes and gaps only, not on clocks. L-BFGS then starts at SAG's weights, and its
+    lower bound at SAG's memory. Structures without Gram matrices, which SAG's line search asks for,
+    and partial labels are trained by L-BFGS from the beginning.
 
     References
     ----------
@@ -180,6 +187,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
        Functions. NAACL.
     .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
        adjustment. ICLR.
+    .. [5] Andrew, Gao (2007). Scalable Training of L1-Regularized Log-Linear Models. ICML.
 
     Examples
     --------
@@ -203,7 +211,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"sag", "saga", "lbfgs", "casimir"})],
+        "solver": [StrOptions({"auto", "sag", "saga", "lbfgs", "casimir"})],
         "precision": [StrOptions({"auto", "double", "single"})],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
@@ -223,9 +231,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         sampling: str = "nus",
         line_search: str = "skip",
         fit_intercept: bool = True,
-        max_iter: int = 100,
+        max_iter: int = 500,
         tol: float = 1e-3,
-        solver: str = "sag",
+        solver: str = "auto",
         precision: str = "auto",
         warm_start: bool = False,
         track_objective: bool = False,
@@ -254,7 +262,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         self._require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
-        if self.solver != "lbfgs":
+        if self.solver not in ("auto", "lbfgs"):
             self._require(gram, problem, 'use solver="lbfgs"')
 
     _loss_weights = staticmethod(likelihood_weights)
@@ -303,13 +311,14 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         common["loss"] = self._training_loss()
         if self.l1_ratio > 0:
             return self._solve_l1(*arguments, **common)
-        if self.solver == "lbfgs":
+        if self.solver == "lbfgs" or not gram.supports(type(problem)):
             return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
         if self.solver == "casimir":
             return casimir(*arguments, CasimirOptions(), rng=self._generator(), **common)
-        return sag(
+        if self.solver != "auto":
+            common["saga"] = self.solver == "saga"
+        return (hybrid if self.solver == "auto" else sag)(
             *arguments,
-            saga=self.solver == "saga",
             uniform=self.sampling == "uniform",
             skipping=self.line_search == "skip",
             rng=self._generator(),
@@ -320,7 +329,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         )
 
     def _solve_l1(self, *arguments, **common):
-        if self.solver == "lbfgs":
+        if self.solver == "lbfgs" or not gram.supports(type(arguments[0])):
             return owlqn(*arguments, l1_ratio=float(self.l1_ratio), n_jobs=self.n_jobs, **common)
         return proximal_sag(
             *arguments,

@@ -207,7 +207,11 @@ DECODES = TRAINS + "task_loss max_oracle augment "
     ("estimator", "verbs", "message"),
     [
         (SAGCRF(), DECODES, "exp_oracle is not .* Bare words: .*train a structural SVM"),
-        (SAGCRF(), TRAINS + "exp_oracle", 'gram is not .* Bare words; use solver="lbfgs"'),
+        (
+            SAGCRF(solver="sag"),
+            TRAINS + "exp_oracle",
+            'gram is not .* Bare words; use solver="lbfgs"',
+        ),
         (BCFWSSVM(), TRAINS, "max_oracle is not .* Bare words: .*; train SAGCRF"),
         (BCFWSSVM(), TRAINS + "max_oracle", "task_loss is not .* Bare words; train SAGCRF"),
         (GDMMSSVM(), TRAINS + "max_oracle task_loss", "augment is not .*; train SAGCRF"),

@@ -20,7 +20,8 @@ from .sweeps import Sweeps
 
 _RESOLVED = "floating point resolves no more: increase tol, or scale the features"
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)
-_MEMORY = 10
+# Pairs; fewer where they would take gigabytes.
+_MEMORY, _LARGE = 10, 1 << 25
 
 
 def lbfgs(
@@ -97,7 +98,6 @@ class QuasiNewton(Method):
 
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
     l1 = 0.0
-    first = 0.0
 
     def __init__(self, *task, loss, start):
         super().__init__(*task)
@@ -107,12 +107,20 @@ class QuasiNewton(Method):
     def _start(self, weights):
         self._here = _Point(flatten(weights))
         size = self._here.w.size
+        memory = _MEMORY if size <= _LARGE else _MEMORY // 2
         self._trial = _Point(np.zeros(size))
         self._p = np.zeros(size)
-        self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, _MEMORY)
+        self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, memory)
         self._out = np.zeros((2, self.n))
+        #: Length of the first step along -g, where something is known of it.
+        self.first_step: float | None = None
         # The best lower bound among mixtures of the dual points met: its term, its direction.
         self._term, self._mixed, self.dual = 0.0, np.zeros(size), 0.0
+
+    def take_dual(self, term, direction, dual):
+        """Begin with a dual point and a lower bound that are known."""
+        self._term, self.dual = term, dual
+        np.concatenate(direction, out=self._mixed)
 
     def compile(self):
         """Compile outside the clock."""
@@ -193,9 +201,10 @@ class QuasiNewton(Method):
         here, trial = self._here, self._trial
         coefficients, own = self._pairs.direction()
         # Nowhere is the objective flatter than its regulariser: no step along -g is longer.
-        first = (
-            1.0 if len(self._pairs) else self.first or 1.0 / max(np.sqrt(here.squared), self.lam)
-        )
+        first = 1.0
+        if not len(self._pairs):
+            first = self.first_step or 1.0 / max(np.sqrt(here.squared), self.lam)
+            self.first_step = None
         start, end = (here.w, here.d, self._p), (self.lam, self.l1, trial.w)
         rows = self._pairs.rows
         slope, squared, self._promised, self._moved = self._sweeps(

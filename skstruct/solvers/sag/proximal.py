@@ -26,10 +26,10 @@ from ..progress import REMEDY
 from ..run import run
 from .kernels import N_STORED, STALENESS
 from .proximal_kernels import proximal_epoch
-from .solver import _SAG, _TINY
+from .solver import _TINY, SAG
 from .working_set import add_residuals, reduce_problem, reducible
 
-# The pass before which rows are left out first, and the share of the threshold below which they are.
+# The pass before which rows are first left out, and the share of the threshold below which.
 _FIRST_REFRESH, _STAYS = 4, 0.7
 # Sweeps that look for the best multiple of a dual point.
 _SWEEPS = 4
@@ -63,7 +63,9 @@ def proximal_sag(
         The regulariser: ``lam1 = l1_ratio lam, lam2 = (1 - l1_ratio) lam``.
     l1_ratio : float
         Share of the L1 penalty, above 0, at most 1.
-    loss, start, uniform, skipping, max_iter, tol, rng, track_objective, n_jobs, after_epoch : object
+    loss, start, uniform, skipping, max_iter, tol, rng, track_objective, n_jobs : object
+        As there.
+    after_epoch : callable
         As there.
 
     Returns
@@ -102,7 +104,7 @@ def proximal_sag(
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
-class _ProximalSAG(_SAG):
+class _ProximalSAG(SAG):
     """Weights, memory and clock of one run; ``lam`` is lam2.
 
     Most rows of the weights are 0 and stay so. Between refreshes the run is that of the problem
@@ -253,7 +255,9 @@ class _ProximalSAG(_SAG):
         objective = self._penalty() + loss
         along = float(sums[ALONG])
         slack = ROUNDING * magnitude
-        self.dual = max(self._best_multiple(max(loss - along - slack, least_term(self.loss))), self.dual)
+        self.dual = max(
+            self._best_multiple(max(loss - along - slack, least_term(self.loss))), self.dual
+        )
         known = certify_pair(objective, self.dual, magnitude)
         gap = known.dual_gap
         if self.lam > 0.0:

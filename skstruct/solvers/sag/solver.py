@@ -11,6 +11,7 @@ from ...core.team import ALONE, Crew
 from ...core.threads import count_threads, make_scratch, private_copy
 from ...core.weights import (
     fold,
+    halves,
     lazy_weights,
     plain_weights,
     squared_norms,
@@ -242,7 +243,7 @@ def sag(
     Algorithms 1 to 3.
     """
     require_smooth(loss, "SAGA" if saga else "SAG")
-    method = _SAG(
+    method = SAG(
         problem,
         shapes,
         sample_weight,
@@ -259,7 +260,7 @@ def sag(
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
-class _SAG(Method):
+class SAG(Method):
     """Weights, memory and buffers of one run, and what is asked of them."""
 
     #: Whether threads work on several samples at once.
@@ -280,6 +281,8 @@ class _SAG(Method):
         self._likely_dual = 0.0
         self._single = SinglePrecision(self.problem, self.state.residuals) if single else None
         self._direction, self._estimated = None, np.inf
+        #: Estimate of the relative gap of the memory alone, without better bounds of the past.
+        self.stored_gap = np.inf
         # A pass may be cut at multiples of this.
         self._grain = _block_size(self.problem) if self.in_blocks else 1
         self._block = _new_block(self.problem, self._grain)
@@ -387,6 +390,7 @@ class _SAG(Method):
         dual = self._offer_dual(squared_direction)
         gap = squared_gradient / (2.0 * self.lam) + totals[STALENESS] / self.n
         objective = max(dual + gap, _TINY)
+        self.stored_gap = gap / objective
         estimate = max(objective - max(self.dual, self._likely_dual), 0.0) / objective
         if self._single is not None:
             fold_large(self.w, squared_norm, self.n**2 * squared_direction)
@@ -452,6 +456,13 @@ class _SAG(Method):
         present = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
         return objective_value(*present).objective
 
+    def leave(self):
+        """End the run: the memory as a dual point, its term and its direction."""
+        self._put_back()
+        self._end_single()
+        directions = [(d / self.n).ravel() for _, d in halves(self.w, self.shapes)]
+        return float(self.state.terms.sum()) / self.n, directions
+
     def weights(self):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)
@@ -461,5 +472,5 @@ class _SAG(Method):
         # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
         steepness = self.state.lipschitz.mean() / self.lam
         if 20.0 * steepness > self.n**2:
-            return 'regularisation is weak for so few samples: try solver="lbfgs", or ' + REMEDY
+            return 'regularisation is weak for so few samples: try solver="auto", or ' + REMEDY
         return REMEDY

@@ -1,0 +1,164 @@
+"""SAG first, and L-BFGS from where it would be faster: what ``solver="auto"`` runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..losses.verbs import require_smooth
+from .progress import Result
+from .quasi_newton.solver import QuasiNewton
+from .run import Method, run
+from .sag.precision import takes_single
+from .sag.solver import SAG
+
+# Before, SAG's steps grow and its memory fills: nothing is to be learnt of its rate.
+_FIRST = 15
+# What L-BFGS may need from a point that SAG left, in iterations: so many, and more for each factor
+# of e that is missing. On text with C from 1 to 500 it needs half to twice as many.
+_ITERATIONS, _MORE = 15.0, 5.0
+# Work on its vectors beside a gradient: passes for each weight a part.
+_VECTORS = 0.4
+# Without a tolerance: where float64 ends.
+_LEAST_TOL = 1e-12
+
+
+def hybrid(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    *,
+    precision: str = "auto",
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    n_jobs=None,
+    after_epoch,
+    **options,
+) -> Result:
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by SAG, then perhaps by L-BFGS.
+
+    Parameters
+    ----------
+    problem, shapes, sample_weight, lam, precision, max_iter, tol, rng, n_jobs, after_epoch : object
+        As for :func:`skstruct.solvers.sag.solver.sag`; an iteration of L-BFGS counts as an epoch.
+    **options : object
+        What else that takes.
+
+    Returns
+    -------
+    Result
+        The weights and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective or its gradient is no longer finite.
+    TypeError
+        If the loss is not smooth.
+    """
+    require_smooth(options["loss"], "SAG")
+    options["single"] = takes_single(precision, shapes, max_iter)
+    method = Hybrid(problem, shapes, sample_weight, lam, n_jobs, tol=tol, saga=False, **options)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+class Hybrid(Method):
+    """SAG, then L-BFGS: the present one does all that is asked.
+
+    When to change depends on passes and gaps, never on clocks: a seed gives the same weights.
+    """
+
+    def __init__(self, *task, tol, **options):
+        self._now = self._sag = SAG(*task, **options)
+        super().__init__(*task)
+        self._tol = max(tol, _LEAST_TOL)
+        self._gaps = []
+        parts = int(self.problem.part_ptr[-1])
+        n_weights = sum(rows * columns for rows, columns in self.shapes)
+        self._cost = 1.0 + _VECTORS * n_weights / max(parts, 1)
+        self._before = 0.0, 0.0
+
+    @property
+    def certificate(self):
+        """That of the present method."""
+        return self._now.certificate
+
+    @certificate.setter
+    def certificate(self, value):
+        self._now.certificate = value
+
+    @property
+    def stalled(self):
+        """Whether the present method is."""
+        return self._now.stalled
+
+    @stalled.setter
+    def stalled(self, value):
+        self._now.stalled = value
+
+    def compile(self):
+        """Compile SAG; L-BFGS where it is needed."""
+        self._sag.compile()
+
+    def begin(self, progress):
+        """SAG's."""
+        self._sag.begin(progress)
+
+    def epoch(self, k, rng, progress):
+        """One of the present method."""
+        if self._sag is not None and self._is_slow():
+            self._change(progress)
+        self._now.epoch(k, rng, progress)
+        if self._sag is not None:
+            self._gaps.append(self._sag.stored_gap)
+
+    def _is_slow(self):
+        """Whether SAG, as its gap falls, needs more passes than L-BFGS is likely to."""
+        k = len(self._gaps)
+        if k < _FIRST:
+            return False
+        span = max(5, k // 3)
+        gap, before = self._gaps[-1], self._gaps[-1 - span]
+        if not gap > self._tol:
+            return False
+        missing, rate = np.log(gap / self._tol), np.log(before / gap) / span
+        return not rate * self._cost * (_ITERATIONS + _MORE * missing) > missing
+
+    def _change(self, progress):
+        """Go on by L-BFGS, from SAG's weights and with its dual point."""
+        sag, self._before = self._sag, self._sag.work()
+        task = self.problem, self.shapes, self.sample_weight, self.lam, self.n_jobs
+        point = sag.leave()
+        method = QuasiNewton(*task, loss=sag.loss, start=sag.weights())
+        method.take_dual(*point, sag.dual)
+        method.first_step = 1.0 / (sag.state.lipschitz.mean() + self.lam)
+        self._now, self._sag = method, None  # and its memory is free
+        with progress.paused():
+            method.compile()
+        method.begin(progress)
+
+    def due(self, k, tol):
+        """Where the present method says so."""
+        return self._now.due(k, tol)
+
+    def certify(self):
+        """Measure the present weights."""
+        self._now.certify()
+
+    def work(self):
+        """That of both."""
+        return tuple(map(sum, zip(self._before, self._now.work(), strict=True)))
+
+    def entry(self):
+        """The fields of the history."""
+        return self._now.entry()
+
+    def weights(self):
+        """The present weights."""
+        return self._now.weights()
+
+    def remedy(self):
+        """What to do where the tolerance was not reached."""
+        return self._now.remedy()

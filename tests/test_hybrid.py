@@ -1,0 +1,150 @@
+"""solver="auto": when SAG gives way to L-BFGS, and what goes over."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from skstruct import SAGCRF
+from skstruct.core.pieces import Pieces
+from skstruct.datasets import load_conll
+from skstruct.preprocessing import SequenceVectorizer
+from skstruct.solvers import hybrid
+from skstruct.solvers.hybrid import Hybrid
+from skstruct.testing import random_sequences
+
+
+@pytest.fixture
+def few():
+    """Fifteen sequences."""
+    return random_sequences(np.random.default_rng(3), n_samples=15)
+
+
+@pytest.fixture
+def changes(monkeypatch):
+    """The epochs that came before each change of method."""
+    seen, change = [], Hybrid._change
+
+    def spied(self, progress):
+        seen.append(len(self._gaps))
+        change(self, progress)
+
+    monkeypatch.setattr(Hybrid, "_change", spied)
+    return seen
+
+
+@pytest.mark.parametrize(("C", "tol", "weak"), [(0.1, 1e-3, False), (3e3, 1e-3, True)])
+def test_weak_regularisation_of_few_samples_is_for_lbfgs(few, changes, C, tol, weak):
+    auto = SAGCRF("chain", C=C, tol=tol, random_state=0).fit(*few)
+    assert bool(changes) == weak
+    best = SAGCRF("chain", C=C, tol=1e-9, max_iter=2000, solver="lbfgs").fit(*few)
+    assert auto.dual_objective_ <= best.objective_ * (1 + 1e-12)
+    assert best.objective_ <= auto.objective_ * (1 + 1e-9) <= best.objective_ * (1 + 2 * tol)
+    sag = SAGCRF("chain", C=C, tol=0.0, max_iter=10, solver="sag", random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        sag.fit(*few)
+    # Before the change it is SAG.
+    for name in ("dual_objective", "oracle_calls"):
+        n = min(auto.n_iter_, 10) - 1
+        np.testing.assert_array_equal(auto.history_[name][:n], sag.history_[name][:n])
+
+
+def test_what_was_known_and_done_before_the_change_counts(few, changes):
+    crf = SAGCRF("chain", C=3e3, tol=1e-8, random_state=0).fit(*few)
+    history, at = crf.history_, changes[0]
+    assert (np.diff(history["dual_objective"]) >= 0.0).all()
+    assert (np.diff(history["oracle_calls"]) >= 15).all()
+    assert np.isfinite(history["objective"][at:]).all()
+    # L-BFGS begins where SAG ended.
+    alone = SAGCRF("chain", C=3e3, tol=1e-8, max_iter=5000, solver="lbfgs").fit(*few)
+    assert history["objective"][at] < alone.history_["objective"][3]
+
+
+def test_the_weights_do_not_depend_on_threads_pieces_or_tracking(few, changes, monkeypatch):
+    options = {"C": 300.0, "tol": 1e-6, "random_state": 0}
+    plain = SAGCRF("chain", **options).fit(*few)
+    fits = [SAGCRF("chain", **options, n_jobs=2, track_objective=True).fit(*few)]
+    monkeypatch.setattr(Pieces, "FIRST", 2)
+    monkeypatch.setattr(Pieces, "SECONDS", 0.0)
+    fits.append(SAGCRF("chain", **options).fit(*few))
+    assert len(changes) == 3
+    for other in fits:
+        np.testing.assert_array_equal(plain.node_weights_, other.node_weights_)
+        np.testing.assert_array_equal(plain.history_["passes"], other.history_["passes"])
+        assert plain.dual_objective_ == other.dual_objective_
+
+
+@pytest.mark.parametrize("piece", ["first", "gradient"])
+def test_a_stop_in_the_pass_of_the_change(few, changes, monkeypatch, piece):
+    monkeypatch.setattr(Pieces, "FIRST", 2)
+    monkeypatch.setattr(Pieces, "SECONDS", 0.0)
+
+    class Stop:
+        def __call__(self, record, weights):
+            return False
+
+        def after_piece(self, share):
+            return bool(changes) and share > (0.0 if piece == "first" else 0.5)
+
+    class Stopped(SAGCRF):
+        def _solve(self, *args, after_epoch, **common):
+            return super()._solve(*args, after_epoch=Stop(), **common)
+
+    crf = Stopped("chain", C=3e3, random_state=0).fit(*few)
+    assert len(changes) == 1
+    assert crf.n_iter_ == changes[0] + 1
+    for name in ("objective", "dual_gap", "dual_objective"):
+        assert crf.history_[name][-1] == getattr(crf, f"{name}_")
+    assert np.isfinite(crf.objective_)
+    assert crf.objective_ >= crf.dual_objective_
+
+
+def test_the_rule_of_the_change():
+    method = Hybrid.__new__(Hybrid)
+    method._tol, method._cost = 1e-3, 1.0
+    method._gaps = list(np.geomspace(1e3, 1.0, 40))
+    assert not method._is_slow()  # an e-fold in six epochs is fast
+    method._cost = 0.1
+    assert method._is_slow()  # not where L-BFGS is cheap
+    method._cost, method._gaps = 1.0, [1.0] * 40
+    assert method._is_slow()
+    method._gaps = [1.0] * (hybrid._FIRST - 1)
+    assert not method._is_slow()
+    method._gaps = [1.0] * 30 + [0.9e-3] * 10
+    assert not method._is_slow()  # nothing is missing
+    method._gaps = [np.inf] * 40
+    assert method._is_slow()
+
+
+def _word2features(sentence, i):
+    """Those of sklearn-crfsuite's tutorial."""
+    word, tag = sentence[i]
+    features = {"bias": 1.0, "word.lower()": word.lower(), "word[-3:]": word[-3:]}
+    features |= {"word[-2:]": word[-2:], "word.isupper()": word.isupper(), "postag": tag}
+    features |= {"word.istitle()": word.istitle(), "word.isdigit()": word.isdigit()}
+    features["postag[:2]"] = tag[:2]
+    for offset, name, inside in ((-1, "-1:", i > 0), (1, "+1:", i < len(sentence) - 1)):
+        if not inside:
+            features["BOS" if offset < 0 else "EOS"] = True
+            continue
+        word, tag = sentence[i + offset]
+        features |= {name + "word.lower()": word.lower(), name + "word.istitle()": word.istitle()}
+        features |= {name + "word.isupper()": word.isupper(), name + "postag": tag}
+        features[name + "postag[:2]"] = tag[:2]
+    return features
+
+
+@pytest.mark.parametrize("c2", [0.1, 1e-3])
+def test_the_settings_of_tutorials_end_without_a_warning(shared_data, c2):
+    rows = load_conll(
+        shared_data / "conll2002_dutch/ned.train.gz", ["word", "pos", "ner"], encoding="latin-1"
+    )
+    pairs = zip(rows.word[:60], rows.pos[:60], strict=True)
+    sentences = [list(zip(*pair, strict=True)) for pair in pairs]
+    X = [[_word2features(sentence, i) for i in range(len(sentence))] for sentence in sentences]
+    X = SequenceVectorizer().fit_transform(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crf = SAGCRF(C=0.5 / c2, fit_intercept=False, random_state=0).fit(X, rows.ner[:60])
+    assert crf.suboptimality_ <= 1e-3

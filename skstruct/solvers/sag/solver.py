@@ -123,16 +123,20 @@ class _StepSchedule:
     (The loss at the visits is no such sign: it depends on which samples are drawn.)
     """
 
+    #: The largest factor, the epoch at which it begins to fall, and epochs in which it falls by 1.
+    top, hold, fall = 1.5, 16, 48
+
     def __init__(self, constant):
         self._constant = constant
-        self._largest = 1.5
+        self._largest = self.top
         self._epoch = 0
         self._smallest = np.inf
 
     def factor(self):
         if self._constant:
             return 1.0
-        rising, falling = 0.5 + self._epoch / 4, 1.5 - (self._epoch - 16) / 48
+        rising = 0.5 + self._epoch / 4
+        falling = self.top - (self._epoch - self.hold) / self.fall
         return min(rising, max(falling, 1.0), self._largest)
 
     def epoch_done(self, squared_gradient):
@@ -265,13 +269,14 @@ class SAG(Method):
 
     #: Whether threads work on several samples at once.
     in_blocks = True
+    steps = _StepSchedule
 
     def __init__(self, *task, loss, start, saga, uniform, skipping, track_objective, single=False):
         super().__init__(*task)
         self.loss, self.track_objective = loss, track_objective
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.state = _new_state(self.problem, uniform)
-        self.schedule = _StepSchedule(constant=saga or uniform)
+        self.schedule = self.steps(constant=saga or uniform)
         self.confirmations = _Confirmations()
         self._warm, self._uniform = start is not None, uniform
         self._flags = int(skipping and not uniform), int(uniform), int(saga)

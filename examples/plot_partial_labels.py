@@ -19,7 +19,6 @@ from skstruct import BCFWSSVM, SAGCRF, Chain
 from skstruct.datasets import load_digit_strings
 
 SHARES = [0.1, 0.2, 0.3, 0.4, 0.5]
-SOLVER = {"solver": "lbfgs", "tol": 1e-2, "max_iter": 300}
 
 
 def hidden(strings, share, rng):
@@ -73,9 +72,9 @@ for share in SHARES:
     partial = hidden(y, share, rng)
     complete = [i for i, digits in enumerate(partial) if set(map(type, digits)) == {int}]
     models = {
-        "marginal likelihood": SAGCRF(graph, **SOLVER).fit(X, partial),
+        "marginal likelihood": SAGCRF(graph, tol=1e-2, random_state=0).fit(X, partial),
         "latent hinge": BCFWSSVM(graph, C=0.1, random_state=0).fit(X, partial),
-        "complete dates only": SAGCRF(graph, **SOLVER).fit(
+        "complete dates only": SAGCRF(graph, tol=1e-2, random_state=0).fit(
             [X[i] for i in complete], [y[i] for i in complete]
         ),
     }

@@ -161,9 +161,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     L-BFGS a mixture of those of its iterates, "casimir" a mixture of those of its snapshots.
 
     With missing labels or sets of labels in y the NLL is ``-log sum_y p(y | x_i)`` over the
-    labellings that fit (:ref:`partial_labels`). It is not convex: `solver` must be "lbfgs", `tol`
-    bounds ``gradient_norm_**2 / (2 lam objective_)``, and `dual_objective_`, `dual_gap_` and
-    `suboptimality_` are NaN.
+    labellings that fit (:ref:`partial_labels`). It is not convex: "auto" takes L-BFGS, the other
+    solvers are refused, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and
+    `dual_objective_`, `dual_gap_` and `suboptimality_` are NaN.
 
     "casimir" is Algorithm 2 of [2]_ on the loss itself, which is smooth: each iteration visits all
     samples once for a step each, in a new order, and once for the next snapshot, which is taken at
@@ -297,7 +297,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         if self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
-                'labels and of sets of labels is not convex; use solver="lbfgs"'
+                'labels and of sets of labels is not convex; use solver="auto" or "lbfgs"'
             )
         if not isinstance(self._training_loss(), LogLoss):
             raise ValueError("margin needs a label for each node: with missing labels use None")

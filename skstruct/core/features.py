@@ -76,14 +76,14 @@ def constant_rows(features, n_rows):
     """
     if n_rows == 1:  # without arithmetic
         if isinstance(features, DenseFeatures):
-            return DenseFeatures(np.empty((1, 0)), 0)
+            return DenseFeatures(np.empty((1, 0), features.values.dtype), 0)
         nothing = features.data[:0].copy(), features.indices[:0].copy()
         return SparseFeatures(*nothing, np.zeros(2, dtype=features.indptr.dtype), 0)
     if isinstance(features, DenseFeatures):
-        return DenseFeatures(np.eye(n_rows), -1)
+        return DenseFeatures(np.eye(n_rows, dtype=features.values.dtype), -1)
     columns = np.arange(n_rows, dtype=features.indices.dtype)
     ends = np.arange(n_rows + 1, dtype=features.indptr.dtype)
-    return SparseFeatures(np.ones(n_rows), columns, ends, -1)
+    return SparseFeatures(np.ones(n_rows, dtype=features.data.dtype), columns, ends, -1)
 
 
 @generic

@@ -64,6 +64,72 @@ def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
     return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
 
 
+class _Window:
+    """Memory of an array that may not be written to, for an array that says it may."""
+
+    def __init__(self, array):
+        self.array = array
+        address = array.__array_interface__["data"][0]
+        self.__array_interface__ = array.__array_interface__ | {"data": (address, False)}
+
+
+def feature_dtype(dtype) -> np.dtype:
+    """What features of some type are kept in: single precision stays, the rest becomes float64.
+
+    Parameters
+    ----------
+    dtype : data-type
+        Of what the user gave.
+
+    Returns
+    -------
+    dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import feature_dtype
+    >>> feature_dtype(np.float32), feature_dtype(np.int8)
+    (dtype('float32'), dtype('float64'))
+    """
+    return np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
+
+
+def readable(array: np.ndarray, dtype=None) -> np.ndarray:
+    """`array` as kernels take what they only read; copied only when it is of another type.
+
+    A read-only array (a memory map, what joblib hands to workers) would be one more type to numba,
+    hence a compile: kernels get a view that claims to be writable. Whoever wrote to it would write
+    to the user's data, or end the process where the pages are protected: no one does.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array.
+    dtype : data-type
+        The wanted type; by default that of :func:`feature_dtype`.
+
+    Returns
+    -------
+    ndarray
+        C-contiguous, aligned, writable for all that numba knows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.data.matrices import readable
+    >>> frozen = np.ones(2, dtype=np.float32)
+    >>> frozen.flags.writeable = False
+    >>> seen = readable(frozen)
+    >>> seen.dtype, seen.flags.writeable, np.shares_memory(seen, frozen)
+    (dtype('float32'), True, True)
+    """
+    dtype = feature_dtype(array.dtype) if dtype is None else dtype
+    array = np.asarray(np.require(array, dtype=dtype, requirements=["C", "A"]))
+    return array if array.flags.writeable or not array.size else np.asarray(_Window(array))
+
+
 def row_squares(table) -> np.ndarray:
     """Squared Euclidean norms of the rows of a table.
 
@@ -84,6 +150,7 @@ def row_squares(table) -> np.ndarray:
     >>> row_squares(np.array([[3.0, 4.0]]))
     array([25.])
     """
+    table = table.astype(np.float64, copy=False)  # sums in single precision lose digits
     if sparse.issparse(table):
         return np.asarray(table.multiply(table).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", table, table)
@@ -219,7 +286,8 @@ def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
     Returns
     -------
     csr_matrix
-        Float64 values, int32 column indices without duplicates, int64 row pointers.
+        Values of float32 where they were, else float64, int32 column indices without duplicates,
+        int64 row pointers.
 
     Raises
     ------
@@ -238,9 +306,9 @@ def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
     n_stored = matrix.indptr[-1]
     return csr_from_parts(
         matrix.shape,
-        writable(matrix.data[:n_stored]),
-        writable(matrix.indices[:n_stored], np.int32),
-        writable(matrix.indptr, np.int64),
+        readable(matrix.data[:n_stored]),
+        readable(matrix.indices[:n_stored], np.int32),
+        readable(matrix.indptr, np.int64),
     )
 
 

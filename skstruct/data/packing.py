@@ -9,7 +9,16 @@ from scipy import sparse
 
 from ..core.offsets import ends_of
 from ..sklearn_private import check_sample_weight
-from .matrices import VECTORISE, as_array, normal_csr, numeric, refuse_masked, stack_csr, writable
+from .matrices import (
+    VECTORISE,
+    as_array,
+    feature_dtype,
+    normal_csr,
+    numeric,
+    readable,
+    refuse_masked,
+    stack_csr,
+)
 from .ragged import RaggedArray
 
 
@@ -31,7 +40,7 @@ def take_rows(table, keep: np.ndarray, counts=1):
         A copy of their rows.
     """
     table = table[np.flatnonzero(np.repeat(keep, counts))]
-    return normal_csr(table) if sparse.issparse(table) else writable(table)
+    return normal_csr(table) if sparse.issparse(table) else readable(table)
 
 
 def is_structured(X) -> bool:
@@ -168,7 +177,9 @@ def _concatenate(items, name, rows="n_nodes"):
     offsets = ends_of(np.array([item.shape[0] for item in items], dtype=np.int64))
     if any(sparse.issparse(item) for item in items):
         return stack_csr(items, name), offsets
-    flat = np.empty((offsets[-1], width))
+    flat = np.empty(
+        (offsets[-1], width), feature_dtype(np.result_type(*{item.dtype for item in items}))
+    )
     np.concatenate(items, out=flat, casting="unsafe")
     return flat, offsets
 
@@ -179,7 +190,7 @@ def read_flat(flat, name: str):
         return normal_csr(flat, name)
     if flat.ndim != 2:
         raise ValueError(f"{name} must be 2-D (nodes, features), it has {flat.ndim} dimensions")
-    return writable(numeric(flat, name))
+    return readable(numeric(flat, name))
 
 
 def as_list(X, name: str) -> list:

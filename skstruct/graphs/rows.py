@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from ..core.offsets import ends_of
-from ..data.matrices import check_sparse, normal_csr, numeric, writable
+from ..data.matrices import check_sparse, normal_csr, numeric, readable
 from ..data.packing import take_rows
 
 
@@ -72,8 +72,10 @@ def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
     else:
         is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
         X = numeric(list(X) if is_row else X, "X")
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
-    features = normal_csr(X) if sparse.issparse(X) else writable(X)
+    X = validate_data(
+        estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset
+    )
+    features = normal_csr(X) if sparse.issparse(X) else readable(X)
     return Rows(features, np.arange(features.shape[0] + 1, dtype=np.int64) * n_nodes)
 
 

@@ -179,7 +179,7 @@ def _with_boundary(samples: Sequences):
     """Features with two more columns, 1 at the first and at the last node of each sample."""
     n_nodes = samples.features.shape[0]
     first, last = samples.offsets[:-1], samples.offsets[1:] - 1
-    ends = np.zeros((n_nodes, 2))
+    ends = np.zeros((n_nodes, 2), samples.features.dtype)
     ends[first, 0] = 1.0
     ends[last, 1] = 1.0
     if sparse.issparse(samples.features):

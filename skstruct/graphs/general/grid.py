@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ...core.offsets import ends_of
 from ...data.labels import rows_of_image
-from ...data.matrices import numeric, refuse_masked
+from ...data.matrices import feature_dtype, numeric, refuse_masked
 from ...data.node_weights import is_flat
 from ...data.packing import as_list, check_finite
 from ...data.ragged import RaggedArray, object_array
@@ -227,7 +227,7 @@ class Grid(Pairwise):
 
 
 def _read_image(item, i):
-    """One image as float64."""
+    """One image as float32, if it is, or float64."""
     if sparse.issparse(item) or isinstance(item, tuple):
         raise ValueError(
             f"X: sample {i} must be a dense array (height, width, n_features), got "
@@ -241,7 +241,7 @@ def _read_image(item, i):
             f"got the shape {image.shape}; X is a list of images: for one image x that is [x], for "
             "grey ones [x[..., None], ...]"
         )
-    return np.asarray(image, dtype=np.float64)
+    return np.asarray(image, dtype=feature_dtype(image.dtype))
 
 
 def _check_channels(images):

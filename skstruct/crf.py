@@ -97,8 +97,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "lbfgs" and "casimir" know it anyway.
     n_jobs : int, default=None
         Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
-        the same for any number, bit for bit. Steps with L1 penalty and those of "casimir" are
-        sequential.
+        the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
+        the two passes of "casimir".
     verbose : int, default=0
         1 prints a line an epoch.
     random_state : int, RandomState instance or None, default=None
@@ -314,7 +314,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         if self.solver == "lbfgs" or not gram.supports(type(problem)):
             return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
         if self.solver == "casimir":
-            return casimir(*arguments, CasimirOptions(), rng=self._generator(), **common)
+            options = {"n_jobs": self.n_jobs, "rng": self._generator(), **common}
+            return casimir(*arguments, CasimirOptions(), **options)
         if self.solver != "auto":
             common["saga"] = self.solver == "saga"
         return (hybrid if self.solver == "auto" else sag)(

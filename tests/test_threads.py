@@ -10,10 +10,11 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from skstruct import SAGCRF, Chain
+from skstruct import SAGCRF, CasimirSSVM, Chain
 from skstruct.core import oracles
 from skstruct.core.team import Crew, run_team
 from skstruct.core.weights import flatten, lazy_weights, zero_weights
+from skstruct.solvers import workers
 from skstruct.solvers.sag import solver
 from skstruct.testing import random_sequences, training_problem
 
@@ -28,7 +29,7 @@ def small_data_have_threads(monkeypatch):
 
 @pytest.fixture(scope="module")
 def chains():
-    return random_sequences(np.random.default_rng(0), n_samples=300)
+    return random_sequences(np.random.default_rng(0), n_samples=1100)
 
 
 def _same(one, other):
@@ -50,6 +51,25 @@ def test_any_number_of_threads_gives_the_same_model(chains, options):
         _same(one, clone(one).set_params(n_jobs=n_jobs).fit(*chains))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        clone(CRF).set_params(solver="casimir", max_iter=3),
+        CasimirSSVM(max_iter=3, tol=0.0, random_state=0),
+        CasimirSSVM(smoothing="entropy", max_iter=3, tol=0.0, random_state=0),
+    ],
+    ids=str,
+)
+def test_snapshots_too(chains, model):
+    chains = chains[0][:40], chains[1][:40]
+    one = clone(model).set_params(n_jobs=1).fit(*chains)
+    for n_jobs in (2, 3):
+        other = clone(model).set_params(n_jobs=n_jobs).fit(*chains)
+        _same(one, other)
+        for field in set(one.history_) - {"seconds"}:
+            assert_array_equal(other.history_[field], one.history_[field])
+
+
 def test_tables_too(chains):
     X, y = np.vstack(chains[0]), np.concatenate(chains[1])
     one = clone(CRF).set_params(graph="multiclass", n_jobs=1).fit(X, y)
@@ -59,7 +79,7 @@ def test_tables_too(chains):
 
 def test_where_one_thread_adds_everything(chains, monkeypatch):
     one = clone(CRF).fit(*chains)
-    monkeypatch.setattr(solver, "adds_by_columns", lambda problem: False)
+    monkeypatch.setattr(workers, "adds_by_columns", lambda problem: False)
     _same(one, clone(one).set_params(n_jobs=3).fit(*chains))
 
 

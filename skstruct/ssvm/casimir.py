@@ -82,7 +82,8 @@ class CasimirSSVM(StructuralSVM):
         value, features by name (RaggedArrays of vectorizers and data frames have names), without
         names by position. What is new starts at 0.
     n_jobs : int, default=None
-        Threads for objectives and prediction. The steps are sequential.
+        Threads for snapshots, objectives and prediction: the same weights for any number. The steps
+        are sequential.
     verbose : int, default=0
         1 prints a line an epoch.
     random_state : int, RandomState instance or None, default=None

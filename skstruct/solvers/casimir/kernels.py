@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import project_rows
-from ...core.dispatch import kernel
+from ...core.dispatch import inner_kernel, kernel
 from ...core.oracles import accumulate, potentials
+from ...core.team import LEAD, LEAVE, fetch_add, meet, open_gate
 from ...core.weights import decay_and_step
 from ...losses.verbs import expected_loss, loss_curvature, loss_oracle
 
@@ -59,21 +60,87 @@ class SVRGOptions(NamedTuple):
     decay: float
 
 
-@kernel
-def svrg_pass(loss, problem, w, cone, sample_weight, memory, options, order, buffers, labels):
-    """Visit the samples in `order`, for a snapshot or for steps.
+class Visits(NamedTuple):
+    """What threads tell each other of a block of a snapshot.
 
-    One kernel for both: the oracles are most of its code, and are compiled once.
+    Parameters
+    ----------
+    counters : ndarray of shape (1,) of int64
+        How many of the block's samples have been taken.
+    values : ndarray of shape (most, 3)
+        Of each sample what is added to ``Snapshot.totals``.
+    """
+
+    counters: np.ndarray
+    values: np.ndarray
+
+
+@inner_kernel(inline=True)
+def _visit(loss, problem, w, memory, options, i, values, r, buffers, labels):
+    """Oracle and estimate of smoothness; `r` takes the residual."""
+    theta, augmented, answer, trial = buffers[0], buffers[2], buffers[3], buffers[4]
+    potentials(problem, i, w, theta)
+    value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
+    if options.measure == 1:
+        memory.lipschitz[i] = loss_curvature(
+            loss,
+            problem,
+            i,
+            theta,
+            value,
+            labels,
+            r,
+            memory.lipschitz[i],
+            answer,
+            trial,
+            augmented,
+        )
+    values[LOSS], values[MAGNITUDE], values[TASK_LOSS] = value, magnitude, 0.0
+    if options.task_loss == 1:
+        values[TASK_LOSS] = expected_loss(loss, problem, i, r, trial)
+
+
+@inner_kernel(inline=True)
+def _settle(sample_weight, memory, order, visits):
+    """Add what was found at the samples of a block, in order."""
+    n = sample_weight.shape[0]
+    for k in range(order.shape[0]):
+        share = sample_weight[order[k]] / n
+        for q in range(memory.totals.shape[0]):
+            memory.totals[q] += share * visits.values[k, q]
+    visits.counters[0] = 0
+
+
+@kernel
+def svrg_pass(
+    loss,
+    problem,
+    w,
+    cone,
+    sample_weight,
+    memory,
+    options,
+    order,
+    visits,
+    buffers,
+    labels,
+    team,
+):
+    """Visit the samples in `order`, for a snapshot, which threads share, or for steps.
+
+    One kernel for both: the oracles are most of its code, and are compiled once. A snapshot goes by
+    blocks: oracles at samples of each thread's own, then each adds the residuals of all, in order,
+    to its share of ``d``.
 
     Parameters
     ----------
     loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
+        A smooth loss, see :mod:`skstruct.losses.verbs`, with scratch of the thread's own.
     problem : NamedTuple
-        A structure's problem, with labels.
+        A structure's problem, with scratch of the thread's own.
     w : Weights
         The weights, folded for a snapshot; for steps ``d`` is the mean gradient at the snapshot
-        minus kappa times the prox-center.
+        minus kappa times the prox-center. With the thread's share of them.
     cone : Cone
         Where steps stay.
     sample_weight : ndarray of shape (n_samples,)
@@ -83,41 +150,50 @@ def svrg_pass(loss, problem, w, cone, sample_weight, memory, options, order, buf
     options : SVRGOptions
         What to do.
     order : ndarray of int64
-        The samples.
+        The samples; of a snapshot each once.
+    visits : Visits
+        For the blocks of a snapshot.
     buffers : ndarray of shape (5, max_parts)
-        Scratch.
+        Scratch of the thread.
     labels : ndarray of int32
-        Scratch.
+        Scratch of the thread.
+    team : ndarray of int64
+        See :mod:`skstruct.core.team`; steps are for one thread.
     """
-    theta, r, augmented = buffers[0], buffers[1], buffers[2]
-    answer, trial = buffers[3], buffers[4]
-    n = sample_weight.shape[0]
+    n, n_visits, most = sample_weight.shape[0], order.shape[0], visits.values.shape[0]
     stepping = options.task == STEP
-    for visit in range(order.shape[0]):
-        i = order[visit]
-        part = problem.part_ptr[i]
-        share = sample_weight[i] / n
-        potentials(problem, i, w, theta)
-        value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
-        if options.measure == 1:
-            start = memory.lipschitz[i]
-            memory.lipschitz[i] = loss_curvature(
-                loss, problem, i, theta, value, labels, r, start, answer, trial, augmented
-            )
-        if not stepping:
-            memory.totals[LOSS] += share * value
-            memory.totals[MAGNITUDE] += share * magnitude
-        if not stepping and options.task_loss == 1:
-            memory.totals[TASK_LOSS] += share * expected_loss(loss, problem, i, r, trial)
-        for q in range(problem.part_ptr[i + 1] - part):
-            residual = r[q]
-            if stepping:
-                r[q] -= memory.residuals[part + q]
-            else:
-                memory.residuals[part + q] = residual
+    first = 0
+    while first < n_visits:
+        size = min(1 if stepping else most, n_visits - first)
+        taken = fetch_add(visits.counters, 0, 1)
+        while taken < size:
+            i = order[first + taken]
+            start, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+            r = buffers[1] if stepping else memory.residuals[start:stop]
+            _visit(loss, problem, w, memory, options, i, visits.values[taken], r, buffers, labels)
+            taken = fetch_add(visits.counters, 0, 1)
+        came = meet(team)
+        if came == LEAVE:
+            break
         if stepping:
+            i = order[first]
+            start = problem.part_ptr[i]
+            r = buffers[1]
+            for q in range(problem.part_ptr[i + 1] - start):
+                r[q] -= memory.residuals[start + q]
+            visits.counters[0] = 0
             decay_and_step(w, 1.0 - options.rate * options.decay, options.rate)
-            accumulate(problem, i, r, (-options.rate * sample_weight[i], 0.0), w)
+        elif came == LEAD:
+            _settle(sample_weight, memory, order[first : first + size], visits)
+            open_gate(team)
+        # Who has no share adds nothing.
+        for k in range(first, first + size if w.share[0] < w.share[1] else first):
+            i = order[k]
+            start, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+            r = buffers[1] if stepping else memory.residuals[start:stop]
+            weight = sample_weight[i]
+            c = (-options.rate * weight, 0.0) if stepping else (0.0, weight / n)
+            accumulate(problem, i, r, c, w)
+        if stepping:
             project_rows(cone, w, 0.0, 0)
-        else:
-            accumulate(problem, i, r, (0.0, share), w)
+        first += size

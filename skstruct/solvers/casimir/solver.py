@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from ...core.cone import make_cone, settle
 from ...core.pieces import Pieces
-from ...core.threads import make_scratch
+from ...core.team import ALONE, Crew
+from ...core.threads import count_threads
 from ...core.weights import (
     Weights,
     fold,
@@ -20,12 +20,24 @@ from ...core.weights import (
     zero_weights,
 )
 from ...losses.smooth_hinge import CALLS, EXACT, TopKHinge
-from ...losses.verbs import ROUNDING, least_term, require_smooth
+from ...losses.verbs import ROUNDING, least_term, private_loss, require_smooth
 from ..certificate import DualMixture, certify, certify_pair
 from ..primal import Best, compile_losses, objective_value
 from ..progress import Result
 from ..run import Method, run
-from .kernels import LOSS, MAGNITUDE, SNAPSHOT, STEP, TASK_LOSS, Snapshot, SVRGOptions, svrg_pass
+from ..workers import Worker, block_size
+from .catalyst import Catalyst
+from .kernels import (
+    LOSS,
+    MAGNITUDE,
+    SNAPSHOT,
+    STEP,
+    TASK_LOSS,
+    Snapshot,
+    SVRGOptions,
+    Visits,
+    svrg_pass,
+)
 
 
 class CasimirOptions(NamedTuple):
@@ -53,98 +65,8 @@ class CasimirOptions(NamedTuple):
 
 
 _ADVICE = "are the features scaled, is the learning rate too large?"
-# Least n kappa by the measured steepness. Proposition 29 has 1, but that is an upper estimate: of
-# those tried on text (0.05, 0.1, 0.2, 0.3) the second is nearest to the optimum at iteration 100.
-_GROWTH = 0.1
 # Share of the measured steepness that steps are made for where the top-K smoothing is exact.
 _LEAST_CAUTION = 1.0 / 3.0
-
-
-class _Catalyst:
-    """Smoothing, proximal terms, centers and extrapolation by iteration (Algorithm 4).
-
-    The settings are those of Corollaries 17 to 20, but for strong convexity with smoothing that
-    shrinks. There Corollary 18 keeps kappa, and asks of the inner solver what one pass cannot do
-    once the smoothness constant ``A / nu`` has outgrown ``n kappa``: the run stalls far from the
-    optimum, the sooner the smaller n is. Here kappa grows in step with ``A / nu``. Algorithm 4
-    allows for it, and its recursion for alpha then gives ``sqrt(q)`` of each new kappa.
-    """
-
-    def __init__(self, options, lam, n, start):
-        self.options, self.lam, self.n = options, lam, n
-        self.adaptive = options.variant == "adaptive" and options.strength > 0
-        self.nu = options.strength
-        given = options.variant != "svrg" and options.kappa is not None
-        self.kappa = options.kappa if given else 0.0
-        self.alpha = None
-        self.center = self.older_center = self.previous = start
-
-    def settle(self, steepness):
-        """Choose kappa, and the first alpha, when the smoothness has been measured."""
-        lam = self.lam
-        if self.options.variant != "svrg" and self.options.kappa is None:
-            # A / (nu n) of Proposition 29, with A = nu times twice the mean smoothness constant:
-            # the largest belongs to one long sample.
-            proposed = steepness / self.n
-            self.kappa = proposed - lam if proposed > 4.0 * lam else lam
-            if self.adaptive:
-                # With a smaller one the smoothing shrinks faster than the inner solver follows.
-                self.kappa = max(self.kappa, 9.0 * lam)
-        self.first_kappa = self.kappa
-        self.alpha = math.sqrt(self._q()) if lam > 0 else 0.5 * (math.sqrt(5.0) - 1.0)
-
-    def _q(self):
-        return self.lam / (self.lam + self.kappa) if self.lam + self.kappa > 0 else 1.0
-
-    def first(self, k):
-        """Where the inner solver starts."""
-        if self.options.warm_start == "previous" or self.options.variant == "svrg":
-            return self.previous
-        if self.options.warm_start == "extrapolation" and k > 1:
-            ratio = self.kappa / (self.kappa + self.lam)
-            return _mix(self.previous, 1.0, self.center, ratio, self.older_center, -ratio)
-        return self.center
-
-    def advance(self, k, current, steepness, least):
-        """Extrapolate the next center from the inner solver's result; step nu and kappa.
-
-        `steepness` was measured under the present nu; the next is not below `least`.
-        """
-        if self.options.variant == "svrg":
-            self.center = self.previous = current
-            return
-        kappa = self.kappa
-        if self.adaptive:
-            self._shrink(k, steepness, least)
-        beta = self._extrapolation(kappa)
-        self.older_center = self.center
-        self.center = _mix(current, 1.0 + beta, self.previous, -beta)
-        self.previous = current
-
-    def _shrink(self, k, steepness, least):
-        """Choose nu and kappa of iteration k + 1."""
-        before, first = self.nu, self.options.strength
-        if self.lam == 0:
-            self.nu = min(first, max(first / (k + 1), least))
-            self.kappa = self.first_kappa * (k + 1)
-            return
-        nu = before * math.sqrt(1.0 - 0.5 * math.sqrt(self._q()))
-        self.nu = min(before, max(nu, least))
-        if self.options.kappa is None:
-            self.kappa = max(self.kappa, _GROWTH * steepness * before / (self.nu * self.n))
-
-    def _extrapolation(self, kappa):
-        """beta_k for the `kappa` of iteration k and the next one, which is set; steps alpha."""
-        lam, before = self.lam, self.alpha**2 * (kappa + self.lam)
-        after = self.kappa + lam
-        if after == 0.0:
-            return 0.0
-        # after a^2 + (before - lam) a - before = 0
-        slope = before - lam
-        alpha = (-slope + math.sqrt(slope * slope + 4.0 * after * before)) / (2.0 * after)
-        beta = self.alpha * (1.0 - self.alpha) * (kappa + lam) / (before + alpha * after)
-        self.alpha = alpha
-        return beta
 
 
 def casimir(
@@ -193,7 +115,7 @@ def casimir(
     rng : numpy.random.Generator
         Draws the samples.
     n_jobs : int or None
-        Threads for objectives of the `target`.
+        Threads for snapshots and objectives: the weights are the same for any number.
     after_epoch : callable
         See :class:`skstruct.solvers.progress.Progress`.
 
@@ -220,16 +142,6 @@ def casimir(
     return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
-def _mix(*terms):
-    """Linear combination of weights: alternating weights and factors."""
-    pairs = list(zip(terms[::2], terms[1::2], strict=True))
-    out = Weights(*(pairs[0][1] * table for table in pairs[0][0].tables))
-    for w, factor in pairs[1:]:
-        for total, table in zip(out.tables, w.tables, strict=True):
-            total += factor * table
-    return out
-
-
 class _SVRG(Method):
     """Weights, snapshot and buffers of one run, and the two kinds of passes."""
 
@@ -245,13 +157,15 @@ class _SVRG(Method):
         self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(self.n), np.zeros(3))
         self.n_calls, self._caution, self._warm = 0, 1.0, start is not None
         self._mixture = DualMixture(lam, zero_weights(shapes), self.cone)
-        scratch = make_scratch(problem)
-        self._scratch = np.empty((5, scratch.theta.size)), scratch.labels
+        n = count_threads(problem, n_jobs)
+        self._workers = [Worker(loss, problem, k, n) for k in range(n)]
+        self._crew, size = Crew(n), block_size(problem)
+        self._visits = Visits(np.zeros(1, dtype=np.int64), np.zeros((size, 3)))
         #: The last weights, and the best ones.
         self.current, self.best = self._value(), None
         #: Lower bound on the optimum.
         self.dual = -np.inf
-        self.catalyst = _Catalyst(options, lam, self.n, self.current)
+        self.catalyst = Catalyst(options, lam, self.n, self.current)
 
     def compile(self):
         """Compile outside the clock."""
@@ -260,11 +174,42 @@ class _SVRG(Method):
         self._value()
 
     def _pass(self, options, order, pieces):
-        task = self.loss, self.problem, self.w, self.cone, self.sample_weight, self.memory
+        sequential = options.task == STEP or not order.size
+        if not sequential:
+            self._lend_losses()
         for first, last in pieces.visits(order.size):
             visits = order[first:last]
-            svrg_pass(*task, options, visits, *self._scratch)
+            task = self.cone, self.sample_weight, self.memory, options, visits, self._visits
+            if sequential:
+                self._visit(task, 1)(0, ALONE)
+            else:
+                self._crew.run(self._visit(task, self._crew.size))
             self.n_calls += visits.size
+        if not sequential:
+            self._take_counts()
+
+    def _visit(self, task, n):
+        """What one of n threads does."""
+        self._visits.counters[0] = 0
+
+        def visit(k, team):
+            own = self._workers[k]
+            w = own.share_of(self.w, n)
+            svrg_pass(own.loss, own.problem, w, *task, *own.scratch, team)
+
+        return visit
+
+    def _lend_losses(self):
+        """Threads smooth as the loss does now."""
+        for worker in self._workers[1:]:
+            worker.loss = private_loss(self.loss)
+            if isinstance(self.loss, TopKHinge):
+                worker.loss.counts[:] = 0
+
+    def _take_counts(self):
+        if isinstance(self.loss, TopKHinge):
+            for worker in self._workers[1:]:
+                self.loss.counts[:] += worker.loss.counts
 
     def _value(self):
         return plain_weights(self.w, self.shapes)

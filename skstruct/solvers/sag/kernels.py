@@ -28,7 +28,7 @@ DRAW, SIZE, CURSOR = 0, 8, 16
 # Columns of Block.visits.
 VALUE, TERMS, NOW, BEFORE, START, LIPSCHITZ, TESTS, IMPORTANCE, N_VISIT_FIELDS = range(9)
 # A block has one draw for so many stored residuals: the iterates hardly notice.
-SHARE = 64
+SHARE = 256
 # Sum of the shares that the steps of a block take away from the weights.
 _MOST_DECAY = 8.0
 
@@ -383,7 +383,7 @@ def sag_epoch(
         Uniform random numbers.
     block : Block
         Where threads find the samples and leave what they found; its next draw is 0.
-    buffers : ndarray of shape (4, max_parts)
+    buffers : ndarray of shape (5, max_parts)
         Scratch of the thread.
     labels : ndarray of int32
         Scratch of the thread for one labelling.

@@ -5,24 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.offsets import longest_item
-from ...core.oracles import adds_by_columns
 from ...core.pieces import Pieces
 from ...core.team import ALONE, Crew
-from ...core.threads import count_threads, make_scratch, private_copy
+from ...core.threads import count_threads
 from ...core.weights import (
     fold,
     halves,
     lazy_weights,
     plain_weights,
-    squared_norms,
     zero_weights,
 )
-from ...losses.verbs import least_term, private_loss, require_smooth
+from ...losses.verbs import least_term, require_smooth
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
 from ..progress import REMEDY, Result
 from ..run import Method, run
 from ..sampling import sum_tree
+from ..workers import Worker, block_size
 from .kernels import (
     DRAW,
     FILL,
@@ -43,13 +42,11 @@ from .kernels import (
     SAGState,
     sag_epoch,
 )
+from .norms import norms_in_threads
 from .precision import SinglePrecision, fold_large, is_close, takes_single
 
-# Draws of a block have so many parts together, and are enough for two threads to end at about the
-# same time. With more of them the weights' rows leave the cache before they are added to.
-_PARTS_A_BLOCK = 1 << 12
-_LEAST_DRAWS, _MOST_DRAWS = 8, 256
 _NO_ORDER = np.empty(0, dtype=np.int64)
+_UNIT = np.array([1.0, 0.0])
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -69,14 +66,6 @@ def _new_state(problem, uniform):
     )
 
 
-def _block_size(problem):
-    """How many draws are worked on together: by the data alone."""
-    n = problem.part_ptr.size - 1
-    mean = max(int(problem.part_ptr[-1]) // max(n, 1), 1)
-    wanted = min(max(_PARTS_A_BLOCK // mean, _LEAST_DRAWS), _MOST_DRAWS)
-    return max(min(wanted, n // SHARE), 1)
-
-
 def _new_block(problem, most):
     """Room for blocks of at most so many draws."""
     n = problem.part_ptr.size - 1
@@ -93,24 +82,6 @@ def _new_block(problem, most):
         coefficients=np.zeros((most, 2)),
         changes=np.zeros(room),
     )
-
-
-class _Worker:
-    """What a thread has of its own: scratch, and its columns of the weights."""
-
-    def __init__(self, loss, problem, k, n):
-        scratch = make_scratch(problem)
-        self.loss = loss if n == 1 else private_loss(loss)
-        self.problem = problem if n == 1 else private_copy(problem)
-        self._alone = not adds_by_columns(problem)
-        self._number, self._scale = k, np.array([1.0, 0.0])
-        self.scratch = np.empty((4, scratch.theta.size)), scratch.labels
-
-    def share_of(self, w, n):
-        """Where this one of n threads adds, whatever the scalars of `w` are meanwhile."""
-        k = self._number
-        share = (int(k > 0), 1) if self._alone else (k, n)
-        return w._replace(scale=self._scale, share=np.array(share, dtype=np.int64))
 
 
 class _StepSchedule:
@@ -289,10 +260,11 @@ class SAG(Method):
         #: Estimate of the relative gap of the memory alone, without better bounds of the past.
         self.stored_gap = np.inf
         # A pass may be cut at multiples of this.
-        self._grain = _block_size(self.problem) if self.in_blocks else 1
+        size = min(block_size(self.problem), self.n // SHARE) if self.in_blocks else 1
+        self._grain = max(size, 1)
         self._block = _new_block(self.problem, self._grain)
         n = min(count_threads(self.problem, self.n_jobs), self._grain)
-        self._workers = [_Worker(self.loss, self.problem, k, n) for k in range(n)]
+        self._workers = [Worker(self.loss, self.problem, k, n) for k in range(n)]
         self._crew = Crew(n)
 
     def compile(self):
@@ -354,7 +326,8 @@ class SAG(Method):
 
         def work(k, team):
             own = self._workers[k]
-            w = own.share_of(self.w, self._crew.size)
+            # Steps are in the coefficients: `w` has moved on by all of the block.
+            w = own.share_of(self.w, self._crew.size)._replace(scale=_UNIT)
             sag_epoch(own.loss, own.problem, self.w, w, *task, *own.scratch, team)
 
         if len(uniforms):
@@ -366,7 +339,7 @@ class SAG(Method):
         fold(self.w)
 
     def _norms(self):
-        norms = squared_norms(self.w, 1.0 / self.n, self.lam)
+        norms = norms_in_threads(self.w, 1.0 / self.n, self.lam, self._crew.size)
         if not np.isfinite(norms).all():
             raise FloatingPointError(
                 "the weights overflow: scale the features (sklearn.preprocessing), or lower C"

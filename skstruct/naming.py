@@ -12,7 +12,7 @@ _OWN = ("_feature_names", "_edge_feature_names")
 
 
 def _named(attribute, what):
-    def read(self):
+    def read(self) -> np.ndarray:
         names = vars(self).get(attribute)
         if names is None:
             raise AttributeError(f"{type(self).__name__} has seen no names of {what} in fit")
@@ -21,7 +21,7 @@ def _named(attribute, what):
     def write(self, names: ArrayLike) -> None:
         setattr(self, attribute, ListedNames(names))
 
-    def forget(self):
+    def forget(self) -> None:
         read(self)
         delattr(self, attribute)
 

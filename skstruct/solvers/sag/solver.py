@@ -368,7 +368,7 @@ class SAG(Method):
         dual = self._offer_dual(squared_direction)
         gap = squared_gradient / (2.0 * self.lam) + totals[STALENESS] / self.n
         objective = max(dual + gap, _TINY)
-        self.stored_gap = gap / objective
+        self.stored_gap = float(gap) / float(objective)
         estimate = max(objective - max(self.dual, self._likely_dual), 0.0) / objective
         if self._single is not None:
             fold_large(self.w, squared_norm, self.n**2 * squared_direction)

@@ -14,10 +14,9 @@ from skstruct.core.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, scores
 from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
 from skstruct.core.oracles import edge_marginals, max_oracle
+from skstruct.core.single import in_double, in_single
 from skstruct.core.weights import (
     fold,
-    in_double,
-    in_single,
     lazy_weights,
     plain_weights,
     squared_norm,

@@ -16,7 +16,8 @@ a third off the time of a pass over the rows. Rows of fewer than four columns st
 
 The node table of lazy weights may be in single precision, which takes a third off the time where it
 is larger than the cache: sums over its rows are made in double precision all the same, but ``d``
-then differs from the sum that it stands for by rounding, and proves nothing (:func:`in_double`).
+then differs from the sum that it stands for by rounding, and proves nothing
+(:mod:`skstruct.core.single`).
 
 Kernels see all forms as one type, and tell them apart when they run: what is compiled for training
 serves prediction, too.
@@ -33,9 +34,11 @@ _FOLD_BELOW = 1e-100
 _FOLD_SINGLE_BELOW = 1e-15  # the same of float32
 _LINE = 8  # floats in a cache line
 _NARROW = 4
-_BLOCK = 1 << 15  # floats: v, d and what is made of them stay in the cache
+#: Floats that are worked on at once: v, d and what is made of them stay in the cache.
+BLOCK = 1 << 15
 _PLAIN = np.empty(0)
-_DOUBLE = np.empty((0, 0), dtype=np.float32)
+#: ``Weights.single`` of weights in double precision.
+DOUBLE = np.empty((0, 0), dtype=np.float32)
 _WHOLE = np.empty(0, dtype=np.int64)
 
 
@@ -62,7 +65,7 @@ class Weights(NamedTuple):
     node: np.ndarray
     pair: np.ndarray
     scale: np.ndarray = _PLAIN
-    single: np.ndarray = _DOUBLE
+    single: np.ndarray = DOUBLE
     share: np.ndarray = _WHOLE
 
     @property
@@ -201,73 +204,6 @@ def lazy_weights(weights):
     return Weights(*tables, np.array([1.0, 0.0]))
 
 
-def in_single(lazy):
-    """Move lazy weights to single precision, in the memory that they are in.
-
-    Parameters
-    ----------
-    lazy : Weights
-        In double precision; of its node table only the memory stays, for :func:`in_double`.
-
-    Returns
-    -------
-    Weights
-        The same value, to the precision of float32.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import in_single, lazy_weights, zero_weights
-    >>> in_single(lazy_weights(zero_weights(((3, 2), (1, 4))))).single.shape
-    (3, 4)
-    """
-    node = lazy.node
-    single = node.reshape(-1)[node.size // 2 :].view(np.float32).reshape(node.shape)
-    size = max(1, _BLOCK // max(node.shape[1], 1))
-    is_zero = True
-    for first in reversed(range(0, len(node), size)):
-        # Backwards: a row in single precision begins after those that are still to come.
-        rows = node[first : first + size]
-        is_zero = is_zero and not rows.any()
-        if not is_zero:  # memory that nobody has touched takes no room
-            single[first : first + size] = rows.astype(np.float32)
-    return lazy._replace(node=node[:0], single=single)
-
-
-def in_double(lazy, memory):
-    """Move lazy weights in single precision back, with ``d = 0`` in both tables.
-
-    Parameters
-    ----------
-    lazy : Weights
-        What :func:`in_single` returned.
-    memory : Weights
-        What it was given: the result is written there.
-
-    Returns
-    -------
-    Weights
-        The same value; ``s = 1`` and ``b = 0``.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import in_double, in_single, lazy_weights, zero_weights
-    >>> w = lazy_weights(zero_weights(((3, 2), (1, 4))))
-    >>> in_double(in_single(w), w).node.shape
-    (3, 4)
-    """
-    node, single, pair = memory.node, lazy.single, lazy.pair
-    (s, b), half = lazy.scale, node.shape[1] // 2
-    size = max(1, _BLOCK // max(node.shape[1], 1))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for first in range(0, len(node), size):
-            rows = single[first : first + size].astype(np.float64)
-            node[first : first + size, :half] = s * rows[:, :half] + b * rows[:, half:]
-            node[first : first + size, half:] = 0.0
-    fold(lazy._replace(single=single[:0]))
-    pair[:, pair.shape[1] // 2 :] = 0.0
-    return lazy._replace(node=node, single=_DOUBLE)
-
-
 def halves(lazy, shapes):
     """The tables of ``v`` and of ``d``, without their padding.
 
@@ -299,7 +235,7 @@ def _blocks(lazy):
     """Runs of rows of ``v`` and ``d`` that fit the cache."""
     for table in lazy.tables:
         half = table.shape[1] // 2
-        size = max(1, _BLOCK // max(table.shape[1], 1))
+        size = max(1, BLOCK // max(table.shape[1], 1))
         for first in range(0, table.shape[0], size):
             rows = table[first : first + size]
             yield rows[:, :half], rows[:, half:]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ...core.dispatch import kernel
-from ...core.oracles import accumulate
 from ...core.pieces import Pieces
-from ...core.weights import fold, in_double, in_single
+from ...core.single import in_double, in_single
+from ...core.weights import fold
+from .working_set import add_residuals
 
 # Node weights: fewer, with their directions, are in the cache in double precision, too.
 _MANY = 1 << 18
@@ -41,15 +41,6 @@ def takes_single(precision, shapes, max_iter):
     return precision == "single"
 
 
-@kernel
-def sum_residuals(problem, residuals, first, last, w):
-    """Add the gradients that the residuals of samples `first` to `last` stand for to ``d``."""
-    for i in range(first, last):
-        accumulate(
-            problem, i, residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], (0.0, 1.0), w
-        )
-
-
 class SinglePrecision:
     """The part of a run in single precision.
 
@@ -70,7 +61,7 @@ class SinglePrecision:
 
     def compile(self, w):
         """Call the kernel on nothing."""
-        sum_residuals(self._problem, self._residuals, 0, 0, w)
+        add_residuals(self._problem, self._residuals, 0, 0, w)
 
     def begin(self, w):
         """Weights in single precision with the value of `w`, which is not to be used any more."""
@@ -79,10 +70,19 @@ class SinglePrecision:
 
     def end(self, w):
         """Weights in double precision with the value of `w`, and the exact direction."""
-        w = in_double(w, self._memory)
-        for first, last in Pieces().ranges(0, self._problem.part_ptr.size - 1):
-            sum_residuals(self._problem, self._residuals, first, last, w)
+        w, self._memory = in_double(w, self._memory), None
+        self._sum(w)
         return w
+
+    def restore(self, w):
+        """Sum the direction of `w`, in double precision, anew: sooner done than kept and copied."""
+        for table in w.tables:
+            table[:, table.shape[1] // 2 :] = 0.0
+        self._sum(w)
+
+    def _sum(self, w):
+        for first, last in Pieces().ranges(0, self._problem.part_ptr.size - 1):
+            add_residuals(self._problem, self._residuals, first, last, w)
 
 
 def is_close(estimate):

@@ -185,9 +185,9 @@ class _ProximalSAG(SAG):
         self._offer_memory()
 
     def _add_residuals(self, stop):
-        memory, scratch = self.state.residuals, self._workers[0].scratch[0][0]
+        memory = self.state.residuals
         for first, last in Pieces().visits(stop):
-            add_residuals(self._whole, memory, first, last, scratch, self.w)
+            add_residuals(self._whole, memory, first, last, self.w)
 
     def certify(self):
         """Certify the present weights, on all rows, by a pass of its own."""

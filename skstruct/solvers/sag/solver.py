@@ -285,8 +285,8 @@ class SAG(Method):
             self.w = self._single.begin(self.w)
 
     def _end_single(self):
-        if self._single is not None:
-            self.w, self._single = self._single.end(self.w), None
+        if self.w.single.size:
+            self.w = self._single.end(self.w)
             self._offer_dual(self._norms()[1])
 
     def epoch(self, k, rng, progress):
@@ -370,7 +370,7 @@ class SAG(Method):
         objective = max(dual + gap, _TINY)
         self.stored_gap = float(gap) / float(objective)
         estimate = max(objective - max(self.dual, self._likely_dual), 0.0) / objective
-        if self._single is not None:
+        if self.w.single.size:
             fold_large(self.w, squared_norm, self.n**2 * squared_direction)
             if is_close(estimate):
                 self._end_single()
@@ -395,15 +395,21 @@ class SAG(Method):
         self._end_single()
         # With b = 0 the pass changes only d: half a table is all there is to put back.
         self._fold()
-        self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
+        self._direction = []
+        if self._single is None:
+            self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
         self._measure(MEASURE)
         self.confirmations.measured(self.certificate.relative)
 
     def _put_back(self):
-        if self._direction is not None:
+        if self._direction is None:
+            return
+        if self._single is not None:
+            self._single.restore(self.w)
+        else:
             for table, direction in zip(self.w.tables, self._direction, strict=True):
                 table[:, table.shape[1] // 2 :] = direction
-            self._direction = None
+        self._direction = None
 
     def _measure(self, task):
         loss, _, magnitude = self._pass(task, np.arange(self.n), np.zeros((self.n, 2)), Pieces())

@@ -62,7 +62,7 @@ def reduce_problem(problem, rows, n_rows: int):
 
 
 @kernel
-def add_residuals(problem, residuals, first, stop, r, w):
+def add_residuals(problem, residuals, first, stop, w):
     """Add the features of stored residuals to ``d``.
 
     Parameters
@@ -73,13 +73,9 @@ def add_residuals(problem, residuals, first, stop, r, w):
         The memory of SAG.
     first, stop : int
         The range of samples.
-    r : ndarray of shape (>= max_parts,)
-        Scratch.
     w : Weights
         Lazy weights.
     """
     for i in range(first, stop):
-        part = problem.part_ptr[i]
-        for q in range(problem.part_ptr[i + 1] - part):
-            r[q] = residuals[part + q]
-        accumulate(problem, i, r, (0.0, 1.0), w)
+        own = residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        accumulate(problem, i, own, (0.0, 1.0), w)

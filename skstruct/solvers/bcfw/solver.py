@@ -10,6 +10,7 @@ import numpy as np
 from ...core.cone import make_cone, project_rows, settle
 from ...core.features import DenseFeatures, SparseFeatures
 from ...core.gram import Gram
+from ...core.memory import check_memory
 from ...core.oracles import loss_is_linear, relaxed_oracle
 from ...core.pieces import Pieces
 from ...core.threads import make_scratch
@@ -98,6 +99,8 @@ def _fingerprint(digest, name, value):
 
 def _new_state(problem, n_cached):
     n = problem.part_ptr.size - 1
+    n_bytes = 8 * int(problem.part_ptr[-1]) + n_cached * (4 * problem.labels.size + 16 * n)
+    check_memory(n_bytes, "the dual point of BCFWSSVM", "use CasimirSSVM or fewer n_cached")
     shares = np.full((n, n_cached), -1.0)
     shares[:, 0] = 1.0
     labels = np.zeros((n_cached, problem.labels.size), dtype=np.int32)
@@ -261,6 +264,8 @@ class _BCFW(Method):
         keeps = self.pairwise > 0 and not self.relaxed
         n_products = self.n_cached * (self.n_cached + 1) // 2 if keeps else 0
         n_past = self.n if self._extrapolation is not None else 0
+        n_bytes = 8 * self.n * (n_products + self.n_cached)
+        check_memory(n_bytes, "the inner products of BCFWSSVM", "take fewer n_cached")
         inner, past = np.zeros((self.n, n_products)), np.zeros((n_past, self.n_cached))
         return state._replace(inner=inner, past=past, recent=np.empty(0))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.memory import check_memory
 from ...core.offsets import longest_item
 from ...core.pieces import Pieces
 from ...core.team import ALONE, Crew
@@ -55,6 +56,8 @@ def _new_state(problem, uniform):
     totals = np.zeros(N_TOTALS)
     if uniform:
         totals[MAX_L] = 1.0
+    n_bytes = 8 * int(problem.part_ptr[-1])
+    check_memory(n_bytes, "the stored residuals of SAG", 'use solver="lbfgs" or "casimir"')
     return SAGState(
         residuals=np.zeros(problem.part_ptr[-1]),
         terms=np.zeros(n),

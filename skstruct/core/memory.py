@@ -1,0 +1,91 @@
+"""How much memory is free, and a refusal before a machine begins to swap."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_INFO = Path("/proc/meminfo")
+# What is free below the limits of a container: version 2 of control groups, then version 1.
+_GROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ),
+)
+
+
+def _number(path):
+    """The integer in a file, or None: "max" where there is no limit."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _of_machine():
+    try:
+        for line in _INFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    try:  # all there is: what is free without caches would be far too little
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def available_bytes() -> int | None:
+    """Memory that this process can still take without swapping.
+
+    Returns
+    -------
+    int or None
+        The least of what the machine and the process's container have; None if neither tells.
+
+    Examples
+    --------
+    >>> from skstruct.core.memory import available_bytes
+    >>> (available_bytes() or 1) > 0
+    True
+    """
+    free = [_of_machine()]
+    for limit, usage in _GROUPS:
+        most, used = _number(limit), _number(usage)
+        if most is not None and used is not None:
+            # Caches of files count as used, but make way: half of it is a careful guess.
+            free.append(max(most - used, most // 2))
+    known = [number for number in free if number is not None]
+    return min(known) if known else None
+
+
+def check_memory(n_bytes: int, what: str, advice: str) -> None:
+    """Refuse to begin what does not fit into memory.
+
+    Parameters
+    ----------
+    n_bytes : int
+        What is about to be taken.
+    what : str
+        What for, for the message.
+    advice : str
+        What to do instead.
+
+    Raises
+    ------
+    MemoryError
+        If that much is not available; the message has both numbers.
+
+    Examples
+    --------
+    >>> from skstruct.core.memory import check_memory
+    >>> check_memory(8, "a number", "count less")
+    """
+    free = available_bytes()
+    if free is not None and n_bytes > free:
+        raise MemoryError(
+            f"{what} would take {n_bytes:,} bytes, but {free:,} bytes of memory are available; "
+            f"{advice}"
+        )

@@ -17,8 +17,14 @@ from .data.packing import read_sample_weight
 from .sklearn_private import safe_indexing
 
 
-def _count(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+def _count(data, name):
+    shape = np.shape(data) if not hasattr(data, "__len__") else getattr(data, "shape", None)
+    if shape == ():
+        raise TypeError(
+            f"EarlyStopping holds out samples of {name}, which must have a length, got a "
+            f"{type(data).__name__}; for a generator pass list({name})"
+        )
+    return len(data) if shape is None else shape[0]
 
 
 def _some(data, chosen):
@@ -44,7 +50,12 @@ class _Run:
         self.tables = None
 
     def _hold_out(self, estimator, X, y):
-        weight = read_sample_weight(self.sample_weight, _count(X))
+        n_samples, n_labels = _count(X, "X"), _count(y, "y")
+        if n_labels != n_samples:
+            raise ValueError(f"X has {n_samples} samples, but y has {n_labels}")
+        if n_samples == 0:
+            raise ValueError("X is empty: at least one sample is needed")
+        weight = read_sample_weight(self.sample_weight, n_samples)
         counts = np.flatnonzero(weight > 0)
         n = max(round(self._stopper.validation * counts.size), 1)
         if n >= counts.size:
@@ -70,7 +81,11 @@ class _Run:
         if callable(stopper.metric):
             score = stopper.metric(model, X, y)
         else:
-            score = model.score(X, y, *weight)
+            try:
+                score = model.score(X, y, *weight)
+            except ValueError as error:
+                text = f"EarlyStopping cannot score the validation samples: {error}"
+                raise ValueError(text) from error
         if not isinstance(score, Real) or np.isnan(score):
             raise ValueError(f"EarlyStopping: metric must return a number, got {score!r}")
         self.scores.append(float(score))

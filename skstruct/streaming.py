@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Mapping, Set
 from typing import Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from .base import fitted_state
 from .core.numba_private import announced_compiles
 from .core.weights import Weights
 from .data.packing import check_n_features
+from .data.values import as_labels
 from .going_on import Restart, kept_weights
 from .partial import find_classes
 from .sklearn_private import fit_context
@@ -165,7 +167,7 @@ def _known(model, before, choose, X, y, classes):
     """The structure of the stream, and its classes, if it has some that labels do not tell."""
     name = type(model).__name__
     if before is not None:
-        if classes is not None and not _same(np.unique(np.asarray(classes)), before.classes_):
+        if classes is not None and not _same(_read_classes(classes), before.classes_):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{before.classes_!r}"
@@ -176,12 +178,21 @@ def _known(model, before, choose, X, y, classes):
         return graph, None
     if classes is None:
         raise ValueError("classes must be passed on the first call to partial_fit.")
-    classes = np.unique(np.asarray(classes))
+    classes = _read_classes(classes)
     if classes.size < 2:
         raise ValueError(
             f"{name} needs at least two classes, but classes has one only: {classes.tolist()}"
         )
     return graph, classes
+
+
+def _read_classes(classes):
+    """The classes, sorted."""
+    if isinstance(classes, (str, bytes, Mapping, Set)) or not hasattr(classes, "__len__"):
+        raise TypeError(
+            f"classes must be a list or an array of labels, got a {type(classes).__name__}"
+        )
+    return np.unique(as_labels(classes, "classes", "position {}".format))
 
 
 def _same(classes, before):

@@ -97,6 +97,8 @@ def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
     if all(part.size == 0 for part in weights):
         return data
     if loss_weights is hinge_weights:
+        if not factor.any():
+            raise ValueError("class_weight and node_weight leave no node of nonzero weight")
         return data._replace(loss_weights=weights)
     # A sample whose nodes have weight 0 has likelihood 1.
     keep = np.maximum.reduceat(node_weight, data.samples.offsets[:-1]) > 0

@@ -227,6 +227,24 @@ def test_a_failed_fit_leaves_nothing(sequences):
     assert len(stopper._runs) == 0
 
 
+def test_samples_that_cannot_be_held_out_are_named(sequences):
+    X, y = sequences
+    crf = SAGCRF(random_state=0).set_callbacks(EarlyStopping())
+    for samples, labels, message in (
+        (X, y[:5], "X has 24 samples, but y has 5"),
+        (iter(X), y, r"for a generator pass list\(X\)"),
+        (None, y, "got a NoneType"),
+        (X, iter(y), r"for a generator pass list\(y\)"),
+        ([], [], "X is empty"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            crf.fit(samples, labels)
+    hidden = [np.full(len(labels), None) for labels in y[:4]]
+    crf.set_params(solver="lbfgs").set_callbacks(EarlyStopping((X[:4], hidden)))
+    with pytest.raises(ValueError, match="cannot score the validation samples: y has no labels"):
+        crf.fit(X, y)
+
+
 def test_errors_name_the_samples_as_given(sequences):
     X, y = list(sequences[0]), sequences[1]
     X[17] = np.full_like(X[17], np.nan)

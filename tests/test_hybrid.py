@@ -117,6 +117,13 @@ def test_the_rule_of_the_change():
     assert method._is_slow()
 
 
+def test_auto_is_not_told_to_try_itself(sequences):
+    crf = SAGCRF(C=1e6, max_iter=2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="increase max_iter or tol") as caught:
+        crf.fit(*sequences)
+    assert "auto" not in str(caught[0].message)
+
+
 def _word2features(sentence, i):
     """Those of sklearn-crfsuite's tutorial."""
     word, tag = sentence[i]

@@ -208,6 +208,7 @@ FORMS = {
     "pandas": [pd.Series([1, None], dtype="Int64"), pd.Series([2])],
     "masked": [np.ma.array([1, 7], mask=[False, True]), np.array([2])],
     "object array": [np.array([1, None], dtype=object), np.array([2])],
+    "NaT": [[1, pd.NaT], [2]],
     "masked constant": [[1, np.ma.masked], [2]],
     "tuples": ((1, None), (2,)),
     "ragged": RaggedArray(np.array([1, None, 2], dtype=object), [0, 2, 3]),
@@ -220,6 +221,22 @@ def test_missing_labels_of_any_form(form):
     y, partial = split_partial(FORMS[form], False)
     assert [list(row) for row in y] == [[1, 1], [2]]
     assert partial.which.tolist() == [-1, 0, -1]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "int64[pyarrow]", "boolean"])
+def test_nullable_labels_keep_their_type(dtype):
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    whole = pd.Series([1, 0, 1]).astype(dtype)
+    kind = type(whole.tolist()[0])
+    for y, is_table in (
+        (whole.mask([False, True, False]), True),
+        ([whole.mask([False, True, False])], False),
+    ):
+        filled, partial = split_partial(y, is_table)
+        labels = filled if is_table else filled[0]
+        assert partial.which.tolist() == [-1, 0, -1]
+        assert {type(label) for label in labels} == {kind}
 
 
 def test_what_has_all_labels_is_left_alone():

@@ -200,6 +200,16 @@ def test_what_cannot_go_on_is_refused(sequences):
         crf.partial_fit(X, y, ["a"])
     with pytest.raises(ValueError, match="y: unknown label 'c'"):
         crf.partial_fit(X, y, ["a", "b"])
+    for classes, message in (
+        (["a", "b", None], "classes contains None"),
+        ([0.0, 1.0, np.nan], "classes is continuous or contains NaN"),
+        (["a", "b", 1], "classes mixes strings with labels of other types"),
+        (iter(CLASSES), "classes must be a list or an array of labels, got a list_iterator"),
+        (set(CLASSES), "got a set"),
+        ("abc", "got a str"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            crf.partial_fit(X, y, classes)
     assert not hasattr(crf, "classes_")
     crf.partial_fit(X, y, CLASSES)
     with pytest.raises(ValueError, match="is not the same as on the last call to partial_fit"):

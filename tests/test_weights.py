@@ -475,6 +475,14 @@ def test_bad_class_weights(class_weight, message):
         GDMMSSVM(class_weight=class_weight).fit(X, y)
 
 
+@pytest.mark.parametrize("structure", ["chain", "table"])
+def test_weights_of_0_alone_are_refused(structure):
+    X, y = _data("chain")
+    X, y = (np.concatenate(X), np.concatenate(y)) if structure == "table" else (X, y)
+    with pytest.raises(ValueError, match="class_weight and node_weight leave no"):
+        BCFWSSVM(class_weight=dict.fromkeys("abc", 0)).fit(X, y)
+
+
 def test_labels_that_are_missing_have_no_weights():
     X, y = _data("chain")
     y = [labels.astype(object) for labels in y]

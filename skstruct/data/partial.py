@@ -52,6 +52,10 @@ def _is_missing(value):
     return type(value).__name__ in ("NAType", "NaTType")
 
 
+def _holds_labels(kind):
+    return issubclass(kind, _NESTED) or (hasattr(kind, "to_numpy") and kind.__name__ != "NaTType")
+
+
 def _may_be_partial(kind):
     named = kind.__name__ in ("NoneType", "NAType", "NaTType", "MaskedConstant")
     return named or issubclass(kind, (Set, *_FLOATS))
@@ -63,7 +67,11 @@ def _values_of(item):
         return item
     if hasattr(item, "to_list") and not hasattr(item, "ndim"):
         return item.to_list()  # polars
-    return item.to_numpy() if hasattr(item, "to_numpy") else item
+    if not hasattr(item, "to_numpy") or _is_missing(item):  # NaT has it, too
+        return item
+    # Nullable integers and booleans with a missing one would become floats, and labels with them.
+    nullable = hasattr(item, "dtype") and getattr(item.dtype, "kind", "O") in "iub"
+    return item.to_numpy(dtype=object) if nullable and item.isna().any() else item.to_numpy()
 
 
 def _is_partial(item):
@@ -78,7 +86,7 @@ def _is_partial(item):
     if not isinstance(item, (list, tuple)):
         return False
     kinds = set(map(type, item))
-    if any(issubclass(kind, _NESTED) or hasattr(kind, "to_numpy") for kind in kinds):
+    if any(_holds_labels(kind) for kind in kinds):
         return any(_is_partial(row) for row in item if isinstance(row, _NESTED)) or any(
             _is_partial(row) for row in item if hasattr(row, "to_numpy")
         )

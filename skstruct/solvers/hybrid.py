@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..losses.verbs import require_smooth
-from .progress import Result
+from .progress import REMEDY, Result
 from .quasi_newton.solver import QuasiNewton
 from .run import Method, run
 from .sag.precision import takes_single
@@ -161,4 +161,5 @@ class Hybrid(Method):
 
     def remedy(self):
         """What to do where the tolerance was not reached."""
-        return self._now.remedy()
+        # SAG alone would advise what is running already.
+        return REMEDY if self._sag is not None else self._now.remedy()

@@ -96,7 +96,10 @@ def test_a_mark_at_the_start_of_files_is_no_word(tmp_path):
     ("content", "match"),
     [
         # The time in a gzip file would be in the names of tests, which workers must agree on.
-        (gzip.compress(b"a ||| b\n" * 99, mtime=0)[:30], "is no gzip file that can be read: Compressed"),
+        (
+            gzip.compress(b"a ||| b\n" * 99, mtime=0)[:30],
+            "is no gzip file that can be read: Compressed",
+        ),
         (b"a ||| b\n", "is no gzip file that can be read: Not a gzipped file"),
         (gzip.compress("é ||| b".encode("latin-1"), mtime=0), "is not text in utf-8"),
     ],

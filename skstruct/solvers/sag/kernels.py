@@ -28,7 +28,7 @@ DRAW, SIZE, CURSOR = 0, 8, 16
 # Columns of Block.visits.
 VALUE, TERMS, NOW, BEFORE, START, LIPSCHITZ, TESTS, IMPORTANCE, N_VISIT_FIELDS = range(9)
 # A block has one draw for so many stored residuals: the iterates hardly notice.
-SHARE = 256
+SHARE = 512
 # Sum of the shares that the steps of a block take away from the weights.
 _MOST_DECAY = 8.0
 

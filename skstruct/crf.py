@@ -49,6 +49,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         thresholds and displays on a table say "multiclass".
     C : float, default=1.0
         Inverse of the regularisation, as in LogisticRegression; CRFsuite's ``c2`` is ``1 / (2 C)``.
+    l1_ratio : float, default=0.0
+        Share of the L1 penalty, as in LogisticRegression: the regulariser is ``lam ((1 - l1_ratio)
+        / 2 |w|^2 + l1_ratio |w|_1)``, which makes weights exactly 0. CRFsuite's ``c1`` and ``c2``
+        are ``C = 1 / (c1 + 2 c2)`` and ``l1_ratio = c1 / (c1 + 2 c2)``. See :ref:`small_models`.
     margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
         None trains the log loss. A task loss Delta, in the forms that structural SVMs take as
         `loss`, trains the softmax-margin [3]_: ``log sum_y exp(<w, Phi(x_i, y)> + Delta(y_i, y)) -
@@ -330,6 +334,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         )
 
     def _solve_l1(self, *arguments, **common):
+        if self.solver in ("saga", "casimir"):
+            raise ValueError(
+                f'l1_ratio={self.l1_ratio!r} is not for solver={self.solver!r}: use "auto", '
+                '"sag" or "lbfgs"'
+            )
         if self.solver == "lbfgs" or not gram.supports(type(arguments[0])):
             return owlqn(*arguments, l1_ratio=float(self.l1_ratio), n_jobs=self.n_jobs, **common)
         return proximal_sag(

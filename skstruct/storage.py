@@ -8,10 +8,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
-
-from .data.matrices import csr_from_parts, is_sound_csr
 
 TABLES = ("node_weights_", "pair_weights_")
 
@@ -29,8 +26,8 @@ def pack_table(table: np.ndarray, dtype):
     Returns
     -------
     dict or ndarray
-        The arrays of a CSR matrix, or the table. (Not the matrix itself: readers of safe formats
-        know arrays.)
+        The nonzero entries and their positions in the flat table, or the table. (Not a sparse
+        matrix: readers of safe formats know arrays, and most rows may have no entry.)
 
     Examples
     --------
@@ -42,12 +39,31 @@ def pack_table(table: np.ndarray, dtype):
     >>> packed["data"].size, bool((unpack_table(packed) == table).all())
     (1, True)
     """
-    table = table.astype(dtype)
-    compact = sparse.csr_matrix(table)
-    parts = {name: getattr(compact, name) for name in ("data", "indices", "indptr")}
-    if sum(part.nbytes for part in parts.values()) >= table.nbytes:
+    table = np.asarray(table).astype(dtype, copy=False)
+    kind = np.int32 if table.size <= np.iinfo(np.int32).max else np.int64
+    each = table.itemsize + np.dtype(kind).itemsize
+    if each * np.count_nonzero(table) >= table.nbytes:
         return table
-    return parts | {"n_columns": table.shape[1]}
+    positions = np.flatnonzero(table)
+    parts = {"data": table.ravel()[positions], "positions": positions.astype(kind)}
+    return parts | {"n_rows": table.shape[0], "n_columns": table.shape[1]}
+
+
+def _read_parts(stored):
+    """The parts of a packed table: entries, positions and shape."""
+    try:
+        data, positions = (np.asarray(stored[name]) for name in ("data", "positions"))
+        shape = tuple(operator.index(stored[name]) for name in ("n_rows", "n_columns"))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a stored weight table is damaged: {error!r}") from None
+    sound = data.dtype.kind == "f" and positions.dtype.kind == "i" and min(shape) >= 0
+    sound = sound and data.ndim == positions.ndim == 1 and data.size == positions.size
+    if sound and positions.size:
+        inside = positions[0] >= 0 and int(positions[-1]) < shape[0] * shape[1]
+        sound = inside and bool((positions[1:] > positions[:-1]).all())
+    if not sound:
+        raise ValueError("a stored weight table is damaged: its positions do not fit its shape")
+    return data, positions, shape
 
 
 def unpack_table(stored, shape=None) -> np.ndarray:
@@ -71,14 +87,7 @@ def unpack_table(stored, shape=None) -> np.ndarray:
         If it is no table of numbers of that shape.
     """
     if isinstance(stored, dict):
-        try:
-            parts = [np.asarray(stored[name]) for name in ("data", "indices", "indptr")]
-            stored_shape = parts[2].size - 1, operator.index(stored["n_columns"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"a stored weight table is damaged: {error!r}") from None
-        kinds = parts[0].dtype.kind == "f" and min(stored_shape) >= 0
-        if not kinds or not is_sound_csr(stored_shape, *parts):
-            raise ValueError("a stored weight table is damaged: its indices do not fit its shape")
+        data, positions, stored_shape = _read_parts(stored)
     else:
         stored_shape = getattr(stored, "shape", None)
         if not isinstance(stored, np.ndarray) or stored.dtype.kind != "f" or stored.ndim != 2:
@@ -88,7 +97,8 @@ def unpack_table(stored, shape=None) -> np.ndarray:
             f"a stored weight table is damaged: its shape is {stored_shape}, expected {shape}"
         )
     if isinstance(stored, dict):
-        stored = csr_from_parts(stored_shape, *parts).toarray()
+        stored = np.zeros(stored_shape)
+        stored.ravel()[positions] = data
     return np.ascontiguousarray(stored, dtype=np.float64)
 
 
@@ -187,8 +197,9 @@ class CompactPickles:
 
     def __getstate__(self):
         state = super().__getstate__()
-        if "_stored_as" in state:
-            state = state | {name: pack_table(state[name], state["_stored_as"]) for name in TABLES}
+        if self._tables is TABLES and TABLES[0] in state:  # an L1 penalty leaves zeros, too
+            dtype = state.get("_stored_as", "float64")
+            state = state | {name: pack_table(state[name], dtype) for name in TABLES}
         return state
 
     def __setstate__(self, state):

@@ -7,6 +7,7 @@ from .pernode import PerNode
 from .sequences import SequenceVectorizer
 from .template import TemplateVectorizer
 from .union import SequenceUnion, make_sequence_union
+from .unused import drop_unused_features
 
 __all__ = [
     "AlignmentFeatures",
@@ -16,6 +17,7 @@ __all__ = [
     "SequenceUnion",
     "SequenceVectorizer",
     "TemplateVectorizer",
+    "drop_unused_features",
     "frame_column",
     "make_sequence_union",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -184,6 +184,39 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
             return (tokens[start:stop] for start, stop in pairwise(offsets))
         return samples_of(X, fitting)
+
+    def restrict(self, support: ArrayLike) -> SequenceVectorizer:
+        """Keep some of the features, as DictVectorizer does: the others are ignored from now on.
+
+        Parameters
+        ----------
+        support : array-like of bool of shape (n_columns,)
+            Which.
+
+        Returns
+        -------
+        SequenceVectorizer
+            The vectorizer itself.
+
+        Raises
+        ------
+        ValueError
+            In hashing mode, which keeps no names, or if `support` is no mask of the columns.
+        """
+        check_is_fitted(self)
+        if self.vocabulary_ is None:
+            raise ValueError("hashing keeps no feature names: use hashing=False")
+        support = np.asarray(support)
+        if support.shape != (self.n_features_out_,) or support.dtype != bool:
+            raise ValueError(
+                f"support must be a mask of {self.n_features_out_} columns, got an array of "
+                f"{support.dtype} of shape {support.shape}"
+            )
+        names = compress(self.vocabulary_, support.tolist())
+        self.vocabulary_ = {name: j for j, name in enumerate(names)}
+        self.n_features_out_ = len(self.vocabulary_)
+        self._names = VocabularyNames(self.vocabulary_)
+        return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns.

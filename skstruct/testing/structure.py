@@ -9,6 +9,7 @@ from scipy.optimize import nnls
 
 from ..core import oracles
 from ..core.dispatch import inner_kernel, kernel
+from ..core.proximal import catch_up, catch_up_and_sum, start_clock
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
 from ..graphs.base import Graph
@@ -208,6 +209,7 @@ def _check_linear_map(problem, i, shapes, weights, rng):
         oracles.potentials(problem, i, w, theta)
         np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="potentials")
 
+    _check_catch_up(problem, i, lazy, theta)
     r = np.where(np.isfinite(offset), rng.normal(size=n_parts), 0.0)
     gradient = zero_weights(shapes)
     oracles.accumulate(problem, i, r, (2.0, 0.0), gradient)
@@ -227,6 +229,23 @@ def _check_linear_map(problem, i, shapes, weights, rng):
     np.testing.assert_allclose(answer[finite], full[finite], rtol=1e-5, atol=1e-5, err_msg="gram")
     oracles.potentials(problem, i, weights, theta)
     return theta
+
+
+def _check_catch_up(problem, i, w, theta):
+    """No potentials read a row that was not brought up to date."""
+    w.scale[:] = 1.0, 0.0
+    for table in w.tables:
+        table[:, table.shape[1] // 2 :] += 0.3  # all rows move
+    there = w._replace(node=w.node.copy(), pair=w.pair.copy())
+    clocks = [start_clock(some, 0.1, 0.5) for some in (w, there)]
+    for clock in clocks:
+        clock.now[:] = 2.0, 3.0
+    catch_up_and_sum(there, clocks[1], 1.0, np.zeros(9))
+    oracles.potentials(problem, i, there, theta)
+    expected = theta.copy()
+    catch_up(problem, i, w, clocks[0])
+    oracles.potentials(problem, i, w, theta)
+    np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="catch_up")
 
 
 _NEEDED = [

@@ -1,0 +1,232 @@
+"""L1 penalties: the flow of single weights, proximal SAG, its certificates, what it leaves out."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from skstruct import SAGCRF, Chain, Matching
+from skstruct.core.proximal import catch_up_and_sum, soft_sums, start_clock
+from skstruct.core.weights import Weights, lazy_weights
+from skstruct.solvers.sag import proximal
+from skstruct.testing import random_sequences
+
+_NUMBER = st.floats(-3.0, 3.0, allow_nan=False)
+
+
+def _flow(v, d, l1, l2, times):
+    """Weights of one row after some times, brought up to date at each."""
+    w = lazy_weights(Weights(np.array([v]), np.zeros((0, 0))))
+    half = w.node.shape[1] // 2
+    w.node[0, half : half + len(d)] = d
+    clock = start_clock(w, l1, l2)
+    for time in times:
+        clock.now[:] = time
+        sums = np.zeros(9)
+        catch_up_and_sum(w, clock, 1.0, sums)
+    return w.node[0, : len(v)].copy(), sums
+
+
+@given(
+    st.lists(st.tuples(_NUMBER, _NUMBER), min_size=1, max_size=9),
+    st.floats(0.01, 2.0),
+    st.sampled_from([0.0, 1e-3, 0.7]),
+    st.floats(0.01, 20.0),
+)
+def test_the_flow_is_the_limit_of_proximal_steps(pairs, l1, l2, span):
+    v, d = map(np.array, zip(*pairs, strict=True))
+    n_steps = 20000
+    alpha, w = span / n_steps, v.copy()
+    for _ in range(n_steps):
+        w -= alpha * d
+        w = np.sign(w) * np.maximum(np.abs(w) - alpha * l1, 0.0) / (1.0 + alpha * l2)
+    once, _ = _flow(v, d, l1, l2, [span])
+    np.testing.assert_allclose(once, w, atol=2e-3 * max(1.0, span))
+    # How often a row is read changes nothing.
+    often, _ = _flow(v, d, l1, l2, [0.2 * span, 0.3 * span, 0.5 * span])
+    np.testing.assert_allclose(often, once, atol=1e-9 * max(1.0, span))
+
+
+@given(st.lists(st.tuples(_NUMBER, _NUMBER), min_size=1, max_size=9), st.floats(0.01, 2.0))
+def test_sums_are_those_of_certificates(pairs, l1):
+    v, g = map(np.array, zip(*pairs, strict=True))
+    l2 = 0.7
+    _, sums = _flow(v, g, l1, l2, [0.0])
+    soft = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
+    least = np.where(v != 0, l2 * v + g + l1 * np.sign(v), soft)
+    gap = l1 * np.abs(v).sum() + 0.5 * l2 * v @ v + v @ g + soft @ soft / (2 * l2)
+    expected = [np.abs(v).sum(), v @ v, v @ g, least @ least, gap, np.abs(g).max(), soft @ soft]
+    expected += [np.abs(g) @ np.abs(soft), (g * g)[soft != 0].sum()]
+    np.testing.assert_allclose(sums, expected, atol=1e-9)
+    w = lazy_weights(Weights(np.array([v]), np.zeros((0, 0))))
+    half = w.node.shape[1] // 2
+    w.node[0, half : half + len(g)] = 2.0 * g
+    np.testing.assert_allclose(soft_sums(w, l1, (0.5, 1.0)), expected[6:], atol=1e-9)
+
+
+# Fits
+
+
+def _optimum(X, y, **options):
+    """A model whose objective is the optimum to nine digits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return SAGCRF(solver="lbfgs", tol=1e-10, max_iter=3000, **options).fit(X, y)
+
+
+def _fit(X, y, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return SAGCRF(**{"solver": "sag", "random_state": 0} | options).fit(X, y)
+
+
+def _words(rng, n_samples, n_words):
+    """Sequences of rare features, in CSR, with labels that some of them tell."""
+    X, y = [], []
+    for _ in range(n_samples):
+        words = np.minimum(rng.geometric(0.05, size=rng.integers(2, 9)), n_words) - 1
+        X.append(sparse.csr_matrix(np.eye(n_words)[words] + np.eye(n_words)[words - 1]))
+        y.append(np.where(rng.random(words.size) < 0.8, words % 3, rng.integers(3)))
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def words():
+    return _words(np.random.default_rng(0), 60, 100)
+
+
+def _check_history(crf, optimum):
+    """Every bound is one, and the last is published."""
+    history = crf.history_
+    assert (history["dual_objective"] <= optimum * (1 + 1e-12)).all()
+    assert (np.diff(history["dual_objective"]) >= -1e-12).all()
+    known = history["objective"][np.isfinite(history["objective"])]
+    assert (known >= optimum * (1 - 1e-8)).all()
+    assert crf.dual_objective_ <= optimum * (1 + 1e-12) <= crf.objective_ * (1 + 1e-8)
+    assert crf.dual_gap_ == pytest.approx(crf.objective_ - crf.dual_objective_)
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0])
+def test_proximal_sag_is_a_logistic_regression(ratio):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    y = (X[:, :3] + 0.7 * rng.normal(size=(60, 3))).argmax(axis=1)
+    options = {"C": 1.0, "l1_ratio": ratio, "fit_intercept": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # versions of sklearn name penalties anew
+        more = {"solver": "saga", "penalty": "elasticnet", "tol": 1e-10, "max_iter": 100_000}
+        theirs = LogisticRegression(**options, **more).fit(X, y)
+    for sampling in ("nus", "uniform"):
+        crf = _fit(X, y, graph="multiclass", tol=1e-8, max_iter=3000, sampling=sampling, **options)
+        np.testing.assert_allclose(crf.coef_, theirs.coef_, atol=3e-3)
+        np.testing.assert_array_equal(crf.coef_ == 0.0, theirs.coef_ == 0.0)
+        assert not np.signbit(crf.coef_[crf.coef_ == 0.0]).any()
+        _check_history(crf, _optimum(X, y, graph="multiclass", **options).objective_)
+
+
+@pytest.mark.parametrize(("C", "ratio"), [(0.3, 1.0), (3.0, 0.3), (3.0, 1.0)])
+def test_proximal_sag_on_words_is_owlqn(words, C, ratio):
+    options = {"C": C, "l1_ratio": ratio}
+    best = _optimum(*words, **options)
+    crf = _fit(*words, tol=1e-7, max_iter=600, track_objective=True, **options)
+    assert crf.objective_ == pytest.approx(best.objective_, rel=1e-6)
+    _check_history(crf, best.objective_)
+    # OWL-QN's zeros, but for weights that are all but 0.
+    for name in ("node_weights_", "pair_weights_"):
+        ours, theirs = getattr(crf, name), getattr(best, name)
+        np.testing.assert_allclose(ours, theirs, atol=0.05)
+        assert not theirs[ours == 0.0].any() or np.abs(theirs[ours == 0.0]).max() < 0.05
+    assert (crf.coef_ == 0.0).mean() > 0.2
+    # The minimal subgradient is what stops there.
+    assert crf.gradient_norm_ < 1e-3
+    if ratio < 1.0:
+        assert crf.suboptimality_ <= 1e-7
+
+
+def test_rows_that_were_left_out_too_early_come_back(words, monkeypatch):
+    options = {"C": 3.0, "l1_ratio": 0.5}
+    crf = _fit(*words, tol=1e-6, max_iter=600, **options)
+    # All rows of weight 0 go, whatever their gradients, and at once.
+    monkeypatch.setattr(proximal, "_STAYS", np.inf)
+    monkeypatch.setattr(proximal, "_FIRST_REFRESH", 2)
+    hasty = _fit(*words, tol=1e-6, max_iter=600, **options)
+    assert hasty.suboptimality_ <= 1e-6
+    np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
+    # With all rows throughout there is nothing to come back.
+    monkeypatch.setattr(proximal, "reducible", lambda problem: None)
+    whole = _fit(*words, tol=1e-6, max_iter=600, **options)
+    assert whole.objective_ == pytest.approx(hasty.objective_, rel=2e-6)
+
+
+def test_constraints_weights_and_margins(words):
+    X, _ = words
+    y = [np.array(["O", "B-x", "I-x"])[np.minimum(np.arange(x.shape[0]) % 4, 2)] for x in X]
+    weight = np.random.default_rng(1).integers(1, 4, size=len(X)).astype(float)
+    options = {"graph": Chain(forbidden="iob2", boundary=True), "C": 1.0, "l1_ratio": 0.4}
+    options |= {"margin": "hamming"}
+    crf = SAGCRF(solver="sag", tol=1e-5, max_iter=600, random_state=0, **options)
+    best = SAGCRF(solver="lbfgs", tol=1e-8, max_iter=600, **options).fit(X, y, weight)
+    crf.fit(X, y, weight)
+    _check_history(crf, best.objective_)
+    assert crf.suboptimality_ <= 1e-5
+    assert set(np.concatenate(crf.predict(X))) <= {"O", "B-x", "I-x"}
+
+
+def test_structures_whose_rows_are_not_nodes():
+    X, y = Matching().example(np.random.default_rng(0), True)
+    options = {"graph": Matching(), "C": 3.0, "l1_ratio": 0.6}
+    try:
+        crf = SAGCRF(solver="sag", tol=1e-5, max_iter=600, random_state=0, **options).fit(X, y)
+    except TypeError as error:
+        pytest.skip(str(error))
+    _check_history(crf, _optimum(X, y, **options).objective_)
+
+
+def test_a_path_of_warm_starts_takes_fewer_passes(words):
+    cold, warm = 0.0, 0.0
+    crf = SAGCRF(solver="sag", l1_ratio=0.9, warm_start=True, random_state=0, tol=1e-2)
+    sizes = []
+    for C in (0.2, 0.4, 0.6, 0.8):
+        crf.set_params(C=C).fit(*words)
+        warm += crf.history_["passes"][-1]
+        alone = _fit(*words, l1_ratio=0.9, C=C, tol=1e-2)
+        cold += alone.history_["passes"][-1]
+        assert crf.objective_ == pytest.approx(alone.objective_, rel=1e-2)
+        sizes.append(np.count_nonzero(crf.node_weights_))
+    assert warm < cold
+    assert sizes == sorted(sizes)
+    again = crf.fit(*words)
+    assert again.n_iter_ == 1
+
+
+def test_the_same_bits_for_any_threads_and_small_pickles(words):
+    options = {"l1_ratio": 1.0, "C": 0.3, "max_iter": 12, "tol": 0.0}
+    one, two = (_fit(*words, n_jobs=n_jobs, **options) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.node_weights_, two.node_weights_)
+    dense = _fit(*words, C=0.3, max_iter=3, tol=0.0)
+    assert len(pickle.dumps(one)) < 0.7 * len(pickle.dumps(dense))
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.node_weights_, one.node_weights_)
+
+
+def test_bad_ratios_and_solvers(words):
+    for ratio in (-0.1, 1.1, np.nan):
+        with pytest.raises(ValueError, match="l1_ratio"):
+            SAGCRF(l1_ratio=ratio).fit(*words)
+    for solver in ("saga", "casimir"):
+        with pytest.raises(ValueError, match=f"l1_ratio=0.5 .*{solver}"):
+            SAGCRF(l1_ratio=0.5, solver=solver).fit(*words)
+
+
+def test_dense_sequences():
+    X, y = random_sequences(np.random.default_rng(2), n_samples=30)
+    options = {"graph": "chain", "C": 2.0, "l1_ratio": 0.5}
+    crf = _fit(X, y, tol=1e-6, max_iter=600, **options)
+    _check_history(crf, _optimum(X, y, **options).objective_)
+    assert crf.suboptimality_ <= 1e-6

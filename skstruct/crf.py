@@ -19,7 +19,7 @@ from .losses.task import NamedLoss, WeightedLoss
 from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
-from .solvers.hybrid import hybrid
+from .solvers.hybrid import hybrid, proximal_hybrid
 from .solvers.quasi_newton.orthant import owlqn
 from .solvers.quasi_newton.solver import lbfgs
 from .solvers.sag.proximal import proximal_sag
@@ -85,7 +85,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "auto" begins with SAG, and goes on with L-BFGS from where SAG's progress says that this
         takes fewer passes. Or SAG alone, its unbiased variant SAGA, L-BFGS with exact batch
         gradients, or SVRG with Catalyst acceleration [2]_. With an L1 penalty (`l1_ratio`) "lbfgs"
-        is OWL-QN [5]_, the others are proximal SAG.
+        is OWL-QN [5]_, SAG is proximal, and "saga" and "casimir" are refused.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG and SAGA: whether the weights of node features are kept in single precision
         while the gap is large, which is faster where they do not fit the cache. They are moved to
@@ -341,7 +341,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             )
         if self.solver == "lbfgs" or not gram.supports(type(arguments[0])):
             return owlqn(*arguments, l1_ratio=float(self.l1_ratio), n_jobs=self.n_jobs, **common)
-        return proximal_sag(
+        return (proximal_hybrid if self.solver == "auto" else proximal_sag)(
             *arguments,
             l1_ratio=float(self.l1_ratio),
             uniform=self.sampling == "uniform",

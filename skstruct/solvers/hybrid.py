@@ -6,10 +6,14 @@ import numpy as np
 
 from ..losses.verbs import require_smooth
 from .progress import REMEDY, Result
+from .quasi_newton.orthant import OrthantWise
 from .quasi_newton.solver import QuasiNewton
+from .quasi_newton.sparse import SparseOrthantWise
 from .run import Method, run
 from .sag.precision import takes_single
+from .sag.proximal import ProximalSAG
 from .sag.solver import SAG
+from .sag.working_set import reducible
 
 # Before, SAG's steps grow and its memory fills: nothing is to be learnt of its rate.
 _FIRST = 15
@@ -64,6 +68,48 @@ def hybrid(
         return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
 
+def proximal_hybrid(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    *,
+    l1_ratio: float,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    n_jobs=None,
+    after_epoch,
+    **options,
+) -> Result:
+    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by SAG, then by OWL-QN.
+
+    Parameters
+    ----------
+    problem, shapes, sample_weight, lam, l1_ratio, max_iter, tol, rng, n_jobs, after_epoch : object
+        As for :func:`skstruct.solvers.sag.proximal.proximal_sag`.
+    **options : object
+        What else that takes.
+
+    Returns
+    -------
+    Result
+        The weights and the history.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective or its gradient is no longer finite.
+    TypeError
+        If the loss is not smooth.
+    """
+    require_smooth(options["loss"], "SAG")
+    task = problem, shapes, sample_weight, (1.0 - l1_ratio) * lam, n_jobs
+    method = ProximalHybrid(*task, tol=tol, l1=l1_ratio * lam, saga=False, **options)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
 class Hybrid(Method):
     """SAG, then L-BFGS: the present one does all that is asked.
 
@@ -71,14 +117,26 @@ class Hybrid(Method):
     """
 
     def __init__(self, *task, tol, **options):
-        self._now = self._sag = SAG(*task, **options)
+        self._now = self._sag = self._first(*task, **options)
         super().__init__(*task)
         self._tol = max(tol, _LEAST_TOL)
         self._gaps = []
-        parts = int(self.problem.part_ptr[-1])
-        n_weights = sum(rows * columns for rows, columns in self.shapes)
-        self._cost = 1.0 + _VECTORS * n_weights / max(parts, 1)
         self._before = 0.0, 0.0
+
+    def _first(self, *task, **options):
+        return SAG(*task, **options)
+
+    def _second(self, task):
+        """L-BFGS, from SAG's weights and with its dual point."""
+        sag, point = self._sag, self._sag.leave()
+        method = QuasiNewton(*task, loss=sag.loss, start=sag.weights())
+        method.take_dual(*point, sag.dual)
+        method.first_step = 1.0 / (sag.state.lipschitz.mean() + self.lam)
+        return method
+
+    def _n_weights(self):
+        """Length of the vectors that L-BFGS would work on."""
+        return sum(rows * columns for rows, columns in self.shapes)
 
     @property
     def certificate(self):
@@ -124,16 +182,14 @@ class Hybrid(Method):
         if not gap > self._tol:
             return False
         missing, rate = np.log(gap / self._tol), np.log(before / gap) / span
-        return not rate * self._cost * (_ITERATIONS + _MORE * missing) > missing
+        cost = 1.0 + _VECTORS * self._n_weights() / max(int(self.problem.part_ptr[-1]), 1)
+        return not rate * cost * (_ITERATIONS + _MORE * missing) > missing
 
     def _change(self, progress):
-        """Go on by L-BFGS, from SAG's weights and with its dual point."""
-        sag, self._before = self._sag, self._sag.work()
+        """Go on by L-BFGS."""
+        self._before = self._sag.work()
         task = self.problem, self.shapes, self.sample_weight, self.lam, self.n_jobs
-        point = sag.leave()
-        method = QuasiNewton(*task, loss=sag.loss, start=sag.weights())
-        method.take_dual(*point, sag.dual)
-        method.first_step = 1.0 / (sag.state.lipschitz.mean() + self.lam)
+        method = self._second(task)
         self._now, self._sag = method, None  # and its memory is free
         with progress.paused():
             method.compile()
@@ -163,3 +219,24 @@ class Hybrid(Method):
         """What to do where the tolerance was not reached."""
         # SAG alone would advise what is running already.
         return REMEDY if self._sag is not None else self._now.remedy()
+
+
+class ProximalHybrid(Hybrid):
+    """Proximal SAG, then OWL-QN, both on the rows that matter; ``lam`` is lam2."""
+
+    def _first(self, *task, **options):
+        return ProximalSAG(*task, **options)
+
+    def _n_weights(self):
+        tables = zip(self._sag.w.tables, self.shapes, strict=True)
+        return sum(table.shape[0] * shape[1] for table, shape in tables)
+
+    def _second(self, task):
+        sag = self._sag
+        options = {"loss": sag.loss, "start": sag.weights(), "l1": sag.l1}
+        first_step = 1.0 / (sag.state.lipschitz.mean() + self.lam)
+        if reducible(self.problem):
+            return SparseOrthantWise(*task, dual=sag.dual, first_step=first_step, **options)
+        method = OrthantWise(*task, **options)
+        method.dual, method.first_step = sag.dual, first_step
+        return method

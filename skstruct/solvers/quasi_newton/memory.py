@@ -40,6 +40,20 @@ class Pairs:
     def __len__(self) -> int:
         return len(self._slots)
 
+    def take(self, other: Pairs, places: np.ndarray) -> None:
+        """Take over the pairs of shorter vectors; elements that they lack are 0.
+
+        Parameters
+        ----------
+        other : Pairs
+            Of as many pairs.
+        places : ndarray of int
+            Where its elements are in these vectors.
+        """
+        self.rows[:, places] = other.rows
+        self._gram, self._slots, self._next = other._gram, other._slots, other._next
+        self._products = other._products
+
     def forget(self) -> None:
         """Start anew."""
         self._slots = []

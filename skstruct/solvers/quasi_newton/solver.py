@@ -122,6 +122,12 @@ class QuasiNewton(Method):
         self._term, self.dual = term, dual
         np.concatenate(direction, out=self._mixed)
 
+    def take_pairs(self, other, places):
+        """Begin with the pairs of a run on fewer weights, which are at `places` among these."""
+        self._pairs.take(other._pairs, places)
+        if len(self._pairs):
+            self.first_step = None
+
     def compile(self):
         """Compile outside the clock."""
         none, out = np.empty(0), np.zeros(6)

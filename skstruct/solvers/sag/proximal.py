@@ -27,7 +27,7 @@ from ..run import run
 from .kernels import N_STORED, STALENESS
 from .proximal_kernels import proximal_epoch
 from .solver import _TINY, SAG, _StepSchedule
-from .working_set import add_residuals, reduce_problem, reducible
+from .working_set import add_residuals, reduce_problem, reducible, rows_to_keep
 
 # The pass before which rows are first left out, and the share of the threshold below which.
 _FIRST_REFRESH, _STAYS = 4, 0.7
@@ -86,7 +86,7 @@ def proximal_sag(
     stochastic average gradient, section 3.5 on lazy updates, section 6 on proximal steps.
     """
     require_smooth(loss, "SAG")
-    method = _ProximalSAG(
+    method = ProximalSAG(
         problem,
         shapes,
         sample_weight,
@@ -113,7 +113,7 @@ class _Steps(_StepSchedule):
     top, hold, fall = 2.0, 60, 60
 
 
-class _ProximalSAG(SAG):
+class ProximalSAG(SAG):
     """Weights, memory and clock of one run; ``lam`` is lam2.
 
     Most rows of the weights are 0 and stay so. Between refreshes the run is that of the problem
@@ -155,11 +155,7 @@ class _ProximalSAG(SAG):
             return
         table, stays = self.w.node, _STAYS * self.l1 * self.n
         half = table.shape[1] // 2
-        kept = table[:, :half].any(axis=1)
-        kept |= np.abs(table[:, half:]).max(axis=1, initial=0.0) > stays
-        intercept = getattr(self._whole, reducible(self._whole)).intercept
-        if intercept >= 0:
-            kept[intercept] = True
+        kept = rows_to_keep(self._whole, table[:, :half], table[:, half:], stays)
         rows = np.flatnonzero(kept)
         self.problem = reduce_problem(self._whole, rows, table.shape[0])
         self._take(table[rows], rows)
@@ -252,6 +248,7 @@ class _ProximalSAG(SAG):
         # P(w) = penalty + <w, g> + terms + divergences
         objective = self._penalty() + sums[ALONG] + terms + totals[STALENESS] / self.n
         objective = max(objective, _TINY)
+        self.stored_gap = float(max(objective - dual, 0.0) / objective)
         return max(objective - max(dual, self.dual), 0.0) / objective
 
     def _offer_memory(self):

@@ -30,6 +30,33 @@ def reducible(problem) -> str | None:
     return None
 
 
+def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float) -> np.ndarray:
+    """Which rows of the node table may matter.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A :func:`reducible` problem.
+    node, direction : ndarray of shape (n_rows, n_columns)
+        Weights, and the gradient of the loss.
+    stays : float
+        Rows of weight 0 whose gradients are no larger are left out.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_rows,)
+        The mask; the row of the constant feature is always in it.
+    """
+    kept = node.any(axis=1)
+    # Not the sizes of all at once: that is a table more.
+    kept |= direction.max(axis=1, initial=0.0) > stays
+    kept |= direction.min(axis=1, initial=0.0) < -stays
+    intercept = getattr(problem, reducible(problem)).intercept
+    if intercept >= 0:
+        kept[intercept] = True
+    return kept
+
+
 def reduce_problem(problem, rows, n_rows: int):
     """The problem on some rows of the node table.
 

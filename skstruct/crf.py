@@ -85,13 +85,13 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "auto" begins with SAG, and goes on with L-BFGS from where SAG's progress says that this
         takes fewer passes. Or SAG alone, its unbiased variant SAGA, L-BFGS with exact batch
         gradients, or SVRG with Catalyst acceleration [2]_. With an L1 penalty (`l1_ratio`) "lbfgs"
-        is OWL-QN [5]_, SAG is proximal, and "saga" and "casimir" are refused.
+        is OWL-QN [5]_, SAG is proximal, "auto" is both, and "saga" and "casimir" are refused.
     precision : {"auto", "double", "single"}, default="auto"
-        For SAG and SAGA: whether the weights of node features are kept in single precision
-        while the gap is large, which is faster where they do not fit the cache. They are moved to
-        double precision, and the stored gradient is summed anew, before the gap comes near 1e-4 and
-        before it is measured, so any `tol` can be reached. "auto" does so where there are 2**18
-        weights or more and `max_iter` is 4 at least.
+        For SAG and SAGA without L1: whether the weights of node features are kept in single
+        precision while the gap is large, which is faster where they do not fit the cache. They are
+        moved to double precision, and the stored gradient is summed anew, before the gap comes near
+        1e-4 and before it is measured, so any `tol` can be reached. "auto" does so where there are
+        2**18 weights or more and `max_iter` is 4 at least.
     warm_start : bool, default=False
         Start from the previous weights of the labels and features that are still there: labels by
         value, features by name (RaggedArrays of vectorizers and data frames have names), without
@@ -140,11 +140,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         A lower bound on the optimum (lambda form).
     dual_gap_ : float
         ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``; never larger
-        than ``gradient_norm_**2 / (2 lam)``.
+        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``.
     suboptimality_ : float
         ``dual_gap_ / objective_``, what `tol` bounds.
     gradient_norm_ : float
-        Euclidean norm of the gradient at the end, exact.
+        Euclidean norm of the gradient at the end, exact; with `l1_ratio` of the smallest
+        subgradient.
     history_ : dict of ndarray
         One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
         ``oracle_calls``, ``seconds`` (from the end of compiling, less evaluation that was only

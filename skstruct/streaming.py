@@ -23,7 +23,6 @@ from .solvers.stream import StreamState, stream_pass, stream_start
 from .storage import TABLES
 from .typing import SamplesLike
 
-# What a certificate or a run has said of other weights.
 _NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
 _NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge features"))
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from skstruct import BCFWSSVM, SAGCRF
+from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM
 from skstruct.core import memory
 from skstruct.testing import random_sequences
 
 
-@pytest.mark.parametrize("make", [SAGCRF, BCFWSSVM])
+@pytest.mark.parametrize("make", [SAGCRF, BCFWSSVM, CasimirSSVM])
 def test_a_fit_that_does_not_fit_names_both_numbers(make, monkeypatch):
     X, y = random_sequences(np.random.default_rng(0), n_samples=4)
     monkeypatch.setattr(memory, "available_bytes", lambda: 100)

@@ -96,6 +96,13 @@ def test_the_objective_is_the_latent_hinge(data, loss, cost, normalize):
     assert svm.n_oracle_calls_ == history["oracle_calls"][-1] + len(X) * completed
 
 
+def test_an_objective_of_zero_has_nothing_to_gain(data):
+    X, partial, _ = data
+    svm = BCFWSSVM(loss=np.zeros((3, 3)), random_state=0).fit(X, partial)
+    assert svm.objective_ == 0.0
+    assert not svm.node_weights_.any()
+
+
 def test_a_round_starts_where_the_one_before_ended(data):
     X, partial, _ = data
     svm = BCFWSSVM(C=0.3, tol=1e-4, max_iter=5000, random_state=0).fit(X, partial)

@@ -19,7 +19,7 @@ import numpy as np
 from .dispatch import generic, inner_kernel, kernel
 from .features import DenseFeatures, SparseFeatures
 
-_FEW = 1e-2  # below, four terms of a series are exact
+_FEW = 1e-2  # below, five terms of a series have 12 digits
 
 
 class Clock(NamedTuple):

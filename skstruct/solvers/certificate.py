@@ -263,6 +263,49 @@ def certify(
     return Certificate(objective, float(gap), float(_relative(gap, objective)), gradient_norm)
 
 
+def certify_l1(
+    objective: float, squared_subgradient: float, own_gap: float, dual: float, magnitude: float
+) -> Certificate:
+    """The certificate of weights under an L1 penalty, by their own mixtures or another dual point.
+
+    Parameters
+    ----------
+    objective : float
+        P(w).
+    squared_subgradient : float
+        Squared norm of the smallest subgradient.
+    own_gap : float
+        That of the mixtures at w itself, rounding added; inf where there is none.
+    dual : float
+        A lower bound on ``min P``.
+    magnitude : float
+        Mean size of the terms that the losses are differences of.
+
+    Returns
+    -------
+    Certificate
+        With the smaller gap of the two.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective is not finite, or `dual` is above it by more than rounding.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.certificate import certify_l1
+    >>> certify_l1(2.0, 1.0, 0.5, 0.0, 0.0).dual_objective
+    1.5
+    """
+    objective, gap, relative, _ = certify_pair(objective, dual, magnitude)
+    gap = min(gap, float(own_gap))
+    if objective > 0.0:
+        # No optimum is negative: that bound has no rounding.
+        gap = min(gap, objective)
+        relative = gap / objective
+    return Certificate(objective, gap, relative, float(np.sqrt(squared_subgradient)))
+
+
 class DualMixture:
     """The best lower bound among mixtures of the dual points met.
 

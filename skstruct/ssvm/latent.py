@@ -171,7 +171,8 @@ def concave_convex(
         rounds.add(result.history)
         objective = result.published["objective_"]
         if best is not None:
-            decrease = 1.0 - objective / best.published["objective_"]
+            before = best.published["objective_"]
+            decrease = 1.0 - objective / before if before > 0.0 else 0.0
         # Training is exact up to its gap only: a round may gain less than that, or lose.
         if decrease > 0.0:
             best = result

@@ -70,7 +70,8 @@ def _follow(problem, state, step, start, stop):
 
 
 def _inner(a, b):
-    return sum(float(np.vdot(x, y)) for x, y in zip(a.tables, b.tables, strict=True))
+    # Not by BLAS, whose sums depend on how many threads it has.
+    return sum(float(np.einsum("ij,ij->", x, y)) for x, y in zip(a.tables, b.tables, strict=True))
 
 
 class Extrapolation:
@@ -99,7 +100,7 @@ class Extrapolation:
         _follow(self.task[0], state, 0.0, 0, 0)
 
     def _mean_loss(self, state):
-        return float(state.losses @ self.task[1]) / self.task[1].size
+        return float(np.einsum("i,i->", state.losses, self.task[1])) / self.task[1].size
 
     def begin(self, state, w):
         """Note where the passes start."""

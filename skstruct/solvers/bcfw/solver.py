@@ -100,7 +100,7 @@ def _fingerprint(digest, name, value):
 def _new_state(problem, n_cached):
     n = problem.part_ptr.size - 1
     n_bytes = 8 * int(problem.part_ptr[-1]) + n_cached * (4 * problem.labels.size + 16 * n)
-    check_memory(n_bytes, "the dual point of BCFWSSVM", "use CasimirSSVM or fewer n_cached")
+    check_memory(n_bytes, "the dual point of BCFWSSVM", "use SubgradientSSVM, or fewer n_cached")
     shares = np.full((n, n_cached), -1.0)
     shares[:, 0] = 1.0
     labels = np.zeros((n_cached, problem.labels.size), dtype=np.int32)

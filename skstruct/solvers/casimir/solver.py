@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import make_cone, settle
+from ...core.memory import check_memory
 from ...core.pieces import Pieces
 from ...core.team import ALONE, Crew
 from ...core.threads import count_threads
@@ -154,6 +155,8 @@ class _SVRG(Method):
         self.w = lazy_weights(zero_weights(shapes) if start is None else start)
         self.cone = make_cone(cone, shapes[1][0])
         settle(self.cone, self.w)
+        n_bytes, advice = 8 * int(problem.part_ptr[-1]), "use SubgradientSSVM, or SAGCRF with lbfgs"
+        check_memory(n_bytes, "the snapshot of Casimir", advice)
         self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(self.n), np.zeros(3))
         self.n_calls, self._caution, self._warm = 0, 1.0, start is not None
         self._mixture = DualMixture(lam, zero_weights(shapes), self.cone)

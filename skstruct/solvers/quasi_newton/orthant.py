@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...losses.verbs import ROUNDING, is_convex, require_smooth
-from ..certificate import Certificate, certify_pair
+from ..certificate import certify_l1
 from ..progress import Result
 from ..run import run
 from .kernels import N_SOFT, mix, soft_sums
@@ -137,15 +137,9 @@ class OrthantWise(QuasiNewton):
     def certify(self):
         """Of the last iterate: nearly always known."""
         here = self._measured()
-        known = certify_pair(here.value, self.dual, here.magnitude)
-        gap = known.dual_gap
-        if self.lam > 0.0:
-            gap = min(gap, here.gap + ROUNDING * here.magnitude)
-        if known.objective > 0.0:
-            gap = min(gap, known.objective)
-        relative = gap / known.objective if known.objective > 0.0 else known.relative
-        steepness = float(np.sqrt(here.squared))
-        self.certificate = Certificate(known.objective, float(gap), float(relative), steepness)
+        own_gap = here.gap + ROUNDING * here.magnitude if self.lam > 0.0 else np.inf
+        numbers = here.value, here.squared, own_gap
+        self.certificate = certify_l1(*numbers, self.dual, here.magnitude)
 
     def weights(self):
         """Copies of the tables; 0 without a sign."""

@@ -82,7 +82,7 @@ class Block(NamedTuple):
     queue : ndarray of shape (most,) of int64
         The draws in the order in which threads take them, samples of most parts first.
     seen : ndarray of shape (n_samples,) of int64
-        The last draw of each sample in a block, perhaps an earlier one.
+        The first draw of each sample in the last block that had it.
     start : ndarray of shape (most + 1,) of int64
         Where the draws lie in `changes`.
     visits : ndarray of shape (most, 8)

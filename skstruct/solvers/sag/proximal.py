@@ -21,7 +21,7 @@ from ...core.proximal import (
 )
 from ...core.weights import aligned, zero_weights
 from ...losses.verbs import ROUNDING, least_term, require_smooth
-from ..certificate import Certificate, certify_pair
+from ..certificate import certify_l1
 from ..progress import REMEDY
 from ..run import run
 from .kernels import N_STORED, STALENESS
@@ -135,7 +135,7 @@ class ProximalSAG(SAG):
     def compile(self):
         """Compile outside the clock."""
         super().compile()
-        self._best_multiple(0.0)
+        soft_sums(self.w, self.l1, (1.0 / self.n, 1.0))
         if reducible(self._whole):
             self._add_residuals(0)
 
@@ -208,7 +208,7 @@ class ProximalSAG(SAG):
         return self._sums
 
     def _best_multiple(self, terms):
-        """The best lower bound among multiples ``t <= 1`` of a dual point, and its t.
+        """The best lower bound among multiples ``t <= 1`` of a dual point.
 
         The truth, t = 0, is a dual point, and the terms are concave: ``t terms - |soft(t g)|**2 /
         (2 lam2)``; without lam2 t takes g into the box ``|g| <= lam1``.
@@ -264,13 +264,8 @@ class ProximalSAG(SAG):
         self.dual = max(
             self._best_multiple(max(loss - along - slack, least_term(self.loss))), self.dual
         )
-        known = certify_pair(objective, self.dual, magnitude)
-        gap = known.dual_gap
-        if self.lam > 0.0:
-            gap = min(gap, sums[YOUNG] + slack)
-        gap = min(gap, known.objective) if known.objective > 0.0 else gap
-        relative = gap / known.objective if known.objective > 0.0 else known.relative
-        return Certificate(known.objective, gap, relative, float(np.sqrt(sums[SUBGRADIENT])))
+        own_gap = sums[YOUNG] + slack if self.lam > 0.0 else np.inf
+        return certify_l1(objective, sums[SUBGRADIENT], own_gap, self.dual, magnitude)
 
     def _objective(self):
         return super()._objective() + self.l1 * self._sums[L1]

@@ -57,7 +57,7 @@ def _new_state(problem, uniform):
     if uniform:
         totals[MAX_L] = 1.0
     n_bytes = 8 * int(problem.part_ptr[-1])
-    check_memory(n_bytes, "the stored residuals of SAG", 'use solver="lbfgs" or "casimir"')
+    check_memory(n_bytes, "the stored residuals of SAG", 'use solver="lbfgs"')
     return SAGState(
         residuals=np.zeros(problem.part_ptr[-1]),
         terms=np.zeros(n),

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .packing import sample_of
 from .ragged import RaggedArray, rows_of
 from .values import as_labels, join_values
 
@@ -231,28 +230,6 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     if (which == KNOWN).all():  # sets of one label
         return y, None
     return y, PartialLabels(which, reader.choices)
-
-
-def first_hidden(partial: PartialLabels, offsets: np.ndarray) -> str:
-    """Words for the first node without a single label.
-
-    Parameters
-    ----------
-    partial : PartialLabels
-        With such a node.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where samples begin.
-
-    Returns
-    -------
-    str
-        What it has, and where it is.
-    """
-    row = int(np.flatnonzero(partial.hidden)[0])
-    i = sample_of(row, offsets)
-    choice = partial.choices[partial.which[row]]
-    what = "no label" if choice is None else f"the set of labels {sorted(choice, key=repr)}"
-    return f"sample {i} has {what} at node {row - offsets[i]}"
 
 
 def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:

@@ -454,10 +454,13 @@ class SAG(Method):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)
 
+    def _is_steep(self, lam):
+        """Whether L-BFGS is likely to need fewer passes."""
+        # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
+        return 20.0 * self.state.lipschitz.mean() / lam > self.n**2
+
     def remedy(self):
         """What to do where the tolerance was not reached."""
-        # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
-        steepness = self.state.lipschitz.mean() / self.lam
-        if 20.0 * steepness > self.n**2:
+        if self._is_steep(self.lam):
             return 'regularisation is weak for so few samples: try solver="auto", or ' + REMEDY
         return REMEDY

@@ -216,6 +216,8 @@ def clamp(graph, partial, codes, classes) -> np.ndarray:
     """
 
     def encode(labels):
+        if graph.has_label_sets and not np.isin(labels, (0, 1)).all():
+            raise ValueError(f"y: a set holds {labels.tolist()}: labels of a table are 0 or 1")
         return graph.encode(labels, classes, np.array([0, labels.size]))
 
     return allowed_labels(partial, codes, graph.n_states(classes), encode)

@@ -223,6 +223,13 @@ def test_missing_labels_of_any_form(form):
     assert partial.which.tolist() == [-1, 0, -1]
 
 
+@pytest.mark.parametrize("wrong", [{0, 2}, {0, -1}, {"on", "off"}])
+def test_sets_in_a_table_of_label_sets_hold_0_and_1(wrong):
+    y = [[wrong, 0], [0, 1], [1, 0]]
+    with pytest.raises((ValueError, TypeError), match=r"expected 0 or 1|are 0 or 1|hold zeros"):
+        SAGCRF("multilabel").fit(np.eye(3), y)
+
+
 @pytest.mark.parametrize("dtype", ["Int64", "int64[pyarrow]", "boolean"])
 def test_nullable_labels_keep_their_type(dtype):
     if "pyarrow" in dtype:

@@ -223,6 +223,12 @@ def test_missing_labels_of_any_form(form):
     assert partial.which.tolist() == [-1, 0, -1]
 
 
+def test_weights_that_leave_missing_labels_only_are_named():
+    X, y = [np.eye(2), np.eye(2)], [["a", "b"], [None, None]]
+    with pytest.raises(ValueError, match="SAGCRF needs labels, but in y all nodes of samples of"):
+        SAGCRF().fit(X, y, sample_weight=[0, 1])
+
+
 @pytest.mark.parametrize("wrong", [{0, 2}, {0, -1}, {"on", "off"}])
 def test_sets_in_a_table_of_label_sets_hold_0_and_1(wrong):
     y = [[wrong, 0], [0, 1], [1, 0]]

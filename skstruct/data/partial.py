@@ -256,7 +256,9 @@ def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:
     """
     found = [labels[~partial.hidden], *partial.listed()]
     if not any(part.size for part in found):
-        raise ValueError("y has no labels: all nodes are missing")
+        raise ValueError(
+            "needs labels, but in y all nodes of samples of nonzero weight are missing"
+        )
     return join_values(found, "y", lambda i: "a set of labels" if i else "the labels of nodes")
 
 

@@ -298,6 +298,30 @@ def squared_norm(w):
     return float(sum(np.einsum("ij,ij->", table, table) for table in w.tables))
 
 
+def inner_product(tables, others) -> float:
+    """Sum of the products of the entries of tables, the same for any number of BLAS threads.
+
+    Parameters
+    ----------
+    tables, others : sequence of ndarray
+        Tables of the same shapes.
+
+    Returns
+    -------
+    float
+        The sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core.weights import inner_product
+    >>> inner_product([np.ones((2, 3))], [np.ones((2, 3))])
+    6.0
+    """
+    pairs = zip(tables, others, strict=True)
+    return float(sum(np.einsum("ij,ij->", table, other) for table, other in pairs))
+
+
 @inner_kernel(inline=True)
 def decay(w, rho, eta):
     """``w <- rho w - eta d`` in O(1); :func:`fold_small` is to follow before `s` vanishes.

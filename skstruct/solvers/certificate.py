@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import NO_CONE, Cone, settle
-from ..core.weights import Weights, squared_norm
+from ..core.weights import Weights, inner_product, squared_norm
 
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
 # place. It always counts as gap.
@@ -346,7 +346,7 @@ class DualMixture:
         for new, g, change in zip(direction, mixed, changes, strict=True):
             np.subtract(new, g, out=change)
         gain = term - self._term
-        slope = gain - sum(map(np.vdot, self._ascent.tables, changes)) / self._lam
+        slope = gain - inner_product(self._ascent.tables, changes) / self._lam
         curvature = squared_norm(self.change) / self._lam
         step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else float(gain > 0)
         self._term += step * gain

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.dispatch import kernel
 from ...core.oracles import accumulate, add_indicator
 from ...core.pieces import Pieces
-from ...core.weights import squared_norm, zero_weights
+from ...core.weights import inner_product, squared_norm, zero_weights
 
 
 @kernel
@@ -69,11 +69,6 @@ def _follow(problem, state, step, start, stop):
                 past[c] = shares[c]
 
 
-def _inner(a, b):
-    # Not by BLAS, whose sums depend on how many threads it has.
-    return sum(float(np.einsum("ij,ij->", x, y)) for x, y in zip(a.tables, b.tables, strict=True))
-
-
 class Extrapolation:
     """The weights of some passes ago, and the steps away from there.
 
@@ -129,7 +124,9 @@ class Extrapolation:
         for past, now in zip(way.tables, w.tables, strict=True):
             np.subtract(now, past, out=past)
         norm = lam * squared_norm(way)
-        factor = (self._mean_loss(state) - self._loss - lam * _inner(w, way)) / max(norm, 1e-300)
+        factor = (
+            self._mean_loss(state) - self._loss - lam * inner_product(w.tables, way.tables)
+        ) / max(norm, 1e-300)
         if not 0.0 < factor < np.inf:
             self.begin(state, w)
             return
@@ -140,7 +137,7 @@ class Extrapolation:
             gain += _aim(*self.task, state, factor, first, last, way, change)
         # Where shares ran out the way has changed; never farther than to the shares aimed at.
         norm = lam * squared_norm(way)
-        step = (gain / n - lam * _inner(w, way)) / max(norm, 1e-300)
+        step = (gain / n - lam * inner_product(w.tables, way.tables)) / max(norm, 1e-300)
         step = min(max(step, 0.0), 1.0)
         for past, now in zip(way.tables, w.tables, strict=True):
             past *= step

@@ -15,6 +15,7 @@ from ...core.weights import (
     Weights,
     fold,
     halves,
+    inner_product,
     lazy_weights,
     plain_weights,
     squared_norm,
@@ -306,7 +307,7 @@ class _Smooth(_SVRG):
         loss, magnitude = self.memory.totals[[LOSS, MAGNITUDE]]
         direction, change = [d for _, d in self._halves()], self._mixture.change
         tables = point.tables
-        term = loss - sum(map(np.vdot, tables, direction)) - ROUNDING * magnitude
+        term = loss - inner_product(tables, direction) - ROUNDING * magnitude
         self._mixture.offer(max(term, least_term(self.loss)), direction)
         for table, d, gradient in zip(tables, direction, change.tables, strict=True):
             np.multiply(table, self.lam, out=gradient)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...core.cone import Cone, settle
-from ...core.weights import Weights, squared_norm, zero_weights
+from ...core.weights import Weights, inner_product, squared_norm, zero_weights
 from ..certificate import DualMixture
 
 # Of the range where the best share of a dual point may be: each leaves two thirds of it.
@@ -263,7 +263,7 @@ class BallMixture:
     def _best_step(self, gain, mixed, change):
         """The t in [0, 1] where ``t gain - radius |g + t change|`` is largest."""
         square, curvature = squared_norm(mixed), squared_norm(change)
-        slope = sum(map(np.vdot, mixed.tables, change.tables))
+        slope = inner_product(mixed.tables, change.tables)
         if not curvature > 0.0:
             return float(gain > 0.0)
         apart = max(square * curvature - slope * slope, 0.0)

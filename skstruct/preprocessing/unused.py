@@ -66,7 +66,8 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     weights.node_weights_ = np.ascontiguousarray(table[np.r_[used, np.full(len(table) - n, True)]])
     weights.n_features_in_ = int(used.sum())
     vectorizer = deepcopy(vectorizer).restrict(used)
-    vars(weights).pop("_dual", None)  # of the weights that were
+    for name in ("_dual", "_stream"):  # of the weights that were
+        vars(weights).pop(name, None)
     if "_feature_names" in vars(weights):
         weights._feature_names = vectorizer._names
     small.steps = [(model.steps[0][0], vectorizer), (model.steps[1][0], weights)]

@@ -46,10 +46,12 @@ class Pairs:
         Parameters
         ----------
         other : Pairs
-            Of as many pairs.
+            Of as many pairs; of those with room for more nothing is taken.
         places : ndarray of int
             Where its elements are in these vectors.
         """
+        if other.memory != self.memory:
+            return
         self.rows[:, places] = other.rows
         self._gram, self._slots, self._next = other._gram, other._slots, other._next
         self._products = other._products

@@ -78,6 +78,7 @@ class SparseOrthantWise(Method):
         task = reduced, shapes, self.sample_weight, self.lam, self.n_jobs
         self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows
         self._inner.first_step = self._first_step
+        self.stalled = False  # that was without these rows
         if before is not None:  # rows are never left out again
             self._calls += before.n_calls
             moved = np.searchsorted(rows, known)[:, None] * shapes[0][1] + np.arange(shapes[0][1])

@@ -14,6 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from skstruct import SAGCRF, Candidates, Chain
 from skstruct.core.proximal import catch_up_and_sum, soft_sums, start_clock
 from skstruct.core.weights import Weights, lazy_weights
+from skstruct.solvers import hybrid
+from skstruct.solvers.quasi_newton import sparse as sparse_owlqn
 from skstruct.solvers.sag import proximal
 from skstruct.testing import random_sequences
 
@@ -184,6 +186,26 @@ def test_structures_whose_rows_are_not_nodes():
     crf = SAGCRF(solver="sag", tol=1e-5, max_iter=600, random_state=0, **options).fit(X, y)
     assert crf.suboptimality_ <= 1e-5
     _check_history(crf, _optimum(X, y, **options).objective_)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0])
+def test_auto_goes_on_with_owlqn_on_few_rows(words, ratio, monkeypatch):
+    monkeypatch.setattr(hybrid.Hybrid, "_is_slow", lambda self: len(self._gaps) >= 4)
+    sizes, take = [], sparse_owlqn.SparseOrthantWise._take
+
+    def counted(self, rows, start):
+        sizes.append(rows.size)
+        take(self, rows, start)
+
+    monkeypatch.setattr(sparse_owlqn.SparseOrthantWise, "_take", counted)
+    options = {"C": 3.0, "l1_ratio": ratio}
+    best = _optimum(*words, **options)
+    tol = 1e-7 if ratio < 1.0 else 1e-3
+    crf = _fit(*words, solver="auto", tol=tol, max_iter=600, **options)
+    _check_history(crf, best.objective_)
+    assert crf.objective_ <= best.objective_ * (1 + 2 * tol)
+    assert 0 < sizes[0] < len(crf.node_weights_)
+    assert sizes == sorted(sizes)
 
 
 def test_a_path_of_warm_starts_takes_fewer_passes(words):

@@ -10,7 +10,7 @@ import numpy as np
 from tasks import CHUNKING, measure
 
 
-def crfsuite(task, all_states, tight, c2):
+def crfsuite(task, all_states, tight, c2, c1=0.0):
     """Train CRFsuite by L-BFGS; curve of (CPU seconds, objective), final measure, tagging speed."""
     import pycrfsuite
 
@@ -19,7 +19,7 @@ def crfsuite(task, all_states, tight, c2):
         trainer.append(attributes, labels)
     trainer.set_params(
         {
-            "c1": 0.0,
+            "c1": c1,
             "c2": c2,
             "feature.possible_states": all_states,
             "feature.possible_transitions": all_states,
@@ -36,6 +36,7 @@ def crfsuite(task, all_states, tight, c2):
         log = trainer.logparser
         seconds = np.cumsum([float(step["time"]) for step in log.iterations])
         objective = np.array([float(step["loss"]) for step in log.iterations])
+        n_bytes = os.path.getsize(path)
         tagger = pycrfsuite.Tagger()
         tagger.open(path)
         start = time.process_time()
@@ -49,6 +50,7 @@ def crfsuite(task, all_states, tight, c2):
         "tokens_per_second": speed,
         "iterations": len(objective),
         "n_weights": int(log.featgen_num_features),
+        "model_bytes": n_bytes,
     }
 
 

@@ -121,6 +121,8 @@ class Hybrid(Method):
         super().__init__(*task)
         self._tol = max(tol, _LEAST_TOL)
         self._gaps = []
+        #: Cost of an iteration of L-BFGS, in passes.
+        self._cost = 1.0
         self._before = 0.0, 0.0
 
     def _first(self, *task, **options):
@@ -166,8 +168,11 @@ class Hybrid(Method):
 
     def epoch(self, k, rng, progress):
         """One of the present method."""
-        if self._sag is not None and self._is_slow():
-            self._change(progress)
+        if self._sag is not None:
+            share = self._n_weights() / max(int(self.problem.part_ptr[-1]), 1)
+            self._cost = 1.0 + _VECTORS * share
+            if self._is_slow():
+                self._change(progress)
         self._now.epoch(k, rng, progress)
         if self._sag is not None:
             self._gaps.append(self._sag.stored_gap)
@@ -182,8 +187,7 @@ class Hybrid(Method):
         if not gap > self._tol:
             return False
         missing, rate = np.log(gap / self._tol), np.log(before / gap) / span
-        cost = 1.0 + _VECTORS * self._n_weights() / max(int(self.problem.part_ptr[-1]), 1)
-        return not rate * cost * (_ITERATIONS + _MORE * missing) > missing
+        return not rate * self._cost * (_ITERATIONS + _MORE * missing) > missing
 
     def _change(self, progress):
         """Go on by L-BFGS."""

@@ -1,0 +1,172 @@
+"""SAGCRF with L1 penalties against CRFsuite's OWL-QN, on the same attributes and objective.
+
+    python benchmarks/bench_l1.py --data FOLDER [--limit N] [--all-solvers] [--json FILE]
+
+FOLDER holds ``conll2000/``. Needs the ``bench`` extra. CPU seconds of one core to 1e-3 of the best
+objective that anybody found: ours of the whole call of ``fit`` with warm kernels, CRFsuite's by its
+own clock after its features are generated, all states. Then size of the model files, with names of
+features, and F1: ours are pipelines without unused features. Last the path from strong to weak
+penalties, warm and cold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import tasks
+from peers import crfsuite
+from sklearn.pipeline import make_pipeline
+
+from skstruct import SAGCRF
+from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
+
+SETTINGS = ((0.5, 0.0), (0.1, 0.1))  # Wapiti's rho1 = 0.5, and c1 = c2 = 0.1 of tutorials
+LEVEL = 1e-3
+OPTIONS = {"fit_intercept": False, "random_state": 0}
+PATH = (10.0, 5.0, 2.0, 1.0, 0.5)
+
+
+def penalties(c1, c2):
+    """Parameters of SAGCRF for factors of CRFsuite."""
+    total = c1 + 2.0 * c2
+    return {"C": 1.0 / total, "l1_ratio": c1 / total}
+
+
+def fit(X, y, **options):
+    """Fit, and the CPU seconds of the call."""
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        crf = SAGCRF(**OPTIONS | options).fit(X, y)
+    return crf, time.process_time() - start
+
+
+def first_below(values, target):
+    """Position of the first value at or under the target, or None."""
+    found = np.flatnonzero(np.asarray(values) <= target)
+    return int(found[0]) if found.size else None
+
+
+def sizes(crf, vectorizer):
+    """Bytes of the files, and numbers of weights and features."""
+    small = drop_unused_features(make_pipeline(vectorizer, crf))
+    out = {"weights": sum(map(np.count_nonzero, (crf.node_weights_, crf.pair_weights_)))}
+    out["features"] = small[0].n_features_out_
+    out["bytes"] = len(pickle.dumps(small))
+    small[-1].sparsify(dtype="float32")
+    out["bytes_float32"] = len(pickle.dumps(small))
+    return out
+
+
+def compare(task, X, vectorizer, setting, solvers, passes):
+    """One setting: everybody's seconds to the level, sizes, F1."""
+    n, y, options = len(task.train.labels), task.train.y, penalties(*setting)
+    theirs = crfsuite(task, True, False, setting[1], c1=setting[0])
+    curve = np.array(theirs["curve"][1]) / n
+    fit(X, y, max_iter=2, **options)  # loads or compiles the kernels
+    long, _ = fit(X, y, max_iter=passes, tol=1e-7, **options)
+    best = min(long.objective_, curve.min())
+    out = {"best": best, "certified": long.dual_objective_, "crfsuite": theirs, "ours": {}}
+    step = first_below(curve, best * (1 + LEVEL))
+    out["theirs"] = None if step is None else (step + 1, theirs["curve"][0][step])
+    for solver in solvers:
+        known = {"solver": solver, **options}
+        tracked, _ = fit(X, y, max_iter=passes, tol=LEVEL, track_objective=True, **known)
+        step = first_below(tracked.history_["objective"], best * (1 + LEVEL))
+        if step is None:
+            continue
+        crf, seconds = fit(X, y, max_iter=step + 1, tol=LEVEL, **known)
+        start = time.process_time()
+        predicted = [
+            row.tolist() for row in crf.predict(vectorizer.transform(task.test.attributes))
+        ]
+        out["ours"][solver] = {
+            "epochs": step + 1,
+            "seconds": seconds,
+            "above": crf.objective_ / best - 1,
+            "measure": tasks.measure(task, predicted),
+            "predict_seconds": time.process_time() - start,
+            **sizes(crf, vectorizer),
+        }
+    return out
+
+
+def path(X, y):
+    """Passes and CPU seconds of the fits of a path, warm and cold."""
+    out = {"c1": PATH, "warm": [], "cold": [], "weights": []}
+    warm = SAGCRF(**OPTIONS, warm_start=True, l1_ratio=0.9)
+    for c1 in PATH:
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warm.set_params(C=0.9 / c1).fit(X, y)
+        passes = warm.history_["passes"][-1]
+        out["warm"].append((passes, time.process_time() - start))
+        cold, seconds = fit(X, y, C=0.9 / c1, l1_ratio=0.9)
+        out["cold"].append((cold.history_["passes"][-1], seconds))
+        out["weights"].append(int(np.count_nonzero(warm.node_weights_)))
+    return out
+
+
+def show(setting, result):
+    """Print the table of a setting."""
+    print(f"\n## c1 = {setting[0]:g}, c2 = {setting[1]:g}\n")
+    print(f"best objective {result['best']:.6f}, lower bound {result['certified']:.6f}\n")
+    print("| | epochs | CPU s to 1e-3 | faster | F1 | weights | KB | KB, float32 |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    theirs = result["theirs"]
+    epochs, seconds = ("never", np.nan) if theirs is None else theirs
+    model = result["crfsuite"]
+    size = model["model_bytes"] / 1024
+    print(f"| CRFsuite | {epochs} | {seconds:.1f} | | {model['measure']:.2f} | | {size:.0f} | |")
+    for name, mine in result["ours"].items():
+        print(
+            f"| {name} | {mine['epochs']} | {mine['seconds']:.1f} | {seconds / mine['seconds']:.1f} | "
+            f"{mine['measure']:.2f} | {mine['weights']} | {mine['bytes'] / 1024:.0f} | "
+            f"{mine['bytes_float32'] / 1024:.0f} |"
+        )
+
+
+def main():
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--limit", type=int, help="sentences of each part, by default all")
+    parser.add_argument("--passes", type=int, default=300, help="for the best objective")
+    parser.add_argument("--all-solvers", action="store_true")
+    parser.add_argument("--no-path", action="store_true")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    task = tasks.conll2000(arguments.data, arguments.limit)
+    vectorizer = SequenceVectorizer()
+    X = vectorizer.fit_transform(task.train.attributes)
+    solvers = ("auto", "sag", "lbfgs") if arguments.all_solvers else ("auto",)
+    results = {}
+    for setting in SETTINGS:
+        result = compare(task, X, vectorizer, setting, solvers, arguments.passes)
+        show(setting, result)
+        results[f"{setting[0]:g} {setting[1]:g}"] = result
+    if not arguments.no_path:
+        results["path"] = path(X, task.train.y)
+        print("\n## Path, l1_ratio = 0.9\n")
+        print("| c1 | weights | warm: passes | CPU s | cold: passes | CPU s |")
+        print("|--:|--:|--:|--:|--:|--:|")
+        rows = zip(
+            *(results["path"][name] for name in ("c1", "weights", "warm", "cold")), strict=True
+        )
+        for c1, weights, warm, cold in rows:
+            print(
+                f"| {c1:g} | {weights} | {warm[0]:.0f} | {warm[1]:.1f} | {cold[0]:.0f} | {cold[1]:.1f} |"
+            )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1, default=float))
+
+
+if __name__ == "__main__":
+    main()

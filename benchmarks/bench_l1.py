@@ -127,8 +127,8 @@ def show(setting, result):
     print(f"| CRFsuite | {epochs} | {seconds:.1f} | | {model['measure']:.2f} | | {size:.0f} | |")
     for name, mine in result["ours"].items():
         print(
-            f"| {name} | {mine['epochs']} | {mine['seconds']:.1f} | {seconds / mine['seconds']:.1f} | "
-            f"{mine['measure']:.2f} | {mine['weights']} | {mine['bytes'] / 1024:.0f} | "
+            f"| {name} | {mine['epochs']} | {mine['seconds']:.1f} | "
+            f"{seconds / mine['seconds']:.1f} | {mine['measure']:.2f} | {mine['weights']} | {mine['bytes'] / 1024:.0f} | "
             f"{mine['bytes_float32'] / 1024:.0f} |"
         )
 
@@ -162,7 +162,8 @@ def main():
         )
         for c1, weights, warm, cold in rows:
             print(
-                f"| {c1:g} | {weights} | {warm[0]:.0f} | {warm[1]:.1f} | {cold[0]:.0f} | {cold[1]:.1f} |"
+                f"| {c1:g} | {weights} | {warm[0]:.0f} | {warm[1]:.1f} | {cold[0]:.0f} | "
+                f"{cold[1]:.1f} |"
             )
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1, default=float))

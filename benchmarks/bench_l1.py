@@ -128,8 +128,8 @@ def show(setting, result):
     for name, mine in result["ours"].items():
         print(
             f"| {name} | {mine['epochs']} | {mine['seconds']:.1f} | "
-            f"{seconds / mine['seconds']:.1f} | {mine['measure']:.2f} | {mine['weights']} | {mine['bytes'] / 1024:.0f} | "
-            f"{mine['bytes_float32'] / 1024:.0f} |"
+            f"{seconds / mine['seconds']:.1f} | {mine['measure']:.2f} | {mine['weights']} | "
+            f"{mine['bytes'] / 1024:.0f} | {mine['bytes_float32'] / 1024:.0f} |"
         )
 
 

@@ -17,6 +17,7 @@ TRUSTED = [
     "skstruct.preprocessing.patterns.Template",
     "skstruct.preprocessing.template.TemplateVectorizer",
     "skstruct.preprocessing.template._Features",
+    "skstruct.preprocessing.template_names.TemplateNames",
 ]
 
 

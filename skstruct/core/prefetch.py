@@ -2,11 +2,11 @@
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from .numba_private import intrinsic
 
 _READ, _ALL_CACHES, _DATA = 0, 3, 1
+_NAME = "llvm.prefetch.p0"
 
 
 def _nothing(table, row, column):
@@ -18,16 +18,16 @@ def prefetch(typingctx, table, row, column):
     """Ask for the cache line that ``table[row, column]`` is in; nothing waits for it."""
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[0]
-        array = context.make_array(kind)(context, builder, args[0])
-        place = cgutils.get_item_pointer(
-            context, builder, kind, array, list(args[1:]), wraparound=False
-        )
+        array = context.make_array(signature.args[0])(context, builder, args[0])
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.ptrtoint(array.data, args[1].type)
+        for axis, at in enumerate(args[1:]):
+            stride = builder.extract_value(array.strides, axis)
+            place = builder.add(place, builder.mul(at, stride))
         takes = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, takes, "llvm.prefetch.p0")
+        function = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
         how = [ir.Constant(number, value) for value in (_READ, _ALL_CACHES, _DATA)]
-        builder.call(function, [builder.bitcast(place, byte), *how])
+        builder.call(function, [builder.inttoptr(place, byte), *how])
         return context.get_dummy_value()
 
     return types.none(table, types.intp, types.intp), codegen

@@ -15,12 +15,11 @@ from ...core.weights import inner_product, squared_norm, zero_weights
 
 
 @kernel
-def _aim(problem, sample_weight, lam, state, factor, start, stop, w, change):
+def _aim(problem, sample_weight, lam, state, factor, gain, start, stop, w, change):
     """Extrapolated shares take the place of the past ones; `w` takes what the weights would gain.
 
-    Returns what the sum of the weighted task losses would.
+    Returns `gain` and what the sum of the weighted task losses would gain.
     """
-    gain = 0.0
     for i in range(start, stop):
         shares, past = state.shares[i], state.past[i]
         first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
@@ -91,7 +90,7 @@ class Extrapolation:
 
     def compile(self, state, change):
         """Compile outside the clock."""
-        _aim(*self.task, state, 0.0, 0, 0, self._past, change)
+        _aim(*self.task, state, 0.0, 0.0, 0, 0, self._past, change)
         _follow(self.task[0], state, 0.0, 0, 0)
 
     def _mean_loss(self, state):
@@ -134,7 +133,7 @@ class Extrapolation:
             table[...] = 0.0
         gain = 0.0
         for first, last in Pieces().ranges(0, n):
-            gain += _aim(*self.task, state, factor, first, last, way, change)
+            gain = _aim(*self.task, state, factor, gain, first, last, way, change)
         # Where shares ran out the way has changed; never farther than to the shares aimed at.
         norm = lam * squared_norm(way)
         step = (gain / n - lam * inner_product(w.tables, way.tables)) / max(norm, 1e-300)

@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from skstruct import SAGCRF
 from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
 
-SETTINGS = ((0.5, 0.0), (0.1, 0.1))  # Wapiti's rho1 = 0.5, and c1 = c2 = 0.1 of tutorials
+SETTINGS = ((0.1, 0.1), (0.5, 0.0))  # c1 = c2 = 0.1 of tutorials, and rho1 = 0.5 of Wapiti
 LEVEL = 1e-3
 OPTIONS = {"fit_intercept": False, "random_state": 0}
 PATH = (10.0, 5.0, 2.0, 1.0, 0.5)

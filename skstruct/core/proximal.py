@@ -86,14 +86,15 @@ def advance_row(table, stamps, j, clock):
         reach = -math.expm1(-x) / clock.l2
     left = 1.0 - clock.l2 * reach
     half = table.shape[1] // 2
+    weights, directions = table[j, :half], table[j, half:]  # loops over slices vectorise
     for k in range(half):
-        v, g = table[j, k], ratio * table[j, half + k]
+        v, g = weights[k], ratio * directions[k]
         sign = math.copysign(1.0, v if v != 0.0 else g)
         along = sign * g
         pull = along + l1
         end = left * abs(v) - reach * pull
         beyond = along - l1 if along > l1 else 0.0
-        table[j, k] = sign * (end if end > 0.0 else end * beyond / pull)
+        weights[k] = sign * (end if end > 0.0 else end * beyond / pull)
 
 
 @generic
@@ -151,10 +152,11 @@ def _sum_row(table, j, clock, inverse_n, sums):
     half = table.shape[1] // 2
     l1, l2 = clock.l1, clock.l2
     inverse = 1.0 / l2 if l2 > 0.0 else 0.0
+    weights, directions = table[j, :half], table[j, half:]
     size, square, along, subgradient, young = 0.0, 0.0, 0.0, 0.0, 0.0
-    soft, slope, curve, largest = 0.0, 0.0, 0.0, sums[LARGEST]
+    soft, slope, curve, larger, largest = 0.0, 0.0, 0.0, 0.0, sums[LARGEST]
     for k in range(half):
-        v, g = table[j, k], inverse_n * table[j, half + k]
+        v, g = weights[k], inverse_n * directions[k]
         height = abs(g)
         over = height - l1 if height > l1 else 0.0
         shrunk = math.copysign(over, g)
@@ -169,7 +171,11 @@ def _sum_row(table, j, clock, inverse_n, sums):
         soft += over * over
         slope += height * over
         curve += height * height if over > 0.0 else 0.0
-        largest = height if height > largest else largest
+        larger += 1.0 if height > largest else 0.0
+    if larger > 0.0:  # a loop with a maximum does not vectorise: few rows need it
+        for k in range(half):
+            height = abs(inverse_n * directions[k])
+            largest = height if height > largest else largest
     sums[L1] += size
     sums[L2] += square
     sums[ALONG] += along
@@ -231,10 +237,10 @@ def soft_sums(w, l1, scale):
     inverse_n, t = scale
     value, slope, curve = 0.0, 0.0, 0.0
     for table in (w.node, w.pair):
-        half = table.shape[1] // 2
         for j in range(table.shape[0]):
-            for k in range(half, 2 * half):
-                height = abs(inverse_n * table[j, k])
+            directions = table[j, table.shape[1] // 2 :]
+            for k in range(directions.shape[0]):
+                height = abs(inverse_n * directions[k])
                 over = t * height - l1 if t * height > l1 else 0.0
                 value += over * over
                 slope += height * over

@@ -281,5 +281,5 @@ class ProximalSAG(SAG):
     def remedy(self):
         """What to do where the tolerance was not reached."""
         if self._is_steep(self.lam + self.l1):
-            return 'regularisation is weak for so few samples: try solver="lbfgs", or ' + REMEDY
+            return 'regularisation is weak for so few samples: try solver="auto", or ' + REMEDY
         return REMEDY

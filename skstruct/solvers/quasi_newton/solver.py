@@ -99,15 +99,16 @@ class QuasiNewton(Method):
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
     l1 = 0.0
 
-    def __init__(self, *task, loss, start):
+    def __init__(self, *task, loss, start, memory=_MEMORY):
         super().__init__(*task)
+        self._memory = memory
         self.loss, self.n_calls, self._is_convex = loss, 0, is_convex(loss)
         self._start(zero_weights(self.shapes) if start is None else start)
 
     def _start(self, weights):
         self._here = _Point(flatten(weights))
         size = self._here.w.size
-        memory = _MEMORY if size <= _LARGE else _MEMORY // 2
+        memory = self._memory if size <= _LARGE else _MEMORY // 2
         self._trial = _Point(np.zeros(size))
         self._p = np.zeros(size)
         self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, memory)

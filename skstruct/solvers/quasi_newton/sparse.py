@@ -14,6 +14,8 @@ from .orthant import OrthantWise
 _COMES = 0.7
 # Iterations after which all rows are looked at, whatever the gap among those that are there.
 _LOOK = 40
+# Pairs: at least and at most, and in between so many for each part a weight.
+_MEMORY, _ROOM = (10, 30), 4.0
 
 
 class SparseOrthantWise(Method):
@@ -76,6 +78,10 @@ class SparseOrthantWise(Method):
         reduced = reduce_problem(self.problem, rows, self.shapes[0][0])
         shapes = start.node.shape, self.shapes[1]
         task = reduced, shapes, self.sample_weight, self.lam, self.n_jobs
+        if before is None:
+            # On short vectors many pairs cost little beside a pass, and save passes.
+            room = _ROOM * int(self.problem.part_ptr[-1]) / (start.node.size + start.pair.size)
+            self._options["memory"] = int(np.clip(room, *_MEMORY))
         self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows
         self._inner.first_step = self._first_step
         self.stalled = False  # that was without these rows

@@ -207,7 +207,7 @@ class ProximalSAG(SAG):
             )
         return self._sums
 
-    def _best_multiple(self, terms):
+    def _best_multiple(self, terms, sweeps=_SWEEPS):
         """The best lower bound among multiples ``t <= 1`` of a dual point.
 
         The truth, t = 0, is a dual point, and the terms are concave: ``t terms - |soft(t g)|**2 /
@@ -219,7 +219,7 @@ class ProximalSAG(SAG):
         if self.lam == 0.0:
             return best
         soft = sums[SOFT], sums[SOFT_SLOPE], sums[SOFT_CURVE]
-        for _ in range(_SWEEPS):
+        for k in range(sweeps):
             value, slope, curve = soft
             best = max(best, t * terms - value / (2.0 * self.lam))
             rise = terms - slope / self.lam
@@ -227,7 +227,8 @@ class ProximalSAG(SAG):
                 break
             # From above, Newton's steps on this convex slope stay above its root.
             t = max(t + rise * self.lam / curve, inside)
-            soft = soft_sums(self.w, self.l1, (1.0 / self.n, t))
+            if k + 1 < sweeps:
+                soft = soft_sums(self.w, self.l1, (1.0 / self.n, t))
         return best
 
     def _penalty(self):
@@ -242,7 +243,7 @@ class ProximalSAG(SAG):
         self.schedule.epoch_done(sums[SUBGRADIENT])
         terms = float(self.state.terms.sum()) / self.n
         # Of fewer rows it is no bound for all of them, but what there is to estimate by.
-        dual = self._best_multiple(terms)
+        dual = self._best_multiple(terms, 1 if self._rows is None else _SWEEPS)
         if self._rows is None:
             self.dual = max(dual, self.dual)
         # P(w) = penalty + <w, g> + terms + divergences

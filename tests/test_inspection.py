@@ -160,7 +160,7 @@ def test_tables_of_weights(named):
         rows = top[top["label"] == label]
         assert rows["weight"].is_monotonic_decreasing
         assert_allclose(np.sort(np.abs(rows["weight"])), np.sort(np.abs(model.coef_[k]))[-2:])
-    assert coef_frame(model).index[0] == "x0"
+    assert coef_frame(model).index[0] == "n", "a model keeps the names of a vectorizer"
     with pytest.raises(ValueError, match="feature_names has 1 names, the model 3"):
         coef_frame(model, ["only"])
     with pytest.raises(ValueError, match="k must be at least 1"):
@@ -202,7 +202,8 @@ class TestDisplays:
 
     def test_convergence_needs_the_history(self, sequences):
         # Several passes: the last one's objective is known from the certificate.
-        model = SAGCRF(max_iter=100, tol=1e-4, random_state=0).fit(*sequences)
+        options = {"solver": "sag", "max_iter": 100, "tol": 1e-4, "random_state": 0}
+        model = SAGCRF(**options).fit(*sequences)
         assert model.n_iter_ > 1
         with pytest.raises(ValueError, match="track_objective=True"):
             ConvergenceDisplay.from_estimators(model, y="objective")

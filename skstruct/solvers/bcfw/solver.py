@@ -309,6 +309,7 @@ class _BCFW(Method):
                 project_rows(self.cone, self.w, 0.0, 1)
             if not self._dual() >= 0.0:  # worse than no training: C or a weight has grown much
                 self._begin_at(self._truth())
+                self._recent, self._n_recent = None, 0
         if self._warm or self.sampling == "gap":
             self.certify()
         if self._extrapolation is not None:

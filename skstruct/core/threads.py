@@ -5,7 +5,8 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
 from .offsets import longest_item
 from .pieces import Pieces
@@ -116,6 +117,42 @@ def useful_threads(problem):
     return max(int(min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)), 1)
 
 
+def effective_threads(n_jobs):
+    """How many threads `n_jobs` stands for here.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in joblib; but where a cluster is the active backend, None is one thread: its workers are
+        not threads of this process, and one of them may be who asks.
+
+    Returns
+    -------
+    int
+        The number, 1 at least.
+
+    Raises
+    ------
+    ValueError
+        If `n_jobs` is 0.
+
+    Examples
+    --------
+    >>> from skstruct.core.threads import effective_threads
+    >>> effective_threads(2)
+    2
+    """
+    backend, _ = get_active_backend()
+    # Joblib's own; Dask's and Ray's count the processors of a cluster, whatever is asked for.
+    if type(backend).__module__ == "joblib._parallel_backends":
+        return effective_n_jobs(n_jobs)
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning")
+    return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+
+
 def count_threads(problem, n_jobs):
     """How many threads a pass over samples is to have.
 
@@ -132,7 +169,7 @@ def count_threads(problem, n_jobs):
         The number, 1 at least.
     """
     useful = useful_threads(problem)
-    return min(effective_n_jobs(n_jobs), useful) if useful > 1 else 1
+    return min(effective_threads(n_jobs), useful) if useful > 1 else 1
 
 
 def over_samples(function, problem, n_jobs):

@@ -345,6 +345,12 @@ class RaggedArray:
             check_sparse(self.flat, "flat")
         return RaggedArray(self.flat[rows], offsets, self._names)
 
+    def __sizeof__(self):
+        # Dask sends what is small with each task, and what is large once.
+        flat = self._given
+        parts = (flat.data, flat.indices, flat.indptr) if sparse.issparse(flat) else (flat,)
+        return object.__sizeof__(self) + sum(part.nbytes for part in (*parts, self._offsets))
+
     def __array__(self, dtype=None, copy=None):
         if dtype is not None and np.dtype(dtype) != object:
             raise ValueError(

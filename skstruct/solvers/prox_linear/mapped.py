@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 
-from ...core.threads import make_scratch, private_copy
+from ...core.threads import effective_threads, make_scratch, private_copy
 from ...core.weights import zero_weights
 from ...data.packing import sample_of
 from ...losses.verbs import private_loss
@@ -197,7 +197,7 @@ class MappedLosses:
         self.ends_shape = height - self.n_rows, self.n_columns
         self.table = zero_weights(mapped.shapes)
         self._values = np.zeros(self.n)
-        n_threads = min(effective_n_jobs(n_jobs), max(1, self.n_rows // _ROWS_A_THREAD))
+        n_threads = min(effective_threads(n_jobs), max(1, self.n_rows // _ROWS_A_THREAD))
         problem = mapped.problem
         self._workers = [_Worker(loss, problem, mapped.shapes)]
         for _ in range(1, n_threads):

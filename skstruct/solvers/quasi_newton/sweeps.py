@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
-from joblib import effective_n_jobs
+
+from ...core.threads import effective_threads
 
 # What a run adds up, and when, does not depend on the threads: runs are as long as this for all.
 _RUN = 1 << 16
@@ -36,7 +37,7 @@ class Sweeps:
 
     def __init__(self, size: int, n_jobs: int | None):
         self._runs = list(pairwise([*range(0, size, _RUN), size])) or [(0, 0)]
-        self._n_threads = min(effective_n_jobs(n_jobs), max(len(self._runs) // _RUNS_A_THREAD, 1))
+        self._n_threads = min(effective_threads(n_jobs), max(len(self._runs) // _RUNS_A_THREAD, 1))
         self._threads = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
 
     def __call__(self, kernel, n_sums: int, *arguments, scratch=None, largest=None) -> np.ndarray:

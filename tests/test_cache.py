@@ -960,3 +960,65 @@ def test_kernels_run_as_plain_python():
     assert dual <= svm.objective_ + 1e-12
     assert svm.dual_objective_ <= objective + 1e-12
     assert numbers[expected.size + 2 :][: len(y[0])] == list(crf.predict(X)[0])
+
+
+def test_what_another_process_compiles_is_waited_for(tmp_path):
+    pytest.importorskip("fcntl")
+    one, other = (open_store("0123456789abcdef", tmp_path) for _ in range(2))
+    assert one.reserve("entry") is False
+    assert one.reserve("entry") is False, "a second try in one process"
+    found = []
+    thread = threading.Thread(target=lambda: found.append(other.reserve("entry")))
+    thread.start()
+    thread.join(0.2)
+    assert not found
+    one.write("entry", b"content")
+    one.release("entry")
+    thread.join()
+    assert found == [True]
+    assert other.read("entry") == b"content"
+    other.release("entry")
+    assert [path.name for path in one.writable.iterdir()] == ["entry"]
+
+
+_TWO = """
+import sys
+import numpy as np
+from numba.core import event
+from skstruct.inference.viterbi import viterbi, viterbi_scratch
+
+class Counter(event.Listener):
+    def on_start(self, started):
+        function = started.data["dispatcher"].py_func
+        if function.__module__.startswith("skstruct"):
+            names.append(function.__qualname__)
+    def on_end(self, ended):
+        pass
+
+names = []
+unary, transitions, labels = np.zeros((2, 2)), np.zeros((1, 2, 2)), np.zeros(2, dtype=np.int32)
+print("ready", flush=True)
+sys.stdin.readline()
+with event.install_listener("numba:compile", Counter()):
+    viterbi(unary, transitions, labels, viterbi_scratch(2, 2))
+print(*names)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_that_start_at_once_compile_nothing_twice(tmp_path):
+    pytest.importorskip("fcntl")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [
+        subprocess.Popen([sys.executable, "-c", _TWO], env=environment, **pipes) for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    compiled = [name for process in both for name in process.communicate()[0].split()]
+    assert "viterbi" in compiled
+    assert len(compiled) == len(set(compiled))
+    assert not list(tmp_path.rglob("*.lock"))

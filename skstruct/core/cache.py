@@ -17,12 +17,19 @@ import time
 import uuid
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: processes that start at once compile the same
+    fcntl = None
+
 _logger = logging.getLogger("skstruct")
 
 _DAY = 86400.0
 _UNUSED_DAYS = 14
 _OLD_NAME = re.compile(r"skstruct-[0-9a-f]{16}")
 _CHECKSUM_BYTES = 32
+# Longest wait for what another process compiles, and between two looks.
+_PATIENCE, _LOOK = 60.0, 0.02
 
 
 def _user():
@@ -139,6 +146,59 @@ class Store:
     def __init__(self, readable, writable):
         self.readable = readable
         self.writable = writable
+        self._reserved = {}
+
+    def reserve(self, name):
+        """Say that this process is about to make an entry; waits while another one is making it.
+
+        Workers that start at once would all compile the same otherwise. A lock ends with its
+        process, and one that lasts long is not waited for.
+
+        Parameters
+        ----------
+        name : str
+            Its file's name.
+
+        Returns
+        -------
+        bool
+            Whether there was a wait: the entry may be there now.
+        """
+        if fcntl is None or self.writable is None or name in self._reserved:
+            return False
+        waited, end = False, time.monotonic() + _PATIENCE
+        try:
+            number = os.open(self.writable / f"{name}.lock", os.O_WRONLY | os.O_CREAT, 0o644)
+        except OSError:
+            return False
+        while True:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < end:
+                    waited = True
+                    time.sleep(_LOOK)
+                    continue
+                os.close(number)
+            except OSError:  # a file system without locks
+                os.close(number)
+            else:
+                self._reserved[name] = number
+            return waited
+
+    def release(self, name):
+        """Let other processes make the entry that was reserved, or read it.
+
+        Parameters
+        ----------
+        name : str
+            Its file's name.
+        """
+        number = self._reserved.pop(name, None)
+        if number is not None:
+            with contextlib.suppress(OSError):
+                (self.writable / f"{name}.lock").unlink()
+            os.close(number)
 
     def read(self, name):
         """Content of an entry; a damaged one is deleted.

@@ -291,6 +291,10 @@ class DiskCache:
             target_context.refresh()
             name, key = self._entry(sig, target_context.codegen())
             content = self._store.read(name) if name else None
+            if name and content is None and self._store.reserve(name):
+                content = self._store.read(name)
+                if content is not None:
+                    self._store.release(name)
             if content is not None:
                 kept, data = pickle.loads(content)
                 if kept == key:
@@ -315,12 +319,16 @@ class DiskCache:
         result : numba.core.compiler.CompileResult
             What was compiled.
         """
+        name = None
         try:
             name, key = self._entry(sig, result.target_context.codegen())
             if name and not result.lifted and not result.library.has_dynamic_globals:
                 self._store.write(name, _dumps((key, result._reduce())))
         except Exception as error:
             _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
+        finally:
+            if name:
+                self._store.release(name)
 
     def flush(self):
         """Forget all specialisations: numba's ``recompile`` asks for it."""

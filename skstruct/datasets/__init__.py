@@ -10,8 +10,11 @@ from .localisation import load_localisation
 from .multilabel import load_multilabel, make_label_sets
 from .ocr import load_ocr_letters
 from .sentences import make_annotated_sentences
+from .shards import Shard, Shards, pack_shards
 
 __all__ = [
+    "Shard",
+    "Shards",
     "fetch_conll2000",
     "fetch_conll2002_dutch",
     "fetch_ocr_letters",
@@ -29,4 +32,5 @@ __all__ = [
     "make_glyph_chains",
     "make_grid_images",
     "make_label_sets",
+    "pack_shards",
 ]

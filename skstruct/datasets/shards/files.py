@@ -1,0 +1,180 @@
+"""Files of shards: plain arrays with their sizes and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+_PIECE = 1 << 22  # bytes read at once
+
+
+class Damage(ValueError):
+    """A file of shards is not what its manifest says."""
+
+
+class _Counted:
+    """A file that counts what is written to it, and takes its checksum."""
+
+    def __init__(self, file):
+        self.file, self.bytes, self.digest = file, 0, hashlib.blake2b(digest_size=16)
+
+    def write(self, piece):
+        """Write a piece; the disk may be full."""
+        self.digest.update(piece)
+        self.bytes += len(piece)
+        return self.file.write(piece)
+
+    def entry(self):
+        return {"bytes": self.bytes, "checksum": self.digest.hexdigest()}
+
+
+def write_bytes(path: Path, content: bytes) -> dict:
+    """Write a file.
+
+    Parameters
+    ----------
+    path : Path
+        Where.
+    content : bytes
+        What.
+
+    Returns
+    -------
+    dict
+        What the manifest says of the file.
+    """
+    with open(path, "wb") as file:
+        counted = _Counted(file)
+        counted.write(content)
+    return counted.entry()
+
+
+def write_array(path: Path, array: np.ndarray) -> dict:
+    """Write an array in NumPy's own format.
+
+    Parameters
+    ----------
+    path : Path
+        Where.
+    array : ndarray
+        Of numbers.
+
+    Returns
+    -------
+    dict
+        What the manifest says of the file.
+    """
+    array = np.ascontiguousarray(array)
+    with open(path, "wb") as file:
+        counted = _Counted(file)
+        np.lib.format.write_array(counted, array, allow_pickle=False)
+    return counted.entry() | {"dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def check_size(path: Path, entry: dict) -> None:
+    """Refuse a file that is not there, or not of the size that the manifest says.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    entry : dict
+        What the manifest says of it.
+
+    Raises
+    ------
+    ValueError
+        Names the file.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise Damage(f"{path} cannot be read: {error.strerror}; the shards are damaged") from None
+    if size != entry["bytes"]:
+        raise Damage(
+            f"{path} has {size} bytes, {entry['bytes']} were expected: the file is truncated, or "
+            "another one"
+        )
+
+
+def open_array(path: Path, entry: dict) -> np.ndarray:
+    """Map an array into memory, read-only.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    entry : dict
+        What the manifest says of it.
+
+    Returns
+    -------
+    memmap
+        The array.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, truncated or another one; names it.
+    """
+    check_size(path, entry)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise Damage(f"{path} is no file of an array: {error}") from None
+    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
+        raise Damage(
+            f"{path} has an array of {array.dtype} of shape {array.shape}; {entry['dtype']} of "
+            f"shape {tuple(entry['shape'])} was expected"
+        )
+    return array
+
+
+def read_bytes(path: Path, entry: dict) -> bytes:
+    """A whole file, its checksum compared.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    entry : dict
+        What the manifest says of it.
+
+    Returns
+    -------
+    bytes
+        What is in it.
+
+    Raises
+    ------
+    ValueError
+        If it is not what was written; names it.
+    """
+    check_file(path, entry)
+    return path.read_bytes()
+
+
+def check_file(path: Path, entry: dict) -> None:
+    """Compare size and checksum of a file, in bounded memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    entry : dict
+        What the manifest says of it.
+
+    Raises
+    ------
+    ValueError
+        If it is not what was written; names it.
+    """
+    check_size(path, entry)
+    digest = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    if digest.hexdigest() != entry["checksum"]:
+        raise Damage(f"{path} has another checksum than when it was written: it is damaged")

@@ -1,0 +1,325 @@
+"""pack_shards: samples to files, one shard in memory at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ...data.matrices import csr_from_parts
+from ...data.names import ListedNames, names_of
+from ...data.values import join_values
+from ...graphs import Graph
+from ...graphs.registry import NAMES, choose_graph
+from ...typing import PathLike, SamplesLike
+from . import manifest
+from .files import write_array, write_bytes
+from .leaves import flatten
+from .names import write_names
+from .parts import parts_of
+from .reading import Shards
+from .structure import describe, refuse_unpackable
+
+
+def pack_shards(
+    X: SamplesLike | Iterable,
+    y: SamplesLike | Iterable | None,
+    folder: PathLike,
+    *,
+    shard_size: int = 10_000,
+    graph: Graph | str = "auto",
+    sample_weight: ArrayLike | Iterable | None = None,
+    vectorizer: Any = None,
+) -> Shards:
+    """Pack samples into files that fit and predict read in place.
+
+    Samples are gone through once, and one shard of them is in memory at a time: X and y may be
+    generators. Nothing is at `folder` before all is written.
+
+    Parameters
+    ----------
+    X : list, object array, RaggedArray, table, or iterator of samples
+        Samples as fit takes them, or raw ones that `vectorizer` takes.
+    y : list, object array, RaggedArray, 1-D array, iterator of labels, or None
+        Their labels; None for samples to predict.
+    folder : str or Path
+        Where the shards shall be: a folder that does not exist, or is empty.
+    shard_size : int, default=10000
+        Samples of a shard. A shard should fit into memory several times.
+    graph : Graph or {"auto", "chain", "multiclass"}, default="auto"
+        The structure. Chain, Tree, Pairwise, Grid, MultiClass, and structures of your own whose
+        labels are those of nodes, can be packed.
+    sample_weight : array-like or iterator of float, default=None
+        Weights of the samples, larger than 0.
+    vectorizer : transformer, default=None
+        Fitted; its ``transform`` makes samples of the elements of X, a shard at a time.
+
+    Returns
+    -------
+    Shards
+        What has been written.
+
+    Raises
+    ------
+    ValueError
+        If the samples are none that fit takes, are fewer or more than the labels, or have features
+        that are dense in one shard and sparse in another; messages name the sample.
+    TypeError
+        If the structure cannot be packed.
+    FileExistsError
+        If there is something at `folder`.
+    OSError
+        If the disk is full, for instance. Nothing is at `folder` then, nor are temporary files.
+
+    See Also
+    --------
+    Shards : Opens the folder later.
+
+    Notes
+    -----
+    A shard is a folder of plain ``.npy`` files. CSR features are stored with the numbers of the
+    columns that the shard uses. ``manifest.json`` has the structure, classes, counts and a checksum
+    of each file. Nothing is pickled.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.datasets import make_annotated_sentences, pack_shards
+    >>> from skstruct.preprocessing import TemplateVectorizer
+    >>> train = make_annotated_sentences(40, 1, random_state=0).train
+    >>> vectorizer = TemplateVectorizer().fit(train.word)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     shards = pack_shards(
+    ...         train.word, train.chunk, f"{place}/shards", shard_size=15, vectorizer=vectorizer
+    ...     )
+    ...     print(len(shards), shards.n_shards, shards.graph)
+    40 3 Chain()
+    """
+    if not isinstance(shard_size, Integral) or isinstance(shard_size, bool) or shard_size < 1:
+        raise ValueError(f"shard_size must be an integer of at least 1, got {shard_size!r}")
+    if not isinstance(graph, Graph) and graph not in NAMES:
+        raise ValueError(f"graph must be a structure or one of {sorted(NAMES)}, got {graph!r}")
+    if isinstance(graph, Graph):
+        refuse_unpackable(graph)
+    if vectorizer is not None:
+        check_is_fitted(vectorizer)
+    folder = Path(folder).absolute()
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise FileExistsError(
+            f"{folder} exists and is not empty: shards need a folder of their own"
+        )
+    packer = _Packer(graph, vectorizer, folder)
+    try:
+        for part in parts_of(X, y, sample_weight, int(shard_size)):
+            packer.add(part)
+        packer.finish()
+    except BaseException:
+        shutil.rmtree(packer.place, ignore_errors=True)
+        raise
+    return Shards(folder, packer.graph)
+
+
+class _Columns(BaseEstimator):
+    """What `read_X` takes for an estimator: it has the numbers and names of columns."""
+
+
+_Columns.__name__ = "pack_shards"
+
+
+class _Packer:
+    """Writes shards beside where they shall be."""
+
+    def __init__(self, graph, vectorizer, folder):
+        self.graph, self.vectorizer, self.folder = graph, vectorizer, folder
+        self.place = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.partial"
+        self.columns = _Columns()
+        self.entries, self.found, self.names = [], [], (None, None)
+        self.sparse = None
+        with self._writing():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self.place.mkdir()
+
+    @contextlib.contextmanager
+    def _writing(self):
+        """Say what is safe where if the disk is full."""
+        try:
+            yield
+        except OSError as error:
+            text = f"{error.strerror or error}; nothing was written at {self.folder}, temporary "
+            raise OSError(error.errno, f"{text}files beside it have been removed") from error
+
+    def add(self, part):
+        """Write one shard."""
+        try:
+            samples, labels = self._read(part)
+        except (ValueError, TypeError) as error:
+            raise part.located(error) from None
+        samples, columns = _local(samples)
+        arrays, widths = flatten(samples)
+        if columns is not None:
+            arrays["columns"] = columns
+        if part.sample_weight is not None:
+            arrays["sample_weight"] = part.sample_weight
+        if labels is not None:
+            found, codes = np.unique(labels, return_inverse=True)
+            self.found.append(found)
+            arrays["codes"] = codes.ravel().astype(np.int32)
+        name = f"{len(self.entries):05d}"
+        with self._writing():
+            (self.place / name).mkdir()
+            files = {f"{a}.npy": self._write(name, a, array) for a, array in arrays.items()}
+        features, n = samples.features, samples.offsets.size - 1
+        weight = part.sample_weight
+        self.entries.append(
+            {
+                "folder": name,
+                "samples": n,
+                "nodes": int(samples.offsets[-1]),
+                "edges": int(samples.n_edges.sum()),
+                "entries": int(features.nnz if sparse.issparse(features) else features.size),
+                "columns": int(features.shape[1]),
+                "weight": float(n if weight is None else weight.sum()),
+                "widths": widths,
+                "files": files,
+            }
+        )
+
+    def _write(self, name, array_name, array):
+        return write_array(self.place / name / f"{array_name}.npy", array)
+
+    def _read(self, part):
+        """Packed samples and labels of a part."""
+        X, first = part.X, not self.entries
+        if self.vectorizer is not None:
+            X = self.vectorizer.transform(X)
+        if first:
+            self.graph = choose_graph(self.graph, X, part.y)
+            refuse_unpackable(self.graph)
+        samples = self.graph.read_X(self.columns, X, reset=first)
+        empty = np.flatnonzero(samples.lengths == 0)
+        if empty.size:
+            raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
+        labels = None if part.y is None else self.graph.read_y(part.y, samples)
+        self._check_kind(samples, part.first)
+        self._take_names(X, part.first)
+        return samples, labels
+
+    def _check_kind(self, samples, first):
+        """Refuse samples that would be packed in another form than those before."""
+        given = sparse.issparse(samples.features), sparse.issparse(_edge_features(samples))
+        if self.sparse is None:
+            self.sparse = given
+        for what, now, before in zip(
+            ("features", "edge features"), given, self.sparse, strict=True
+        ):
+            if now != before:
+                kinds = ("dense", "sparse") if now else ("sparse", "dense")
+                raise ValueError(
+                    f"X: {what} are {kinds[1]} from sample 0 on, but {kinds[0]} in the shards "
+                    "before: give all of one kind"
+                )
+
+    def _take_names(self, X, first):
+        names = names_of(X)
+        if self.graph.is_table:
+            own = getattr(self.columns, "feature_names_in_", None)
+            names = (None if own is None else ListedNames(own), None)
+        if not self.entries:
+            self.names = names
+        elif names != self.names:
+            raise ValueError("X: from sample 0 on features have other names than before")
+
+    def finish(self):
+        """Codes by all classes, one type of features; then the manifest, and the folder's name."""
+        classes = self._find_classes()
+        with self._writing():
+            if classes is not None:
+                self._recode(classes)
+            dtype = self._join_types()
+            stored = zip(("features", "edge_features"), self.names, strict=True)
+            names = {
+                what: write_names(self.place, f"{what}.names.json", given)
+                for what, given in stored
+                if given is not None
+            }
+            content = {
+                "structure": describe(self.graph),
+                "n_features": int(self.columns.n_features_in_),
+                "n_edge_features": getattr(self.columns, "n_edge_features_in_", None),
+                "sparse": self.sparse[0],
+                "dtype": dtype,
+                "labelled": classes is not None,
+                "weighted": "sample_weight.npy" in self.entries[0]["files"],
+                "classes": manifest.encode_classes(classes),
+                "names": names,
+                "shards": self.entries,
+            }
+            write_bytes(self.place / manifest.NAME, manifest.dump(content))
+            if self.folder.exists():
+                self.folder.rmdir()
+            os.replace(self.place, self.folder)
+
+    def _find_classes(self):
+        if not self.found:
+            return None
+        return np.unique(join_values(self.found, "y", "shard {}".format))
+
+    def _recode(self, classes):
+        """Codes of each shard are positions in what it has: make them positions in all classes."""
+        for entry, found in zip(self.entries, self.found, strict=True):
+            position = np.searchsorted(classes, found).astype(np.int32)
+            if not np.array_equal(position, np.arange(found.size)):
+                codes = np.load(self.place / entry["folder"] / "codes.npy", allow_pickle=False)
+                entry["files"]["codes.npy"] = self._write(entry["folder"], "codes", position[codes])
+
+    def _join_types(self):
+        """Make features float64 in all shards if they are in one, as in memory."""
+        for field in ("edge_features", "features"):
+            name = f"{field}.data" if self.sparse[field == "edge_features"] else field
+            file = f"{name}.npy"
+            dtypes = {e["files"][file]["dtype"] for e in self.entries if file in e["files"]}
+            wide = np.dtype(np.float64).str
+            for entry in self.entries if len(dtypes) > 1 else ():
+                if entry["files"][file]["dtype"] != wide:
+                    values = np.load(self.place / entry["folder"] / file, allow_pickle=False)
+                    values = values.astype(np.float64)
+                    entry["files"][file] = self._write(entry["folder"], name, values)
+        return wide if len(dtypes) > 1 else next(iter(dtypes))
+
+
+def _edge_features(samples):
+    return getattr(samples, "edge_features", None)
+
+
+def _local(samples):
+    """Samples with the columns that they use, and which these are; None of dense features."""
+    features = samples.features
+    if not sparse.issparse(features):
+        return samples, None
+    n, indices = features.shape[1], features.indices
+    if n > 8 * indices.size:
+        columns, local = np.unique(indices, return_inverse=True)
+    else:
+        used = np.zeros(n, dtype=bool)
+        used[indices] = True
+        columns = np.flatnonzero(used)
+        position = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        local = position[indices]
+    if not columns.size and n:  # kernels want a column
+        columns = np.zeros(1, dtype=np.int64)
+    shape = (features.shape[0], columns.size)
+    local = local.ravel().astype(np.int32, copy=False)
+    features = csr_from_parts(shape, features.data, local, features.indptr)
+    return samples._replace(features=features), columns.astype(np.int64)

@@ -1,0 +1,259 @@
+"""Shards: packed samples in files, opened one shard at a time, in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ...data.matrices import readable
+from ...data.names import FeatureNames
+from ...graphs import Graph
+from ...typing import PathLike
+from . import manifest
+from .files import Damage, check_file, open_array
+from .leaves import build
+from .names import StoredNames
+from .structure import packed_type, restore
+
+
+class Shard(NamedTuple):
+    """One shard, its arrays mapped into memory.
+
+    Parameters
+    ----------
+    samples : NamedTuple
+        Packed samples, as the structure's ``read_X`` returns them. CSR features have the shard's
+        own column numbers.
+    codes : ndarray of shape (n_nodes,) of int32, or None
+        Labels of all nodes, as positions in the classes.
+    columns : ndarray of shape (n_columns,) of int64, or None
+        The features that the columns of ``samples.features`` are, in increasing order; None if they
+        are all there.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of the samples, as they were given.
+    """
+
+    samples: Any
+    codes: np.ndarray | None
+    columns: np.ndarray | None
+    sample_weight: np.ndarray
+
+
+class Shards:
+    """Samples in the files of a folder that :func:`pack_shards` has written.
+
+    Fit, predict and score take it in place of X, and y is in it. Features are read in place, from
+    memory maps. The object has the path and the manifest only: it is cheap to send to workers,
+    which must see the same path.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
+    graph : Graph, default=None
+        The structure, if it is one of your own. Others are named in the manifest.
+
+    Attributes
+    ----------
+    folder : Path
+        The folder.
+    graph : Graph
+        The structure that samples were packed for.
+    classes : ndarray of shape (n_classes,), or None
+        The labels, sorted; None of samples without labels.
+    n_shards : int
+        Number of shards.
+    n_features_in_, n_edge_features_in_ : int
+        Features of nodes and of edges (None where edges have none).
+    dtype : dtype
+        Of the features.
+    fingerprint : str
+        Checksum of the manifest, which has those of all files: another one, other samples.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no manifest, a damaged one, or one of another version.
+
+    See Also
+    --------
+    pack_shards : Writes the folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from skstruct.datasets import Shards, pack_shards
+    >>> X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "a"]]
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     shards = pack_shards(X, y, f"{place}/shards", shard_size=1)
+    ...     shards = Shards(f"{place}/shards")
+    ...     len(shards), shards.n_shards, shards.open(1).codes.tolist()
+    (2, 2, [1, 0])
+    """
+
+    def __init__(self, folder: PathLike, graph: Graph | None = None) -> None:
+        self.folder = Path(folder).absolute()
+        self._manifest = manifest.load(self.folder)
+        where = self.folder / manifest.NAME
+        try:
+            self.graph = restore(self._manifest["structure"], graph, where)
+            self.classes = manifest.decode_classes(self._manifest["classes"])
+            self.dtype = np.dtype(self._manifest["dtype"])
+        except (KeyError, AttributeError, TypeError) as error:
+            if graph is not None and isinstance(error, TypeError):
+                raise
+            raise ValueError(f"{where} is damaged: {error!r}") from None
+        self.n_features_in_ = self._manifest["n_features"]
+        self.n_edge_features_in_ = self._manifest.get("n_edge_features")
+        self.fingerprint = self._manifest["checksum"]
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return sum(entry["samples"] for entry in self._manifest["shards"])
+
+    def __repr__(self) -> str:
+        return f"Shards({str(self.folder)!r})"
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards."""
+        return len(self._manifest["shards"])
+
+    def _counts(self, name):
+        return np.array([entry[name] for entry in self._manifest["shards"]])
+
+    @property
+    def n_samples(self) -> np.ndarray:
+        """Samples of each shard."""
+        return self._counts("samples")
+
+    @property
+    def n_nodes(self) -> np.ndarray:
+        """Nodes of each shard."""
+        return self._counts("nodes")
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Edges of each shard."""
+        return self._counts("edges")
+
+    @property
+    def n_entries(self) -> np.ndarray:
+        """Stored features of each shard."""
+        return self._counts("entries")
+
+    @property
+    def n_columns(self) -> np.ndarray:
+        """How many of the features each shard uses."""
+        return self._counts("columns")
+
+    @property
+    def weight_sums(self) -> np.ndarray:
+        """Sum of the sample weights of each shard."""
+        return self._counts("weight").astype(np.float64)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether features are CSR matrices."""
+        return self._manifest["sparse"]
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether samples have been given weights."""
+        return self._manifest["weighted"]
+
+    @property
+    def feature_names(self) -> FeatureNames | None:
+        """Names of the features, if there are any; read when they are asked for."""
+        return self._names("features")
+
+    @property
+    def edge_feature_names(self) -> FeatureNames | None:
+        """Names of the features of edges, if there are any."""
+        return self._names("edge_features")
+
+    def _names(self, which):
+        entry = self._manifest["names"].get(which)
+        return None if entry is None else StoredNames(self.folder, entry)
+
+    def open(self, k: int) -> Shard:
+        """Map a shard into memory.
+
+        Parameters
+        ----------
+        k : int
+            Which, from 0.
+
+        Returns
+        -------
+        Shard
+            Over the files: nothing is copied, nothing may be written to.
+
+        Raises
+        ------
+        ValueError
+            If a file is missing, truncated or another one; names it. Whether contents have changed
+            is what :meth:`check` finds out.
+        IndexError
+            If there is no such shard.
+        """
+        if not 0 <= k < self.n_shards:
+            raise IndexError(f"shard {k} of {self.n_shards}")
+        entry = self._manifest["shards"][k]
+        folder = self.folder / entry["folder"]
+        arrays = {
+            name.removesuffix(".npy"): open_array(folder / name, file)
+            for name, file in entry["files"].items()
+        }
+        codes, columns, weight = (
+            readable(arrays[name], arrays.pop(name).dtype) if name in arrays else None
+            for name in ("codes", "columns", "sample_weight")
+        )
+        like = packed_type(self.graph, self.n_features_in_, self.n_edge_features_in_)
+        samples = build(like, arrays, entry["widths"], str(folder))
+        if weight is None:
+            weight = np.ones(entry["samples"])
+        shard = Shard(samples, codes, columns, weight)
+        self._check_codes(shard, entry, folder)
+        return shard
+
+    def _check_codes(self, shard, entry, folder):
+        """Refuse what kernels would read beyond."""
+        offsets, codes, columns = shard.samples.offsets, shard.codes, shard.columns
+        sound = offsets.size == entry["samples"] + 1 and offsets[0] == 0
+        if not sound or (np.diff(offsets) < 0).any() or offsets[-1] != entry["nodes"]:
+            raise Damage(f"{folder}: the offsets of the samples are damaged")
+        if codes is not None and codes.size:
+            inside = codes.min() >= 0 and codes.max() < len(self.classes)
+            if not inside or codes.size != entry["nodes"]:
+                raise Damage(f"{folder / 'codes.npy'} has no codes of {len(self.classes)} classes")
+        if columns is not None and columns.size:
+            inside = columns[0] >= 0 and columns[-1] < self.n_features_in_
+            if not inside or (np.diff(columns) <= 0).any():
+                raise Damage(f"{folder / 'columns.npy'} is damaged: columns must increase")
+
+    def check(self) -> Self:
+        """Compare sizes and checksums of all files; reads every byte.
+
+        Returns
+        -------
+        Shards
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a file is not what was written; names it.
+        """
+        for entry in self._manifest["names"].values():
+            check_file(self.folder / entry["file"], entry)
+        for entry in self._manifest["shards"]:
+            for name, file in entry["files"].items():
+                check_file(self.folder / entry["folder"] / name, file)
+        return self
+
+
+__all__ = ["Shard", "Shards"]

@@ -49,9 +49,11 @@ class NamedFeatures:
 
     def _check_names(self, X):
         """Refuse samples with other names than in fit, where both are known."""
-        if self.graph_.is_table:
-            return
-        for attribute, given in zip(_OWN, names_of(X), strict=True):
+        if not self.graph_.is_table:
+            self._compare_names(names_of(X))
+
+    def _compare_names(self, names):
+        for attribute, given in zip(_OWN, names, strict=True):
             known = vars(self).get(attribute)
             if known is not None and given is not None and known != given:
                 raise ValueError(_difference(known, given, attribute[1:].split("_names")[0]))

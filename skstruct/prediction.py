@@ -21,6 +21,8 @@ from .data.partial import split_partial
 from .data.ragged import object_array
 from .naming import NamedFeatures
 from .predict import decode, decode_top_k
+from .sharded_prediction import by_shards, read_shard, score_shards
+from .shards.reading import Shard, Shards
 from .storage import TABLES, check_shapes
 from .typing import SamplesLike
 
@@ -113,18 +115,22 @@ class Predictor(NamedFeatures):
     def _read_for_prediction(self, X, allowed=None, n_best=1):
         """Samples as given, which of them have nodes, and the problem of those."""
         check_is_fitted(self)
-        self._refuse_other_kind(self.graph_, X)
-        self._check_names(X)
-        if not self.graph_.is_table and is_empty_list(X):
-            samples = self.graph_.no_samples(self)
-        else:
-            samples = self.graph_.read_X(self, X, reset=False)
+        samples = self._read_samples(X)
         if allowed is not None:
             allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
         self._check_tables(samples)
         keep = samples.lengths > 0
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
         return samples, keep, problem
+
+    def _read_samples(self, X):
+        if isinstance(X, (Shard, Shards)):
+            return read_shard(self, X)
+        self._refuse_other_kind(self.graph_, X)
+        self._check_names(X)
+        if not self.graph_.is_table and is_empty_list(X):
+            return self.graph_.no_samples(self)
+        return self.graph_.read_X(self, X, reset=False)
 
     def _check_tables(self, samples):
         """Refuse a model whose tables are not of the shapes that samples and classes say."""
@@ -169,12 +175,13 @@ class Predictor(NamedFeatures):
                 raise ValueError(f"the model's {name} are too large: scores overflow")
 
     @on_one_state
+    @by_shards
     def predict(self, X: SamplesLike, allowed: Any = None) -> np.ndarray:
         """Best labelling of each sample.
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
             Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
@@ -238,12 +245,13 @@ class Predictor(NamedFeatures):
         return True
 
     @on_one_state
+    @by_shards
     def predict_top_k(self, X: SamplesLike, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         k : int
             How many, at least 1.
@@ -297,12 +305,13 @@ class Predictor(NamedFeatures):
         return object_array(labellings), object_array(scores)
 
     @on_one_state
+    @by_shards
     def decision_function(self, X: SamplesLike) -> np.ndarray:
         """Scores behind the predictions.
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
 
         Returns
@@ -331,7 +340,10 @@ class Predictor(NamedFeatures):
 
     @on_one_state
     def score(
-        self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
+        self,
+        X: SamplesLike,
+        y: SamplesLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Share of nodes that are labelled right.
 
@@ -340,11 +352,11 @@ class Predictor(NamedFeatures):
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples.
         y : list, object array, RaggedArray or 1-D array
             Their true labels. Nodes without a label (None, NaN, masked) or with a set of several
-            do not count.
+            do not count. Shards have labels and weights of their own.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample's nodes.
 
@@ -363,6 +375,8 @@ class Predictor(NamedFeatures):
         UserWarning
             If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
         """
+        if isinstance(X, Shards):
+            return score_shards(self, X, y, sample_weight)
         samples, predicted = self._decode(X)
         partial = None
         if self.graph_.takes_partial_labels:

@@ -13,6 +13,7 @@ from .losses.verbs import private_loss
 from .partial import Completion, clamp
 from .predict import log_likelihoods, node_marginals, pair_marginals
 from .prediction import on_one_state
+from .sharded_prediction import by_shards
 from .solvers.primal import loss_values
 from .typing import SamplesLike
 
@@ -23,6 +24,7 @@ class ProbabilisticPredictor:
     """What a fitted model predicts beside labels if it is a distribution over labellings."""
 
     @on_one_state
+    @by_shards
     def predict_marginals(
         self, X: SamplesLike, pairwise: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
@@ -30,7 +32,7 @@ class ProbabilisticPredictor:
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         pairwise : bool, default=False
             Whether to return the probabilities of (label, next label), too.
@@ -89,7 +91,7 @@ class ProbabilisticPredictor:
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
 
         Returns

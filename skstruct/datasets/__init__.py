@@ -1,5 +1,7 @@
 """Data: generated and embedded sets, fetchers, and loaders of real file formats."""
 
+from ..shards.packing import pack_shards
+from ..shards.reading import Shard, Shards
 from .alignment import load_parallel_text, load_word_alignment
 from .conll import load_conll
 from .digits import load_digit_strings
@@ -10,7 +12,6 @@ from .localisation import load_localisation
 from .multilabel import load_multilabel, make_label_sets
 from .ocr import load_ocr_letters
 from .sentences import make_annotated_sentences
-from .shards import Shard, Shards, pack_shards
 
 __all__ = [
     "Shard",

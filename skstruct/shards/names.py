@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ...data.names import FeatureNames, ListedNames
+from ..data.names import FeatureNames, ListedNames
 from .files import Damage, read_bytes, write_bytes
 
 

@@ -17,17 +17,17 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ...data.matrices import csr_from_parts
-from ...data.names import ListedNames, names_of
-from ...data.values import join_values
-from ...graphs import Graph
-from ...graphs.registry import NAMES, choose_graph
-from ...typing import PathLike, SamplesLike
+from ..data.matrices import csr_from_parts
+from ..data.names import ListedNames, names_of
+from ..data.values import join_values
+from ..graphs import Graph
+from ..graphs.registry import NAMES, choose_graph
+from ..typing import PathLike, SamplesLike
 from . import manifest
 from .files import write_array, write_bytes
 from .leaves import flatten
 from .names import write_names
-from .parts import parts_of
+from .parts import parts_of, relocated
 from .reading import Shards
 from .structure import describe, refuse_unpackable
 
@@ -165,7 +165,7 @@ class _Packer:
         try:
             samples, labels = self._read(part)
         except (ValueError, TypeError) as error:
-            raise part.located(error) from None
+            raise relocated(error, part.first) from None
         samples, columns = _local(samples)
         arrays, widths = flatten(samples)
         if columns is not None:

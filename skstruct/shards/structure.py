@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ... import graphs
-from ...graphs import Graph
+from .. import graphs
+from ..graphs import Graph
 
 # What matters when a problem is built of packed samples, not when these are packed.
 _AFTER_PACKING = {"boundary", "forbidden", "interactions", "inference", "max_table"}
@@ -91,7 +91,7 @@ def describe(graph: Graph) -> dict:
     Examples
     --------
     >>> from skstruct import Chain
-    >>> from skstruct.datasets.shards.structure import describe
+    >>> from skstruct.shards.structure import describe
     >>> describe(Chain())["name"]
     'Chain'
     """

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...data.matrices import readable
-from ...data.names import FeatureNames
-from ...graphs import Graph
-from ...typing import PathLike
+from ..data.matrices import readable
+from ..data.names import FeatureNames
+from ..graphs import Graph
+from ..typing import PathLike
 from . import manifest
 from .files import Damage, check_file, open_array
 from .leaves import build
@@ -179,6 +179,33 @@ class Shards:
         entry = self._manifest["names"].get(which)
         return None if entry is None else StoredNames(self.folder, entry)
 
+    def columns(self, k: int) -> np.ndarray | None:
+        """The features that a shard uses, without the rest of it.
+
+        Parameters
+        ----------
+        k : int
+            Which shard, from 0.
+
+        Returns
+        -------
+        ndarray of shape (n_columns,) of int64, or None
+            As ``open(k).columns``.
+        """
+        entry = self._entry(k)
+        file = entry["files"].get("columns.npy")
+        if file is None:
+            return None
+        path = self.folder / entry["folder"] / "columns.npy"
+        columns = open_array(path, file)
+        self._check_columns(columns, path)
+        return readable(columns, columns.dtype)
+
+    def _entry(self, k):
+        if not 0 <= k < self.n_shards:
+            raise IndexError(f"shard {k} of {self.n_shards}")
+        return self._manifest["shards"][k]
+
     def open(self, k: int) -> Shard:
         """Map a shard into memory.
 
@@ -200,9 +227,7 @@ class Shards:
         IndexError
             If there is no such shard.
         """
-        if not 0 <= k < self.n_shards:
-            raise IndexError(f"shard {k} of {self.n_shards}")
-        entry = self._manifest["shards"][k]
+        entry = self._entry(k)
         folder = self.folder / entry["folder"]
         arrays = {
             name.removesuffix(".npy"): open_array(folder / name, file)
@@ -230,10 +255,13 @@ class Shards:
             inside = codes.min() >= 0 and codes.max() < len(self.classes)
             if not inside or codes.size != entry["nodes"]:
                 raise Damage(f"{folder / 'codes.npy'} has no codes of {len(self.classes)} classes")
-        if columns is not None and columns.size:
-            inside = columns[0] >= 0 and columns[-1] < self.n_features_in_
-            if not inside or (np.diff(columns) <= 0).any():
-                raise Damage(f"{folder / 'columns.npy'} is damaged: columns must increase")
+        if columns is not None:
+            self._check_columns(columns, folder / "columns.npy")
+
+    def _check_columns(self, columns, path):
+        inside = not columns.size or (columns[0] >= 0 and columns[-1] < self.n_features_in_)
+        if not inside or (np.diff(columns) <= 0).any():
+            raise Damage(f"{path} is damaged: columns must increase")
 
     def check(self) -> Self:
         """Compare sizes and checksums of all files; reads every byte.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...data.matrices import csr_from_parts, is_sound_csr, readable
+from ..data.matrices import csr_from_parts, is_sound_csr, readable
 from .files import Damage
 
 _PARTS = ("data", "indices", "indptr")
@@ -42,7 +42,7 @@ def flatten(samples: Any, prefix: str = "") -> tuple[dict, dict]:
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.datasets.shards.leaves import flatten
+    >>> from skstruct.shards.leaves import flatten
     >>> from skstruct.graphs.rows import Rows
     >>> sorted(flatten(Rows(np.eye(2), np.arange(3)))[0])
     ['features', 'offsets']

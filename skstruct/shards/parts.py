@@ -10,9 +10,39 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...data.matrices import as_array
-from ...data.packing import read_sample_weight
-from ...data.ragged import RaggedArray
+from ..data.matrices import as_array
+from ..data.packing import read_sample_weight
+from ..data.ragged import RaggedArray
+
+
+def relocated(error: Exception, first: int) -> Exception:
+    """The same error with the numbers that samples have among all.
+
+    Parameters
+    ----------
+    error : Exception
+        Raised by what has seen a part of the samples.
+    first : int
+        Position of the part's first sample.
+
+    Returns
+    -------
+    Exception
+        Of the same type.
+
+    Examples
+    --------
+    >>> from skstruct.shards.parts import relocated
+    >>> relocated(ValueError("X: sample 3 is empty"), 100)
+    ValueError('X: sample 103 is empty')
+    """
+    if type(error) not in (ValueError, TypeError, FloatingPointError):
+        return error
+
+    def moved(found):
+        return f"{found[1]} {int(found[2]) + first}"
+
+    return type(error)(re.sub(r"\b(sample|sequence) (\d+)", moved, str(error)))
 
 
 class Part(NamedTuple):
@@ -32,16 +62,6 @@ class Part(NamedTuple):
     X: Any
     y: Any
     sample_weight: np.ndarray | None
-
-    def located(self, error: Exception) -> Exception:
-        """The same error with the numbers that samples have in what the user gave."""
-        if type(error) not in (ValueError, TypeError):
-            return error
-
-        def moved(found):
-            return f"{found[1]} {int(found[2]) + self.first}"
-
-        return type(error)(re.sub(r"\b(sample|sequence) (\d+)", moved, str(error)))
 
 
 class _Slices:

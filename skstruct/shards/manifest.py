@@ -40,7 +40,7 @@ def encode_classes(classes: np.ndarray | None) -> dict | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct.datasets.shards.manifest import decode_classes, encode_classes
+    >>> from skstruct.shards.manifest import decode_classes, encode_classes
     >>> decode_classes(encode_classes(np.array(["a", "b"])))
     array(['a', 'b'], dtype='<U1')
     """

@@ -1,0 +1,1 @@
+"""Shards: packed samples in files, which fit and predict read in place."""

@@ -22,11 +22,10 @@ from ..data.names import with_names
 from ..data.ragged import RaggedArray, object_array
 from ..typing import PathLike, SamplesLike
 from .columns import read_columns
-from .patterns import compile_regex, from_tuples, parse
+from .patterns import from_tuples, parse
 from .ragged_transformer import RaggedTransformer
+from .template_codes import Coder
 from .template_names import TemplateNames
-
-_LARGEST_KEY = 2**62
 
 
 class _Features(NamedTuple):
@@ -179,7 +178,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         tokens = read_columns(X, self.sequence_id, self.columns)
         _check_columns(templates, tokens)
         vocabulary = {}
-        source = _Coder(tokens, vocabulary, True, self.outside)
+        source = Coder(tokens, vocabulary, True, self.outside)
         node_templates = [t for t in templates if "U" in t.kinds]
         edge_templates = [t for t in templates if "B" in t.kinds and t.macros]
         node_features, node = self._learn(source, node_templates)
@@ -238,7 +237,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         tokens = read_columns(X, self.sequence_id, self.columns, self._tokens)
-        source = _Coder(tokens, self.vocabulary_, False, self.outside)
+        source = Coder(tokens, self.vocabulary_, False, self.outside)
         node = self._apply(source, self._node, self._node_features)
         edge = self._apply(source, self._edge, self._edge_features) if self._edge else None
         return self._wrap(node, edge, tokens.offsets)
@@ -327,116 +326,3 @@ def _matrix(coded, n_tokens, n_features):
     matrix = sparse.csr_matrix((np.ones(indices.size), indices, indptr), (n_tokens, n_features))
     matrix.sum_duplicates()
     return matrix
-
-
-class _Coder:
-    """Codes of strings by column, and their combinations by template."""
-
-    def __init__(self, tokens, vocabulary, grow, outside):
-        self.columns, self.vocabulary, self.grow = tokens.values, vocabulary, grow
-        self.outside = outside
-        offsets = tokens.offsets
-        lengths = np.diff(offsets)
-        self.n_tokens = int(offsets[-1])
-        self.start = np.repeat(offsets[:-1], lengths)
-        self.position = np.arange(self.n_tokens) - self.start
-        self.length = np.repeat(lengths, lengths)
-        self.sources, self.shifted = {}, {}
-
-    def _code(self, string):
-        if self.grow:
-            return self.vocabulary.setdefault(string, len(self.vocabulary))
-        return self.vocabulary.get(string, -1)
-
-    def _source(self, macro):
-        """Codes of what a macro gives at its own token, one a token."""
-        key = macro._replace(offset=0, absolute=False)
-        if key not in self.sources:
-            strings, local = {}, []
-            for string in self.columns[macro.column]:
-                local.append(strings.setdefault(string, len(strings)))
-            codes = [self._code(_result(macro, string)) for string in strings]
-            local = np.array(local, dtype=np.int64)
-            self.sources[key] = np.array(codes, dtype=np.int64)[local]
-        return self.sources[key]
-
-    def _shifted(self, macro):
-        """Codes at the macro's offset, marks beyond the ends, -1 for what is unknown."""
-        if macro not in self.shifted:
-            self.shifted[macro] = self._shift(macro)
-        return self.shifted[macro]
-
-    def _shift(self, macro):
-        own = self._source(macro)
-        if not macro.absolute:
-            target = self.position + macro.offset
-        elif macro.offset < 0:
-            target = self.length + macro.offset
-        else:
-            target = np.full(self.n_tokens, macro.offset - 1)
-        inside = (target >= 0) & (target < self.length)
-        codes = np.full(own.size, -1, dtype=np.int64)
-        rows = np.flatnonzero(inside)
-        codes[rows] = own[(self.start + target)[rows]]
-        if self.outside == "drop":
-            return codes
-        before = np.flatnonzero(target < 0)
-        after = np.flatnonzero(target >= self.length)
-        for rows, distance, sign in (
-            (before, -target[before], "-"),
-            (after, target[after] - self.length[after] + 1, "+"),
-        ):
-            for step in np.unique(distance):
-                codes[rows[distance == step]] = self._code(self._mark(macro, sign, step))
-        return codes
-
-    def _mark(self, macro, sign, step):
-        if self.outside == "mark":
-            return f"_B{sign}{step}"
-        return _result(macro, f"_x{sign}{step if step <= 4 else '#'}")
-
-    def base(self, templates):
-        """Number of codes once all macros of the templates have been read."""
-        for template in templates:
-            for macro in template.macros:
-                self._shifted(macro)
-        return max(len(self.vocabulary), 1)
-
-    def keys(self, template, base, tables, learn):
-        """One integer a token for the combination of all macros; -1 if any is unknown.
-
-        Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
-        """
-        if not template.macros:
-            return np.zeros(self.n_tokens, dtype=np.int64)
-        keys, bound = None, 1
-        for q, macro in enumerate(template.macros):
-            codes = self._shifted(macro)
-            if keys is None:
-                keys, bound = codes, base
-                continue
-            if bound > _LARGEST_KEY // base:
-                if learn:
-                    table = np.unique(keys[keys >= 0])
-                    tables[q] = table if tables[q] is None else np.union1d(tables[q], table)
-                keys, bound = _position(tables[q], keys), tables[q].size
-            keys = np.where((keys < 0) | (codes < 0), -1, keys * base + codes)
-            bound *= base
-        return keys
-
-
-def _position(table, keys):
-    if table.size == 0:
-        return np.full(keys.size, -1, dtype=np.int64)
-    position = np.minimum(np.searchsorted(table, keys), table.size - 1)
-    return np.where(table[position] == keys, position, -1)
-
-
-def _result(macro, string):
-    if macro.command != "x":
-        found = compile_regex(macro.regex).search(string)
-        if macro.command == "t":
-            string = "false" if found is None else "true"
-        else:
-            string = "" if found is None else found.group()
-    return string.lower() if macro.lower else string

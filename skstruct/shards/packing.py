@@ -99,7 +99,7 @@ def pack_shards(
     >>> from skstruct.datasets import make_annotated_sentences, pack_shards
     >>> from skstruct.preprocessing import TemplateVectorizer
     >>> train = make_annotated_sentences(40, 1, random_state=0).train
-    >>> vectorizer = TemplateVectorizer().fit(train.word)
+    >>> vectorizer = TemplateVectorizer([(-1, 0), (0, 0)]).fit(train.word)
     >>> with tempfile.TemporaryDirectory() as place:
     ...     shards = pack_shards(
     ...         train.word, train.chunk, f"{place}/shards", shard_size=15, vectorizer=vectorizer

@@ -3,6 +3,7 @@
 from .alignment import AlignmentFeatures
 from .frames import frame_column
 from .localisation import BoxProposals, PatchWords
+from .parts import fit_vectorizer
 from .pernode import PerNode
 from .sequences import SequenceVectorizer
 from .template import TemplateVectorizer
@@ -18,6 +19,7 @@ __all__ = [
     "SequenceVectorizer",
     "TemplateVectorizer",
     "drop_unused_features",
+    "fit_vectorizer",
     "frame_column",
     "make_sequence_union",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import defaultdict, deque
 from itertools import chain, compress, pairwise
 from numbers import Integral
 from typing import Any
@@ -20,6 +20,7 @@ from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
 from ..typing import SamplesLike
 from .frames import frame_columns, is_frame
+from .name_counts import NameCounts
 from .ragged_transformer import RaggedTransformer, samples_of
 from .tokens import TokenReader
 
@@ -121,15 +122,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             If X has no tokens, a value has an unsupported type or is not finite (names the sequence
             and the token), or a parameter is out of range.
         """
-        if not isinstance(self.min_count, Integral) or self.min_count < 1:
-            raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
-        n = self.n_features
-        if self.hashing and (not isinstance(n, Integral) or not 1 <= n < 2**31):
-            raise ValueError(f"n_features must be an integer from 1 to 2**31 - 1, got {n!r}")
-        if not isinstance(self.separator, str):
-            raise TypeError(f"separator must be a str, got {self.separator!r}")
-        if self.hashing and self.min_count > 1:
-            raise ValueError("min_count needs a vocabulary: it does not go with hashing=True")
+        self._check_parameters()
         vector_lengths, lengths = {}, []
         reader = TokenReader(self.separator, vector_lengths, False)
         tokens = reader.read(self._sequences(X, True), lengths)
@@ -139,10 +132,48 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             flat, vocabulary = _learn(tokens, self.min_count)
         if not flat.shape[0]:
             raise ValueError("X has no tokens: every sequence is empty")
-        self.n_features_out_, self._vector_lengths = flat.shape[1], vector_lengths
+        self._take(vocabulary, flat.shape[1], vector_lengths)
+        return self._packed(flat, lengths)
+
+    def _check_parameters(self):
+        if not isinstance(self.min_count, Integral) or self.min_count < 1:
+            raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
+        n = self.n_features
+        if self.hashing and (not isinstance(n, Integral) or not 1 <= n < 2**31):
+            raise ValueError(f"n_features must be an integer from 1 to 2**31 - 1, got {n!r}")
+        if not isinstance(self.separator, str):
+            raise TypeError(f"separator must be a str, got {self.separator!r}")
+        if self.hashing and self.min_count > 1:
+            raise ValueError("min_count needs a vocabulary: it does not go with hashing=True")
+
+    def _take(self, vocabulary, n_columns, vector_lengths):
+        """Set what has been learned."""
+        self.n_features_out_, self._vector_lengths = n_columns, vector_lengths
         self.vocabulary_ = vocabulary
         self._names = None if vocabulary is None else VocabularyNames(vocabulary)
-        return self._packed(flat, lengths)
+
+    def _count_part(self, X):
+        """What a part of the training sequences has: see :func:`fit_vectorizer`."""
+        self._check_parameters()
+        vector_lengths, lengths = {}, []
+        reader = TokenReader(self.separator, vector_lengths, False)
+        tokens = reader.read(self._sequences(X, True), lengths)
+        if self.hashing:
+            for token in tokens:
+                deque(token, maxlen=0)
+            return NameCounts(sum(lengths), {}, vector_lengths)
+        flat, names, counts = _count(tokens)
+        found = {name: n for name, n in zip(names, counts.tolist(), strict=True) if n}
+        return NameCounts(flat.shape[0], found, vector_lengths)
+
+    def _fit_counts(self, counts):
+        """Learn from the counts of all parts."""
+        if self.hashing:
+            self._take(None, self.n_features, counts.vector_lengths)
+            return
+        names = sorted(name for name, n in counts.names.items() if n >= self.min_count)
+        vocabulary = {name: j for j, name in enumerate(names)}
+        self._take(vocabulary, len(names), counts.vector_lengths)
 
     def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform sequences; those without tokens, and X without sequences, stay so.
@@ -260,12 +291,17 @@ def _matrix(tokens, code, n_features):
     return flat
 
 
-def _learn(tokens, min_count):
-    """The matrix of the training tokens, columns sorted by name, and the columns of names."""
+def _count(tokens):
+    """A matrix of tokens, the columns of names, and how many tokens have each."""
     seen = defaultdict()
     seen.default_factory = seen.__len__
     flat = _matrix(tokens, seen.__getitem__, lambda: len(seen))
-    counts = np.bincount(flat.indices, minlength=len(seen))
+    return flat, seen, np.bincount(flat.indices, minlength=len(seen))
+
+
+def _learn(tokens, min_count):
+    """The matrix of the training tokens, columns sorted by name, and the columns of names."""
+    flat, seen, counts = _count(tokens)
     names = sorted(name for name, j in seen.items() if counts[j] >= min_count)
     order = np.array([seen[name] for name in names], dtype=np.int64)
     flat = sparse.csr_matrix(flat[:, order])

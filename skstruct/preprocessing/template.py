@@ -24,7 +24,8 @@ from ..typing import PathLike, SamplesLike
 from .columns import read_columns
 from .patterns import from_tuples, parse
 from .ragged_transformer import RaggedTransformer
-from .template_codes import Coder
+from .template_codes import Coder, by_text, order_codes
+from .template_counts import TemplateCounts
 from .template_names import TemplateNames
 
 
@@ -170,6 +171,18 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             If a template is malformed, names a column that is not there, or tokens have different
             numbers of columns; names the line, or the sequence and the token.
         """
+        templates, tokens = self._read_training(X)
+        vocabulary = {}
+        source = Coder(tokens, vocabulary, True, self.outside)
+        node_features, node = self._learn(source, templates[0])
+        edge_features, edge = None, None
+        if templates[1]:
+            edge_features, edge = self._learn(source, templates[1])
+        self._take(vocabulary, templates, (node_features, edge_features), tokens)
+        return self._wrap(node, edge, tokens.offsets)
+
+    def _read_training(self, X):
+        """Templates of nodes and of edges, and the tokens, after a look at all parameters."""
         if self.outside not in ("mark", "wapiti", "drop"):
             raise ValueError(f"outside must be 'mark', 'wapiti' or 'drop', got {self.outside!r}")
         if not isinstance(self.min_count, Integral) or self.min_count < 1:
@@ -177,47 +190,65 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         templates = self._parse()
         tokens = read_columns(X, self.sequence_id, self.columns)
         _check_columns(templates, tokens)
-        vocabulary = {}
-        source = Coder(tokens, vocabulary, True, self.outside)
         node_templates = [t for t in templates if "U" in t.kinds]
         edge_templates = [t for t in templates if "B" in t.kinds and t.macros]
-        node_features, node = self._learn(source, node_templates)
-        edge_features, edge = None, None
-        if edge_templates:
-            edge_features, edge = self._learn(source, edge_templates)
-        self.vocabulary_, self.n_features_out_ = vocabulary, node.shape[1]
-        self._node, self._edge = node_templates, edge_templates
-        self._node_features, self._edge_features = node_features, edge_features
-        self._names = TemplateNames(vocabulary, node_features), None
-        if edge_features is not None:
-            self._names = self._names[0], TemplateNames(vocabulary, edge_features, "B")
+        return (node_templates, edge_templates), tokens
+
+    def _take(self, vocabulary, templates, features, tokens):
+        """Set what has been learned."""
+        self.vocabulary_, self.n_features_out_ = vocabulary, features[0][2]
+        self._node, self._edge = templates
+        self._node_features, self._edge_features = features
+        self._names = TemplateNames(vocabulary, features[0]), None
+        if features[1] is not None:
+            self._names = self._names[0], TemplateNames(vocabulary, features[1], "B")
         self._tokens = tokens._replace(
             values=[[] for _ in tokens.values], offsets=np.zeros(1, dtype=np.int64)
         )
-        return self._wrap(node, edge, tokens.offsets)
+
+    def _count_part(self, X):
+        """What a part of the training sequences has: see :func:`fit_vectorizer`."""
+        return TemplateCounts.of(*self._read_training(X), self.outside)
+
+    def _fit_counts(self, counts):
+        """Learn from the counts of all parts."""
+        vocabulary, features = {}, [None, None]
+        for kind, templates in enumerate(counts.templates):
+            if kind == 1 and not templates:
+                continue
+            base = order_codes(templates, counts.results, counts.steps, vocabulary, self.outside)
+            learned, first = [], 0
+            for texts, members in by_text(templates).items():
+                tables = [None] * len(members[0].macros)
+                keys, number = counts.keys(kind, texts, vocabulary, base, tables)
+                learned.append(self._known(members, tables, keys, number, first))
+                first += learned[-1].keys.size
+            features[kind] = (learned, base, first)
+        self._take(vocabulary, counts.templates, tuple(features), counts.tokens)
 
     def _learn(self, source, templates):
         """Features of templates, by their text, and the matrix of the training tokens."""
-        groups = {}
-        for template in templates:
-            groups.setdefault(template.texts, []).append(template)
         learned, first = [], 0
         coded = []
         base = source.base(templates)
-        for texts, members in groups.items():
+        for members in by_text(templates).values():
             tables = [None] * len(members[0].macros)
             keys = [source.keys(template, base, tables, True) for template in members]
-            if len(members) > 1 and any(table is not None for table in tables):
-                raise ValueError(
-                    f"template {members[0].line!r}: too many combinations to share one name; give "
-                    "the templates identifiers (U01:, U02:)"
-                )
             known, counts = np.unique(np.concatenate(keys), return_counts=True)
-            keep = (known >= 0) & (counts >= self.min_count)
-            learned.append(_Features(texts, tables, known[keep], first))
-            first += int(keep.sum())
+            learned.append(self._known(members, tables, known, counts, first))
+            first += learned[-1].keys.size
             coded.extend((learned[-1], key) for key in keys)
         return (learned, base, first), _matrix(coded, source.n_tokens, first)
+
+    def _known(self, members, tables, keys, counts, first):
+        """The features of templates of one text that occur often enough."""
+        if len(members) > 1 and any(table is not None for table in tables):
+            raise ValueError(
+                f"template {members[0].line!r}: too many combinations to share one name; give the "
+                "templates identifiers (U01:, U02:)"
+            )
+        keep = (keys >= 0) & (counts >= self.min_count)
+        return _Features(members[0].texts, tables, keys[keep], first)
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         """Expand the templates on new sequences; features not seen in fit are ignored.

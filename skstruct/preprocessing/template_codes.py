@@ -9,6 +9,14 @@ from .patterns import compile_regex
 _LARGEST_KEY = 2**62
 
 
+def by_text(templates: list) -> dict:
+    """Templates by what stands around their macros: those without identifiers share features."""
+    groups = {}
+    for template in templates:
+        groups.setdefault(template.texts, []).append(template)
+    return groups
+
+
 class Coder:
     """Codes of strings by column, and their combinations by template."""
 

@@ -1,0 +1,44 @@
+"""What the parts of a corpus have of named features: counts that add up."""
+
+from __future__ import annotations
+
+
+class NameCounts:
+    """In how many tokens each feature occurs.
+
+    Parameters
+    ----------
+    n_tokens : int
+        Number of tokens.
+    names : dict of str to int
+        Tokens that have each feature.
+    vector_lengths : dict of str to int
+        Length of each feature that is a list of numbers.
+    """
+
+    def __init__(self, n_tokens: int, names: dict, vector_lengths: dict) -> None:
+        self.n_tokens, self.names, self.vector_lengths = n_tokens, names, vector_lengths
+
+    def add(self, other: NameCounts) -> None:
+        """Add those of the next part.
+
+        Parameters
+        ----------
+        other : NameCounts
+            The counts.
+
+        Raises
+        ------
+        ValueError
+            If a list of numbers has another length there.
+        """
+        for name, length in other.vector_lengths.items():
+            before = self.vector_lengths.setdefault(name, length)
+            if before != length:
+                raise ValueError(
+                    f"X: {name!r} is a list of {length} numbers, in the parts before it had "
+                    f"{before}"
+                )
+        self.n_tokens += other.n_tokens
+        for name, n in other.names.items():
+            self.names[name] = self.names.get(name, 0) + n

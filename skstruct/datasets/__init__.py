@@ -3,7 +3,7 @@
 from ..shards.packing import pack_shards
 from ..shards.reading import Shard, Shards
 from .alignment import load_parallel_text, load_word_alignment
-from .conll import load_conll
+from .conll import iter_conll, load_conll
 from .digits import load_digit_strings
 from .fetch import fetch_conll2000, fetch_conll2002_dutch, fetch_ocr_letters
 from .glyphs import load_glyph_chains, make_glyph_chains
@@ -19,6 +19,7 @@ __all__ = [
     "fetch_conll2000",
     "fetch_conll2002_dutch",
     "fetch_ocr_letters",
+    "iter_conll",
     "load_conll",
     "load_digit_strings",
     "load_glyph_chains",

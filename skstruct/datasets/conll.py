@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,27 +55,11 @@ def load_conll(
     ValueError
         If a line has another number of columns (names the line), or there is no sentence.
     """
-    opener = gzip.open if Path(path).suffix == ".gz" else open
-    fields_of_all, n_rows, ends = [], 0, [0]
-    width = None if columns is None else len(columns)
-    with opener(path, "rt", encoding=encoding) as lines:
-        for number, line in enumerate(lines, start=1):
-            line = line.rstrip("\r\n")
-            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
-                if n_rows > ends[-1]:
-                    ends.append(n_rows)
-                continue
-            fields = _split(line, separator)
-            width = len(fields) if width is None else width
-            if len(fields) != width:
-                raise ValueError(
-                    f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
-                )
-            fields_of_all += fields
-            n_rows += 1
-    if n_rows > ends[-1]:
-        ends.append(n_rows)
-    if not n_rows:
+    expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
+    for fields, width in _sentences(path, expected, separator, encoding):
+        fields_of_all += fields
+        ends.append(ends[-1] + len(fields) // width)
+    if len(ends) == 1:
         raise ValueError(f"{path} has no sentence")
     names = [f"column_{j}" for j in range(width)] if columns is None else columns
     return Bunch(
@@ -83,3 +68,104 @@ def load_conll(
             for j, name in enumerate(names)
         }
     )
+
+
+def _sentences(path, width, separator, encoding):
+    """The fields of each sentence, line by line in one list, and how many a line has."""
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    fields_of_all = []
+    with opener(path, "rt", encoding=encoding) as lines:
+        for number, line in enumerate(lines, start=1):
+            line = line.rstrip("\r\n")
+            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+                if fields_of_all:
+                    yield fields_of_all, width
+                    fields_of_all = []
+                continue
+            fields = _split(line, separator)
+            width = len(fields) if width is None else width
+            if len(fields) != width:
+                raise ValueError(
+                    f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
+                )
+            fields_of_all += fields
+    if fields_of_all:
+        yield fields_of_all, width
+
+
+def iter_conll(
+    paths: PathLike | Sequence[PathLike],
+    columns: Sequence[str],
+    take: str | Sequence[str],
+    *,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Iterator[list]:
+    r"""Go through column files sentence by sentence; one sentence is in memory at a time.
+
+    Parameters
+    ----------
+    paths : str, Path or list of these
+        The files, in this order; ``.gz`` is unpacked.
+    columns : sequence of str
+        Names of all columns, for instance ``("word", "pos", "chunk")``.
+    take : str or sequence of str
+        A name, for sentences that are lists of strings; or several, for lists of tuples of strings.
+        Both are what the vectorizers of :mod:`skstruct.preprocessing` take, the first is what
+        labels are.
+    separator : str, default=None
+        What stands between columns; default blanks and tabs.
+    encoding : str, default="utf-8"
+        Of the files.
+
+    Returns
+    -------
+    iterator of list
+        The sentences. It can be used up once.
+
+    Raises
+    ------
+    ValueError
+        If `take` has an unknown name; later if a line has another number of columns (names file and
+        line), or a file has no sentence.
+
+    See Also
+    --------
+    load_conll : Reads a whole file.
+    pack_shards : Packs samples from iterators.
+    skstruct.preprocessing.fit_vectorizer : Learns a vocabulary from an iterator.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import iter_conll
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = Path(place, "two.txt")
+    ...     _ = file.write_text("He PRP\nruns VBZ\n\nYes UH\n")
+    ...     print(list(iter_conll(file, ("word", "pos"), "pos")))
+    ...     print(list(iter_conll(file, ("word", "pos"), ("word", "pos"))))
+    [['PRP', 'VBZ'], ['UH']]
+    [[('He', 'PRP'), ('runs', 'VBZ')], [('Yes', 'UH')]]
+    """
+    columns = list(columns)
+    names = [take] if isinstance(take, str) else list(take)
+    unknown = [name for name in names if name not in columns]
+    if unknown or not names:
+        raise ValueError(f"take must be one or several of {columns}, got {take!r}")
+    files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    where = [columns.index(name) for name in names]
+    options = len(columns), separator, encoding
+    return _taken(files, where, isinstance(take, str), options)
+
+
+def _taken(files, where, is_one, options):
+    """Some columns of all sentences."""
+    for path in files:
+        empty = True
+        for fields, width in _sentences(path, *options):
+            empty = False
+            rows = [fields[j::width] for j in where]
+            yield rows[0] if is_one else [*zip(*rows, strict=True)]
+        if empty:
+            raise ValueError(f"{path} has no sentence")

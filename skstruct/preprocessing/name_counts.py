@@ -36,8 +36,7 @@ class NameCounts:
             before = self.vector_lengths.setdefault(name, length)
             if before != length:
                 raise ValueError(
-                    f"X: {name!r} is a list of {length} numbers, in the parts before it had "
-                    f"{before}"
+                    f"X: {name!r} is a list of {length} numbers, before it had {before}"
                 )
         self.n_tokens += other.n_tokens
         for name, n in other.names.items():

@@ -69,9 +69,9 @@ class TemplateCounts:
         """
         n, given = len(self.tokens.values), len(other.tokens.values)
         if n != given:
-            raise ValueError(f"X has {given} columns, but the parts before have {n}")
+            raise ValueError(f"X has {given} columns, but before {n}")
         if self.tokens.are_words != other.tokens.are_words:
-            raise ValueError("X has tokens that are words in one part and tuples in another")
+            raise ValueError("X has tokens that are words, and others that are tuples")
         codes = self.vocabulary
         place = np.array(
             [codes.setdefault(string, len(codes)) for string in other.vocabulary], dtype=np.int64

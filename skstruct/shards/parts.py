@@ -106,6 +106,35 @@ def _source(values, name, shard_size):
     return _Stream(values, shard_size)
 
 
+def pieces_of(X: Any, size: int) -> Iterator[tuple[int, Any]]:
+    """Go through samples once, some at a time.
+
+    Parameters
+    ----------
+    X : list, array, RaggedArray or iterator
+        The samples.
+    size : int
+        How many at a time.
+
+    Yields
+    ------
+    first : int
+        Position of the first one.
+    piece : object
+        The samples: of a list a list.
+
+    Examples
+    --------
+    >>> from skstruct.shards.parts import pieces_of
+    >>> list(pieces_of("abc".__iter__(), 2))
+    [(0, ['a', 'b']), (2, ['c'])]
+    """
+    source, first = _source(X, "X", size), 0
+    while n := _n_samples(piece := source.next()):
+        yield first, piece
+        first += n
+
+
 def _refuse_other_lengths(sources):
     """Refuse y and weights of another length than X, where it is known before."""
     known = {

@@ -137,7 +137,15 @@ def load(folder: Path) -> dict[str, Any]:
     _check_fields(content, _FIELDS, path)
     for entry in content["shards"]:
         _check_fields(entry, _OF_SHARD, path)
+        _check_paths([entry["folder"], *entry["files"]], path)
+    _check_paths([entry.get("file") for entry in content["names"].values()], path)
     return content
+
+
+def _check_paths(names, path):
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise ValueError(f"{path} is damaged: {name!r} is no name of a file in its folder")
 
 
 def _check_fields(content, fields, path):

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import uuid
+import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from pathlib import Path
@@ -90,7 +91,8 @@ def pack_shards(
     -----
     A shard is a folder of plain ``.npy`` files. CSR features are stored with the numbers of the
     columns that the shard uses. ``manifest.json`` has the structure, classes, counts and a checksum
-    of each file. Nothing is pickled.
+    of each file. Nothing is pickled. A process that is killed leaves a hidden folder beside
+    `folder`, whose name ends with ".partial".
 
     Examples
     --------
@@ -124,6 +126,7 @@ def pack_shards(
     try:
         for part in parts_of(X, y, sample_weight, int(shard_size)):
             packer.add(part)
+            del part  # before the next one is made
         packer.finish()
     except BaseException:
         shutil.rmtree(packer.place, ignore_errors=True)
@@ -211,7 +214,12 @@ class _Packer:
         empty = np.flatnonzero(samples.lengths == 0)
         if empty.size:
             raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
-        labels = None if part.y is None else self.graph.read_y(part.y, samples)
+        labels = None
+        if part.y is not None:
+            with warnings.catch_warnings():
+                # A shard may have few samples for its classes; all of them may have enough.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                labels = self.graph.read_y(part.y, samples)
         self._check_kind(samples, part.first)
         self._take_names(X, part.first)
         return samples, labels

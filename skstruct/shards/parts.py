@@ -188,6 +188,7 @@ def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Pa
         weight = read.get("sample_weight")
         yield Part(first, read["X"], read.get("y"), _weights(weight, n, first))
         first += n
+        del read, weight  # before the next ones are made
     if first == 0:
         raise ValueError("X is empty: at least one sample is needed")
 

@@ -1,0 +1,320 @@
+"""Shards against memory, one worker against two: seconds, bytes, memory, and what they predict.
+
+    python benchmarks/bench_scale.py --data FOLDER [--parts gradients optimum rounds search]
+        [--copies 10] [--json FILE]
+
+FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra.
+
+* gradients: iterations of L-BFGS on CoNLL-2000 chunks, copied with vocabularies of their own (the
+  200 most frequent features are common), in memory, and from shards on one and two workers. Each
+  run is a process; seconds are those between iterations, on a wall clock, after compiling.
+* optimum: the same optimum from shards as in memory, to a gap of 1e-7, and the seconds to 1e-3.
+* rounds: passes and seconds of BCFWSSVM to a gap of 1e-2, in memory and from 2 and 8 shards.
+* search: 18 fits of a GridSearchCV on one and on two workers of a Dask cluster.
+
+A model of the seconds of an iteration (entries visited by the busiest worker, bytes sent and
+received, tasks, weights) is fitted to the runs of ``gradients``, and printed for larger ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import tasks
+from joblib import parallel_config
+from scipy import sparse
+from scipy.optimize import nnls
+
+from skstruct import BCFWSSVM, SAGCRF, RaggedArray
+from skstruct.datasets import Shards, pack_shards
+
+COMMON, SEEN = 200, 3
+OPTIONS = {"fit_intercept": False, "random_state": 0}
+ITERATIONS = 12
+
+
+def status(process, field):
+    """A number of bytes of /proc/PROCESS/status."""
+    try:
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith(field):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def children(process):
+    """Processes that a process has started."""
+    found = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+class Memory(threading.Thread):
+    """Largest anonymous memory (not of mapped files) of this process, and of one it started."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.own = self.worker = 0
+        self.ended = threading.Event()
+
+    def run(self):
+        """Look ten times a second."""
+        while not self.ended.wait(0.1):
+            self.own = max(self.own, status(os.getpid(), "RssAnon"))
+            for child in children(os.getpid()):
+                self.worker = max(self.worker, status(child, "RssAnon"))
+
+
+def copies(task, n):
+    """Sentences of `n` copies of a training set, each with rare features of its own."""
+    flat, y = task.train.X.flat, task.train.y
+    counts = np.bincount(flat.indices, minlength=flat.shape[1])
+    kept = np.flatnonzero(counts >= SEEN)
+    kept = kept[np.argsort(-counts[kept], kind="stable")]
+    flat = flat[:, kept].tocsr()
+    own = kept.size - COMMON
+    width = COMMON + n * own
+    for k in range(n):
+        indices = np.where(flat.indices < COMMON, flat.indices, flat.indices + k * own)
+        copy = sparse.csr_matrix((flat.data, indices, flat.indptr), (flat.shape[0], width))
+        copy.sort_indices()
+        yield RaggedArray(copy, task.train.X.offsets), y
+
+
+def joined(parts):
+    """All copies as one X and one y."""
+    X, y = zip(*parts, strict=True)
+    offsets = [np.zeros(1, dtype=np.int64)]
+    for part in X:
+        offsets.append(part.offsets[1:] + offsets[-1][-1])
+    offsets = np.concatenate(offsets)
+    labels = np.concatenate([part.flat for part in y])
+    return RaggedArray(sparse.vstack([p.flat for p in X], "csr"), offsets), RaggedArray(
+        labels, offsets
+    )
+
+
+def sent(shards):
+    """Bytes that an iteration sends and receives, with all labels of a shard's features."""
+    n = len(shards.classes)
+    rows = sum(shards.open(k).columns.size for k in range(shards.n_shards))
+    return 2 * 8 * n * (rows + n * shards.n_shards)
+
+
+def quietly(function):
+    """Call a function whose fits do not converge on purpose; also the wall seconds."""
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = function()
+    return result, time.perf_counter() - began
+
+
+def iterate(place, kind, n_jobs):
+    """One run of ``gradients``, in this process."""
+    memory = Memory()
+    memory.start()
+    shards = Shards(place)
+    crf = SAGCRF(solver="lbfgs", tol=0.0, max_iter=ITERATIONS, n_jobs=n_jobs, **OPTIONS)
+    if kind == "memory":
+        X, y = in_memory(shards)
+        _, seconds = quietly(lambda: crf.fit(X, y))
+    else:
+        with parallel_config("loky"):
+            _, seconds = quietly(lambda: crf.fit(shards))
+    memory.ended.set()
+    each = np.diff(crf.history_["seconds"])[1:]
+    calls = np.diff(crf.history_["passes"])[1:]
+    return {
+        "kind": kind,
+        "workers": n_jobs,
+        "shards": shards.n_shards,
+        "entries": int(shards.n_entries.sum()),
+        "busiest": int(busiest(shards, n_jobs)),
+        "bytes": 0 if kind == "memory" else sent(shards),
+        "weights": crf.coef_.size,
+        "iteration": float(each.sum() / calls.sum()),
+        "total": seconds,
+        "driver": memory.own,
+        "worker": memory.worker,
+        "objective": crf.objective_,
+    }
+
+
+def busiest(shards, n_jobs):
+    """Entries of the worker that has most, if tasks are taken in turn."""
+    entries = np.sort(shards.n_entries)[::-1]
+    load = np.zeros(n_jobs)
+    for size in entries:
+        load[load.argmin()] += size
+    return load.max()
+
+
+def in_memory(shards):
+    """The samples of shards as one X and one y."""
+    X, y, ends = [], [], [0]
+    width = shards.n_features_in_
+    for k in range(shards.n_shards):
+        shard = shards.open(k)
+        flat = shard.samples.features
+        indices = shard.columns[flat.indices]
+        X.append(sparse.csr_matrix((flat.data, indices, flat.indptr), (flat.shape[0], width)))
+        y.append(shards.classes[shard.codes])
+        ends.extend(shard.samples.offsets[1:] + ends[-1])
+    return RaggedArray(sparse.vstack(X, "csr"), ends), RaggedArray(np.concatenate(y), ends)
+
+
+def in_a_process(place, kind, n_jobs):
+    """One run of ``gradients``, in a process of its own, after one that has compiled."""
+    command = [sys.executable, __file__, "--one", str(place), kind, str(n_jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def gradients(task, n, results):
+    """Iterations in memory and from shards."""
+    with tempfile.TemporaryDirectory() as folder:
+        X, y = joined(copies(task, n))
+        print(f"{len(X)} sentences, {X.flat.shape[0]} tokens, {X.flat.shape[1]} features")
+        runs = []
+        sizes = [len(X) // m + 1 for m in (8, 16, 32)]
+        for size in sizes:
+            pack_shards(X, y, f"{folder}/{size}", shard_size=size)
+        del X, y
+        kinds = [(sizes[0], "memory", 1)]
+        kinds += [(size, "shards", workers) for size in sizes for workers in (1, 2)]
+        in_a_process(f"{folder}/{sizes[0]}", "shards", 2)
+        for size, kind, workers in kinds:
+            runs.append(in_a_process(f"{folder}/{size}", kind, workers))
+            print(row(runs[-1], runs[0]))
+    results["gradients"] = runs
+    results["model"] = model(runs)
+
+
+def row(run, first):
+    """A line of the table."""
+    return (
+        f"| {run['kind']} | {run['shards']} | {run['workers']} | {run['iteration']:.2f} | "
+        f"{run['iteration'] / first['iteration']:.2f} | {run['bytes'] / 1e6:.0f} | "
+        f"{run['driver'] / 1e9:.2f} | {run['worker'] / 1e9:.2f} | {run['objective']:.6f} |"
+    )
+
+
+def model(runs):
+    """Seconds an entry, a byte, a task and a weight, by nonnegative least squares."""
+    table = np.array(
+        [
+            [r["busiest"], r["bytes"], r["shards"] * (r["kind"] != "memory"), r["weights"]]
+            for r in runs
+        ],
+        dtype=np.float64,
+    )
+    seconds = np.array([r["iteration"] for r in runs])
+    scale = table.max(axis=0)
+    rates = nnls(table / scale / seconds[:, None], np.ones(len(runs)))[0] / scale
+    error = np.abs(table @ rates / seconds - 1.0).max()
+    print(f"seconds: {rates[0]:.2e} an entry, {rates[1]:.2e} a byte, {rates[2]:.2e} a task,")
+    print(f"  {rates[3]:.2e} a weight; largest error {100 * error:.0f} %")
+    entries = runs[0]["entries"]
+    tokens = 211727 * runs[0]["entries"] / entries
+    return {"rates": rates.tolist(), "error": float(error), "tokens": tokens}
+
+
+def optimum(folder, results):
+    """The optimum from shards, and the seconds to 1e-3."""
+    results["optimum"] = []
+    for name, load in (("chunks", tasks.conll2000), ("ner", tasks.dutch)):
+        train = load(folder).train
+        with tempfile.TemporaryDirectory() as place:
+            shards = pack_shards(train.X, train.y, f"{place}/s", shard_size=len(train.X) // 8 + 1)
+            for tol in (1e-3, 1e-7):
+                line = {"set": name, "tol": tol}
+                for kind, data in (("memory", (train.X, train.y)), ("shards", (shards,))):
+                    crf = SAGCRF(tol=tol, max_iter=2000, **OPTIONS)
+                    _, seconds = quietly(lambda crf=crf, data=data: crf.fit(*data))
+                    line[kind] = [crf.objective_, crf.suboptimality_, seconds, crf.n_iter_]
+                results["optimum"].append(line)
+                print(line)
+
+
+def rounds(folder, results):
+    """BCFW in memory and in rounds."""
+    results["rounds"] = []
+    for name, load in (("chunks", tasks.conll2000), ("ner", tasks.dutch)):
+        train = load(folder).train
+        options = {"C": 1.0, "tol": 1e-2, "max_iter": 500, **OPTIONS}
+        with tempfile.TemporaryDirectory() as place:
+            for m in (1, 2, 8):
+                data = (train.X, train.y)
+                if m > 1:
+                    size = -(-len(train.X) // m)
+                    data = (pack_shards(*data, f"{place}/{m}", shard_size=size),)
+                svm = BCFWSSVM(**options)
+                _, seconds = quietly(lambda svm=svm, data=data: svm.fit(*data))
+                passes = float(svm.history_["passes"][-1])
+                results["rounds"].append([name, m, passes, seconds, svm.suboptimality_])
+                print(f"| {name} | {m} | {passes:.1f} | {seconds:.1f} | {svm.suboptimality_:.1e} |")
+
+
+def search(folder, results):
+    """A grid search on one and two workers."""
+    from distributed import Client, LocalCluster
+    from sklearn.model_selection import GridSearchCV
+
+    train = tasks.conll2000(folder, 2000).train
+    grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}
+    results["search"] = {}
+    for workers in (1, 2):
+        with (
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+            ) as cluster,
+            Client(cluster),
+            parallel_config("dask"),
+        ):
+            for _ in range(2):  # the first loads kernels in each worker
+                found = GridSearchCV(SAGCRF(tol=1e-2, **OPTIONS), grid, cv=3, refit=False)
+                _, seconds = quietly(lambda found=found: found.fit(train.X, train.y))
+        results["search"][workers] = seconds
+        print(f"18 fits, {workers} workers: {seconds:.1f} s")
+
+
+def main():
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path)
+    parts = ["gradients", "optimum", "rounds", "search"]
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    parser.add_argument("--copies", type=int, default=10)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        place, kind, workers = options.one
+        print(json.dumps(iterate(place, kind, int(workers))))
+        return
+    results = {}
+    if "gradients" in options.parts:
+        gradients(tasks.conll2000(options.data), options.copies, results)
+    for part in (optimum, rounds, search):
+        if part.__name__ in options.parts:
+            part(options.data, results)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

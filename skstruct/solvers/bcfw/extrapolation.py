@@ -26,13 +26,14 @@ def _aim(problem, sample_weight, lam, state, factor, gain, start, stop, w, chang
         before = after = 0.0
         for c in range(shares.shape[0]):
             if shares[c] >= 0.0:
-                past[c] = max(shares[c] + factor * (shares[c] - past[c]), 0.0)
+                goal = shares[c] + factor * (shares[c] - past[c])
+                past[c] = 0.0 if goal < 0.0 else goal
                 before += shares[c]
                 after += past[c]
         if not after > 0.0:
             before = after = 1.0
             for c in range(shares.shape[0]):
-                past[c] = max(shares[c], 0.0)
+                past[c] = shares[c] if shares[c] > 0.0 else 0.0
         size = problem.part_ptr[i + 1] - problem.part_ptr[i]
         for q in range(size):
             change[q] = 0.0
@@ -64,7 +65,8 @@ def _follow(problem, state, step, start, stop):
                 if move != 0.0:
                     add_indicator(problem, i, state.labels[c, first:last], move, residual)
                     state.losses[i] += move * state.costs[i, c]
-                    shares[c] = max(shares[c] + move, 0.0)
+                    moved = shares[c] + move
+                    shares[c] = 0.0 if moved < 0.0 else moved
                 past[c] = shares[c]
 
 

@@ -16,7 +16,7 @@ from ...core.weights import inner_product, squared_norm, zero_weights
 _AIM, _FOLLOW = range(2)
 
 
-@kernel(cheap=True)
+@kernel
 def _travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w, change):
     """Aim at extrapolated shares, or follow a part of the way to them.
 

@@ -30,6 +30,7 @@ from skstruct import (
 from skstruct.data.matrices import csr_from_parts
 from skstruct.datasets import Shards, iter_conll, load_conll, pack_shards
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer, fit_vectorizer
+from skstruct.shards import reading
 from skstruct.shards.leaves import flatten
 
 RNG = np.random.default_rng(3)
@@ -391,6 +392,20 @@ def test_changed_contents_are_found_by_check_and_bad_indices_on_opening(copy):
                 Shards(copy).open(0)
         path.write_bytes(before)
     Shards(copy).check().open(0)
+
+
+def test_pickles_are_small_and_notice_other_shards(copy, tmp_path):
+    shards = Shards(copy)
+    text = pickle.dumps(shards)
+    assert len(text) < 1000
+    again = pickle.loads(text)
+    assert again.fingerprint == shards.fingerprint
+    np.testing.assert_array_equal(again.open(1).codes, shards.open(1).codes)
+    shutil.rmtree(copy)
+    pack_shards(_X, _Y, copy)
+    reading._known_manifest.cache_clear()  # as in another process
+    with pytest.raises(ValueError, match=r"manifest.json has changed: these are other shards"):
+        pickle.loads(text)
 
 
 def test_manifests_that_are_none(copy, tmp_path):

@@ -14,6 +14,7 @@ from .partial import Completion, clamp
 from .predict import log_likelihoods, node_marginals, pair_marginals
 from .prediction import on_one_state
 from .sharded_prediction import by_shards
+from .shards.reading import Shards
 from .solvers.primal import loss_values
 from .typing import SamplesLike
 
@@ -26,7 +27,7 @@ class ProbabilisticPredictor:
     @on_one_state
     @by_shards
     def predict_marginals(
-        self, X: SamplesLike, pairwise: bool = False
+        self, X: SamplesLike | Shards, pairwise: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Probability of each label at each node.
 
@@ -83,7 +84,7 @@ class ProbabilisticPredictor:
         tables = flat.reshape(-1, n_classes, n_classes)
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
-    def predict_proba(self, X: SamplesLike) -> np.ndarray:
+    def predict_proba(self, X: SamplesLike | Shards) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals` under another name.
 
         ``cross_val_predict(method="predict_proba")`` encodes y as one label a sample: for sequences

@@ -269,6 +269,8 @@ _X, _Y = [np.eye(2)] * 3, [["a", "b"]] * 3
         (_pack(_X, iter([*_Y, ["a"]])), ValueError, "X ends after 3 samples, y goes on"),
         (_pack(_X, _Y, sample_weight=[1, 1, 0]), ValueError, "sample 2 has weight 0"),
         (_pack(_X, _Y, sample_weight=[1, -1, 1]), ValueError, "sample_weight"),
+        (_pack(_X, _Y, graph=Chain(forbidden=iter("ab"))), TypeError, "graph: forbidden must"),
+        (_pack(_X, [["a", None]] * 3), ValueError, "sample 0 contains None"),
         (_pack([], []), ValueError, "X is empty"),
         (_pack(iter([]), iter([])), ValueError, "X is empty"),
         (_pack("text", _Y), TypeError, "X must be samples, got a str"),

@@ -176,7 +176,7 @@ class Predictor(NamedFeatures):
 
     @on_one_state
     @by_shards
-    def predict(self, X: SamplesLike, allowed: Any = None) -> np.ndarray:
+    def predict(self, X: SamplesLike | Shards, allowed: Any = None) -> np.ndarray:
         """Best labelling of each sample.
 
         Parameters
@@ -246,7 +246,7 @@ class Predictor(NamedFeatures):
 
     @on_one_state
     @by_shards
-    def predict_top_k(self, X: SamplesLike, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def predict_top_k(self, X: SamplesLike | Shards, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
         Parameters
@@ -306,7 +306,7 @@ class Predictor(NamedFeatures):
 
     @on_one_state
     @by_shards
-    def decision_function(self, X: SamplesLike) -> np.ndarray:
+    def decision_function(self, X: SamplesLike | Shards) -> np.ndarray:
         """Scores behind the predictions.
 
         Parameters
@@ -341,7 +341,7 @@ class Predictor(NamedFeatures):
     @on_one_state
     def score(
         self,
-        X: SamplesLike,
+        X: SamplesLike | Shards,
         y: SamplesLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:

@@ -13,7 +13,8 @@ from .losses.verbs import private_loss
 from .partial import Completion, clamp
 from .predict import log_likelihoods, node_marginals, pair_marginals
 from .prediction import on_one_state
-from .sharded_prediction import by_shards
+from .sharded_prediction import by_shards, shard_codes
+from .shards.reading import Shard, Shards
 from .solvers.primal import loss_values
 from .typing import SamplesLike
 
@@ -26,7 +27,7 @@ class ProbabilisticPredictor:
     @on_one_state
     @by_shards
     def predict_marginals(
-        self, X: SamplesLike, pairwise: bool = False
+        self, X: SamplesLike | Shards, pairwise: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Probability of each label at each node.
 
@@ -83,7 +84,7 @@ class ProbabilisticPredictor:
         tables = flat.reshape(-1, n_classes, n_classes)
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
-    def predict_proba(self, X: SamplesLike) -> np.ndarray:
+    def predict_proba(self, X: SamplesLike | Shards) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals` under another name.
 
         ``cross_val_predict(method="predict_proba")`` encodes y as one label a sample: for sequences
@@ -103,7 +104,10 @@ class ProbabilisticPredictor:
         return self.predict_marginals(X)
 
     @on_one_state
-    def predict_log_likelihood(self, X: SamplesLike, y: SamplesLike) -> np.ndarray:
+    @by_shards
+    def predict_log_likelihood(
+        self, X: SamplesLike | Shards, y: SamplesLike | None = None
+    ) -> np.ndarray:
         """Log-probability of whole labellings, ``log p(y_i | x_i)``.
 
         With missing labels (None, NaN, masked) or sets of labels in y, that of all labellings that
@@ -111,10 +115,10 @@ class ProbabilisticPredictor:
 
         Parameters
         ----------
-        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         y : list, object array, RaggedArray or 1-D array
-            A labelling of each.
+            A labelling of each. Shards have labels of their own.
 
         Returns
         -------
@@ -132,10 +136,13 @@ class ProbabilisticPredictor:
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
         partial = None
-        if self.graph_.takes_partial_labels:
-            y, partial = split_partial(y, self.graph_.is_table)
-        labels = self.graph_.read_labelling(y, samples)
-        codes = self.graph_.encode(labels, self.classes_, samples.offsets)
+        if isinstance(X, Shard):
+            codes = shard_codes(self, X, y)
+        else:
+            if self.graph_.takes_partial_labels:
+                y, partial = split_partial(y, self.graph_.is_table)
+            labels = self.graph_.read_labelling(y, samples)
+            codes = self.graph_.encode(labels, self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))
         w = self._weights()

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
-from .data.packing import check_n_features
+from .data.packing import check_n_features, sample_of
 from .shards.parts import relocated
 from .shards.reading import Shard, Shards
 from .shards.structure import fitting
@@ -50,7 +50,7 @@ def by_shards(method):
     return call
 
 
-def _answer(model, shard, classes, name, args, kwargs):
+def _answer(model, shard, name, args, kwargs):
     return getattr(model, name)(shard, *args, **kwargs)
 
 
@@ -76,13 +76,57 @@ def read_shard(model: Any, X: Shard | Shards) -> Any:
     """
     if isinstance(X, Shards):
         raise TypeError("this method takes lists of samples, not Shards")
-    if not vars(model).get("_is_of_shard"):
+    if "_shard_classes" not in vars(model):
         raise TypeError("X must be Shards, not one of them: the model needs all features")
     return X.samples
 
 
+def shard_codes(model: Any, shard: Shard, y: Any) -> np.ndarray:
+    """Labels of a shard, as positions in the classes of the model.
+
+    Parameters
+    ----------
+    model : Predictor
+        The part of a model that is for this shard.
+    shard : Shard
+        The shard.
+    y : None
+        Labels are in the shards.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,) of int32
+        The codes.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or one that the model has not seen; names the sample.
+    """
+    if y is not None:
+        raise ValueError("y is in the shards: it must be None")
+    if shard.codes is None:
+        raise ValueError("the shards have no labels")
+    codes = _known_codes(model)[shard.codes]
+    unseen = np.flatnonzero(codes < 0)
+    if unseen.size:
+        offsets = shard.samples.offsets
+        i, label = sample_of(unseen[0], offsets), model._shard_classes[shard.codes[unseen[0]]]
+        raise ValueError(
+            f"y: unknown label {label.item()!r} (sample {i}, node {unseen[0] - offsets[i]})"
+        )
+    return codes
+
+
+def _known_codes(model):
+    """For each class of the shards that of the model, or -1."""
+    classes = model._shard_classes
+    one = np.array([0, classes.size])
+    return model.graph_.encode(classes, model.classes_, one, unseen=-1)
+
+
 def _over_shards(model, shards, function, *args):
-    """Results of ``function(part of the model, shard, classes, ...)`` on all shards."""
+    """Results of ``function(part of the model, shard, ...)`` on all shards."""
     check_is_fitted(model)
     _check_fit(model, shards)
     tables = model._weights()
@@ -93,7 +137,8 @@ def _over_shards(model, shards, function, *args):
 
     def tasks(run):
         for k in range(shards.n_shards):
-            part = _part(model, tables, shards.columns(k), inner)
+            part = _part(model, tables, shards.columns(k))
+            part.n_jobs, part._shard_classes = inner, shards.classes
             yield run(part, shards, k, int(first[k]), function, *args)
 
     if n_jobs == 1:
@@ -105,7 +150,7 @@ def _over_shards(model, shards, function, *args):
 def _run(part, shards, k, first, function, *args):
     """One shard, in whatever process this is."""
     try:
-        return function(part, shards.open(k), shards.classes, *args)
+        return function(part, shards.open(k), *args)
     except (ValueError, FloatingPointError) as error:
         raise relocated(error, first) from None
 
@@ -124,11 +169,10 @@ def _check_fit(model, shards):
     model._check_tables(model.graph_.no_samples(model))
 
 
-def _part(model, tables, columns, n_jobs):
+def _part(model, tables, columns):
     """The model with the rows of the features that a shard uses."""
     part = type(model).__new__(type(model))
     vars(part).update({k: v for k, v in vars(model).items() if k not in _LEFT_OUT})
-    part.n_jobs, part._is_of_shard = n_jobs, True
     part.node_weights_, part.pair_weights_ = tables.tables
     if columns is not None:
         rest = np.arange(model.n_features_in_, tables.node.shape[0])
@@ -176,10 +220,12 @@ def score_shards(model: Any, shards: Shards, y: Any, sample_weight: Any) -> floa
     return float(right / total)
 
 
-def _count_right(model, shard, classes):
+def _count_right(model, shard):
     """Weight of the nodes that are labelled right, that of all, and nodes of unseen labels."""
     samples, predicted = model._decode(shard)
-    known = model.graph_.encode(classes, model.classes_, np.array([0, classes.size]), unseen=-1)
-    truth, weight = known[shard.codes], np.repeat(shard.sample_weight, samples.lengths)
-    unseen = np.bincount(shard.codes[truth < 0], minlength=classes.size)
+    truth, weight = (
+        _known_codes(model)[shard.codes],
+        np.repeat(shard.sample_weight, samples.lengths),
+    )
+    unseen = np.bincount(shard.codes[truth < 0], minlength=model._shard_classes.size)
     return weight[predicted == truth].sum(), weight.sum(), unseen

@@ -20,7 +20,10 @@ import skstruct
 
 PACKAGE = Path(skstruct.__file__).parent
 # Extensions of numba, which kernels do without where it cannot be imported.
-PRIVATE = [PACKAGE / "core" / f"{name}.py" for name in ("numba_private", "compilers", "references")]
+PRIVATE = [
+    PACKAGE / "core" / f"{name}.py"
+    for name in ("numba_private", "numba_passes", "compilers", "references")
+]
 
 # Modules of numba that are documented for extensions.
 PUBLIC = {"numba", "numba.extending", "numba.types"}
@@ -39,6 +42,7 @@ _dispatcher = numba.njit(lambda x: x + 1)
 OBJECTS = {
     "a dispatcher": _dispatcher,
     "a target": _dispatcher.targetctx,
+    "a typing context": _dispatcher.typingctx,
     "a code generator": _dispatcher.targetctx.codegen(),
     "the type of a NamedTuple": numba.typeof(Mixed(1, 0.5)),
     "the type of a NamedTuple of one type": numba.typeof(Even(1, 2)),
@@ -98,6 +102,22 @@ INTERNALS = [
     ("numba.core.typing.templates", "AttributeTemplate", "compile time: NamedTuples by reference"),
     ("numba.core.typing.templates", "infer_getattr", "compile time: NamedTuples by reference"),
     ("numba.core.compiler", "Compiler.define_pipelines", "compile time: fewer passes"),
+    ("numba.core", "ir", "compile time: no copies of what is pasted"),
+    ("numba.core.compiler_machinery", "register_pass", "compile time: faster passes"),
+    ("numba.core.inline_closurecall", "InlineWorker", "compile time: no copies of what is pasted"),
+    (
+        "numba.core.inline_closurecall",
+        "InlineWorker.run_untyped_passes",
+        "compile time: fewer passes for what is pasted",
+    ),
+    ("numba.core.untyped_passes", "InlineInlinables", "compile time: no copies of what is pasted"),
+    (
+        "numba.core.untyped_passes",
+        "InlineInlinables._do_work",
+        "compile time: no copies of what is pasted",
+    ),
+    ("numba.core.typed_passes", "NopythonTypeInference", "compile time: operators typed once"),
+    ("a typing context", "resolve_function_type", "compile time: operators typed once"),
     ("a dispatcher", "compile", "Ctrl-C is held while a kernel compiles"),
     ("a dispatcher", "targetoptions", "flags that a verb would drop are refused"),
     ("numba.types", "BaseNamedTuple", "dispatch on the class of a problem"),

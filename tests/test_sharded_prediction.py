@@ -66,6 +66,8 @@ def test_answers_are_those_on_lists(case, sparse_sequences, tmp_path):
         assert _same(model.predict_top_k(shards, 2), model.predict_top_k(X, k=2))
         both = model.predict_marginals(shards, pairwise=True)
         assert _same(both, model.predict_marginals(X, pairwise=True))
+        found = model.predict_log_likelihood(shards)
+        assert _same(found, model.predict_log_likelihood(X, labelled))
     if case in ("chain", "table"):
         assert _same(model.decision_function(shards), model.decision_function(X))
         assert _same(model.predict_proba(shards), model.predict_proba(X))
@@ -121,12 +123,16 @@ def test_scores_by_weights_and_of_unseen_labels(chain, tmp_path):
         warnings.simplefilter("ignore")
         assert got == model.score(X, other)
     numbers = pack_shards(X, [np.arange(len(v)) for v in y], tmp_path / "numbers")
+    with pytest.raises(ValueError, match=r"unknown label 'new' \(sample 0, node 0\)"):
+        model.predict_log_likelihood(renamed)
     with pytest.warns(UserWarning, match="for instance 0"):
         assert model.score(numbers) == 0.0
     bare = pack_shards(X, None, tmp_path / "bare", shard_size=10)
     assert _same(model.predict(bare), model.predict(X))
     with pytest.raises(ValueError, match="has no labels: there is no score"):
         model.score(bare)
+    with pytest.raises(ValueError, match="the shards have no labels"):
+        model.predict_log_likelihood(bare)
 
 
 def test_models_of_other_data_are_refused(chain, tmp_path):
@@ -155,7 +161,7 @@ def test_what_shards_are_not_for(chain):
     model, X, y, shards, weight = chain
     with pytest.raises(TypeError, match="X must be Shards, not one of them"):
         model.predict(shards.open(0))
-    with pytest.raises(TypeError, match="takes lists of samples, not Shards"):
+    with pytest.raises(ValueError, match="y is in the shards"):
         model.predict_log_likelihood(shards, y)
     with pytest.raises(ValueError, match="allowed is for lists"):
         model.predict(shards, [np.ones((x.shape[0], 3)) for x in X])

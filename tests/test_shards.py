@@ -30,6 +30,7 @@ from skstruct import (
 from skstruct.data.matrices import csr_from_parts
 from skstruct.datasets import Shards, iter_conll, load_conll, pack_shards
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer, fit_vectorizer
+from skstruct.shards import reading
 from skstruct.shards.leaves import flatten
 
 RNG = np.random.default_rng(3)
@@ -268,6 +269,8 @@ _X, _Y = [np.eye(2)] * 3, [["a", "b"]] * 3
         (_pack(_X, iter([*_Y, ["a"]])), ValueError, "X ends after 3 samples, y goes on"),
         (_pack(_X, _Y, sample_weight=[1, 1, 0]), ValueError, "sample 2 has weight 0"),
         (_pack(_X, _Y, sample_weight=[1, -1, 1]), ValueError, "sample_weight"),
+        (_pack(_X, _Y, graph=Chain(forbidden=iter("ab"))), TypeError, "graph: forbidden must"),
+        (_pack(_X, [["a", None]] * 3), ValueError, "sample 0 contains None"),
         (_pack([], []), ValueError, "X is empty"),
         (_pack(iter([]), iter([])), ValueError, "X is empty"),
         (_pack("text", _Y), TypeError, "X must be samples, got a str"),
@@ -391,6 +394,20 @@ def test_changed_contents_are_found_by_check_and_bad_indices_on_opening(copy):
                 Shards(copy).open(0)
         path.write_bytes(before)
     Shards(copy).check().open(0)
+
+
+def test_pickles_are_small_and_notice_other_shards(copy, tmp_path):
+    shards = Shards(copy)
+    text = pickle.dumps(shards)
+    assert len(text) < 1000
+    again = pickle.loads(text)
+    assert again.fingerprint == shards.fingerprint
+    np.testing.assert_array_equal(again.open(1).codes, shards.open(1).codes)
+    shutil.rmtree(copy)
+    pack_shards(_X, _Y, copy)
+    reading._known_manifest.cache_clear()  # as in another process
+    with pytest.raises(ValueError, match=r"manifest.json has changed: these are other shards"):
+        pickle.loads(text)
 
 
 def test_manifests_that_are_none(copy, tmp_path):

@@ -29,7 +29,7 @@ def small_data_have_threads(monkeypatch):
 
 @pytest.fixture(scope="module")
 def chains():
-    return random_sequences(np.random.default_rng(0), n_samples=1100)
+    return random_sequences(np.random.default_rng(0), n_samples=1600)
 
 
 def _same(one, other):

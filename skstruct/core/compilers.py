@@ -15,6 +15,10 @@ try:
     from numba.core.compiler import Compiler, Flags
 except ImportError:  # pragma: no cover
     JITCodeLibrary = Compiler = Flags = object
+try:
+    from .numba_passes import faster
+except ImportError:  # pragma: no cover
+    faster = {}
 
 
 class _InnerLibrary(JITCodeLibrary):
@@ -88,6 +92,12 @@ _UNUSED = {
 }
 
 
+def _kept(passes):
+    """The passes that kernels need, the faster ones in place of numba's."""
+    kept = (p for p in passes if p[0].name() not in _UNUSED)
+    return [(faster.get(which, which), told) for which, told in kept]
+
+
 class _Flags(Flags):
     """Numba's flags, compared by what was set: it looks at all of them for each call it types."""
 
@@ -123,7 +133,7 @@ class _KernelCompiler(Compiler):
         pipelines = super().define_pipelines()
         if not is_foreign(self.state.func_id.func.__module__):
             for pipeline in pipelines:
-                pipeline.passes[:] = [p for p in pipeline.passes if p[0].name() not in _UNUSED]
+                pipeline.passes[:] = _kept(pipeline.passes)
         return pipelines
 
 

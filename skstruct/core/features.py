@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import generic, inner_kernel, kernel
-from .prefetch import prefetch
+from .prefetch import as_single, prefetch
 from .shares import LAST_CLASS, share_of
 
 _LINE = 64  # bytes
@@ -105,16 +105,6 @@ def fetch(features, t, table):
 
 
 @generic
-def is_constant(features, t):
-    """Whether row t has no feature but the constant one."""
-
-
-@generic
-def clear(features, t, table):
-    """``table[j] <- 0`` over the features j of row t."""
-
-
-@generic
 def clear_rows(features, first, stop, table):
     """``table[j] <- 0`` over the features j of rows `first` to `stop`."""
 
@@ -186,25 +176,6 @@ def _(features, t, table):
             prefetch(table, features.indices[p], q)
 
 
-@is_constant.register(SparseFeatures)
-@kernel
-def _(features, t):
-    return features.intercept >= 0 and features.indptr[t] == features.indptr[t + 1]
-
-
-@clear.register(SparseFeatures)
-@kernel
-def _(features, t, table):
-    width = table.shape[1]
-    if features.intercept >= 0:
-        for q in range(width):
-            table[features.intercept, q] = 0.0
-    for p in range(features.indptr[t], features.indptr[t + 1]):
-        j = features.indices[p]
-        for q in range(width):
-            table[j, q] = 0.0
-
-
 @gather.register(DenseFeatures)
 @kernel
 def _(features, t, table, acc):
@@ -243,35 +214,28 @@ def _(features, t, table):
     return  # all rows in order: the processor foresees that
 
 
-@is_constant.register(DenseFeatures)
-@kernel
-def _(features, t):
-    return features.intercept >= 0 and features.values.shape[1] == 0
-
-
-@clear.register(DenseFeatures)
-@kernel
-def _(features, t, table):
-    for j in range(features.values.shape[1]):
-        for q in range(table.shape[1]):
-            table[j, q] = 0.0
-    if features.intercept >= 0:
-        for q in range(table.shape[1]):
-            table[features.intercept, q] = 0.0
-
-
 @clear_rows.register(SparseFeatures)
 @kernel
 def _(features, first, stop, table):
-    for t in range(first, stop):
-        clear(features, t, table)
+    width = table.shape[1]
+    if features.intercept >= 0 and stop > first:
+        for q in range(width):
+            table[features.intercept, q] = 0.0
+    for p in range(features.indptr[first], features.indptr[stop]):
+        j = features.indices[p]
+        for q in range(width):
+            table[j, q] = 0.0
 
 
 @clear_rows.register(DenseFeatures)
 @kernel
 def _(features, first, stop, table):
-    if stop > first:  # all rows have all features
-        clear(features, first, table)
+    for j in range(features.values.shape[1] if stop > first else 0):  # all rows have all features
+        for q in range(table.shape[1]):
+            table[j, q] = 0.0
+    if features.intercept >= 0 and stop > first:
+        for q in range(table.shape[1]):
+            table[features.intercept, q] = 0.0
 
 
 @gather_columns.register(SparseFeatures)
@@ -375,31 +339,22 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     offset : int
         Where in `theta` row `first` begins.
     """
-    single = _is_single(table, w)
+    single, lazy, half = _is_single(table, w), w.scale.shape[0] > 0, table.shape[1] // 2
+    s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
     for t in range(first, stop):
         o = offset + (t - first) * width
         if single:
             if t + 1 < stop:
                 fetch(features, t + 1, w.single)
             gather(features, t, w.single, acc)
-            _combine(acc, table.shape[1] // 2, w, width, theta, o)
-        elif is_constant(features, t):
-            _combine(table[features.intercept], table.shape[1] // 2, w, width, theta, o)
         else:
             gather(features, t, table, acc)
-            _combine(acc, table.shape[1] // 2, w, width, theta, o)
-
-
-@inner_kernel(inline=True)
-def _combine(row, half, w, width, theta, o):
-    """Write the weights of a row, ``v`` and ``d`` of lazy ones, to ``theta[o:]``."""
-    if w.scale.shape[0] == 0:
-        for k in range(width):
-            theta[o + k] = row[k]
-    else:
-        s, b = w.scale[0], w.scale[1]
-        for k in range(width):
-            theta[o + k] = s * row[k] + b * row[half + k]
+        if lazy:
+            for k in range(width):
+                theta[o + k] = s * acc[k] + b * acc[half + k]
+        else:
+            for k in range(width):
+                theta[o + k] = acc[k]
 
 
 @inner_kernel
@@ -440,7 +395,7 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
     for k in range(table.shape[1]):  # their padding stays 0, in both precisions
         acc[k] = 0.0
-    short = acc.view(np.float32)
+    short = as_single(acc)
     for t in range(first, last):
         o = offset + (t - first) * width
         if not is_used(r, o, width):
@@ -448,13 +403,6 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
         if single:
             _spread(r, o, width, c_v, c[1], lazy, half, short)
             scatter(features, t, w.single, start, stop, low, high, short)
-        elif is_constant(features, t):
-            if low <= (features.intercept & LAST_CLASS) < high:
-                row = table[features.intercept]
-                for k in range(start, min(stop, width)):
-                    row[k] += c_v * r[o + k]
-                for k in range(max(start - half, 0), min(stop - half, width) if lazy else 0):
-                    row[half + k] += c[1] * r[o + k]
         else:
             _spread(r, o, width, c_v, c[1], lazy, half, acc)
             scatter(features, t, table, start, stop, low, high, acc)

@@ -111,7 +111,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
         _multiply_sparse(values, n, width, r, out, offset)
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _multiply_sparse(values, n, width, r, out, offset):
     """The product by the rows of `r` in use: a step between two labellings changes few nodes."""
     for q in range(offset, offset + n * width):
@@ -127,7 +127,7 @@ def _multiply_sparse(values, n, width, r, out, offset):
                         out[o + k] += g * r[row + k]
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _multiply_dense(values, n, width, r, out, offset, table):
     """The product by all rows of `r`, in `table`, whose rows are all vectors and no rest."""
     stride = table.shape[1]

@@ -38,6 +38,6 @@ def share_of(w, n_rows, width):
             low, high = ALL_CLASSES * k // n, ALL_CLASSES * (k + 1) // n
         else:
             lines = (width + _LINE - 1) // _LINE
-            start = min(lines * k // n * _LINE, width)
-            stop = min(lines * (k + 1) // n * _LINE, width)
+            start, stop = lines * k // n * _LINE, lines * (k + 1) // n * _LINE
+            start, stop = start if start < width else width, stop if stop < width else width
     return start, stop, low, high

@@ -117,7 +117,7 @@ def meet(team):
     return GO
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def open_gate(team):
     """Let the threads go on that wait in :func:`meet`.
 

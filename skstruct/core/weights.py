@@ -364,7 +364,7 @@ def fold_small(w):
         fold_inside(w)
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def fold_inside(w):
     """:func:`fold`, for kernels."""
     s, b = w.scale[0], w.scale[1]
@@ -440,7 +440,7 @@ def squared_norms(w, inverse_n, lam):
     return sums
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _add_norms(table, s, b, inverse_n, lam, sums):
     """Add those of a table to the sums of :func:`squared_norms`."""
     value, direction, both = sums

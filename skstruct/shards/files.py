@@ -90,8 +90,8 @@ def check_size(path: Path, entry: dict) -> None:
     """
     try:
         size = path.stat().st_size
-    except OSError as error:
-        raise Damage(f"{path} cannot be read: {error.strerror}; the shards are damaged") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise Damage(f"{path} is missing: the shards are damaged, or not all there") from None
     if size != entry["bytes"]:
         raise Damage(
             f"{path} has {size} bytes, {entry['bytes']} were expected: the file is truncated, or "
@@ -122,7 +122,7 @@ def open_array(path: Path, entry: dict) -> np.ndarray:
     check_size(path, entry)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError) as error:
         raise Damage(f"{path} is no file of an array: {error}") from None
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
         raise Damage(

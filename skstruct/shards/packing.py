@@ -210,6 +210,7 @@ class _Packer:
         if first:
             self.graph = choose_graph(self.graph, X, part.y)
             refuse_unpackable(self.graph)
+            self.structure = describe(self.graph)
         samples = self.graph.read_X(self.columns, X, reset=first)
         empty = np.flatnonzero(samples.lengths == 0)
         if empty.size:
@@ -263,7 +264,7 @@ class _Packer:
                 if given is not None
             }
             content = {
-                "structure": describe(self.graph),
+                "structure": self.structure,
                 "n_features": int(self.columns.n_features_in_),
                 "n_edge_features": getattr(self.columns, "n_edge_features_in_", None),
                 "sparse": self.sparse[0],

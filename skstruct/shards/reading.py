@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -45,8 +46,8 @@ class Shards:
     """Samples in the files of a folder that :func:`pack_shards` has written.
 
     Fit, predict and score take it in place of X, and y is in it. Features are read in place, from
-    memory maps. The object has the path and the manifest only: it is cheap to send to workers,
-    which must see the same path.
+    memory maps. A pickle has the path and the fingerprint only: workers, which must see the same
+    path, read the manifest themselves.
 
     Parameters
     ----------
@@ -96,7 +97,11 @@ class Shards:
 
     def __init__(self, folder: PathLike, graph: Graph | None = None) -> None:
         self.folder = Path(folder).absolute()
-        self._manifest = manifest.load(self.folder)
+        self._take(manifest.load(self.folder), graph)
+
+    def _take(self, content, graph):
+        """Set what the manifest says."""
+        self._manifest = content
         where = self.folder / manifest.NAME
         try:
             self.graph = restore(self._manifest["structure"], graph, where)
@@ -109,6 +114,9 @@ class Shards:
         self.n_features_in_ = self._manifest["n_features"]
         self.n_edge_features_in_ = self._manifest.get("n_edge_features")
         self.fingerprint = self._manifest["checksum"]
+
+    def __reduce__(self):
+        return _reopened, (self.folder, self.fingerprint, self.graph)
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -282,6 +290,23 @@ class Shards:
             for name, file in entry["files"].items():
                 check_file(self.folder / entry["folder"] / name, file)
         return self
+
+
+@functools.lru_cache(maxsize=8)
+def _known_manifest(folder, fingerprint):
+    """The manifest, read once in each process."""
+    content = manifest.load(folder)
+    if content["checksum"] != fingerprint:
+        raise ValueError(f"{folder / manifest.NAME} has changed: these are other shards")
+    return content
+
+
+def _reopened(folder, fingerprint, graph):
+    """What a pickle stands for."""
+    shards = Shards.__new__(Shards)
+    shards.folder = folder
+    shards._take(_known_manifest(folder, fingerprint), graph)
+    return shards
 
 
 __all__ = ["Shard", "Shards"]

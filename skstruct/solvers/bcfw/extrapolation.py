@@ -13,59 +13,56 @@ from ...core.oracles import accumulate, add_indicator
 from ...core.pieces import Pieces
 from ...core.weights import inner_product, squared_norm, zero_weights
 
+_AIM, _FOLLOW = range(2)
+
 
 @kernel
-def _aim(problem, sample_weight, lam, state, factor, gain, start, stop, w, change):
-    """Extrapolated shares take the place of the past ones; `w` takes what the weights would gain.
+def _travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w, change):
+    """Aim at extrapolated shares, or follow a part of the way to them.
 
-    Returns `gain` and what the sum of the weighted task losses would gain.
+    ``_AIM``: these take the place of the past ones, `w` takes what the weights would gain, and what
+    the sum of the weighted task losses would gain is added to `gain`, which is returned. `part` is
+    how far they lie, in ways from the past shares. ``_FOLLOW``: they become the past ones.
     """
     for i in range(start, stop):
         shares, past = state.shares[i], state.past[i]
         first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
-        before = after = 0.0
-        for c in range(shares.shape[0]):
-            if shares[c] >= 0.0:
-                past[c] = max(shares[c] + factor * (shares[c] - past[c]), 0.0)
-                before += shares[c]
-                after += past[c]
-        if not after > 0.0:
-            before = after = 1.0
+        target, step = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], part
+        if task == _AIM:
+            target, step = change[: target.shape[0]], 1.0
+            before = after = 0.0
             for c in range(shares.shape[0]):
-                past[c] = max(shares[c], 0.0)
-        size = problem.part_ptr[i + 1] - problem.part_ptr[i]
-        for q in range(size):
-            change[q] = 0.0
+                if shares[c] >= 0.0:
+                    goal = shares[c] + part * (shares[c] - past[c])
+                    past[c] = 0.0 if goal < 0.0 else goal
+                    before += shares[c]
+                    after += past[c]
+            lost = not after > 0.0
+            for c in range(shares.shape[0]):
+                if lost:
+                    past[c] = shares[c] if shares[c] > 0.0 else 0.0
+                elif shares[c] >= 0.0:
+                    past[c] *= before / after
+            for q in range(target.shape[0]):
+                target[q] = 0.0
         moves = False
-        for c in range(shares.shape[0]):
-            if shares[c] >= 0.0:
-                past[c] *= before / after
-                move = past[c] - shares[c]
-                if move != 0.0:
-                    moves = True
-                    add_indicator(problem, i, state.labels[c, first:last], move, change)
-                    gain += sample_weight[i] * move * state.costs[i, c]
-        if moves:
-            scale = sample_weight[i] / (lam * sample_weight.shape[0])
-            accumulate(problem, i, change[:size], (-scale, 0.0), w)
-    return gain
-
-
-@kernel
-def _follow(problem, state, step, start, stop):
-    """The part `step` of the way to the extrapolated shares, which become the past ones."""
-    for i in range(start, stop):
-        shares, past = state.shares[i], state.past[i]
-        first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
-        residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
         for c in range(shares.shape[0]):
             if shares[c] >= 0.0:
                 move = step * (past[c] - shares[c])
                 if move != 0.0:
-                    add_indicator(problem, i, state.labels[c, first:last], move, residual)
-                    state.losses[i] += move * state.costs[i, c]
-                    shares[c] = max(shares[c] + move, 0.0)
-                past[c] = shares[c]
+                    moves = True
+                    add_indicator(problem, i, state.labels[c, first:last], move, target)
+                    gain += sample_weight[i] * move * state.costs[i, c]
+                    if task == _FOLLOW:
+                        state.losses[i] += move * state.costs[i, c]
+                        moved = shares[c] + move
+                        shares[c] = 0.0 if moved < 0.0 else moved
+                if task == _FOLLOW:
+                    past[c] = shares[c]
+        if moves and task == _AIM:
+            scale = sample_weight[i] / (lam * sample_weight.shape[0])
+            accumulate(problem, i, target, (-scale, 0.0), w)
+    return gain
 
 
 class Extrapolation:
@@ -90,8 +87,7 @@ class Extrapolation:
 
     def compile(self, state, change):
         """Compile outside the clock."""
-        _aim(*self.task, state, 0.0, 0.0, 0, 0, self._past, change)
-        _follow(self.task[0], state, 0.0, 0, 0)
+        _travel(*self.task, state, _AIM, 0.0, 0.0, 0, 0, self._past, change)
 
     def _mean_loss(self, state):
         return float(np.einsum("i,i->", state.losses, self.task[1])) / self.task[1].size
@@ -118,8 +114,7 @@ class Extrapolation:
         change : ndarray of shape (max_parts,)
             Scratch.
         """
-        problem, sample_weight, lam = self.task
-        way, n = self._past, sample_weight.size
+        way, lam, n = self._past, self.task[2], self.task[1].size
         for past, now in zip(way.tables, w.tables, strict=True):
             np.subtract(now, past, out=past)
         norm = lam * squared_norm(way)
@@ -133,7 +128,7 @@ class Extrapolation:
             table[...] = 0.0
         gain = 0.0
         for first, last in Pieces().ranges(0, n):
-            gain = _aim(*self.task, state, factor, gain, first, last, way, change)
+            gain = _travel(*self.task, state, _AIM, factor, gain, first, last, way, change)
         # Where shares ran out the way has changed; never farther than to the shares aimed at.
         norm = lam * squared_norm(way)
         step = (gain / n - lam * inner_product(w.tables, way.tables)) / max(norm, 1e-300)
@@ -142,5 +137,5 @@ class Extrapolation:
             past *= step
             now += past
         for first, last in Pieces().ranges(0, n):
-            _follow(problem, state, step, first, last)
+            _travel(*self.task, state, _FOLLOW, step, 0.0, first, last, way, change)
         self._note(state, w)

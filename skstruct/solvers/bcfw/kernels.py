@@ -112,7 +112,7 @@ def enter(problem, i, w, theta, residual, state):
 def note_gap(state, options, i, gap):
     """Remember what the oracle said of sample i."""
     state.totals[N_ORACLE] += 1.0
-    state.gaps[i] = max(gap, 0.0)
+    state.gaps[i] = 0.0 if gap < 0.0 else gap
     if options.by_gap == 1:
         set_leaf(state.tree, i, state.gaps[i])
 
@@ -209,7 +209,7 @@ def admit(problem, i, state, slot, near, labels, buffers):
         past, shares = state.past[i], state.shares[i]
         if past[slot] > 0.0 or shares[slot] > 0.0:  # the way from there cannot be told any more
             for c in range(shares.shape[0]):
-                past[c] = max(shares[c], 0.0)
+                past[c] = shares[c] if shares[c] > 0.0 else 0.0
             past[slot] = 0.0
     state.shares[i, slot] = 0.0
     for t in range(problem.label_ptr[i + 1] - first):
@@ -229,7 +229,9 @@ def line_search(problem, i, theta, residual, slope, scale, most, buffers):
     curvature = scale * dot(direction, answer, size)
     step = 0.0
     if curvature > 0.0:
-        step = min(max(slope / curvature, 0.0), most)
+        step = slope / curvature
+        step = 0.0 if step < 0.0 else step
+        step = most if most < step else step
     elif curvature == 0.0 and slope > 0.0:
         step = most
     for q in range(size):
@@ -282,7 +284,8 @@ def _exchange(shares, inner, values, n_steps, scale):
         curvature = scale * (curvature - 2.0 * inner[_pair(best, away)])
         much = shares[away]
         if curvature > 0.0:
-            much = min(slope / curvature, much)
+            best_step = slope / curvature
+            much = best_step if best_step < much else much
         for c in range(values.shape[0]):
             if shares[c] >= 0.0:
                 values[c] -= scale * much * (inner[_pair(c, best)] - inner[_pair(c, away)])

@@ -164,7 +164,9 @@ def svrg_pass(
     stepping = options.task == STEP
     first = 0
     while first < n_visits:
-        size = min(1 if stepping else most, n_visits - first)
+        size = n_visits - first
+        size = size if size < most else most
+        size = 1 if stepping else size
         taken = fetch_add(visits.counters, 0, 1)
         while taken < size:
             i = order[first + taken]

@@ -224,11 +224,14 @@ def _choose_block(problem, state, options, order, uniforms, block):
     if options.task == MOVE:
         # At first the memory holds few gradients, and each step matters.
         stored = np.int64(state.totals[N_STORED]) // SHARE
-        most = min(most, stored if stored > 1 else 1)
+        stored = stored if stored > 1 else 1
+        most = stored if stored < most else most
         # The scalars of the weights are looked after between blocks.
         if state.totals[DECAY] * most > _MOST_DECAY:
-            most = max(1, np.int64(_MOST_DECAY / state.totals[DECAY]))
-    most = min(most, uniforms.shape[0] - draw)
+            most = np.int64(_MOST_DECAY / state.totals[DECAY])
+            most = most if most > 1 else 1
+    left = uniforms.shape[0] - draw
+    most = left if left < most else most
     size = 0
     while size < most:
         i, importance = _choose(state, options, order, uniforms, draw + size)

@@ -22,7 +22,7 @@ _IGNORED = {
     "YD01", "GL03", "PR09", "RT05", "RT02", "PR06",
 }  # fmt: skip
 API = Path(__file__).parent.parent / "doc" / "api.rst"
-PAGES = "graphs", "imperfect_labels", "items", "map_inference", "nonlinear", "small_models"
+PAGES = "graphs", "imperfect_labels", "items", "map_inference", "nonlinear", "scale", "small_models"
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 MODULES = sorted(

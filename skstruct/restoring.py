@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .core.pieces import Pieces
-from .core.threads import make_scratch
 from .core.weights import squared_norm, zero_weights
 from .losses.hinge import hinge_of
-from .losses.verbs import private_loss
-from .solvers.batch import sum_over_samples
+from .solvers.batch import gradient_visit, sum_over_samples
 from .solvers.certificate import certify, certify_pair
-from .solvers.primal import loss_gradient, objective_value
+from .solvers.primal import objective_value
 
 #: What a solver knows of its last weights only.
 _OF_THE_LAST = ("stationarity_",)
@@ -70,14 +68,7 @@ class Restoring:
         out, gradient = np.zeros((2, weight.size)), zero_weights(shapes)
 
         def make_visit(part):
-            scratch = make_scratch(part)
-            own = private_loss(loss), part, weights, weight
-            augmented = np.empty_like(scratch.theta)
-
-            def visit(first, last, total):
-                loss_gradient(*own, first, last, scratch, augmented, total, out)
-
-            return visit
+            return gradient_visit(loss, part, weights, weight, out)
 
         sum_over_samples(make_visit, problem, gradient, self.n_jobs, Pieces())
         for g, w in zip(gradient.tables, weights.tables, strict=True):

@@ -13,8 +13,16 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..core.pieces import Pieces
-from ..core.threads import count_threads, private_copy, split_samples, useful_threads
+from ..core.threads import (
+    count_threads,
+    make_scratch,
+    private_copy,
+    split_samples,
+    useful_threads,
+)
 from ..core.weights import zero_weights
+from ..losses.verbs import private_loss
+from .primal import loss_gradient
 
 # More threads than blocks would have nothing to do.
 _MOST_BLOCKS = 16
@@ -57,6 +65,29 @@ def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> N
             if first == blocks[block][1]:
                 block += 1
                 own = _add(gradient, own, block < len(blocks))
+
+
+def gradient_visit(loss, problem, w, sample_weight, out):
+    """What one thread does for :func:`sum_over_samples`.
+
+    Parameters
+    ----------
+    loss, problem, w, sample_weight, out : object
+        As for :func:`skstruct.solvers.primal.loss_gradient`.
+
+    Returns
+    -------
+    callable
+        ``visit(first, last, gradient)``, with scratch of its own.
+    """
+    scratch = make_scratch(problem)
+    own, augmented = private_loss(loss), np.empty_like(scratch.theta)
+
+    def visit(first, last, gradient):
+        fixed = own, problem, w, sample_weight
+        loss_gradient(*fixed, first, last, scratch, augmented, gradient, out)
+
+    return visit
 
 
 def _count_blocks(problem, gradient):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.pieces import Pieces
-from ...core.threads import make_scratch
 from ...core.weights import flatten, view_flat, zero_weights
-from ...losses.verbs import ROUNDING, is_convex, least_term, private_loss, require_smooth
-from ..batch import sum_over_samples
+from ...losses.verbs import ROUNDING, is_convex, least_term, require_smooth
+from ..batch import gradient_visit, sum_over_samples
 from ..certificate import certify, stationarity
-from ..primal import loss_gradient
 from ..progress import REMEDY, Result
 from ..run import Method, run
 from .kernels import BLOCK, N_COMBINED, N_MEASURED, combine, measure, mix, remember, step
@@ -22,6 +20,7 @@ _RESOLVED = "floating point resolves no more: increase tol, or scale the feature
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)
 # Pairs; fewer where they would take gigabytes.
 _MEMORY, _LARGE = 10, 1 << 25
+_NOTHING = np.zeros((2, 0))
 
 
 def lbfgs(
@@ -98,6 +97,8 @@ class QuasiNewton(Method):
 
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
     l1 = 0.0
+    # Losses and magnitudes of the samples.
+    _out = None
 
     def __init__(self, *task, loss, start, memory=_MEMORY):
         super().__init__(*task)
@@ -111,12 +112,14 @@ class QuasiNewton(Method):
         memory = self._memory if size <= _LARGE else _MEMORY // 2
         self._trial = _Point(np.zeros(size))
         self._p = np.zeros(size)
-        self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, memory)
-        self._out = np.zeros((2, self.n))
+        self._sweeps, self._pairs = self._make_sweeps(size), Pairs(size, memory)
         #: Length of the first step along -g, where something is known of it.
         self.first_step: float | None = None
         # The best lower bound among mixtures of the dual points met: its term, its direction.
         self._term, self._mixed, self.dual = 0.0, np.zeros(size), 0.0
+
+    def _make_sweeps(self, size):
+        return Sweeps(size, self.n_jobs)
 
     def take_dual(self, term, direction, dual):
         """Begin with a dual point and a lower bound that are known."""
@@ -139,31 +142,39 @@ class QuasiNewton(Method):
         combine(pairs, np.zeros(2), 0.0, *3 * [none], 0.0, 0.0, 0.0, none, 0, 0, out)
         vectors, scratch = 4 * [none], np.empty((3, BLOCK))
         remember(pairs, live, 0, 1.0, *vectors, 0.0, 0.0, scratch, 0, 0, out)
+        self._compile_gradient()
+
+    def _compile_gradient(self):
+        """Compile what :meth:`_add_gradient` calls here."""
         w = zero_weights(self.shapes)
-        self._visit(self.problem, w)(0, 0, w)
+        gradient_visit(self.loss, self.problem, w, self.sample_weight, _NOTHING)(0, 0, w)
 
-    def _visit(self, part, w):
-        """What one thread does with a range of samples."""
-        scratch = make_scratch(part)
-        own = private_loss(self.loss), part, w, self.sample_weight
-        augmented = np.empty_like(scratch.theta)
+    def _add_gradient(self, w, gradient, pieces):
+        """Add the gradient of the sum of the losses; their mean, and that of their magnitudes.
 
-        def visit(first, last, gradient):
-            loss_gradient(*own, first, last, scratch, augmented, gradient, self._out)
+        None if a callback ended the pass. Whoever has the samples elsewhere overrides this.
+        """
+        if self._out is None:
+            self._out = np.zeros((2, self.n))
 
-        return visit
+        def make_visit(part):
+            return gradient_visit(self.loss, part, w, self.sample_weight, self._out)
+
+        sum_over_samples(make_visit, self.problem, gradient, self.n_jobs, pieces)
+        if pieces.stopped:
+            return None
+        return np.einsum("ki,i->k", self._out, self.sample_weight) / self.n
 
     def _evaluate(self, point, pieces):
         """Measure a point; False if a callback ended the pass."""
         point.known = False
         point.d.fill(0.0)
         w, gradient = view_flat(point.w, self.shapes), view_flat(point.d, self.shapes)
-        visit = lambda part: self._visit(part, w)  # noqa: E731
-        sum_over_samples(visit, self.problem, gradient, self.n_jobs, pieces)
-        if pieces.stopped:
+        means = self._add_gradient(w, gradient, pieces)
+        if means is None:
             return False
         self.n_calls += 1
-        loss, point.magnitude = np.einsum("ki,i->k", self._out, self.sample_weight) / self.n
+        loss, point.magnitude = means
         vectors = point.w, point.d, self._p, self._mixed
         sums = self._sweeps(measure, N_MEASURED, *vectors, 1.0 / self.n, self.lam, self.l1)
         point.value = 0.5 * self.lam * sums[0] + self.l1 * sums[6] + loss

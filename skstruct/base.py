@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,11 +25,15 @@ from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
 from .restoring import Restoring
+from .sharded import fit_shards, is_shards
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
 from .storage import CompactPickles
-from .typing import SamplesLike
+from .typing import PathLike, SamplesLike
 from .weighting import hinge_weights, read_node_weight, weigh
+
+if TYPE_CHECKING:
+    from .datasets import Shards
 
 
 class TrainingData(NamedTuple):
@@ -160,6 +164,12 @@ class StructuredEstimator(
         sample_weight = data.sample_weight
         with np.errstate(over="ignore"):
             total = float(sample_weight.sum())
+        lam = self._regulariser(sample_weight.size, total)
+        sample_weight = sample_weight * (sample_weight.size / total)
+        return data._replace(sample_weight=sample_weight, lam=lam)
+
+    def _regulariser(self, n_samples, total):
+        """That of the lambda form, for samples whose weights have this sum."""
         # A float32 would make the regulariser one, and everything that is computed with it.
         scale = float(self.C) * total
         lam = 1.0 / scale if scale > 0 else np.inf
@@ -169,16 +179,17 @@ class StructuredEstimator(
                 f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
                 f"sum of {total!r}"
             )
-        sample_weight = sample_weight * (sample_weight.size / total)
-        return data._replace(sample_weight=sample_weight, lam=lam)
+        return lam
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
-        X: SamplesLike,
-        y: SamplesLike,
+        X: SamplesLike | Shards,
+        y: SamplesLike | None = None,
         sample_weight: ArrayLike | None = None,
         node_weight: SamplesLike | None = None,
+        *,
+        checkpoint: PathLike | None = None,
     ) -> Self:
         """Train on labelled samples.
 
@@ -186,16 +197,23 @@ class StructuredEstimator(
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
             Samples of the kind that the structure takes: for chains one (n_nodes, n_features) array
-            or sparse matrix a sample, or all of them packed; for one-node samples a table.
+            or sparse matrix a sample, or all of them packed; for one-node samples a table. Or
+            :class:`~skstruct.datasets.Shards`, which have labels and weights with them: they are
+            read by workers, and never all in memory. See :ref:`scale`.
         y : list, object array, RaggedArray or 1-D array
-            One label a node, strings or integers. SAGCRF and most structural SVMs train on partial
-            labels, too: None (NaN, masked) where a label is missing, a set of labels where one of
-            them is right. See :ref:`partial_labels`.
+            None with shards, else one label a node, strings or integers. SAGCRF and most structural
+            SVMs train on partial labels, too: None (NaN, masked) where a label is missing, a set of
+            labels where one of them is right. See :ref:`partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Factor s_i on the loss of each sample.
         node_weight : list, object array, RaggedArray or array, default=None
             Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
             array. On a table one number a row (for label sets one a label). See :ref:`weights`.
+        checkpoint : str or Path, default=None
+            With shards: a folder that takes the state of the training after each round, of which
+            the last two are kept. Another `fit` with the same parameters (but `max_iter`, `tol`,
+            `n_jobs` and `verbose`), shards and folder goes on from there, and ends with the weights
+            that it would have had without the stop, bit for bit.
 
         Returns
         -------
@@ -220,7 +238,13 @@ class StructuredEstimator(
             If `max_iter` is reached before `tol`.
         """
         with announced_compiles(self._announce):
-            result = self._fit(X, y, sample_weight, node_weight)
+            if is_shards(X):
+                given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
+                result = fit_shards(self, X, given, checkpoint)
+            elif checkpoint is not None:
+                raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
+            else:
+                result = self._fit(X, y, sample_weight, node_weight)
         if not result.converged and not result.stopped:
             warnings.warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
@@ -246,22 +270,23 @@ class StructuredEstimator(
         shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
         previous = self if getattr(self, "warm_start", False) else self._unfitted()
 
+        def train(**common):
+            start = new._start(previous, problem, shapes)
+            try:
+                result = new._train(problem, shapes, data, start=start, **common)
+            except SampleOverflow as error:
+                sample = int(data.given[error.sample])
+                raise SampleOverflow(sample, error.value, error.advice) from None
+            return end_validation(new, validation, result, (problem, shapes, data))
+
+        return self._become(new, X, y, train)
+
+    def _become(self, new, X, y, train):
+        """Train `new` under the eyes of callbacks, and take over what it is then."""
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        try:
-            result = new._train(
-                problem,
-                shapes,
-                data,
-                start=new._start(previous, problem, shapes),
-                max_iter=self.max_iter,
-                tol=self.tol,
-                after_epoch=Epochs(self, context, X, y, fitted_state(new)),
-            )
-        except SampleOverflow as error:
-            sample = int(data.given[error.sample])
-            raise SampleOverflow(sample, error.value, error.advice) from None
-        result = end_validation(new, validation, result, (problem, shapes, data))
+        epochs = Epochs(self, context, X, y, fitted_state(new))
+        result = train(max_iter=self.max_iter, tol=self.tol, after_epoch=epochs)
         new._publish(result)
         # One assignment, so that other threads never see half of each.
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)
@@ -271,6 +296,10 @@ class StructuredEstimator(
     def _train(self, problem, shapes, data: TrainingData, **common):
         """Call the solver."""
         return self._solve(problem, shapes, data.sample_weight, data.lam, **common)
+
+    def _train_rounds(self, source, engine, shapes, **common):
+        """Call a solver that works in rounds over the parts of a source."""
+        raise TypeError(f"{type(self).__name__} does not train on shards; SAGCRF does")
 
     def _unfitted(self):
         """A model with the same parameters and callbacks that has not been fitted."""

@@ -22,6 +22,7 @@ from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.hybrid import hybrid, proximal_hybrid
 from .solvers.quasi_newton.orthant import owlqn
 from .solvers.quasi_newton.solver import lbfgs
+from .solvers.rounds.quasi import rounds
 from .solvers.sag.proximal import proximal_sag
 from .solvers.sag.solver import sag
 from .streaming import Streaming
@@ -310,6 +311,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
         common |= {"loss": data.completion.marginal_log_loss(), "n_jobs": self.n_jobs}
         return lbfgs(problem, shapes, data.sample_weight, data.lam, **common)
+
+    def _train_rounds(self, source, engine, shapes, **common):
+        if self.solver not in ("auto", "lbfgs"):
+            raise ValueError(
+                f"solver={self.solver!r} needs all samples in memory: on shards use "
+                'solver="auto" or "lbfgs"'
+            )
+        common |= {"loss": self._training_loss(), "l1_ratio": float(self.l1_ratio)}
+        return rounds(source, engine, shapes, source.n_samples, **common)
 
     def _solve(self, problem, shapes, sample_weight, lam, **common):
         arguments = problem, shapes, sample_weight, lam

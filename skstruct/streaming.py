@@ -45,9 +45,9 @@ class Streaming:
             labels = np.where(partial.hidden, classes[:1], labels)
         return labels, classes
 
-    def _scaled(self, data):
-        self.n_samples_seen_ = data.sample_weight.size
-        return super()._scaled(data)
+    def _regulariser(self, n_samples, total):
+        self.n_samples_seen_ = n_samples
+        return super()._regulariser(n_samples, total)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(

@@ -1,0 +1,173 @@
+"""fit on shards: what a fit makes of them, which workers read and the driver does not."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from functools import cached_property
+
+import numpy as np
+
+from .core.gram import Gram, not_stored
+from .data.packing import check_pointers
+from .early_stopping import EarlyStopping
+from .solvers.rounds.engine import Engine
+from .solvers.rounds.part import Part, close_parts
+
+
+def is_shards(X) -> bool:
+    """Whether X is shards: a cheap look, which imports nothing.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True of :class:`skstruct.datasets.Shards`.
+    """
+    return hasattr(X, "n_shards") and hasattr(X, "open")
+
+
+class ShardSource:
+    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.part`.
+
+    Parameters
+    ----------
+    shards : Shards
+        The shards.
+    model : StructuredEstimator
+        Has the structure and the classes, and makes the problem.
+    keeps_grams : bool
+        Whether problems have Gram matrices, which only some solvers ask for.
+
+    Attributes
+    ----------
+    token : str
+        Of this source only.
+    n_parts, n_features, n_samples : int
+        Numbers of shards, of features and of samples.
+    """
+
+    def __init__(self, shards, model, keeps_grams: bool = False):
+        self.shards, self.keeps_grams = shards, keeps_grams
+        self.token = uuid.uuid4().hex
+        self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
+        self.n_samples = len(shards)
+        self.total = float(shards.weight_sums.sum())
+        # Callbacks stay with the driver.
+        self.model = copy.copy(model)
+        vars(self.model).pop("_skl_callbacks", None)
+        for name in ("_feature_names", "_edge_feature_names"):
+            vars(self.model).pop(name, None)
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_columns"}
+
+    @cached_property
+    def _columns(self):
+        return [self.shards.open(k).columns for k in range(self.n_parts)]
+
+    def columns(self, k: int):
+        """The features that a part has, or None for all."""
+        return self._columns[k]
+
+    def open(self, k: int) -> Part:
+        """Build the problem of a shard, over its files."""
+        from .base import TrainingData  # which imports this module
+
+        shard, model = self.shards.open(k), self.model
+        n = shard.sample_weight.size
+        weight = shard.sample_weight * (self.n_samples / self.total)
+        data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
+        problem = model._make_problem(data)
+        check_pointers(problem, n, shard.codes.size)
+        if not self.keeps_grams:
+            grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
+            problem = problem._replace(**dict.fromkeys(grams, not_stored()))
+        n_classes = len(model.classes_)
+        shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
+        return Part(problem, model._loss_at(problem, data), shapes, weight)
+
+
+def _refuse(model, shards, given):
+    """Refuse what does not go with shards."""
+    name = type(model).__name__
+    for argument, value in given.items():
+        if value is not None:
+            kind = {"y": "labels", "sample_weight": "sample weights"}.get(argument)
+            why = f"they have their own {kind}" if kind else "it is not for shards"
+            raise ValueError(f"{name}.fit(Shards): {argument} must be None, {why}")
+    if shards.classes is None:
+        raise ValueError(f"{name}.fit(Shards): the shards have no labels")
+    if len(shards.classes) < 2:
+        only = list(shards.classes)
+        raise ValueError(f"{name} needs at least two classes, but the shards have only {only}")
+    if getattr(model, "class_weight", None) is not None:
+        raise ValueError(
+            f"{name}.fit(Shards): class_weight must be None; weigh samples where shards are packed"
+        )
+    if any(isinstance(c, EarlyStopping) for c in getattr(model, "_skl_callbacks", ())):
+        raise ValueError(
+            f"{name}.fit(Shards): EarlyStopping holds out samples of X in memory, and is not for "
+            "shards"
+        )
+
+
+def _fitting_graph(model, shards):
+    """The structure that the model asks for, which must be the one that was packed for."""
+    from .datasets.shards.structure import fitting  # which imports structures
+    from .graphs.registry import known_kind
+
+    wanted = known_kind(model.graph)
+    if wanted is None:  # "auto"
+        return copy.deepcopy(shards.graph)
+    return fitting(shards.graph, wanted() if isinstance(wanted, type) else wanted)
+
+
+def fit_shards(model, shards, given, checkpoint):
+    """Train on shards.
+
+    Parameters
+    ----------
+    model : StructuredEstimator
+        What the user fits; it stays as it was until the end.
+    shards : Shards
+        The samples.
+    given : dict
+        The other arguments of fit.
+    checkpoint : str or Path or None
+        Where to keep the state of the training.
+
+    Returns
+    -------
+    Result
+        What the solver returned.
+    """
+    _refuse(model, shards, given)
+    new = model._unfitted()
+    new.graph_, new.classes_ = _fitting_graph(model, shards), shards.classes
+    new._has_intercept = bool(model.fit_intercept)
+    new.n_features_in_ = shards.n_features_in_
+    if shards.n_edge_features_in_ is not None:
+        new.n_edge_features_in_ = shards.n_edge_features_in_
+    names = shards.feature_names, shards.edge_feature_names
+    for attribute, known in zip(("_feature_names", "_edge_feature_names"), names, strict=True):
+        if known is not None:
+            setattr(new, attribute, known)
+    source = ShardSource(shards, new)
+    lam = new._regulariser(source.n_samples, source.total)
+    none = new.graph_.no_samples(new)
+    shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)
+    previous = model if getattr(model, "warm_start", False) else model._unfitted()
+
+    def train(**common):
+        common["start"] = new._start(previous, None, shapes)
+        try:
+            return new._train_rounds(source, Engine(model.n_jobs), shapes, lam=lam, **common)
+        finally:
+            close_parts(source)
+
+    return model._become(new, shards, None, train)

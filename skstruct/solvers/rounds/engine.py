@@ -1,0 +1,154 @@
+"""Tasks over joblib's backends: results in order, and lost workers made up for.
+
+Another solver uses it so: its task is a function of a module (workers import it), whose result
+depends on its arguments and on files alone; ``engine.map(task, n_parts, arguments)`` then gives the
+same bits whichever worker runs it, and however often.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+
+# How often in a row workers may die before one more result has come.
+_MOST_LOSSES = 3
+# Where a backend gives results at the end only: so many for each worker are waited for at once.
+_AT_ONCE = 4
+# Names of what backends raise for a worker that died: none of them need be installed.
+_LOSSES = {
+    "BrokenProcessPool",
+    "TerminatedWorkerError",
+    "KilledWorker",
+    "WorkerCrashedError",
+    "ActorDiedError",
+    "RayActorError",
+    "NodeDiedError",
+    "OutOfMemoryError",
+    "ObjectLostError",
+    "OwnerDiedError",
+}
+# Names of what they raise when nobody is left to send tasks to.
+_GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystemError"}
+
+
+class EngineGone(RuntimeError):
+    """No worker can be had any more, or one dies each time."""
+
+
+def _is_one_of(error, names):
+    """Whether an error, or what it was raised from, has such a name."""
+    while error is not None:
+        if any(kind.__name__ in names for kind in type(error).__mro__):
+            return True
+        error = error.__cause__
+    return False
+
+
+class Engine:
+    """Runs tasks on whatever backend is active: in this process, in threads, processes, a cluster.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Workers, as in joblib: None is 1 unless ``joblib.parallel_config`` says another number.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.rounds.engine import Engine
+    >>> list(Engine(None).map(pow, 3, lambda k: (2, k)))
+    [1, 2, 4]
+    """
+
+    def __init__(self, n_jobs: int | None):
+        self.n_jobs = n_jobs
+        #: How many times workers were lost.
+        self.n_losses = 0
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at once."""
+        return max(effective_n_jobs(self.n_jobs), 1)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads for work of the driver's own, which waits for the workers otherwise."""
+        return min(self.n_workers, cpu_count())
+
+    def map(self, function: Callable, n_tasks: int, arguments: Callable) -> Iterator:
+        """Call ``function(*arguments(k))`` for each k, somewhere.
+
+        Parameters
+        ----------
+        function : callable
+            Of a module. It keeps nothing, and changes nothing but files of its own: a task whose
+            worker died is run again.
+        n_tasks : int
+            How many.
+        arguments : callable
+            ``arguments(k)`` returns a tuple; it is called here, when task k is about to be sent,
+            and again if it is to be repeated.
+
+        Yields
+        ------
+        object
+            The results, in order of the tasks.
+
+        Raises
+        ------
+        EngineGone
+            If workers die again and again at the same task, or none can be reached.
+        """
+        if self.n_workers == 1:
+            for k in range(n_tasks):
+                yield function(*arguments(k))
+            return
+        done = losses = 0
+        while done < n_tasks:
+            try:
+                with closing(self._attempt(function, range(done, n_tasks), arguments)) as results:
+                    for result in results:
+                        yield result
+                        done, losses = done + 1, 0
+                return
+            except EngineGone:
+                raise
+            except Exception as error:
+                losses += 1
+                self._judge(error, done, losses)
+
+    def _judge(self, error, k, losses):
+        """Let a loss pass that may be made up for."""
+        if _is_one_of(error, _GONE):
+            raise EngineGone(f"the workers cannot be reached any more: {error}") from error
+        if not _is_one_of(error, _LOSSES):
+            raise error
+        self.n_losses += 1
+        if losses > _MOST_LOSSES:
+            raise EngineGone(
+                f"workers died {losses} times while task {k} was waited for (killed, or out of "
+                f"memory?): {error}"
+            ) from error
+
+    def _attempt(self, function, tasks, arguments):
+        """Results until the first error."""
+        backend, _ = get_active_backend()
+        # Arrays go through pipes: a memory map of each would be one more file, and a copy as well.
+        options = {"n_jobs": self.n_jobs, "batch_size": 1, "max_nbytes": None}
+        call = delayed(function)
+        if getattr(backend, "supports_return_generator", False):
+            results = Parallel(return_as="generator", **options)(call(*arguments(k)) for k in tasks)
+            try:
+                yield from results
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that tasks are cancelled is meant
+                    results.close()
+            return
+        size = _AT_ONCE * self.n_workers
+        for first in range(tasks.start, tasks.stop, size):
+            some = range(first, min(first + size, tasks.stop))
+            yield from Parallel(**options)(call(*arguments(k)) for k in some)

@@ -1,0 +1,177 @@
+"""L-BFGS and OWL-QN whose gradients are mapped over the parts of a problem."""
+
+from __future__ import annotations
+
+import numpy as np
+from joblib import parallel_config
+
+from ...core.pieces import Pieces
+from ...core.weights import zero_weights
+from ...losses.verbs import is_convex, require_smooth
+from ..batch import gradient_visit, sum_over_samples
+from ..progress import Result
+from ..quasi_newton.orthant import OrthantWise
+from ..quasi_newton.solver import QuasiNewton
+from ..quasi_newton.sweeps import Sweeps
+from ..run import run
+from .part import borrowed, gather, received, scatter_add
+
+
+def part_gradient(source, k: int, node, pair):
+    """The task: sum of the losses of a part, of their magnitudes, and the gradient.
+
+    Parameters
+    ----------
+    source : object
+        Opens parts, see :mod:`skstruct.solvers.rounds.part`.
+    k : int
+        Which part.
+    node, pair : ndarray
+        Its weights.
+
+    Returns
+    -------
+    tuple
+        Gradient of the node and of the pair table, loss and magnitude.
+    """
+    with borrowed(source, k) as part:
+        w, gradient = received(node, pair), zero_weights(part.shapes)
+        out = np.zeros((2, part.sample_weight.size))
+
+        def make_visit(problem):
+            return gradient_visit(part.loss, problem, w, part.sample_weight, out)
+
+        sum_over_samples(make_visit, part.problem, gradient, 1, Pieces())
+        loss, magnitude = np.einsum("ki,i->k", out, part.sample_weight)
+    return gradient.node, gradient.pair, float(loss), float(magnitude)
+
+
+def warm_up(source, k: int) -> None:
+    """A task: open a part, and compile or load the kernels.
+
+    Parameters
+    ----------
+    source, k : object
+        As for :func:`part_gradient`.
+    """
+    with borrowed(source, k) as part:
+        w = zero_weights(part.shapes)
+        arguments = part.loss, part.problem, w, part.sample_weight, np.zeros((2, 0))
+        gradient_visit(*arguments)(0, 0, w)
+
+
+class Mapped:
+    """Mixin of :class:`QuasiNewton`: samples are in the parts of a source.
+
+    Parameters
+    ----------
+    source : object
+        Opens parts, see :mod:`skstruct.solvers.rounds.part`.
+    engine : Engine
+        Runs the tasks.
+    shapes : tuple of two tuples of int
+        Shapes of all weights.
+    n_samples : int
+        Of all parts.
+    lam : float
+        The regulariser.
+    **options : object
+        As there.
+    """
+
+    def __init__(self, source, engine, shapes, n_samples, lam, **options):
+        self.source, self.engine = source, engine
+        # Nothing here is of the size of the samples.
+        ones = np.broadcast_to(1.0, n_samples)
+        super().__init__(None, shapes, ones, lam, engine.n_threads, **options)
+
+    def _make_sweeps(self, size):
+        with parallel_config("threading"):  # a cluster's workers are none of this process
+            return Sweeps(size, self.n_jobs)
+
+    def _compile_gradient(self):
+        n = min(self.engine.n_workers, self.source.n_parts)
+        for _ in self.engine.map(warm_up, n, lambda k: (self.source, k)):
+            pass
+
+    def _add_gradient(self, w, gradient, pieces):
+        source, n_features = self.source, self.source.n_features
+
+        def arguments(k):
+            return source, k, *gather(w, source.columns(k), n_features)
+
+        sums = np.zeros(2)
+        results = self.engine.map(part_gradient, source.n_parts, arguments)
+        try:
+            for first, last in pieces.ranges(0, source.n_parts):
+                for k in range(first, last):
+                    node, pair, *means = next(results)
+                    scatter_add(gradient, source.columns(k), n_features, node, pair)
+                    sums += means
+        finally:
+            results.close()
+        return None if pieces.stopped else sums / self.n
+
+
+class QuasiRounds(Mapped, QuasiNewton):
+    """L-BFGS; an iteration is a round or more."""
+
+
+class OrthantRounds(Mapped, OrthantWise):
+    """OWL-QN; an iteration is a round or more."""
+
+
+def rounds(
+    source,
+    engine,
+    shapes,
+    n_samples: int,
+    lam: float,
+    *,
+    loss,
+    l1_ratio: float = 0.0,
+    start=None,
+    max_iter: int,
+    tol: float,
+    after_epoch,
+) -> Result:
+    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all parts.
+
+    Parameters
+    ----------
+    source, engine, shapes, n_samples : object
+        As for :class:`Mapped`.
+    lam : float
+        The regulariser: ``lam1 = l1_ratio lam, lam2 = (1 - l1_ratio) lam``.
+    loss : NamedTuple
+        The smooth loss of the parts; with l1_ratio > 0 a convex one.
+    l1_ratio : float
+        Share of the L1 penalty.
+    start, max_iter, tol, after_epoch : object
+        As for :func:`skstruct.solvers.quasi_newton.solver.lbfgs`.
+
+    Returns
+    -------
+    Result
+        The weights and the history: the same bits for any number of workers, and whichever die.
+
+    Raises
+    ------
+    EngineGone
+        If no workers are left.
+    FloatingPointError
+        If the objective or its gradient is not finite.
+    TypeError
+        If the loss is not smooth, or with an L1 penalty not convex.
+    """
+    require_smooth(loss, "L-BFGS")
+    options = {"loss": loss, "start": start}
+    if l1_ratio > 0.0:
+        if not is_convex(loss):
+            raise TypeError(f"OWL-QN needs a convex loss, and {type(loss).__name__} is not")
+        lam, options["l1"] = (1.0 - l1_ratio) * lam, l1_ratio * lam
+    kind = OrthantRounds if l1_ratio > 0.0 else QuasiRounds
+    method = kind(source, engine, shapes, n_samples, lam, **options)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        rng = np.random.default_rng(0)  # of no use here
+        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)

@@ -7,11 +7,13 @@ import uuid
 from functools import cached_property
 
 import numpy as np
+from joblib import hash as hash_of
 
 from .core.gram import Gram, not_stored
 from .data.packing import check_pointers
 from .early_stopping import EarlyStopping
-from .solvers.rounds.engine import Engine
+from .solvers.rounds.checkpoint import Checkpoint, Keeper
+from .solvers.rounds.engine import Engine, EngineGone
 from .solvers.rounds.part import Part, close_parts
 
 
@@ -163,11 +165,53 @@ def fit_shards(model, shards, given, checkpoint):
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)
     previous = model if getattr(model, "warm_start", False) else model._unfitted()
 
+    start = new._start(previous, None, shapes)
+    states = (
+        None if checkpoint is None else Checkpoint(checkpoint, _fingerprint(new, shards, start))
+    )
+
     def train(**common):
-        common["start"] = new._start(previous, None, shapes)
+        common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
         try:
-            return new._train_rounds(source, Engine(model.n_jobs), shapes, lam=lam, **common)
+            return new._train_rounds(source, Engine(model.n_jobs), shapes, **common)
+        except EngineGone as error:
+            raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
+        except OSError as error:
+            text = f"{error.strerror or error}; {_what_is_safe(states)}"
+            raise OSError(error.errno, text) from error
         finally:
             close_parts(source)
 
     return model._become(new, shards, None, train)
+
+
+# Parameters that change nothing but where a training ends, and how fast it is.
+_FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "track_objective", "precision"}
+
+
+def _fingerprint(new, shards, start):
+    """What the weights depend on, by name."""
+    parameters = {k: v for k, v in new.get_params(deep=False).items() if k not in _FREE}
+    parameters["graph"] = (type(new.graph_).__qualname__, new.graph_.get_params(deep=False))
+    state = parameters.get("random_state")
+    if isinstance(state, np.random.RandomState):
+        parameters["random_state"] = state.get_state()
+    known = {name: hash_of(value) for name, value in parameters.items()}
+    known |= {"shards": shards.fingerprint, "estimator": type(new).__qualname__}
+    known["weights of the warm start"] = "none"
+    if start is not None:
+        known["weights of the warm start"] = hash_of(start.tables)
+    return known
+
+
+def _what_is_safe(states):
+    """End of the message of what cannot be got over."""
+    text = "the model is as it was before fit"
+    if states is None:
+        return f"{text}, and without checkpoint nothing of this training is kept"
+    if not states.safe:
+        return f"{text}, and no round was saved in {states.folder} yet"
+    return (
+        f"{text}, and round {states.safe} is safe in {states.folder}: fit with this checkpoint "
+        "goes on from there"
+    )

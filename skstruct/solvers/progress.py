@@ -114,6 +114,22 @@ class Progress:
         """Start the clock, or let it go on."""
         self._since = time.perf_counter()
 
+    def go_on(self, k: int, records: dict) -> None:
+        """Take over the records of a run that was stopped.
+
+        Parameters
+        ----------
+        k : int
+            Its last pass.
+        records : dict of list
+            As :meth:`history` had them.
+        """
+        for field, values in records.items():
+            self._records[field][:] = values
+        self._before += records["seconds"][-1]
+        if hasattr(self._after_epoch, "count"):
+            self._after_epoch.count = k
+
     @property
     def seconds(self) -> float:
         """What the clock shows."""

@@ -186,6 +186,7 @@ def run(
     tol: float,
     rng: np.random.Generator,
     after_epoch: Callable[[dict, Callable], bool],
+    keeper=None,
 ) -> Result:
     """Train until the tolerance is reached, the passes are used up or a callback stops.
 
@@ -205,6 +206,9 @@ def run(
     after_epoch : callable
         Hears of passes and of pieces of them, and may stop the run; see
         :class:`skstruct.solvers.progress.Progress`.
+    keeper : Keeper, optional
+        Saves the method after its passes, and restores one that was stopped before, see
+        :mod:`skstruct.solvers.rounds.checkpoint`.
 
     Returns
     -------
@@ -220,8 +224,11 @@ def run(
     method.compile()
     heed(method.problem, None)
     progress.start()
-    method.begin(progress)
-    for k in range(1, max_iter + 1):
+    done = 0 if keeper is None else keeper.restore(method, progress)
+    if not done:
+        method.begin(progress)
+    ended = done and (method.stalled or method.reached(tol))
+    for k in range(done + 1, 0 if ended else max_iter + 1):
         # A start that is good enough, or a stop at the start, is recorded, but not trained.
         if not (method.reached(tol) or progress.stopped):
             method.certificate = None
@@ -232,7 +239,11 @@ def run(
         with progress.paused():
             entry = method.entry()
         stopped = progress.record(*method.work(), weights=method.weights, **entry)
-        if stopped or method.stalled or method.reached(tol):
+        last = stopped or method.stalled or method.reached(tol) or k == max_iter
+        if keeper is not None:
+            with progress.paused():
+                keeper.keep(k, method, progress, last)
+        if last:
             break
     if method.certificate is None:
         method.certify()

@@ -36,6 +36,8 @@ class Pairs:
         self._products = np.zeros(2 * memory)
         self._slots: list[int] = []  # from old to new
         self._next = 0
+        # How many pairs each slot has had, by which stored ones are known.
+        self._count = [0] * memory
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -55,6 +57,7 @@ class Pairs:
         self.rows[:, places] = other.rows
         self._gram, self._slots, self._next = other._gram, other._slots, other._next
         self._products = other._products
+        self._count = list(other._count)
 
     def forget(self) -> None:
         """Start anew."""
@@ -77,6 +80,7 @@ class Pairs:
         """
         slot, memory = self._next, self.memory
         self._slots = [k for k in self._slots if k != slot]
+        self._count[slot] += 1
         live = np.zeros(memory, dtype=np.int64)
         live[[*self._slots, slot]] = 1
         factor = 1.0 / np.sqrt(lengths) if 0.0 < lengths < np.inf else 1.0
@@ -92,6 +96,37 @@ class Pairs:
         if np.isfinite(sums).all() and curvature > _LEAST_CURVATURE * np.sqrt(squares):
             self._slots.append(slot)
             self._next = (slot + 1) % memory
+
+    def state(self) -> tuple[dict, dict]:
+        """What :meth:`take_state` takes.
+
+        Returns
+        -------
+        numbers : dict
+            For JSON.
+        arrays : dict of ndarray
+            The pairs in use, under names that no others ever have.
+        """
+        numbers = {"slots": self._slots, "next": self._next, "count": self._count}
+        numbers |= {"gram": self._gram.tolist(), "products": self._products.tolist()}
+        return numbers, {self._name(k): self.rows[[k, self.memory + k]] for k in self._slots}
+
+    def _name(self, slot):
+        return f"pair-{slot}-{self._count[slot]}"
+
+    def take_state(self, numbers: dict, arrays: dict) -> None:
+        """Become what another one was.
+
+        Parameters
+        ----------
+        numbers, arrays : dict
+            What :meth:`state` returned.
+        """
+        self._slots, self._next = list(numbers["slots"]), numbers["next"]
+        self._count = list(numbers["count"])
+        self._gram, self._products = np.array(numbers["gram"]), np.array(numbers["products"])
+        for k in self._slots:
+            self.rows[[k, self.memory + k]] = arrays[self._name(k)]
 
     def direction(self) -> tuple[np.ndarray, float]:
         """The quasi-Newton direction at the last point.

@@ -16,6 +16,10 @@ from ..quasi_newton.sweeps import Sweeps
 from ..run import run
 from .part import borrowed, gather, received, scatter_add
 
+# What a run is, beside its vectors and pairs.
+_NUMBERS = ("_term", "dual", "n_calls", "first_step", "stalled")
+_OF_POINTS = ("value", "slope", "squared", "magnitude", "gap", "known")
+
 
 def part_gradient(source, k: int, node, pair):
     """The task: sum of the losses of a part, of their magnitudes, and the gradient.
@@ -112,6 +116,24 @@ class Mapped:
             results.close()
         return None if pieces.stopped else sums / self.n
 
+    def state(self):
+        """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        here = self._here
+        pairs, constant = self._pairs.state()
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        numbers |= {"pairs": pairs, "point": {name: getattr(here, name) for name in _OF_POINTS}}
+        return numbers, {"w": here.w, "d": here.d, "mixed": self._mixed}, constant
+
+    def take_state(self, numbers, arrays):
+        """Become what another run was."""
+        for name in _NUMBERS:
+            setattr(self, name, numbers[name])
+        for name in _OF_POINTS:
+            setattr(self._here, name, numbers["point"][name])
+        self._here.w[:], self._here.d[:] = arrays["w"], arrays["d"]
+        self._mixed[:] = arrays["mixed"]
+        self._pairs.take_state(numbers["pairs"], arrays)
+
 
 class QuasiRounds(Mapped, QuasiNewton):
     """L-BFGS; an iteration is a round or more."""
@@ -134,6 +156,7 @@ def rounds(
     max_iter: int,
     tol: float,
     after_epoch,
+    keeper=None,
 ) -> Result:
     """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all parts.
 
@@ -149,6 +172,8 @@ def rounds(
         Share of the L1 penalty.
     start, max_iter, tol, after_epoch : object
         As for :func:`skstruct.solvers.quasi_newton.solver.lbfgs`.
+    keeper : Keeper, optional
+        See :func:`skstruct.solvers.run.run`.
 
     Returns
     -------
@@ -174,4 +199,5 @@ def rounds(
     method = kind(source, engine, shapes, n_samples, lam, **options)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         rng = np.random.default_rng(0)  # of no use here
-        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+        options = {"max_iter": max_iter, "tol": tol, "after_epoch": after_epoch}
+        return run(method, rng=rng, keeper=keeper, **options)

@@ -1,0 +1,312 @@
+"""States of a training in a folder: what a driver that was killed goes on from.
+
+A state is a dict of numbers and lists, and arrays. Each array is a file of its own, each state a
+JSON file that names them with sizes and checksums; it is written beside and renamed when all
+arrays are there, so that a state is whole or absent. The last two are kept: should the files of
+one be damaged, the other is taken.
+
+Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
+``take_state(numbers, arrays)``, where ``constant`` has arrays whose content never changes under
+their name: those that the last state had are not written again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+_VERSION = 1
+_KEPT = 2
+_STATE = "round-{:08d}.json"
+# Writing may take this share of the time.
+_SHARE = 0.1
+
+
+class _Checked:
+    """A file that sums up what is written to it."""
+
+    def __init__(self, file):
+        self._file, self.size, self.sum = file, 0, 0
+
+    def write(self, piece):
+        self.size += len(piece)
+        self.sum = zlib.crc32(piece, self.sum)
+        return self._file.write(piece)
+
+
+def _write(path, fill):
+    """Write a file beside and rename it; returns its size and checksum."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(beside, "wb") as file:
+            checked = _Checked(file)
+            fill(checked)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync(path.parent)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    return {"bytes": checked.size, "crc32": checked.sum}
+
+
+def _sync(folder):
+    """Let a renamed file outlive a power cut, where folders can be synchronised."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_array(path, array):
+    def fill(file):
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+    return _write(path, fill) | {"file": path.name}
+
+
+def _read_array(folder, entry):
+    content = (folder / entry["file"]).read_bytes()
+    if len(content) != entry["bytes"] or zlib.crc32(content) != entry["crc32"]:
+        raise ValueError(f"{entry['file']} is damaged")
+    return np.load(BytesIO(content), allow_pickle=False)
+
+
+class Checkpoint:
+    """The states of one training.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where they are; made if it is not there.
+    fingerprint : dict of str
+        What the training depends on, by the names that messages call it.
+
+    Attributes
+    ----------
+    safe : int
+        The last round whose state is in the folder, 0 if there is none.
+
+    Raises
+    ------
+    ValueError
+        If the folder has states of another training, or files of something else.
+    OSError
+        If the folder cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from skstruct.solvers.rounds.checkpoint import Checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     states = Checkpoint(folder, {"shards": "a"})
+    ...     states.save(3, {"gap": 0.5}, {"w": np.ones(2)}, {})
+    ...     Checkpoint(folder, {"shards": "a"}).load()
+    (3, {'gap': 0.5}, {'w': array([1., 1.])})
+    """
+
+    def __init__(self, folder, fingerprint: dict):
+        self.folder, self.fingerprint = Path(folder).absolute(), fingerprint
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.safe = 0
+        # Files of the constant arrays of the last state.
+        self._constant: dict = {}
+        self._refuse_other()
+
+    def _states(self):
+        """Files of states, the last first."""
+        return sorted(self.folder.glob("round-????????.json"), reverse=True)
+
+    def _refuse_other(self):
+        states = self._states()
+        if not states and any(self.folder.iterdir()) and not self._has_leavings():
+            raise ValueError(f"checkpoint: {self.folder} has files, and none of them is a state")
+        for path in states:
+            try:
+                known = json.loads(path.read_text())["fingerprint"]
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            if known != self.fingerprint:
+                keys = sorted(set(known) | set(self.fingerprint))
+                other = [k for k in keys if known.get(k) != self.fingerprint.get(k)]
+                raise ValueError(
+                    f"checkpoint: {self.folder} has the state of another training: "
+                    f"{', '.join(other)} differ; name another folder, or delete it"
+                )
+
+    def _has_leavings(self):
+        """Whether all files are of a state that was never completed."""
+        return all(
+            p.name.endswith(".tmp") or p.name.startswith("a-") for p in self.folder.iterdir()
+        )
+
+    def load(self):
+        """The last state whose files are sound.
+
+        Returns
+        -------
+        tuple of (int, dict, dict) or None
+            The round, its numbers and its arrays.
+
+        Warns
+        -----
+        UserWarning
+            If a later one is damaged.
+        """
+        damaged, found = [], None
+        for path in self._states():
+            try:
+                found = self._read(path)
+                break
+            except (OSError, ValueError, KeyError, TypeError, EOFError):
+                damaged.append(path)
+        if damaged:
+            then = "training begins anew" if found is None else f"round {found[0]} is gone on from"
+            warnings.warn(
+                f"checkpoint: {damaged[0]} or a file that it names is damaged; {then}",
+                UserWarning,
+                stacklevel=2,
+            )
+            for path in damaged:
+                path.unlink(missing_ok=True)
+        return found
+
+    def _read(self, path):
+        state = json.loads(path.read_text())
+        if state["version"] != _VERSION or zlib.crc32(_text(state)) != state["crc32"]:
+            raise ValueError("damaged")
+        files = state["arrays"] | state["constant"]
+        arrays = {name: _read_array(self.folder, entry) for name, entry in files.items()}
+        self.safe, self._constant = state["round"], state["constant"]
+        return state["round"], state["numbers"], arrays
+
+    def save(self, k: int, numbers: dict, arrays: dict, constant: dict) -> None:
+        """Write the state after a round.
+
+        Parameters
+        ----------
+        k : int
+            The round.
+        numbers : dict
+            What JSON takes; floats come back bit by bit.
+        arrays, constant : dict of ndarray
+            See the module.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; says which state is there.
+        """
+        try:
+            entries = {
+                name: _write_array(self.folder / f"a-{k:08d}-{name}.npy", array)
+                for name, array in arrays.items()
+            }
+            kept = {
+                name: self._constant.get(name)
+                or _write_array(self.folder / f"a-{k:08d}-{name}.npy", array)
+                for name, array in constant.items()
+            }
+            state = {"version": _VERSION, "round": k, "fingerprint": self.fingerprint}
+            state |= {"numbers": numbers, "arrays": entries, "constant": kept}
+            state["crc32"] = zlib.crc32(_text(state))
+            _write(self.folder / _STATE.format(k), lambda f: f.write(json.dumps(state).encode()))
+        except OSError as error:
+            raise OSError(
+                error.errno, f"the state of round {k} cannot be written ({error.strerror})"
+            ) from error
+        self.safe, self._constant = k, kept
+        self._tidy()
+
+    def _tidy(self):
+        """Delete what neither of the last two states names."""
+        wanted, states = set(), self._states()
+        for path in states[:_KEPT]:
+            state = json.loads(path.read_text())
+            wanted |= {e["file"] for part in ("arrays", "constant") for e in state[part].values()}
+        for path in states[_KEPT:]:
+            path.unlink(missing_ok=True)
+        for path in self.folder.glob("a-*.npy*"):
+            if path.name not in wanted:
+                path.unlink(missing_ok=True)
+
+
+def _text(state):
+    """What the checksum of a state is of."""
+    return json.dumps({k: v for k, v in state.items() if k != "crc32"}, sort_keys=True).encode()
+
+
+class Keeper:
+    """Saves a method after its rounds, and restores it; for :func:`skstruct.solvers.run.run`.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where states go.
+    share : float
+        How much of the time writing may take: states of rounds that come too soon are left out, but
+        for the last.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, share: float = _SHARE):
+        self._checkpoint, self._share = checkpoint, share
+        self._began, self._last, self._cost = time.perf_counter(), 0.0, 0.0
+
+    def restore(self, method, progress) -> int:
+        """Put a method and the records where the last state says.
+
+        Parameters
+        ----------
+        method : Method
+            At its start.
+        progress : Progress
+            The records.
+
+        Returns
+        -------
+        int
+            The round, 0 if there is no state.
+        """
+        found = self._checkpoint.load()
+        if found is None:
+            return 0
+        k, numbers, arrays = found
+        method.take_state(numbers["method"], arrays)
+        progress.go_on(k, numbers["records"])
+        method.certify()
+        return k
+
+    def keep(self, k: int, method, progress, last: bool) -> None:
+        """Save the state after a round, unless the last one was saved just now.
+
+        Parameters
+        ----------
+        k : int
+            The round.
+        method : Method
+            What is trained.
+        progress : Progress
+            The records.
+        last : bool
+            Whether no other round comes.
+        """
+        now = time.perf_counter()
+        if not last and (now - self._last) * self._share < self._cost:
+            return
+        numbers, arrays, constant = method.state()
+        records = {name: values.tolist() for name, values in progress.history().items()}
+        numbers = {"method": numbers, "records": records}
+        self._checkpoint.save(k, numbers, arrays, constant)
+        self._last = time.perf_counter()
+        self._cost = self._last - now

@@ -199,7 +199,7 @@ class StructuredEstimator(
             Samples of the kind that the structure takes: for chains one (n_nodes, n_features) array
             or sparse matrix a sample, or all of them packed; for one-node samples a table. Or
             :class:`~skstruct.datasets.Shards`, which have labels and weights with them: they are
-            read by workers, and never all in memory. See :ref:`scale`.
+            read by workers, and never all in memory.
         y : list, object array, RaggedArray or 1-D array
             None with shards, else one label a node, strings or integers. SAGCRF and most structural
             SVMs train on partial labels, too: None (NaN, masked) where a label is missing, a set of

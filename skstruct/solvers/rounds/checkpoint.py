@@ -25,8 +25,6 @@ import numpy as np
 _VERSION = 1
 _KEPT = 2
 _STATE = "round-{:08d}.json"
-# Writing may take this share of the time.
-_SHARE = 0.1
 
 
 class _Checked:
@@ -134,9 +132,11 @@ class Checkpoint:
             raise ValueError(f"checkpoint: {self.folder} has files, and none of them is a state")
         for path in states:
             try:
-                known = json.loads(path.read_text())["fingerprint"]
+                state = json.loads(path.read_text())
+                known, k = state["fingerprint"], int(state["round"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue
+            self.safe = max(self.safe, k)
             if known != self.fingerprint:
                 keys = sorted(set(known) | set(self.fingerprint))
                 other = [k for k in keys if known.get(k) != self.fingerprint.get(k)]
@@ -254,14 +254,15 @@ class Keeper:
     ----------
     checkpoint : Checkpoint
         Where states go.
-    share : float
-        How much of the time writing may take: states of rounds that come too soon are left out, but
-        for the last.
     """
 
-    def __init__(self, checkpoint: Checkpoint, share: float = _SHARE):
-        self._checkpoint, self._share = checkpoint, share
-        self._began, self._last, self._cost = time.perf_counter(), 0.0, 0.0
+    #: How much of the time writing may take: states of rounds that come too soon are left out, but
+    #: for the last. From which round a training goes on changes no bit.
+    SHARE = 0.1
+
+    def __init__(self, checkpoint: Checkpoint):
+        self._checkpoint = checkpoint
+        self._last = self._cost = 0.0
 
     def restore(self, method, progress) -> int:
         """Put a method and the records where the last state says.
@@ -302,7 +303,7 @@ class Keeper:
             Whether no other round comes.
         """
         now = time.perf_counter()
-        if not last and (now - self._last) * self._share < self._cost:
+        if not last and (now - self._last) * self.SHARE < self._cost:
             return
         numbers, arrays, constant = method.state()
         records = {name: values.tolist() for name, values in progress.history().items()}

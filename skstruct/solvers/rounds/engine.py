@@ -15,7 +15,7 @@ from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 # How often in a row workers may die before one more result has come.
-_MOST_LOSSES = 3
+MOST_LOSSES = 3
 # Where a backend gives results at the end only: so many for each worker are waited for at once.
 _AT_ONCE = 4
 # Names of what backends raise for a worker that died: none of them need be installed.
@@ -127,7 +127,7 @@ class Engine:
         if not _is_one_of(error, _LOSSES):
             raise error
         self.n_losses += 1
-        if losses > _MOST_LOSSES:
+        if losses > MOST_LOSSES:
             raise EngineGone(
                 f"workers died {losses} times while task {k} was waited for (killed, or out of "
                 f"memory?): {error}"

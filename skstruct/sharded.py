@@ -12,13 +12,16 @@ from joblib import hash as hash_of
 from .core.gram import Gram, not_stored
 from .data.packing import check_pointers
 from .early_stopping import EarlyStopping
+from .graphs.registry import known_kind
+from .shards.reading import Shards
+from .shards.structure import fitting
 from .solvers.rounds.checkpoint import Checkpoint, Keeper
 from .solvers.rounds.engine import Engine, EngineGone
 from .solvers.rounds.part import Part, close_parts
 
 
 def is_shards(X) -> bool:
-    """Whether X is shards: a cheap look, which imports nothing.
+    """Whether X is shards.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ def is_shards(X) -> bool:
     bool
         True of :class:`skstruct.datasets.Shards`.
     """
-    return hasattr(X, "n_shards") and hasattr(X, "open")
+    return isinstance(X, Shards)
 
 
 class ShardSource:
@@ -120,9 +123,6 @@ def _refuse(model, shards, given):
 
 def _fitting_graph(model, shards):
     """The structure that the model asks for, which must be the one that was packed for."""
-    from .datasets.shards.structure import fitting  # which imports structures
-    from .graphs.registry import known_kind
-
     wanted = known_kind(model.graph)
     if wanted is None:  # "auto"
         return copy.deepcopy(shards.graph)

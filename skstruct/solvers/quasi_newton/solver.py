@@ -112,14 +112,11 @@ class QuasiNewton(Method):
         memory = self._memory if size <= _LARGE else _MEMORY // 2
         self._trial = _Point(np.zeros(size))
         self._p = np.zeros(size)
-        self._sweeps, self._pairs = self._make_sweeps(size), Pairs(size, memory)
+        self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, memory)
         #: Length of the first step along -g, where something is known of it.
         self.first_step: float | None = None
         # The best lower bound among mixtures of the dual points met: its term, its direction.
         self._term, self._mixed, self.dual = 0.0, np.zeros(size), 0.0
-
-    def _make_sweeps(self, size):
-        return Sweeps(size, self.n_jobs)
 
     def take_dual(self, term, direction, dual):
         """Begin with a dual point and a lower bound that are known."""

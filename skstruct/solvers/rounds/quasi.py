@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from joblib import parallel_config
 
 from ...core.pieces import Pieces
 from ...core.weights import zero_weights
@@ -12,7 +11,6 @@ from ..batch import gradient_visit, sum_over_samples
 from ..progress import Result
 from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
-from ..quasi_newton.sweeps import Sweeps
 from ..run import run
 from .part import borrowed, gather, received, scatter_add
 
@@ -88,10 +86,6 @@ class Mapped:
         # Nothing here is of the size of the samples.
         ones = np.broadcast_to(1.0, n_samples)
         super().__init__(None, shapes, ones, lam, engine.n_threads, **options)
-
-    def _make_sweeps(self, size):
-        with parallel_config("threading"):  # a cluster's workers are none of this process
-            return Sweeps(size, self.n_jobs)
 
     def _compile_gradient(self):
         n = min(self.engine.n_workers, self.source.n_parts)

@@ -7,7 +7,7 @@ import numpy as np
 from .core.pieces import Pieces
 from .core.weights import squared_norm, zero_weights
 from .losses.hinge import hinge_of
-from .solvers.batch import gradient_visit, sum_over_samples
+from .solvers.batch import BatchGradient
 from .solvers.certificate import certify, certify_pair
 from .solvers.primal import objective_value
 
@@ -66,11 +66,7 @@ class Restoring:
         """Squared norm of the gradient, or of the smallest subgradient under an L1 penalty."""
         loss, weight = self._loss_at(problem, data), data.sample_weight
         out, gradient = np.zeros((2, weight.size)), zero_weights(shapes)
-
-        def make_visit(part):
-            return gradient_visit(loss, part, weights, weight, out)
-
-        sum_over_samples(make_visit, problem, gradient, self.n_jobs, Pieces())
+        BatchGradient(loss, problem, weight, self.n_jobs).add(weights, gradient, out, Pieces())
         for g, w in zip(gradient.tables, weights.tables, strict=True):
             g /= weight.size
             g += l2 * w

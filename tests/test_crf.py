@@ -104,10 +104,11 @@ def test_edge_features_reach_one_optimum_and_matter():
 
 
 def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
+    from skstruct.core.team import ALONE
     from skstruct.core.threads import make_scratch
     from skstruct.core.weights import Weights, zero_weights
     from skstruct.losses.log import LogLoss
-    from skstruct.solvers.primal import loss_gradient
+    from skstruct.solvers.primal import loss_gradient, make_block
 
     X, y = sequences
     crf = SAGCRF(max_iter=3, tol=100.0).fit(X, y)
@@ -121,7 +122,7 @@ def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
         gradient = zero_weights(shapes)
         ones, out, scratch = np.ones(len(X)), np.empty((2, len(X))), make_scratch(problem)
         more = scratch, np.empty_like(scratch.theta), gradient, out
-        loss_gradient(LogLoss(), problem, w, ones, 0, len(X), *more)
+        loss_gradient(LogLoss(), problem, w, ones, 0, len(X), *more, make_block(problem), ALONE)
         return out[0].sum(), np.concatenate([table.ravel() for table in gradient])
 
     start = np.random.default_rng(0).normal(size=n_node + crf.pair_weights_.size)

@@ -17,6 +17,7 @@ from skstruct import (
     RaggedArray,
     Tree,
 )
+from skstruct.core.team import ALONE
 from skstruct.core.threads import make_scratch
 from skstruct.core.weights import flatten, view_flat, zero_weights
 from skstruct.data.partial import split_partial
@@ -29,7 +30,7 @@ from skstruct.metrics import (
     node_recall_score,
     sequence_accuracy_score,
 )
-from skstruct.solvers.primal import loss_gradient
+from skstruct.solvers.primal import loss_gradient, make_block
 from skstruct.testing import random_sequences
 
 TIGHT = {"solver": "lbfgs", "tol": 1e-12, "max_iter": 3000}
@@ -159,7 +160,7 @@ def test_the_gradient_is_that_of_the_objective(name):
     w, gradient = view_flat(flat, shapes), zero_weights(shapes)
     scratch, out = make_scratch(problem), np.zeros((2, len(X)))
     arguments = np.ones(len(X)), 0, len(X), scratch, np.empty_like(scratch.theta), gradient, out
-    loss_gradient(private_loss(loss), problem, w, *arguments)
+    loss_gradient(private_loss(loss), problem, w, *arguments, make_block(problem), ALONE)
 
     def total(at):
         crf.node_weights_, crf.pair_weights_ = view_flat(at, shapes).tables

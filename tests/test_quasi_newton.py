@@ -10,10 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF
+from skstruct.core.team import ALONE
 from skstruct.core.threads import make_scratch
 from skstruct.core.weights import Weights, flatten, zero_weights
 from skstruct.losses.log import LogLoss
-from skstruct.solvers.primal import loss_gradient
+from skstruct.solvers.primal import loss_gradient, make_block
 from skstruct.solvers.quasi_newton import sweeps
 from skstruct.solvers.quasi_newton.kernels import N_COMBINED, combine
 from skstruct.solvers.quasi_newton.memory import Pairs
@@ -170,7 +171,9 @@ def _mean_gradient(crf, X, y):
     )
     n = data.sample_weight.size
     arguments = scratch, np.empty_like(scratch.theta), gradient, np.zeros((2, n))
-    loss_gradient(LogLoss(), problem, w, data.sample_weight, 0, n, *arguments)
+    loss_gradient(
+        LogLoss(), problem, w, data.sample_weight, 0, n, *arguments, make_block(problem), ALONE
+    )
     return flatten(gradient) / n, flatten(w)
 
 

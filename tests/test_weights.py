@@ -33,11 +33,12 @@ from skstruct import (
     Tree,
 )
 from skstruct.core import oracles
+from skstruct.core.team import ALONE
 from skstruct.core.threads import make_scratch
 from skstruct.core.weights import zero_weights
 from skstruct.data.ragged import object_array
 from skstruct.preprocessing import PerNode
-from skstruct.solvers.primal import loss_gradient
+from skstruct.solvers.primal import loss_gradient, make_block
 from skstruct.ssvm import bcfw_path
 from skstruct.testing import all_labellings, random_sequences
 
@@ -192,7 +193,7 @@ def test_gradients_of_likelihoods(structure):
     gradient, out = zero_weights(tuple(t.shape for t in w.tables)), np.zeros((2, len(data.given)))
     scratch = make_scratch(problem)
     task = model._training_loss(), problem, w, data.sample_weight, 0, len(data.given), scratch
-    loss_gradient(*task, np.empty_like(scratch.theta), gradient, out)
+    loss_gradient(*task, np.empty_like(scratch.theta), gradient, out, make_block(problem), ALONE)
     n = len(data.given)
     for table, g in zip(w.tables, gradient.tables, strict=True):
         g /= n

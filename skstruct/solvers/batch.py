@@ -13,16 +13,11 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..core.pieces import Pieces
-from ..core.threads import (
-    count_threads,
-    make_scratch,
-    private_copy,
-    split_samples,
-    useful_threads,
-)
+from ..core.team import ALONE, Crew
+from ..core.threads import Scratch, count_threads, private_copy, split_samples, useful_threads
 from ..core.weights import zero_weights
-from ..losses.verbs import private_loss
-from .primal import loss_gradient
+from .primal import loss_gradient, make_block
+from .workers import Worker, block_size
 
 # More threads than blocks would have nothing to do.
 _MOST_BLOCKS = 16
@@ -67,27 +62,68 @@ def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> N
                 own = _add(gradient, own, block < len(blocks))
 
 
-def gradient_visit(loss, problem, w, sample_weight, out):
-    """What one thread does for :func:`sum_over_samples`.
+class BatchGradient:
+    """The gradient of a smooth loss over all samples, in one array whatever the threads.
 
     Parameters
     ----------
-    loss, problem, w, sample_weight, out : object
-        As for :func:`skstruct.solvers.primal.loss_gradient`.
-
-    Returns
-    -------
-    callable
-        ``visit(first, last, gradient)``, with scratch of its own.
+    loss : NamedTuple
+        A smooth loss, see :mod:`skstruct.losses.verbs`.
+    problem : NamedTuple
+        A structure's problem, with labels.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of mean 1.
+    n_jobs : int or None
+        Threads, as in joblib: they share oracles and sums, and change no bit.
     """
-    scratch = make_scratch(problem)
-    own, augmented = private_loss(loss), np.empty_like(scratch.theta)
 
-    def visit(first, last, gradient):
-        fixed = own, problem, w, sample_weight
-        loss_gradient(*fixed, first, last, scratch, augmented, gradient, out)
+    def __init__(self, loss, problem, sample_weight, n_jobs):
+        n = count_threads(problem, n_jobs)
+        self._workers = [Worker(loss, problem, k, n) for k in range(n)]
+        # One thread adds residuals while the rows of the weights are in its cache.
+        self._block = make_block(problem, block_size(problem) if n > 1 else 1)
+        self._crew, self._weight = Crew(n), sample_weight
 
-    return visit
+    def add(self, w, gradient, out, pieces: Pieces) -> None:
+        """Add the gradient of ``sum_i s_i loss_i``.
+
+        Parameters
+        ----------
+        w : Weights
+            Where.
+        gradient : Weights
+            Added to. Not the whole sum if a callback ended the pass.
+        out : ndarray of shape (2, n_samples)
+            Receives losses and magnitudes, see :func:`skstruct.solvers.primal.loss_gradient`.
+        pieces : Pieces
+            How to cut the pass.
+        """
+        for first, last in pieces.visits(self._weight.size):
+            self._block.taken[0] = 0
+            self._crew.run(self._visit(w, first, last, gradient, out, self._crew.size))
+
+    def _visit(self, w, first, last, gradient, out, n):
+        """What one of n threads does."""
+
+        def visit(k, team):
+            own = self._workers[k]
+            buffers, labels = own.scratch
+            scratch = Scratch(buffers[0], buffers[1], labels)
+            task = own.loss, own.problem, w, self._weight, first, last, scratch, buffers[2]
+            loss_gradient(*task, own.share_of(gradient, n), out, self._block, team)
+
+        return visit
+
+    def compile(self, shapes) -> None:
+        """Compile outside the clock.
+
+        Parameters
+        ----------
+        shapes : tuple of two tuples of int
+            Shapes of the weight tables.
+        """
+        w, none = zero_weights(shapes), np.zeros((2, 0))
+        self._visit(w, 0, 0, w, none, 1)(0, ALONE)
 
 
 def _count_blocks(problem, gradient):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.dispatch import kernel
 from ..core.oracles import accumulate, potentials
+from ..core.team import LEAD, LEAVE, fetch_add, meet, open_gate
 from ..core.threads import make_scratch, over_samples
 from ..core.weights import Weights, squared_norm
 from ..losses.hinge import hinge_of
@@ -51,16 +52,60 @@ def loss_values(loss, problem, w, memory, start, stop, scratch, out):
             out[1, i] = out[0, i] - dot(theta, memory[part : part + size], size)
 
 
+class Block(NamedTuple):
+    """Samples that threads work on together.
+
+    Parameters
+    ----------
+    taken : ndarray of shape (1,) of int64
+        How many of them have been taken.
+    residuals : ndarray of shape (2, n_parts)
+        Theirs, and those of the block before, which slower threads may still be adding.
+    size : int
+        How many there are.
+    """
+
+    taken: np.ndarray
+    residuals: np.ndarray
+    size: int
+
+
+def make_block(problem, size: int = 1) -> Block:
+    """Room for so many consecutive samples.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+    size : int
+        How many; for one thread one is enough.
+
+    Returns
+    -------
+    Block
+        The block.
+    """
+    ends = problem.part_ptr
+    stops = np.minimum(np.arange(ends.size) + size, ends.size - 1)
+    most = int((ends[stops] - ends).max(initial=0))
+    return Block(np.zeros(1, dtype=np.int64), np.empty((2, most)), size)
+
+
 @kernel
-def loss_gradient(loss, problem, w, sample_weight, start, stop, scratch, augmented, gradient, out):
-    """Add the gradient of ``sum_i s_i loss_i`` over a range of samples.
+def loss_gradient(
+    loss, problem, w, sample_weight, start, stop, scratch, augmented, gradient, out, block, team
+):
+    """Add the gradient of ``sum_i s_i loss_i`` over a range of samples, which threads share.
+
+    By blocks: oracles at samples of each thread's own, then each adds the residuals of all, in the
+    order of the samples, to its share of the gradient. The threads change no bit.
 
     Parameters
     ----------
     loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
+        A loss, see :mod:`skstruct.losses.verbs`, with scratch of the thread's own.
     problem : NamedTuple
-        A structure's problem, with labels.
+        A structure's problem, with scratch of the thread's own.
     w : Weights
         The weights.
     sample_weight : ndarray of shape (n_samples,)
@@ -68,19 +113,41 @@ def loss_gradient(loss, problem, w, sample_weight, start, stop, scratch, augment
     start, stop : int
         The range of samples.
     scratch : Scratch
-        Buffers.
+        Buffers of the thread.
     augmented : ndarray of shape (max_parts,)
-        Scratch.
+        Scratch of the thread.
     gradient : Weights
-        Added to.
+        Added to, in the thread's share.
     out : ndarray of shape (2, n_samples)
         Receives the losses, and the sizes of the terms that they are differences of.
+    block : Block
+        Of all threads, see :func:`make_block`.
+    team : ndarray of int64
+        See :mod:`skstruct.core.team`.
     """
-    theta, r = scratch.theta, scratch.mu
-    for i in range(start, stop):
-        potentials(problem, i, w, theta)
-        out[0, i], out[1, i] = loss_oracle(loss, problem, i, theta, scratch.labels, r, augmented)
-        accumulate(problem, i, r, (sample_weight[i], 0.0), gradient)
+    theta, share = scratch.theta, gradient.share
+    turn, first = 0, start
+    while first < stop:
+        last = first + block.size if first + block.size < stop else stop
+        residuals, base = block.residuals[turn], problem.part_ptr[first]
+        i = first + fetch_add(block.taken, 0, 1)
+        while i < last:
+            r = residuals[problem.part_ptr[i] - base : problem.part_ptr[i + 1] - base]
+            potentials(problem, i, w, theta)
+            found = loss_oracle(loss, problem, i, theta, scratch.labels, r, augmented)
+            out[0, i], out[1, i] = found
+            i = first + fetch_add(block.taken, 0, 1)
+        came = meet(team)
+        if came == LEAVE:
+            break
+        if came == LEAD:
+            block.taken[0] = 0
+            open_gate(team)
+        # Who has no share adds nothing.
+        for i in range(first, last if share.shape[0] == 0 or share[0] < share[1] else first):
+            r = residuals[problem.part_ptr[i] - base : problem.part_ptr[i + 1] - base]
+            accumulate(problem, i, r, (sample_weight[i], 0.0), gradient)
+        turn, first = 1 - turn, last
 
 
 class ObjectiveValue(NamedTuple):

@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from ..core.team import ALONE
 from ..core.threads import split_samples
 from ..core.weights import Weights
 from ..losses.verbs import private_loss
 from ..predict import decode
-from ..solvers.primal import loss_gradient, loss_values
+from ..solvers.primal import loss_gradient, loss_values, make_block
 from .problems import Task
 
 _NO_MEMORY = np.empty(0)
@@ -92,7 +93,7 @@ def gradient_of(loss, task: Task, w: Weights, sample_weight) -> tuple[np.ndarray
     def piece(problem, room, block, start, stop):
         gradient = Weights(node, pairs[block])
         rest = sample_weight, start, stop, room.scratch, room.augmented, gradient, out
-        loss_gradient(private_loss(loss), problem, w, *rest)
+        loss_gradient(private_loss(loss), problem, w, *rest, make_block(problem), ALONE)
 
     in_threads(task, piece)
     return out[0], Weights(node, pairs[0] if len(pairs) == 1 else pairs.sum(axis=0))

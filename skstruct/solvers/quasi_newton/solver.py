@@ -7,7 +7,7 @@ import numpy as np
 from ...core.pieces import Pieces
 from ...core.weights import flatten, view_flat, zero_weights
 from ...losses.verbs import ROUNDING, is_convex, least_term, require_smooth
-from ..batch import gradient_visit, sum_over_samples
+from ..batch import BatchGradient
 from ..certificate import certify, stationarity
 from ..progress import REMEDY, Result
 from ..run import Method, run
@@ -20,7 +20,6 @@ _RESOLVED = "floating point resolves no more: increase tol, or scale the feature
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)
 # Pairs; fewer where they would take gigabytes.
 _MEMORY, _LARGE = 10, 1 << 25
-_NOTHING = np.zeros((2, 0))
 
 
 def lbfgs(
@@ -97,8 +96,8 @@ class QuasiNewton(Method):
 
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
     l1 = 0.0
-    # Losses and magnitudes of the samples.
-    _out = None
+    # Where the samples are here: what sums their gradients, and their losses and magnitudes.
+    _gradients = _out = None
 
     def __init__(self, *task, loss, start, memory=_MEMORY):
         super().__init__(*task)
@@ -143,21 +142,19 @@ class QuasiNewton(Method):
 
     def _compile_gradient(self):
         """Compile what :meth:`_add_gradient` calls here."""
-        w = zero_weights(self.shapes)
-        gradient_visit(self.loss, self.problem, w, self.sample_weight, _NOTHING)(0, 0, w)
+        self._batch().compile(self.shapes)
+
+    def _batch(self):
+        return BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
 
     def _add_gradient(self, w, gradient, pieces):
         """Add the gradient of the sum of the losses; their mean, and that of their magnitudes.
 
         None if a callback ended the pass. Whoever has the samples elsewhere overrides this.
         """
-        if self._out is None:
-            self._out = np.zeros((2, self.n))
-
-        def make_visit(part):
-            return gradient_visit(self.loss, part, w, self.sample_weight, self._out)
-
-        sum_over_samples(make_visit, self.problem, gradient, self.n_jobs, pieces)
+        if self._gradients is None:
+            self._gradients, self._out = self._batch(), np.zeros((2, self.n))
+        self._gradients.add(w, gradient, self._out, pieces)
         if pieces.stopped:
             return None
         return np.einsum("ki,i->k", self._out, self.sample_weight) / self.n

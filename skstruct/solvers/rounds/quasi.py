@@ -7,7 +7,7 @@ import numpy as np
 from ...core.pieces import Pieces
 from ...core.weights import zero_weights
 from ...losses.verbs import is_convex, require_smooth
-from ..batch import gradient_visit, sum_over_samples
+from ..batch import BatchGradient
 from ..progress import Result
 from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
@@ -39,11 +39,8 @@ def part_gradient(source, k: int, node, pair):
     with borrowed(source, k) as part:
         w, gradient = received(node, pair), zero_weights(part.shapes)
         out = np.zeros((2, part.sample_weight.size))
-
-        def make_visit(problem):
-            return gradient_visit(part.loss, problem, w, part.sample_weight, out)
-
-        sum_over_samples(make_visit, part.problem, gradient, 1, Pieces())
+        task = part.loss, part.problem, part.sample_weight
+        BatchGradient(*task, n_jobs=1).add(w, gradient, out, Pieces())
         loss, magnitude = np.einsum("ki,i->k", out, part.sample_weight)
     return gradient.node, gradient.pair, float(loss), float(magnitude)
 
@@ -57,9 +54,7 @@ def warm_up(source, k: int) -> None:
         As for :func:`part_gradient`.
     """
     with borrowed(source, k) as part:
-        w = zero_weights(part.shapes)
-        arguments = part.loss, part.problem, w, part.sample_weight, np.zeros((2, 0))
-        gradient_visit(*arguments)(0, 0, w)
+        BatchGradient(part.loss, part.problem, part.sample_weight, n_jobs=1).compile(part.shapes)
 
 
 class Mapped:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import uuid
-from functools import cached_property
 
 import numpy as np
 from joblib import hash as hash_of
@@ -68,16 +67,9 @@ class ShardSource:
         for name in ("_feature_names", "_edge_feature_names"):
             vars(self.model).pop(name, None)
 
-    def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name != "_columns"}
-
-    @cached_property
-    def _columns(self):
-        return [self.shards.open(k).columns for k in range(self.n_parts)]
-
     def columns(self, k: int):
         """The features that a part has, or None for all."""
-        return self._columns[k]
+        return self.shards.columns(k)
 
     def open(self, k: int) -> Part:
         """Build the problem of a shard, over its files."""

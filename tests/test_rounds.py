@@ -295,7 +295,7 @@ def test_a_driver_that_is_killed_loses_nothing(shards, tmp_path):
         )
         started.stdout.readline()
         try:
-            started.wait(float(rng.uniform(0.05, 0.4)) if kills < 4 else 120)
+            started.wait(float(rng.uniform(0.05, 0.4)) if kills < 3 else 300)
             break
         except subprocess.TimeoutExpired:
             started.kill()

@@ -103,7 +103,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     n_jobs : int, default=None
         Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
         the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
-        the two passes of "casimir".
+        the two passes of "casimir". On shards the workers of rounds: threads, unless
+        ``joblib.parallel_config`` names another backend.
     verbose : int, default=0
         1 prints a line an epoch.
     random_state : int, RandomState instance or None, default=None
@@ -182,6 +183,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     depends on passes and gaps only, not on clocks. L-BFGS then starts at SAG's weights, and its
     lower bound at SAG's memory. Structures without Gram matrices, which SAG's line search asks for,
     and partial labels are trained by L-BFGS from the beginning.
+
+    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN: each iteration
+    maps the loss and its gradient over the shards. A worker is sent the weights of the features
+    that its shard has, and their gradients come back; they are added in the order of the shards, so
+    that weights are the same for any number of workers, bit for bit. A worker that dies is made up
+    for.
 
     References
     ----------

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from joblib import parallel_config
+from joblib.parallel import ThreadingBackend
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, SAGCRF
@@ -91,14 +92,26 @@ def test_tasks_of_a_worker_that_died_are_repeated(tmp_path):
         return k * k
 
     engine = Engine(2)
-    assert list(engine.map(square, 6, lambda k: (k,))) == [k * k for k in range(6)]
+    with parallel_config("loky"):
+        assert list(engine.map(square, 6, lambda k: (k,))) == [k * k for k in range(6)]
     assert engine.n_losses == 1
     assert flag.exists()
 
 
+def test_backends_without_generators_are_asked_for_some_tasks_at_once(monkeypatch):
+    expected = [divmod(k, 3) for k in range(20)]
+    assert list(Engine(2).map(divmod, 20, lambda k: (k, 3))) == expected
+    monkeypatch.setattr(ThreadingBackend, "supports_return_generator", False)
+    sent = []
+    results = Engine(2).map(divmod, 20, lambda k: sent.append(k) or (k, 3))
+    assert next(results) == expected[0]
+    assert sent == list(range(8))
+    assert list(results) == expected[1:]
+
+
 def test_an_engine_gives_up(monkeypatch):
     monkeypatch.setattr(engines, "MOST_LOSSES", 1)
-    with pytest.raises(EngineGone, match="died 2 times while task 0"):
+    with parallel_config("loky"), pytest.raises(EngineGone, match=r"died 2 times .* task 0"):
         list(Engine(2).map(os.abort, 2, lambda k: ()))
     with pytest.raises(ZeroDivisionError):
         list(Engine(2).map(divmod, 2, lambda k: (1, k)))
@@ -131,10 +144,10 @@ class _MortalCRF(SAGCRF):
 
 def test_neither_workers_nor_their_loss_change_a_bit(shards, tmp_path):
     alone = SAGCRF(tol=1e-5).fit(shards)
-    with parallel_config("threading", n_jobs=2):
-        assert _same(alone, SAGCRF(tol=1e-5).fit(shards))
+    assert _same(alone, SAGCRF(tol=1e-5, n_jobs=2).fit(shards))
     _MortalCRF.flag = tmp_path / "flag"
-    assert _same(alone, _MortalCRF(tol=1e-5, n_jobs=2).fit(shards))
+    with parallel_config("loky"):
+        assert _same(alone, _MortalCRF(tol=1e-5, n_jobs=2).fit(shards))
     assert _MortalCRF.flag.exists()
 
 

@@ -6,8 +6,9 @@ arrays are there, so that a state is whole or absent. The last two are kept: sho
 one be damaged, the other is taken.
 
 Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
-``take_state(numbers, arrays)``, where ``constant`` has arrays whose content never changes under
-their name: those that the last state had are not written again.
+``take_state(numbers, arrays)`` (of all arrays together), and by drawing what it draws from a
+generator whose state is among the numbers. ``constant`` has arrays whose content never changes
+under their name: those that the last state had are not written again.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ class Engine:
     Parameters
     ----------
     n_jobs : int or None
-        Workers, as in joblib: None is 1 unless ``joblib.parallel_config`` says another number.
+        Workers, as in joblib: None is 1 unless ``joblib.parallel_config`` says another number. They
+        are threads unless it names a backend.
 
     Examples
     --------
@@ -135,9 +136,10 @@ class Engine:
 
     def _attempt(self, function, tasks, arguments):
         """Results until the first error."""
-        backend, _ = get_active_backend()
-        # Arrays go through pipes: a memory map of each would be one more file, and a copy as well.
-        options = {"n_jobs": self.n_jobs, "batch_size": 1, "max_nbytes": None}
+        # On one machine threads share the weights, which processes would have to be sent; kernels
+        # release the GIL. Whoever names a backend gets that.
+        backend, _ = get_active_backend(prefer="threads")
+        options = {"n_jobs": self.n_jobs, "prefer": "threads", "batch_size": 1, "max_nbytes": None}
         call = delayed(function)
         if getattr(backend, "supports_return_generator", False):
             results = Parallel(return_as="generator", **options)(call(*arguments(k)) for k in tasks)

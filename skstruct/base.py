@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,14 +26,12 @@ from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
 from .restoring import Restoring
 from .sharded import fit_shards, is_shards
+from .shards.reading import Shards
 from .sklearn_private import fit_context
 from .solvers.progress import SampleOverflow
 from .storage import CompactPickles
 from .typing import PathLike, SamplesLike
 from .weighting import hinge_weights, read_node_weight, weigh
-
-if TYPE_CHECKING:
-    from .datasets import Shards
 
 
 class TrainingData(NamedTuple):

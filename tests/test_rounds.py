@@ -161,7 +161,7 @@ def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
 
     monkeypatch.setattr(Shards, "open", count)
     known = SAGCRF(tol=1e-5).fit(shards)
-    assert len(opened) == 2 * shards.n_shards  # for the columns, and for the problem
+    assert len(opened) == shards.n_shards
     assert not parts._OPENED._parts
     opened.clear()
     monkeypatch.setattr(parts, "LIMIT", 1)

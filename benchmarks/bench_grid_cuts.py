@@ -93,7 +93,7 @@ def their_cut(gain, across, down):
 
 def passes(X, y, graph, n_passes, **options):
     """A fitted model, and the CPU seconds of each pass."""
-    spent, inner = [], solver._BCFW._pass
+    spent, inner = [], solver.BCFW._pass
 
     def timed(self, order, uniforms, pieces):
         start = time.process_time()
@@ -101,12 +101,12 @@ def passes(X, y, graph, n_passes, **options):
         if order.size:
             spent.append(time.process_time() - start)
 
-    solver._BCFW._pass = timed
+    solver.BCFW._pass = timed
     try:
         options = {"tol": 1e-12, "gap_every": n_passes, "random_state": 0} | options
         svm = BCFWSSVM(graph, max_iter=n_passes, **options).fit(X, y)
     finally:
-        solver._BCFW._pass = inner
+        solver.BCFW._pass = inner
     return svm, spent
 
 

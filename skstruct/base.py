@@ -110,6 +110,8 @@ class StructuredEstimator(
     _loss_weights = staticmethod(hinge_weights)
     #: Whether nodes may have no label, or a set of labels.
     _takes_partial_labels = False
+    #: Whether training on shards needs inner products of the feature rows of a sample.
+    _multiplies_rows = False
 
     def _prepare(self, X, y, sample_weight, node_weight=None) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""

@@ -53,6 +53,8 @@ class ShardSource:
         Of this source only.
     n_parts, n_features, n_samples : int
         Numbers of shards, of features and of samples.
+    n_visited : float
+        Stored features of all nodes, constant ones included.
     """
 
     def __init__(self, shards, model, keeps_grams: bool = False):
@@ -61,6 +63,7 @@ class ShardSource:
         self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
         self.n_samples = len(shards)
         self.total = float(shards.weight_sums.sum())
+        self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # Callbacks stay with the driver.
         self.model = copy.copy(model)
         vars(self.model).pop("_skl_callbacks", None)
@@ -79,14 +82,16 @@ class ShardSource:
         n = shard.sample_weight.size
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
-        problem = model._make_problem(data)
+        made = model._make_problem(data)
+        problem, *more = made if type(made) is tuple else (made,)
         check_pointers(problem, n, shard.codes.size)
         if not self.keeps_grams:
             grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
             problem = problem._replace(**dict.fromkeys(grams, not_stored()))
         n_classes = len(model.classes_)
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
-        return Part(problem, model._loss_at(problem, data), shapes, weight)
+        loss = model._loss_at(problem, data)
+        return Part((problem, *more) if more else problem, loss, shapes, weight)
 
 
 def _refuse(model, shards, given):
@@ -151,7 +156,7 @@ def fit_shards(model, shards, given, checkpoint):
     for attribute, known in zip(("_feature_names", "_edge_feature_names"), names, strict=True):
         if known is not None:
             setattr(new, attribute, known)
-    source = ShardSource(shards, new)
+    source = ShardSource(shards, new, new._multiplies_rows)
     lam = new._regulariser(source.n_samples, source.total)
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)

@@ -58,6 +58,25 @@ class StructuralSVM(StructuredEstimator):
         own = problem, data, given, start, state
         return concave_convex(solve, self._carry_over, *own, **common)
 
+    def _train_rounds(self, source, engine, shapes, **common):
+        raise TypeError(
+            f"{type(self).__name__} needs all samples in memory: on shards train BCFWSSVM or GDMMSSVM"
+        )
+
+    def _refuse_on_shards(self, **allowed):
+        """Refuse parameters whose values have no meaning, or no method, on shards."""
+        for name, value in allowed.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{type(self).__name__}.fit(Shards): {name} must be {value!r}, got "
+                    f"{getattr(self, name)!r}"
+                )
+        if self.graph_.pair_cone_ is not None:
+            raise ValueError(
+                f"{type(self).__name__}.fit(Shards): interactions cannot be kept attractive in "
+                "rounds over shards; use attractive=False"
+            )
+
     def _first_state(self, weights):
         """What the first of several rounds starts from, by default weights."""
         return weights

@@ -14,6 +14,8 @@ from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.bcfw.solver import bcfw, dual_set
 from ..solvers.bcfw.truths import with_truth
+from ..solvers.rounds.bcfw import BCFWChoices, bcfw_rounds
+from ..solvers.rounds.states import states_of
 from ..typing import LossLike, RandomStateLike, SamplesLike
 from .base import CONSTRAINTS, StructuralSVM
 
@@ -209,8 +211,38 @@ class BCFWSSVM(StructuralSVM):
         self._is_latent = data.completion is not None
         return super()._make_problem(data)
 
+    _multiplies_rows = True
+
+    def _train_rounds(self, source, engine, shapes, start, lam, **common):
+        pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
+        choices = BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
+        with states_of(source, engine) as states:
+            return bcfw_rounds(
+                source,
+                engine,
+                shapes,
+                lam,
+                choices,
+                states=states,
+                seed=int(self._generator().integers(2**63)),
+                gap_every=self.gap_every,
+                n_passes=self._passes_of_round,
+                **common,
+            )
+
+    #: Passes over a shard in a round, from 0 up; None for what its messages cost.
+    _passes_of_round = None
+
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""
+        if problem is None:
+            self._refuse_on_shards(warm_start=False, averaging=False)
+            if self.sampling == "gap":
+                raise ValueError(
+                    'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are '
+                    "not compared between shards"
+                )
+            return None
         if self._is_latent:
             return super()._start(previous, problem, shapes)
         if not self.warm_start:

@@ -42,10 +42,10 @@ from .relaxed import new_points, relaxed_epoch
 
 _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 # Block gaps of a pass that add up to this much of the tolerance.
-_PROMISING = 1.3
+PROMISING = 1.3
 # Passes between extrapolations, and the weight of each pass in the average that is certified: the
 # objective of the last iterate is far above that of its neighbours' mean.
-_EXTRAPOLATE, _RECENT = 3, 0.25
+_EXTRAPOLATE, RECENT = 3, 0.25
 # Of the terms of a dual objective: what rounding may have added to it.
 _ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
@@ -197,7 +197,7 @@ def bcfw(
     Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
     Structured SVMs.
     """
-    method = _BCFW(
+    method = BCFW(
         problem,
         shapes,
         sample_weight,
@@ -228,7 +228,7 @@ def _room(problem, n_cached):
     return min(n_cached, int(np.diff(problem.part_ptr).max(initial=1)))
 
 
-class _BCFW(Method):
+class BCFW(Method):
     """Weights, dual point and certificates of one run."""
 
     def __init__(
@@ -273,7 +273,7 @@ class _BCFW(Method):
         """Begin with the mean that the run before ended with, if it fits these weights."""
         if self._extrapolation is not None and mean.size == sum(map(math.prod, self.shapes)):
             self._recent = view_flat(mean.copy(), self.shapes)
-            self._n_recent = math.ceil(2.0 / _RECENT)
+            self._n_recent = math.ceil(2.0 / RECENT)
 
     def dual_point(self):
         """The state, with the mean that the certificate is of."""
@@ -337,7 +337,7 @@ class _BCFW(Method):
     def _average_recent(self):
         """Of the weights at the ends of passes: by their numbers at first, then fading."""
         self._n_recent += 1
-        new = max(_RECENT, 2.0 / (self._n_recent + 1.0))
+        new = max(RECENT, 2.0 / (self._n_recent + 1.0))
         if self._n_recent == 1:
             self._recent = self.w.copy()
             return
@@ -368,7 +368,7 @@ class _BCFW(Method):
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""
-        promising = self.state.totals[GAP] <= _PROMISING * tol * self._objective
+        promising = self.state.totals[GAP] <= PROMISING * tol * self._objective
         return promising or k % self.gap_every == 0
 
     def _dual(self):

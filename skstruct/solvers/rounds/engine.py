@@ -31,6 +31,8 @@ _LOSSES = {
     "ObjectLostError",
     "OwnerDiedError",
 }
+# Names of joblib's own backends.
+_HERE = {"SequentialBackend", "ThreadingBackend", "LokyBackend", "MultiprocessingBackend"}
 # Names of what they raise when nobody is left to send tasks to.
 _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystemError"}
 
@@ -73,6 +75,11 @@ class Engine:
     def n_workers(self) -> int:
         """How many tasks run at once."""
         return max(effective_n_jobs(self.n_jobs), 1)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all workers are on this machine."""
+        return type(get_active_backend()[0]).__name__ in _HERE
 
     @property
     def n_threads(self) -> int:

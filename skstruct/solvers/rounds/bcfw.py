@@ -1,0 +1,258 @@
+"""Block-coordinate Frank-Wolfe in rounds over parts."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.pieces import Pieces
+from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE, N_STEPS
+from ..bcfw.solver import PROMISING, RECENT, BCFW
+from ..primal import compile_hinge
+from ..run import run
+from .blocks import ROUNDING, Blocks, Local
+from .states import read_state, write_state
+
+
+class BCFWChoices(NamedTuple):
+    """Options of :func:`skstruct.solvers.bcfw.solver.bcfw` that go to the parts.
+
+    Parameters
+    ----------
+    sampling, pairwise, n_cached, use_cache : object
+        As there.
+    """
+
+    sampling: str
+    pairwise: int
+    n_cached: int
+    use_cache: bool
+
+
+class _InPart(BCFW):
+    """A run on a part, which takes the place of neither weights nor dual point for long."""
+
+    def __init__(self, part, lam, choices):
+        super().__init__(
+            part.problem,
+            part.shapes,
+            part.sample_weight,
+            lam,
+            1,
+            start=None,
+            cone=None,
+            averaging=False,
+            gap_every=1,
+            **choices._asdict(),
+        )
+        # A round is too short for it, and others' weights move, too.
+        self._extrapolation = None
+        self.state = self.state._replace(past=np.empty((0, self.n_cached)))
+
+    @property
+    def dual(self):
+        """What a file has."""
+        return self.state, self._points if self.relaxed else ()
+
+    @dual.setter
+    def dual(self, dual):
+        self.state, points = dual
+        if self.relaxed:
+            self._points = points
+
+    def ascend(self, w, first, last, seed):
+        """Visits `first` to `last` of those of all rounds."""
+        self.w, totals = w, self.state.totals
+        totals[:] = 0.0
+        while first < last:
+            k, at = divmod(first, self.n)
+            take = min(last - first, self.n - at)
+            rng = np.random.default_rng([*seed, k])
+            if self.sampling == "permutation":
+                order = rng.permutation(self.n)
+            else:
+                order = rng.integers(self.n, size=self.n)
+            self._pass(order[at : at + take], np.zeros(take), Pieces())
+            first += take
+        return totals
+
+
+class LocalBCFW(Local):
+    """What it does in a part.
+
+    Parameters
+    ----------
+    choices : BCFWChoices
+        The options.
+    """
+
+    def __init__(self, choices: BCFWChoices):
+        self.choices = choices
+
+    def compile(self, part):
+        """Call every kernel on nothing."""
+        method = _InPart(part, 1.0, self.choices)
+        method._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
+        compile_hinge(part.problem, method.w)
+
+    def visit(self, part, k, w, turn):
+        """Some visits; sum of losses, block gaps of the last pass, oracle calls, cached steps."""
+        weight = part.sample_weight
+        n = weight.size
+        method = _InPart(part, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
+        if turn.before is not None:
+            method.dual = read_state(turn.before, method.dual)
+        visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
+        totals = method.ascend(w, *visits, (turn.seed, k))
+        write_state(turn.after, method.dual)
+        gap = totals[GAP] * n / turn.n_samples * min(1.0 / turn.n_passes, 1.0) if n else 0.0
+        losses = float(np.einsum("i,i->", method.state.losses, weight))
+        return losses, float(gap), *(float(totals[c]) for c in (N_ORACLE, N_CACHED, N_STEPS))
+
+
+class BCFWBlocks(Blocks):
+    """Rounds of BCFW: the dual point is a bound as it is.
+
+    Parameters
+    ----------
+    *args, **options : object
+        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
+    gap_every : int
+        Passes between certificates.
+    """
+
+    def __init__(self, *args, gap_every: int, **options):
+        super().__init__(*args, **options)
+        self.gap_every = gap_every
+        self.gap, self.n_cached_steps = np.inf, 0.0
+        self.mean, self.n_mean, self.use_mean = None, 0, False
+        self._objective, self._next = np.inf, gap_every
+        self.dual = 0.0
+
+    def note(self, measured):
+        """Count the work, and add up the block gaps."""
+        _, self.gap, n_oracle, n_cached, _ = measured.sum(axis=0)
+        self.n_oracle += float(n_oracle)
+        self.n_cached_steps += float(n_cached)
+
+    def is_good(self, new, loss, common):
+        """Whether the dual has not fallen."""
+        dual, terms = self.dual_of(loss, new)
+        return dual >= self.dual - ROUNDING * terms
+
+    def accepted(self):
+        """The dual, and the mean of the last weights, where steps are pairwise ones."""
+        self.dual, _ = self.dual_of(self.loss, self.w)
+        if not self.local.choices.pairwise:
+            return
+        self.n_mean += 1
+        new = max(RECENT, 2.0 / (self.n_mean + 1.0))
+        if self.n_mean == 1:
+            self.mean = self.w.copy()
+            return
+        for mean, now in zip(self.mean.tables, self.w.tables, strict=True):
+            mean *= 1.0 - new
+            mean += new * now
+
+    def due(self, k, tol):
+        """Now and then, and where the block gaps promise the tolerance."""
+        if self.gap <= PROMISING * tol * self._objective:
+            return True
+        return self.n_rounds * self.n_passes >= self._next
+
+    def certify(self):
+        """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""
+        self._next = self.n_rounds * self.n_passes + self.gap_every
+        best = None
+        self.use_mean = self.mean is not None
+        if self.use_mean:
+            best = self.value(self.mean)
+        if best is None or not best[0] - self.dual < self.gap:
+            last = self.value(self.w)
+            if best is None or not best[0] < last[0]:
+                best, self.use_mean, self.n_mean = last, False, 0
+        self.certify_by(best[0], self.dual, best[1])
+        self._objective = self.certificate.objective
+
+    def entry(self):
+        """Without a certificate, a lower bound: the dual, less what rounding may add to it."""
+        known = super().entry()
+        if self.certificate is None:
+            _, terms = self.dual_of(self.loss, self.w)
+            known["dual_objective"] = self.dual - ROUNDING * terms
+        return known
+
+    def weights(self):
+        """Those of the certificate."""
+        return (self.mean if self.use_mean else self.w).copy()
+
+    def published(self):
+        """Counts."""
+        counts = {"n_oracle_calls_": self.n_oracle, "n_cached_steps_": self.n_cached_steps}
+        return super().published() | {name: int(count) for name, count in counts.items()}
+
+
+def bcfw_rounds(
+    source,
+    engine,
+    shapes,
+    lam,
+    choices: BCFWChoices,
+    *,
+    states,
+    seed: int,
+    gap_every: int,
+    n_passes: float | None = None,
+    max_iter: int,
+    tol: float,
+    after_epoch,
+):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, through its dual.
+
+    Parameters
+    ----------
+    source, engine, shapes, lam, states, seed, n_passes : object
+        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
+    choices : BCFWChoices
+        The options of a pass.
+    gap_every : int
+        Passes between certificates.
+    max_iter : int
+        Largest number of passes.
+    tol : float
+        Relative duality gap to reach.
+    after_epoch : callable
+        See :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    Result
+        The weights and the history, an entry a round: the same bits for any number of workers.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss is not finite, or the objectives are not those of a primal and a dual.
+
+    References
+    ----------
+    Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
+    et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
+    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
+    """
+    method = BCFWBlocks(
+        LocalBCFW(choices),
+        source,
+        engine,
+        shapes,
+        lam,
+        states=states,
+        seed=seed,
+        n_passes=n_passes,
+        gap_every=gap_every,
+    )
+    rng = np.random.default_rng(0)  # of no use here
+    rounds = math.ceil(max_iter / method.n_passes)
+    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch)

@@ -1,0 +1,386 @@
+"""Structural SVMs in rounds: parts ascend in their own dual blocks, and all changes are added.
+
+The dual objective is that of all samples: ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, whose
+blocks m_i belong to one part each. In a round part k starts from w and ascends, by the method that
+trains in memory, in what bounds its share of the objective from below while ``|sum_k dw_k|^2 <=
+sigma sum_k |dw_k|^2``::
+
+    (1/n) sum_{i in k} s_i c_i  -  lam/2 (2 <w, dw_k> + sigma |dw_k|^2)
+
+With ``u = w + sigma dw_k`` that is, but for a constant and the factor ``n_k / n``, the dual of the
+part alone with the regulariser ``lam n / (sigma n_k)``, at the weights u. The changes ``(u - w) /
+sigma`` are added: every block has only moved in its own set, so that the sum is a dual point, and
+its bound a bound. With sigma the number of parts nothing can go wrong; what the parts have in
+common decides how much less does, and is measured in each round. A round that did not ascend is
+thrown away, and repeated with a larger sigma.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.weights import Weights, squared_norm, zero_weights
+from ..certificate import certify_pair
+from ..primal import hinge_value
+from ..progress import SampleOverflow
+from ..run import Method
+from .part import borrowed, gather, received, scatter_add
+from .states import States
+
+# sigma of a round by what the one before has measured; a rejected one's is at least so much larger.
+_MARGIN, _LARGER = 1.1, 1.5
+# Of the terms of a dual objective: what rounding may take from it.
+ROUNDING = 1e-11
+# The cost of a visit, for each feature and label, in that of a byte that is sent or kept, and the
+# most passes of a round.
+_VISIT, _MOST_PASSES = 8.0, 10
+
+
+class Turn(NamedTuple):
+    """What a part is to do, beside the weights.
+
+    Parameters
+    ----------
+    number : int
+        The accepted rounds before.
+    before : Path or None
+        File of its dual point; None for that of the truth.
+    after : Path or None
+        Where the new one goes.
+    sigma : float
+        How much the parts have in common.
+    n_passes : float
+        Passes over the part.
+    seed : int
+        Of the fit.
+    lam : float
+        The regulariser of all samples.
+    n_samples : int
+        Their number.
+    """
+
+    number: int
+    before: Path | None
+    after: Path | None
+    sigma: float
+    n_passes: float
+    seed: int
+    lam: float
+    n_samples: int
+
+
+class Local(ABC):
+    """What a method does in a part; it goes with each task, and is small."""
+
+    #: Names of what :meth:`visit` measures, beside the objective.
+    measures: tuple = ()
+
+    @abstractmethod
+    def compile(self, part) -> None:
+        """Call every kernel on nothing."""
+
+    @abstractmethod
+    def visit(self, part, k: int, w: Weights, turn: Turn) -> tuple:
+        """Move w and the dual point by a turn; ``sum_i s_i c_i`` of the new one, and `measures`."""
+
+    def point(self, part, k: int, turn: Turn) -> tuple:
+        """A dual point for the bound, where it is not the present one.
+
+        Returns
+        -------
+        tuple
+            ``sum_i s_i c_i``, and tables of what it adds to the weights (None for the node table if
+            its is the present one's); empty if it is the present one.
+        """
+        return ()
+
+    def decoding(self, problem, w: Weights):
+        """The problem in the form in which these weights are decoded fastest."""
+        return problem
+
+
+def ascend(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
+    """The task: a turn of a part.
+
+    Parameters
+    ----------
+    local : Local
+        What to do.
+    source, k : object
+        The part, see :mod:`skstruct.solvers.rounds.part`.
+    turn : Turn
+        How.
+    node, pair : ndarray
+        Its rows of the weights.
+
+    Returns
+    -------
+    tuple
+        What it adds to these, the squared norm of that, and what ``visit`` returned.
+    """
+    w = received(node, pair)
+    u = w.copy()
+    with borrowed(source, k) as part:
+        measured = local.visit(part, k, u, turn)
+    for new, old in zip(u.tables, w.tables, strict=True):
+        new -= old
+        new /= turn.sigma
+    return u.node, u.pair, squared_norm(u), measured
+
+
+def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
+    """The task: hinges of a part, and the dual point of the bound.
+
+    Parameters
+    ----------
+    local, source, k, turn, node, pair : object
+        As for :func:`ascend`; ``turn.before`` is None if only hinges are asked for.
+
+    Returns
+    -------
+    tuple
+        Sums of the weighted hinges and of their magnitudes, and what ``point`` returned.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss is not finite.
+    """
+    w = received(node, pair)
+    with borrowed(source, k) as part:
+        weight = part.sample_weight
+        problem = local.decoding(part.problem, w)
+        try:
+            value = hinge_value(problem, w, weight, 0.0, 1)
+        except SampleOverflow as error:
+            raise FloatingPointError(f"shard {k}: {error}") from None
+        point = () if turn.before is None else local.point(part, k, turn)
+    return value.objective * weight.size, value.magnitude * weight.size, *point
+
+
+def warm_up(local: Local, source, k: int) -> None:
+    """The task: open a part, and compile or load the kernels.
+
+    Parameters
+    ----------
+    local, source, k : object
+        As for :func:`ascend`.
+    """
+    with borrowed(source, k) as part:
+        local.compile(part)
+
+
+def passes_of_round(n_bytes: float, n_visited: float) -> int:
+    """Passes of a round over its part: as many as cost what its messages do.
+
+    Parameters
+    ----------
+    n_bytes : float
+        Of all messages of a round.
+    n_visited : float
+        Entries of features times labels, of a pass.
+
+    Returns
+    -------
+    int
+        The same on every machine.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.rounds.blocks import passes_of_round
+    >>> passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)
+    (1, 5)
+    """
+    return int(np.clip(np.ceil(n_bytes / (_VISIT * max(n_visited, 1.0))), 1, _MOST_PASSES))
+
+
+class Blocks(Method):
+    """Rounds of a method whose dual has a block for each sample.
+
+    Parameters
+    ----------
+    local : Local
+        What it does in a part.
+    source : object
+        Opens parts, see :mod:`skstruct.solvers.rounds.part`; has ``n_visited``, too.
+    engine : Engine
+        Runs the tasks.
+    shapes : tuple of two tuples of int
+        Shapes of all weights.
+    lam : float
+        The regulariser.
+    states : States
+        Files of dual points.
+    seed : int
+        Draws the samples.
+    n_passes : float or None
+        Passes over the parts in a round; None for what their messages cost.
+    """
+
+    fields = (*Method.fields, "sigma", "rounds", "bytes")
+
+    def __init__(
+        self,
+        local: Local,
+        source: Any,
+        engine: Any,
+        shapes: tuple,
+        lam: float,
+        *,
+        states: States,
+        seed: int,
+        n_passes: float | None = None,
+    ):
+        super().__init__(None, shapes, np.broadcast_to(1.0, source.n_samples), lam, None)
+        self.local, self.source, self.engine = local, source, engine
+        self.states, self.seed = states, seed
+        self.w = zero_weights(shapes)
+        self.loss, self.sigma = 0.0, float(source.n_parts)
+        # Attempts at rounds, the attempt whose files are the dual point, and accepted rounds.
+        self.n_attempts = self.current = self.n_rounds = 0
+        self.n_bytes, self.n_oracle = 0.0, 0.0
+        if n_passes is None:
+            n_passes = passes_of_round(self._message(), source.n_visited * shapes[0][1])
+        self.n_passes = n_passes
+
+    def _message(self):
+        """Bytes to and from all parts in a round."""
+        rows = 0
+        for k in range(self.source.n_parts):
+            columns = self.source.columns(k)
+            less = 0 if columns is None else self.source.n_features - columns.size
+            rows += self.shapes[0][0] - less
+        floats = rows * self.shapes[0][1] + self.source.n_parts * np.prod(self.shapes[1])
+        return 16.0 * float(floats)
+
+    def compile(self):
+        """Compile outside the clock."""
+        n = min(self.engine.n_workers, self.source.n_parts)
+        for _ in self.engine.map(warm_up, n, lambda k: (self.local, self.source, k)):
+            pass
+
+    def _turn(self, k, before, after, sigma):
+        path = self.states.path
+        files = path(before, k), path(after, k)
+        return Turn(
+            self.n_rounds, *files, sigma, self.n_passes, self.seed, self.lam, self.source.n_samples
+        )
+
+    def _map(self, task, w, turns, take, pieces=None):
+        """Call a task on all parts; False if a callback has stopped that."""
+        source = self.source
+
+        def arguments(k):
+            tables = gather(w, source.columns(k), source.n_features)
+            self.n_bytes += float(sum(table.nbytes for table in tables))
+            return self.local, source, k, turns(k), *tables
+
+        results = self.engine.map(task, source.n_parts, arguments)
+        ranges = [(0, source.n_parts)] if pieces is None else pieces.ranges(0, source.n_parts)
+        try:
+            for first, last in ranges:
+                for k in range(first, last):
+                    take(k, next(results))
+        finally:
+            results.close()
+        return pieces is None or not pieces.stopped
+
+    def _attempt(self, pieces):
+        """A round; its change of the weights, their squared norms, and what parts have measured."""
+        self.n_attempts += 1
+        change, measured = zero_weights(self.shapes), []
+        squares = np.zeros(self.source.n_parts)
+
+        def take(k, result):
+            node, pair, squares[k], measures = result
+            self.n_bytes += float(node.nbytes + pair.nbytes)
+            scatter_add(change, self.source.columns(k), self.source.n_features, node, pair)
+            measured.append(measures)
+
+        def turns(k):
+            return self._turn(k, self.current, self.n_attempts, self.sigma)
+
+        done = self._map(ascend, self.w, turns, take, pieces)
+        return done, change, float(squares.sum()), np.array(measured)
+
+    def epoch(self, k, rng, progress):
+        """A round, until one is good."""
+        while True:
+            done, change, squares, measured = self._attempt(progress.pieces)
+            if not done:
+                self.states.drop(self.n_attempts)
+                return
+            self.note(measured)
+            common = squared_norm(change) / squares if squares > 0.0 else 1.0
+            loss = float(sum(measured[:, 0])) / self.n
+            new = Weights(self.w.node + change.node, self.w.pair + change.pair)
+            most = float(self.source.n_parts)
+            good = self.is_good(new, loss, common) or not self.sigma < most
+            if good:
+                break
+            self.states.drop(self.n_attempts)
+            self.sigma = min(max(_MARGIN * common, _LARGER * self.sigma), most)
+        self.w, self.loss = new, loss
+        old, self.current = self.current, self.n_attempts
+        self.n_rounds += 1
+        self.states.drop(old)
+        self.common = common
+        self.sigma = min(max(_MARGIN * common, 1.0), most)
+        self.accepted()
+
+    @abstractmethod
+    def is_good(self, new, loss, common):
+        """Whether a round may be kept: its weights, mean loss, and what the parts had in common."""
+
+    def note(self, measured):  # noqa: B027 - most have nothing to do
+        """Take what the parts have measured, sum of losses first, in one row each."""
+
+    def accepted(self):  # noqa: B027 - most have nothing to do
+        """Follow the new weights."""
+
+    def dual_of(self, loss, w):
+        """The dual objective, and the size of its terms."""
+        norm = 0.5 * self.lam * squared_norm(w)
+        return loss - norm, abs(loss) + norm
+
+    def value(self, w, point=None):
+        """Objective at some weights, and its magnitude; `point` takes the parts of dual points."""
+        sums = np.zeros(2)
+
+        def take(k, result):
+            sums[:] += result[:2]
+            if point is not None:
+                point(k, *result[2:])
+
+        def turns(k):
+            return self._turn(k, 0 if point is None else self.current, 0, 1.0)
+
+        self._map(measure, w, turns, take)
+        self.n_oracle += self.n
+        hinge, magnitude = sums / self.n
+        return hinge + 0.5 * self.lam * squared_norm(w), magnitude
+
+    def certify_by(self, objective, dual, magnitude):
+        """Set the certificate."""
+        self.certificate = certify_pair(objective, dual, magnitude)
+
+    def work(self):
+        """Oracle calls and visits that stand for them."""
+        return self.n_oracle, 0.0
+
+    def entry(self):
+        """What is known, and what has been sent."""
+        sent = {"sigma": self.sigma, "rounds": float(self.n_attempts), "bytes": self.n_bytes}
+        return super().entry() | sent
+
+    def weights(self):
+        """A copy of the weights."""
+        return self.w.copy()
+
+    def published(self):
+        """Rounds, and bytes between driver and workers."""
+        return {"n_rounds_": self.n_attempts, "n_bytes_": int(self.n_bytes)}

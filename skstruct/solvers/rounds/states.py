@@ -1,0 +1,214 @@
+"""Dual points in files: what a round leaves for the next one, on a disk that all workers see."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+# How often to try, and how long to wait, where a task that nobody waits for any more still writes.
+_TRIES, _PAUSE = 20, 0.1
+
+
+def _leaves(state):
+    """The arrays of nested tuples, in order."""
+    if isinstance(state, np.ndarray):
+        yield state
+        return
+    for field in state:
+        yield from _leaves(field)
+
+
+def _like(template, arrays):
+    """Nested tuples of other arrays."""
+    if isinstance(template, np.ndarray):
+        return next(arrays)
+    make = getattr(type(template), "_make", tuple)
+    return make([_like(field, arrays) for field in template])
+
+
+def write_state(path: Path, state: Any) -> None:
+    """Write the arrays of a state; the file has its name when it is complete.
+
+    Parameters
+    ----------
+    path : Path
+        The file: whoever writes it a second time writes the same bytes.
+    state : NamedTuple
+        Arrays, and tuples of such.
+
+    Raises
+    ------
+    OSError
+        If the disk is full, for instance: the message says what is safe.
+    """
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with open(beside, "wb") as file:
+            for array in _leaves(state):
+                npy.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+        beside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        text = f"{error.strerror or error}; the dual point of a round could not be written to "
+        text += f"{path.parent}, the shards and the rounds before are as they were"
+        raise OSError(error.errno, text) from error
+
+
+def read_state(path: Path, template: Any) -> Any:
+    """The state that :func:`write_state` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    template : NamedTuple
+        A state of the same problem; arrays may differ in length.
+
+    Returns
+    -------
+    NamedTuple
+        Of the template's type, in arrays of its own.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of such a state.
+    """
+    arrays = []
+    with open(path, "rb") as file:
+        for known in _leaves(template):
+            try:
+                array = npy.read_array(file, allow_pickle=False)
+            except (ValueError, EOFError) as error:
+                raise ValueError(f"{path} is damaged: {error}") from None
+            if array.dtype != known.dtype or array.ndim != known.ndim:
+                raise ValueError(f"{path} is no dual point of these shards")
+            arrays.append(array)
+        if file.read(1):
+            raise ValueError(f"{path} is no dual point of these shards")
+    return _like(template, iter(arrays))
+
+
+def make_folder(place: Path, is_local: bool) -> Path:
+    """A new folder for the states of one fit.
+
+    Parameters
+    ----------
+    place : Path
+        Where all workers can write: the folder of the shards.
+    is_local : bool
+        Whether all workers are on this machine: then its folder for temporary files does, too.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    OSError
+        If nothing can be written to `place`, and workers are elsewhere.
+    """
+    folder = place / f".rounds-{uuid.uuid4().hex[:12]}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        if not is_local:
+            text = f"{error.strerror or error}: workers keep their dual points beside the shards, "
+            text += f"and {place} is read-only; call fit with checkpoint=, a folder that all see"
+            raise OSError(error.errno, text) from error
+        import tempfile
+
+        folder = Path(tempfile.mkdtemp(prefix="skstruct-rounds-"))
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete the states of a fit.
+
+    Parameters
+    ----------
+    folder : Path
+        From :func:`make_folder`. Tasks that a stopped run has left behind may still write to it.
+    """
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_PAUSE)
+
+
+@contextlib.contextmanager
+def states_of(source, engine):
+    """The files of one fit, which are gone when it ends.
+
+    Parameters
+    ----------
+    source : object
+        Opens parts; its ``shards`` have a ``folder``.
+    engine : Engine
+        Runs the tasks.
+
+    Yields
+    ------
+    States
+        The files.
+    """
+    folder = make_folder(source.shards.folder, engine.is_local)
+    try:
+        yield States(folder, source.n_parts)
+    finally:
+        remove_folder(folder)
+
+
+class States:
+    """The files of one fit: a number for each attempt at a round, a file for each part.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are.
+    n_parts : int
+        Number of parts.
+    """
+
+    def __init__(self, folder: Path, n_parts: int):
+        self.folder, self.n_parts = Path(folder), n_parts
+
+    def path(self, number: int, k: int) -> Path | None:
+        """The file of part k, or None before the first round.
+
+        Parameters
+        ----------
+        number : int
+            Of an attempt, from 1; 0 is the start.
+        k : int
+            The part.
+
+        Returns
+        -------
+        Path or None
+            The file.
+        """
+        return self.folder / f"{number:06d}-{k:06d}.dual" if number else None
+
+    def drop(self, number: int) -> None:
+        """Delete the files of an attempt.
+
+        Parameters
+        ----------
+        number : int
+            Which; nothing happens if there are none.
+        """
+        for k in range(self.n_parts if number else 0):
+            with contextlib.suppress(OSError):
+                os.unlink(self.path(number, k))

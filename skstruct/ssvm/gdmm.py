@@ -10,6 +10,8 @@ from ..graphs.base import Graph
 from ..sklearn_private import Interval, StrOptions
 from ..solvers.gdmm.solver import gdmm
 from ..solvers.gdmm.start import RUNS, start_run
+from ..solvers.rounds.gdmm import gdmm_rounds
+from ..solvers.rounds.states import states_of
 from ..typing import LossLike, RandomStateLike
 from .base import CONSTRAINTS, StructuralSVM
 
@@ -200,6 +202,29 @@ class GDMMSSVM(StructuralSVM):
             graph.training_inference_ = "relaxed"
         return relaxed, factors
 
+    #: Passes over a shard in a round, from 1 up; None for what its messages cost.
+    _passes_of_round = None
+
+    def _train_rounds(self, source, engine, shapes, start, lam, **common):
+        self._refuse_on_shards()
+        with states_of(source, engine) as states:
+            return gdmm_rounds(
+                source,
+                engine,
+                shapes,
+                lam,
+                self.graph_.decoding,
+                states=states,
+                seed=int(self._generator().integers(2**63)),
+                n_passes=self._passes_of_round,
+                **self._options(),
+                **common,
+            )
+
+    def _options(self):
+        names = "variant", "search", "rho", "eta", "multipliers", "n_partitions", "gap_every"
+        return {name: getattr(self, name) for name in names}
+
     def _mean_loss(self, task, weights, data):
         problem = self.graph_.decoding(task[0], weights)
         return super()._mean_loss(problem, weights, data)
@@ -217,13 +242,7 @@ class GDMMSSVM(StructuralSVM):
             start_factors,
             factors.n_labels,
             sample_weight,
-            variant=self.variant,
-            search=self.search,
-            rho=self.rho,
-            eta=self.eta,
-            multipliers=self.multipliers,
-            n_partitions=self.n_partitions,
-            gap_every=self.gap_every,
+            **self._options(),
             rng=self._generator(),
             **common,
         )

@@ -11,7 +11,7 @@ from ...core.pieces import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...data.matrices import row_squares
 from ...inference.ordered import max_trees
-from .active_sets import one_entry_each
+from .active_sets import one_entry_each, packed
 from .kernels import gdmm_pass, greedy_pass
 from .multipliers import consistent_table, multiplier_step
 from .solver import Run
@@ -118,6 +118,35 @@ class FactorRun(Run):
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
 
+    @property
+    def sets(self):
+        """The dual point, without what follows from it and the weights.
+
+        Returns
+        -------
+        tuple of ActiveSets
+            Nodes, edges and ports.
+        """
+        return tuple(packed(getattr(self.state, name)) for name in self.arenas)
+
+    def go_on(self, w, sets=None):
+        """Take other weights, and the dual point of another run.
+
+        Parameters
+        ----------
+        w : Weights
+            The weights; their node table is changed by the passes.
+        sets : tuple of ActiveSets, optional
+            As :attr:`sets` has it.
+        """
+        table = self.state.table
+        if len(self.graph.ends):
+            table = np.where(np.isfinite(table), w.pair.reshape(table.shape), table)
+        self.w = self.w._replace(node=w.node)
+        self.state = _new_state(self.graph, self.reach, table, self.options.search)
+        if sets is not None:
+            self.state = self.state._replace(**dict(zip(self.arenas, sets, strict=True)))
+
     def one_pass(self, order, uniforms, pieces):
         """Visit all factors, then move the multipliers.
 
@@ -181,12 +210,25 @@ class FactorRun(Run):
         norm : float
             Squared norm of its weights.
         """
+        losses, w = self.consistent_point()
+        return losses, squared_norm(w)
+
+    def consistent_point(self):
+        """The same with its weights.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_samples,)
+            The task losses.
+        w : Weights
+            Its weights; where no pairs are forbidden the node table is the present one.
+        """
         if self.constrained:
             return self._tree_point()
         table = np.zeros(self.shapes[1])
         if len(self.graph.ends):
             self._fill_consistent(table.reshape(self.state.table.shape))
-        return self._node_losses(), squared_norm(Weights(self.w.node, table))
+        return self._node_losses(), Weights(self.w.node, table)
 
     def _fill_consistent(self, table):
         state, graph = self.state, self.graph
@@ -214,7 +256,7 @@ class FactorRun(Run):
         w, losses = zero_weights((self.shapes[0], self.state.table.shape)), np.zeros(self.n)
         for first, last in Pieces().ranges(0, self.n):
             tree_points(graph, self.state, w, losses, first, last, scratch)
-        return losses, squared_norm(w)
+        return losses, w
 
     def _node_losses(self):
         """Task loss of the distributions of the nodes of every sample."""

@@ -15,9 +15,9 @@ from ..run import Method, run
 from .active_sets import packed
 from .state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
 
-_VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
+VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
-_SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
+SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
 def n_parts(n_labels: int, search: str) -> int:
@@ -292,8 +292,8 @@ def gdmm(
     Oracles for Structural SVMs of Large Output Domain, NeurIPS.
     """
     options = GDMMOptions(
-        _VARIANTS[variant],
-        _SEARCHES[search],
+        VARIANTS[variant],
+        SEARCHES[search],
         float(rho),
         float(eta) if multipliers else 0.0,
         n_partitions or n_parts(n_labels, search),

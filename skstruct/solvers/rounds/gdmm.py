@@ -1,0 +1,251 @@
+"""GDMM in rounds over parts.
+
+Of its augmented Lagrangian only ``lam/2 |w|^2`` couples the samples: penalty and multipliers are a
+sample's own. So a part's share of it is bounded as that of any dual is (see
+:mod:`skstruct.solvers.rounds.blocks`), and its problem is GDMM's with ``reach = sigma s_i / (lam
+n)``. The penalty is ``rho reach``, in units of which the multipliers are kept: ``rho / sigma``
+leaves both as they are, whatever sigma is in a round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.pieces import Pieces
+from ...core.weights import Weights, zero_weights
+from ..gdmm.factors import FactorRun
+from ..gdmm.solver import SEARCHES, VARIANTS, n_parts
+from ..gdmm.state import CHANGE, INFEASIBILITY, GDMMOptions
+from ..primal import compile_hinge
+from ..run import run
+from .blocks import Blocks, Local
+from .part import scatter_add
+from .states import read_state, write_state
+
+_STILL = 0.1
+
+
+class LocalGDMM(Local):
+    """What it does in a part.
+
+    Parameters
+    ----------
+    options : GDMMOptions
+        The choices.
+    decoding : callable
+        As for :class:`skstruct.solvers.gdmm.solver.Run`.
+    """
+
+    def __init__(self, options: GDMMOptions, decoding):
+        self.options, self._decoding = options, decoding
+
+    def _run(self, part, lam, sigma=1.0):
+        problem, factors = part.problem
+        n = part.sample_weight.size
+        options = self.options._replace(rho=self.options.rho / sigma)
+        arguments = problem, self._decoding, part.shapes, part.sample_weight, lam / (sigma * n)
+        return FactorRun(factors, *arguments, options, 1)
+
+    def decoding(self, task, w):
+        """The problem in the form in which these weights are decoded fastest."""
+        return self._decoding(task[0], w)
+
+    def compile(self, part):
+        """Call every kernel on nothing."""
+        run = self._run(part, 1.0)
+        w = zero_weights(part.shapes)
+        run.go_on(w, run.sets)
+        run.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
+        run.consistent_point()
+        compile_hinge(self.decoding(part.problem, w), w)
+
+    def visit(self, part, k, w, turn):
+        """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
+        method = self._run(part, turn.lam * turn.n_samples, turn.sigma)
+        sets = None if turn.before is None else read_state(turn.before, method.sets)
+        method.go_on(w, sets)
+        rng = np.random.default_rng([turn.seed, k, turn.number])
+        totals = method.state.totals
+        for _ in range(int(turn.n_passes)):
+            totals[:] = 0.0
+            order, uniforms = rng.permutation(method.n), rng.random(method.n_draws)
+            method.one_pass(order, uniforms, Pieces())
+            totals = method.state.totals
+        write_state(turn.after, method.sets)
+        w.pair[...] = method.pair_weights()
+        nodes, edges = method.state.nodes.size, method.state.edges.size
+        sizes = nodes.sum(), nodes.size, edges.sum(), edges.size
+        counts = method.n * turn.n_passes, totals[INFEASIBILITY], totals[CHANGE]
+        return 0.0, *map(float, (*counts, *sizes))
+
+    def point(self, part, k, turn):
+        """A consistent dual point near the present one."""
+        method = self._run(part, turn.lam * turn.n_samples)
+        own = read_state(turn.before, method.sets)
+        method.go_on(zero_weights(part.shapes), own)
+        losses, w = method.consistent_point()
+        total = float(np.einsum("i,i->", losses, part.sample_weight))
+        return total, w.node if method.constrained else None, w.pair
+
+
+class GDMMBlocks(Blocks):
+    """Rounds of GDMM: the bound is that of a consistent dual point.
+
+    Parameters
+    ----------
+    *args, **options : object
+        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
+    gap_every : int
+        Passes between certificates; 0 for one at the end only.
+    """
+
+    fields = (*Blocks.fields, "infeasibility", "node_set", "edge_set")
+
+    def __init__(self, *args, gap_every: int, **options):
+        super().__init__(*args, **options)
+        self.n_passes = max(int(self.n_passes), 1)
+        self.gap_every, self._next = gap_every, gap_every
+        self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
+        self.node_set = self.edge_set = 1.0
+
+    def note(self, measured):
+        """Count the work, and see how far nodes and edges agree."""
+        _, visits, _, change, labels, n_nodes, pairs, n_edges = measured.sum(axis=0)
+        self.n_oracle += float(visits)
+        self.infeasibility = float(measured[:, 2].max())
+        self.change = float(np.sqrt(change / (n_nodes + n_edges)))
+        self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
+
+    def is_good(self, new, loss, common):
+        """Whether what the parts have in common was less than what they reckoned with.
+
+        Then the augmented Lagrangian has risen by what they gained.
+        """
+        return common <= self.sigma
+
+    def _settled(self, tol):
+        still = self.infeasibility <= tol and self.change <= _STILL * tol
+        return self.gap_every == 0 and still
+
+    def due(self, k, tol):
+        """Every so many passes; without certificates when all has settled."""
+        if self.gap_every == 0:
+            return self._settled(tol)
+        return self.n_rounds * self.n_passes >= self._next
+
+    def reached(self, tol):
+        """Whether a certificate says so, or all has settled."""
+        return (self.n_rounds > 0 and self._settled(tol)) or super().reached(tol)
+
+    def certify(self):
+        """Objective of the weights by one oracle call a sample, and the best dual bound."""
+        self._next = self.n_rounds * self.n_passes + self.gap_every
+        total, kept = zero_weights(self.shapes), [0.0, False]
+        source = self.source
+
+        def take(k, loss=0.0, node=None, pair=None):
+            kept[0] += loss
+            kept[1] = kept[1] or node is not None
+            if pair is None:
+                return
+            if node is None:
+                total.pair[...] += pair
+            else:
+                scatter_add(total, source.columns(k), source.n_features, node, pair)
+
+        # Certificates are not counted, as in memory.
+        before = self.n_oracle
+        objective, magnitude = self.value(self.w, take)
+        self.n_oracle = before
+        w = Weights(total.node if kept[1] else self.w.node, total.pair)
+        bound, _ = self.dual_of(kept[0] / self.n, w)
+        # A bound that is wrong must not hide behind a better one of before.
+        self.certify_by(objective, bound, magnitude)
+        self.dual = max(self.dual, bound)
+        self.certify_by(objective, self.dual, magnitude)
+
+    def entry(self):
+        """Certificate, agreement, and sizes."""
+        return super().entry() | {
+            "infeasibility": self.infeasibility,
+            "node_set": self.node_set,
+            "edge_set": self.edge_set,
+        }
+
+    def published(self):
+        """How far nodes and edges disagree."""
+        return super().published() | {"infeasibility_": self.infeasibility}
+
+
+def gdmm_rounds(
+    source,
+    engine,
+    shapes,
+    lam,
+    decoding,
+    *,
+    states,
+    seed: int,
+    variant: str,
+    search: str,
+    rho: float,
+    eta: float,
+    multipliers: bool,
+    n_partitions: int | None,
+    gap_every: int,
+    n_passes: float | None = None,
+    max_iter: int,
+    tol: float,
+    after_epoch,
+):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, by factorwise oracles.
+
+    Parameters
+    ----------
+    source, engine, shapes, lam, states, seed, n_passes : object
+        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
+    decoding : callable
+        As for :class:`skstruct.solvers.gdmm.solver.Run`.
+    variant, search, rho, eta, multipliers, n_partitions, gap_every, max_iter, tol : object
+        As for :func:`skstruct.solvers.gdmm.solver.gdmm`.
+    after_epoch : callable
+        See :class:`skstruct.solvers.progress.Progress`.
+
+    Returns
+    -------
+    Result
+        The weights and the history, an entry a round: the same bits for any number of workers.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss is not finite, or the objectives are not those of a primal and a dual.
+
+    References
+    ----------
+    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracles for Structural SVMs of Large
+    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
+    Algorithm 1.
+    """
+    options = GDMMOptions(
+        VARIANTS[variant],
+        SEARCHES[search],
+        float(rho),
+        float(eta) if multipliers else 0.0,
+        n_partitions or n_parts(shapes[0][1], search),
+        1,
+    )
+    method = GDMMBlocks(
+        LocalGDMM(options, decoding),
+        source,
+        engine,
+        shapes,
+        lam,
+        states=states,
+        seed=seed,
+        n_passes=n_passes,
+        gap_every=gap_every,
+    )
+    rng = np.random.default_rng(0)  # of no use here
+    rounds = -(-max_iter // method.n_passes)
+    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch)

@@ -126,21 +126,28 @@ class BCFWBlocks(Blocks):
     def __init__(self, *args, gap_every: int, **options):
         super().__init__(*args, **options)
         self.gap_every = gap_every
-        self.gap, self.n_cached_steps = np.inf, 0.0
+        self.gaps, self.n_cached_steps = np.full(self.source.n_parts, np.inf), 0.0
         self.mean, self.n_mean, self.use_mean = None, 0, False
         self._objective, self._next = np.inf, gap_every
         self.dual = 0.0
 
-    def note(self, measured):
-        """Count the work, and add up the block gaps."""
-        _, self.gap, n_oracle, n_cached, _ = measured.sum(axis=0)
+    def note(self, members, measured, is_kept):
+        """Count the work, and the block gaps."""
+        _, _, n_oracle, n_cached, _ = measured.sum(axis=0)
         self.n_oracle += float(n_oracle)
         self.n_cached_steps += float(n_cached)
+        self.gaps[members] = measured[:, 1]
 
-    def is_good(self, new, loss, common):
+    @property
+    def gap(self):
+        """Sum of the block gaps, when they were last seen."""
+        return float(self.gaps.sum())
+
+    def is_good(self, new, loss, common, sigma):
         """Whether the dual has not fallen."""
         dual, terms = self.dual_of(loss, new)
-        return dual >= self.dual - ROUNDING * terms
+        before, _ = self.dual_of(self.loss, self.w)
+        return dual >= before - ROUNDING * terms
 
     def accepted(self):
         """The dual, and the mean of the last weights, where steps are pairwise ones."""
@@ -160,11 +167,11 @@ class BCFWBlocks(Blocks):
         """Now and then, and where the block gaps promise the tolerance."""
         if self.gap <= PROMISING * tol * self._objective:
             return True
-        return self.n_rounds * self.n_passes >= self._next
+        return self.n_visited >= self._next
 
     def certify(self):
         """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""
-        self._next = self.n_rounds * self.n_passes + self.gap_every
+        self._next = self.n_visited + self.gap_every
         best = None
         self.use_mean = self.mean is not None
         if self.use_mean:
@@ -205,6 +212,7 @@ def bcfw_rounds(
     seed: int,
     gap_every: int,
     n_passes: float | None = None,
+    group: int | None = None,
     max_iter: int,
     tol: float,
     after_epoch,
@@ -251,8 +259,9 @@ def bcfw_rounds(
         states=states,
         seed=seed,
         n_passes=n_passes,
+        group=group,
         gap_every=gap_every,
     )
     rng = np.random.default_rng(0)  # of no use here
-    rounds = math.ceil(max_iter / method.n_passes)
+    rounds = math.ceil(max_iter / max(method.n_passes, 1.0))
     return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch)

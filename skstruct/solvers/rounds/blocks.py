@@ -31,8 +31,10 @@ from ..run import Method
 from .part import borrowed, gather, received, scatter_add
 from .states import States
 
-# sigma of a round by what the one before has measured; a rejected one's is at least so much larger.
-_MARGIN, _LARGER = 1.1, 1.5
+# How many parts ascend at once, by default: what a round adds grows no more than with their root.
+GROUP = 2
+# sigma of a round by the number of its parts. What all parts agree on then overshoots by a third.
+COMMON = 0.75
 # Of the terms of a dual objective: what rounding may take from it.
 ROUNDING = 1e-11
 # The cost of a visit, for each feature and label, in that of a byte that is sent or kept, and the
@@ -234,14 +236,17 @@ class Blocks(Method):
         states: States,
         seed: int,
         n_passes: float | None = None,
+        group: int | None = None,
     ):
         super().__init__(None, shapes, np.broadcast_to(1.0, source.n_samples), lam, None)
         self.local, self.source, self.engine = local, source, engine
         self.states, self.seed = states, seed
         self.w = zero_weights(shapes)
-        self.loss, self.sigma = 0.0, float(source.n_parts)
-        # Attempts at rounds, the attempt whose files are the dual point, and accepted rounds.
-        self.n_attempts = self.current = self.n_rounds = 0
+        self.losses, self.sigma = np.zeros(source.n_parts), 1.0
+        self.group = min(group or GROUP, source.n_parts)
+        # Attempts at rounds; of each part the attempt whose file is its dual point, and its turns.
+        self.n_attempts = 0
+        self.current, self.n_turns = (np.zeros(source.n_parts, dtype=np.int64) for _ in range(2))
         self.n_bytes, self.n_oracle = 0.0, 0.0
         if n_passes is None:
             n_passes = passes_of_round(self._message(), source.n_visited * shapes[0][1])
@@ -263,80 +268,97 @@ class Blocks(Method):
         for _ in self.engine.map(warm_up, n, lambda k: (self.local, self.source, k)):
             pass
 
-    def _turn(self, k, before, after, sigma):
-        path = self.states.path
-        files = path(before, k), path(after, k)
-        return Turn(
-            self.n_rounds, *files, sigma, self.n_passes, self.seed, self.lam, self.source.n_samples
-        )
+    def _turn(self, k, after, sigma):
+        files = self.states.path(int(self.current[k]), k), self.states.path(after, k)
+        number = int(self.n_turns[k])
+        return Turn(number, *files, sigma, self.n_passes, self.seed, self.lam, self.n)
 
-    def _map(self, task, w, turns, take, pieces=None):
-        """Call a task on all parts; False if a callback has stopped that."""
+    def _map(self, task, w, members, turns, take):
+        """Call a task on some parts."""
         source = self.source
 
-        def arguments(k):
+        def arguments(j):
+            k = members[j]
             tables = gather(w, source.columns(k), source.n_features)
             self.n_bytes += float(sum(table.nbytes for table in tables))
             return self.local, source, k, turns(k), *tables
 
-        results = self.engine.map(task, source.n_parts, arguments)
-        ranges = [(0, source.n_parts)] if pieces is None else pieces.ranges(0, source.n_parts)
+        results = self.engine.map(task, len(members), arguments)
         try:
-            for first, last in ranges:
-                for k in range(first, last):
-                    take(k, next(results))
+            for k in members:
+                take(k, next(results))
         finally:
             results.close()
-        return pieces is None or not pieces.stopped
 
-    def _attempt(self, pieces):
+    def _attempt(self, members, sigma):
         """A round; its change of the weights, their squared norms, and what parts have measured."""
         self.n_attempts += 1
-        change, measured = zero_weights(self.shapes), []
-        squares = np.zeros(self.source.n_parts)
+        change, measured, squares = zero_weights(self.shapes), [], []
 
         def take(k, result):
-            node, pair, squares[k], measures = result
+            node, pair, square, measures = result
             self.n_bytes += float(node.nbytes + pair.nbytes)
             scatter_add(change, self.source.columns(k), self.source.n_features, node, pair)
+            squares.append(square)
             measured.append(measures)
 
-        def turns(k):
-            return self._turn(k, self.current, self.n_attempts, self.sigma)
+        self._map(ascend, self.w, members, lambda k: self._turn(k, self.n_attempts, sigma), take)
+        return change, sum(squares), np.array(measured)
 
-        done = self._map(ascend, self.w, turns, take, pieces)
-        return done, change, float(squares.sum()), np.array(measured)
+    def _round(self, members):
+        """A round of some parts, again if it is not good."""
+        most = float(len(members))
+        sigma = max(1.0, COMMON * most)
+        while True:
+            change, squares, measured = self._attempt(members, sigma)
+            common = squared_norm(change) / squares if squares > 0.0 else 1.0
+            losses = self.losses.copy()
+            losses[members] = measured[:, 0]
+            new = Weights(self.w.node + change.node, self.w.pair + change.pair)
+            if self.is_good(new, float(losses.sum()) / self.n, common, sigma) or sigma >= most:
+                break
+            self.note(members, measured, False)
+            self._drop(members, [self.n_attempts] * len(members))
+            sigma = most
+        self.note(members, measured, True)
+        self.w, self.losses, self.sigma = new, losses, sigma
+        self._drop(members, self.current[members].tolist())
+        self.current[members] = self.n_attempts
+        self.n_turns[members] += 1
+
+    def _drop(self, members, numbers):
+        for k, number in zip(members, numbers, strict=True):
+            self.states.drop(number, k)
+
+    @property
+    def loss(self):
+        """Mean task loss of the dual point."""
+        return float(self.losses.sum()) / self.n
+
+    @property
+    def n_visited(self):
+        """Passes over the data."""
+        return self.n_turns.max() * self.n_passes
 
     def epoch(self, k, rng, progress):
-        """A round, until one is good."""
-        while True:
-            done, change, squares, measured = self._attempt(progress.pieces)
-            if not done:
-                self.states.drop(self.n_attempts)
-                return
-            self.note(measured)
-            common = squared_norm(change) / squares if squares > 0.0 else 1.0
-            loss = float(sum(measured[:, 0])) / self.n
-            new = Weights(self.w.node + change.node, self.w.pair + change.pair)
-            most = float(self.source.n_parts)
-            good = self.is_good(new, loss, common) or not self.sigma < most
-            if good:
-                break
-            self.states.drop(self.n_attempts)
-            self.sigma = min(max(_MARGIN * common, _LARGER * self.sigma), most)
-        self.w, self.loss = new, loss
-        old, self.current = self.current, self.n_attempts
-        self.n_rounds += 1
-        self.states.drop(old)
-        self.common = common
-        self.sigma = min(max(_MARGIN * common, 1.0), most)
+        """A pass: all parts in groups that are drawn anew, or several where a round has several."""
+        n, size = self.source.n_parts, self.group
+        rng = np.random.default_rng([self.seed, k])
+        rounds = []
+        for _ in range(max(1, round(1.0 / self.n_passes))):
+            order = rng.permutation(n)
+            rounds += [np.sort(order[first : first + size]).tolist() for first in range(0, n, size)]
+        for first, last in progress.pieces.ranges(0, len(rounds)):
+            for members in rounds[first:last]:
+                self._round(members)
         self.accepted()
 
     @abstractmethod
-    def is_good(self, new, loss, common):
+    def is_good(self, new, loss, common, sigma):
         """Whether a round may be kept: its weights, mean loss, and what the parts had in common."""
 
-    def note(self, measured):  # noqa: B027 - most have nothing to do
+    @abstractmethod
+    def note(self, members, measured, is_kept):
         """Take what the parts have measured, sum of losses first, in one row each."""
 
     def accepted(self):  # noqa: B027 - most have nothing to do
@@ -357,9 +379,10 @@ class Blocks(Method):
                 point(k, *result[2:])
 
         def turns(k):
-            return self._turn(k, 0 if point is None else self.current, 0, 1.0)
+            turn = self._turn(k, 0, 1.0)
+            return turn._replace(before=None) if point is None else turn
 
-        self._map(measure, w, turns, take)
+        self._map(measure, w, range(self.source.n_parts), turns, take)
         self.n_oracle += self.n
         hinge, magnitude = sums / self.n
         return hinge + 0.5 * self.lam * squared_norm(w), magnitude

@@ -107,21 +107,25 @@ class GDMMBlocks(Blocks):
         self.gap_every, self._next = gap_every, gap_every
         self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
         self.node_set = self.edge_set = 1.0
+        self.measured = np.zeros((self.source.n_parts, 8))
 
-    def note(self, measured):
+    def note(self, members, measured, is_kept):
         """Count the work, and see how far nodes and edges agree."""
-        _, visits, _, change, labels, n_nodes, pairs, n_edges = measured.sum(axis=0)
-        self.n_oracle += float(visits)
-        self.infeasibility = float(measured[:, 2].max())
+        self.n_oracle += float(measured[:, 1].sum())
+        if not is_kept:
+            return
+        self.measured[members] = measured
+        _, _, _, change, labels, n_nodes, pairs, n_edges = self.measured.sum(axis=0)
+        self.infeasibility = float(self.measured[:, 2].max())
         self.change = float(np.sqrt(change / (n_nodes + n_edges)))
         self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
 
-    def is_good(self, new, loss, common):
+    def is_good(self, new, loss, common, sigma):
         """Whether what the parts have in common was less than what they reckoned with.
 
         Then the augmented Lagrangian has risen by what they gained.
         """
-        return common <= self.sigma
+        return common <= sigma
 
     def _settled(self, tol):
         still = self.infeasibility <= tol and self.change <= _STILL * tol
@@ -131,15 +135,15 @@ class GDMMBlocks(Blocks):
         """Every so many passes; without certificates when all has settled."""
         if self.gap_every == 0:
             return self._settled(tol)
-        return self.n_rounds * self.n_passes >= self._next
+        return self.n_visited >= self._next
 
     def reached(self, tol):
         """Whether a certificate says so, or all has settled."""
-        return (self.n_rounds > 0 and self._settled(tol)) or super().reached(tol)
+        return (self.n_turns.any() and self._settled(tol)) or super().reached(tol)
 
     def certify(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
-        self._next = self.n_rounds * self.n_passes + self.gap_every
+        self._next = self.n_visited + self.gap_every
         total, kept = zero_weights(self.shapes), [0.0, False]
         source = self.source
 
@@ -194,6 +198,7 @@ def gdmm_rounds(
     n_partitions: int | None,
     gap_every: int,
     n_passes: float | None = None,
+    group: int | None = None,
     max_iter: int,
     tol: float,
     after_epoch,
@@ -244,6 +249,7 @@ def gdmm_rounds(
         states=states,
         seed=seed,
         n_passes=n_passes,
+        group=group,
         gap_every=gap_every,
     )
     rng = np.random.default_rng(0)  # of no use here

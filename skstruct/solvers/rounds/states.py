@@ -201,14 +201,14 @@ class States:
         """
         return self.folder / f"{number:06d}-{k:06d}.dual" if number else None
 
-    def drop(self, number: int) -> None:
-        """Delete the files of an attempt.
+    def drop(self, number: int, k: int) -> None:
+        """Delete a file.
 
         Parameters
         ----------
-        number : int
-            Which; nothing happens if there are none.
+        number, k : int
+            As for :meth:`path`; nothing happens if there is none.
         """
-        for k in range(self.n_parts if number else 0):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if number:
                 os.unlink(self.path(number, k))

@@ -149,13 +149,16 @@ class BCFWBlocks(Blocks):
         before, _ = self.dual_of(self.loss, self.w)
         return dual >= before - ROUNDING * terms
 
-    def accepted(self):
-        """The dual, and the mean of the last weights, where steps are pairwise ones."""
+    def accepted(self, share):
+        """The dual, and the mean of the last weights, where steps are pairwise ones.
+
+        As in memory it fades by the pass; but more of them, since weights lean to the last parts.
+        """
         self.dual, _ = self.dual_of(self.loss, self.w)
         if not self.local.choices.pairwise:
             return
         self.n_mean += 1
-        new = max(RECENT, 2.0 / (self.n_mean + 1.0))
+        new = max(1.0 - (1.0 - RECENT) ** share, 2.0 / (self.n_mean + 1.0))
         if self.n_mean == 1:
             self.mean = self.w.copy()
             return

@@ -325,6 +325,7 @@ class Blocks(Method):
         self._drop(members, self.current[members].tolist())
         self.current[members] = self.n_attempts
         self.n_turns[members] += 1
+        self.accepted(len(members) / self.source.n_parts * self.n_passes)
 
     def _drop(self, members, numbers):
         for k, number in zip(members, numbers, strict=True):
@@ -351,7 +352,6 @@ class Blocks(Method):
         for first, last in progress.pieces.ranges(0, len(rounds)):
             for members in rounds[first:last]:
                 self._round(members)
-        self.accepted()
 
     @abstractmethod
     def is_good(self, new, loss, common, sigma):
@@ -361,8 +361,8 @@ class Blocks(Method):
     def note(self, members, measured, is_kept):
         """Take what the parts have measured, sum of losses first, in one row each."""
 
-    def accepted(self):  # noqa: B027 - most have nothing to do
-        """Follow the new weights."""
+    def accepted(self, share):  # noqa: B027 - most have nothing to do
+        """Follow the new weights, after a round of this share of a pass."""
 
     def dual_of(self, loss, w):
         """The dual objective, and the size of its terms."""

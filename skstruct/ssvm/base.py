@@ -60,7 +60,8 @@ class StructuralSVM(StructuredEstimator):
 
     def _train_rounds(self, source, engine, shapes, **common):
         raise TypeError(
-            f"{type(self).__name__} needs all samples in memory: on shards train BCFWSSVM or GDMMSSVM"
+            f"{type(self).__name__} needs all samples in memory: on shards train BCFWSSVM or "
+            "GDMMSSVM"
         )
 
     def _refuse_on_shards(self, **allowed):

@@ -213,10 +213,10 @@ class BCFWSSVM(StructuralSVM):
 
     _multiplies_rows = True
 
-    def _train_rounds(self, source, engine, shapes, start, lam, **common):
+    def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
         pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
         choices = BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
-        with states_of(source, engine) as states:
+        with states_of(source, engine, keeper) as states:
             return bcfw_rounds(
                 source,
                 engine,
@@ -227,6 +227,7 @@ class BCFWSSVM(StructuralSVM):
                 seed=int(self._generator().integers(2**63)),
                 gap_every=self.gap_every,
                 n_passes=self._passes_of_round,
+                keeper=keeper,
                 **common,
             )
 

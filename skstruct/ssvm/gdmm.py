@@ -205,9 +205,9 @@ class GDMMSSVM(StructuralSVM):
     #: Passes over a shard in a round, from 1 up; None for what its messages cost.
     _passes_of_round = None
 
-    def _train_rounds(self, source, engine, shapes, start, lam, **common):
+    def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
         self._refuse_on_shards()
-        with states_of(source, engine) as states:
+        with states_of(source, engine, keeper) as states:
             return gdmm_rounds(
                 source,
                 engine,
@@ -217,6 +217,7 @@ class GDMMSSVM(StructuralSVM):
                 states=states,
                 seed=int(self._generator().integers(2**63)),
                 n_passes=self._passes_of_round,
+                keeper=keeper,
                 **self._options(),
                 **common,
             )

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.pieces import Pieces
+from ...core.weights import Weights
 from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE, N_STEPS
-from ..bcfw.solver import PROMISING, RECENT, BCFW
+from ..bcfw.solver import BCFW, PROMISING, RECENT
+from ..certificate import certify_pair
 from ..primal import compile_hinge
 from ..run import run
 from .blocks import ROUNDING, Blocks, Local
@@ -119,17 +121,29 @@ class BCFWBlocks(Blocks):
     ----------
     *args, **options : object
         As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
-    gap_every : int
-        Passes between certificates.
     """
 
-    def __init__(self, *args, gap_every: int, **options):
+    numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "_objective")
+    arrays = (*Blocks.arrays, "gaps")
+
+    def __init__(self, *args, **options):
         super().__init__(*args, **options)
-        self.gap_every = gap_every
         self.gaps, self.n_cached_steps = np.full(self.source.n_parts, np.inf), 0.0
         self.mean, self.n_mean, self.use_mean = None, 0, False
-        self._objective, self._next = np.inf, gap_every
-        self.dual = 0.0
+        self.dual, self._objective = 0.0, np.inf
+
+    def state(self):
+        """What :meth:`take_state` takes."""
+        numbers, arrays, constant = super().state()
+        if self.mean is not None:
+            arrays |= {"mean-node": self.mean.node, "mean-pair": self.mean.pair}
+        return numbers, arrays, constant
+
+    def take_state(self, numbers, arrays):
+        """Become what another run was."""
+        super().take_state(numbers, arrays)
+        if "mean-node" in arrays:
+            self.mean = Weights(arrays["mean-node"], arrays["mean-pair"])
 
     def note(self, members, measured, is_kept):
         """Count the work, and the block gaps."""
@@ -168,13 +182,10 @@ class BCFWBlocks(Blocks):
 
     def due(self, k, tol):
         """Now and then, and where the block gaps promise the tolerance."""
-        if self.gap <= PROMISING * tol * self._objective:
-            return True
-        return self.n_visited >= self._next
+        return self.gap <= PROMISING * tol * self._objective or self._is_time(k)
 
-    def certify(self):
+    def measure(self):
         """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""
-        self._next = self.n_visited + self.gap_every
         best = None
         self.use_mean = self.mean is not None
         if self.use_mean:
@@ -182,9 +193,10 @@ class BCFWBlocks(Blocks):
         if best is None or not best[0] - self.dual < self.gap:
             last = self.value(self.w)
             if best is None or not best[0] < last[0]:
-                best, self.use_mean, self.n_mean = last, False, 0
-        self.certify_by(best[0], self.dual, best[1])
-        self._objective = self.certificate.objective
+                best, self.use_mean = last, False
+        certificate = certify_pair(best[0], self.dual, best[1])
+        self._objective = certificate.objective
+        return certificate
 
     def entry(self):
         """Without a certificate, a lower bound: the dual, less what rounding may add to it."""
@@ -219,28 +231,29 @@ def bcfw_rounds(
     max_iter: int,
     tol: float,
     after_epoch,
+    keeper=None,
 ):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, through its dual.
 
     Parameters
     ----------
-    source, engine, shapes, lam, states, seed, n_passes : object
+    source, engine, shapes, lam, states, seed, gap_every, n_passes, group : object
         As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
     choices : BCFWChoices
         The options of a pass.
-    gap_every : int
-        Passes between certificates.
     max_iter : int
         Largest number of passes.
     tol : float
         Relative duality gap to reach.
     after_epoch : callable
         See :class:`skstruct.solvers.progress.Progress`.
+    keeper : Keeper, optional
+        Saves the state after rounds.
 
     Returns
     -------
     Result
-        The weights and the history, an entry a round: the same bits for any number of workers.
+        The weights and the history: the same bits for any number of workers.
 
     Raises
     ------
@@ -267,4 +280,4 @@ def bcfw_rounds(
     )
     rng = np.random.default_rng(0)  # of no use here
     rounds = math.ceil(max_iter / max(method.n_passes, 1.0))
-    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch)
+    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch, keeper=keeper)

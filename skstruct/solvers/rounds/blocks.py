@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.weights import Weights, squared_norm, zero_weights
-from ..certificate import certify_pair
 from ..primal import hinge_value
 from ..progress import SampleOverflow
 from ..run import Method
@@ -219,11 +218,19 @@ class Blocks(Method):
         Files of dual points.
     seed : int
         Draws the samples.
+    gap_every : int
+        Passes between certificates.
     n_passes : float or None
         Passes over the parts in a round; None for what their messages cost.
+    group : int or None
+        Parts of a round; None for `GROUP`.
     """
 
     fields = (*Method.fields, "sigma", "rounds", "bytes")
+    #: Names of what a state has, beside the weights.
+    numbers = ("n_attempts", "n_bytes", "n_oracle", "sigma", "seed")
+    arrays = ("losses", "current", "n_turns")
+    _restored = _was_certified = False
 
     def __init__(
         self,
@@ -235,12 +242,13 @@ class Blocks(Method):
         *,
         states: States,
         seed: int,
+        gap_every: int,
         n_passes: float | None = None,
         group: int | None = None,
     ):
         super().__init__(None, shapes, np.broadcast_to(1.0, source.n_samples), lam, None)
         self.local, self.source, self.engine = local, source, engine
-        self.states, self.seed = states, seed
+        self.states, self.seed, self.gap_every = states, seed, gap_every
         self.w = zero_weights(shapes)
         self.losses, self.sigma = np.zeros(source.n_parts), 1.0
         self.group = min(group or GROUP, source.n_parts)
@@ -361,7 +369,7 @@ class Blocks(Method):
     def note(self, members, measured, is_kept):
         """Take what the parts have measured, sum of losses first, in one row each."""
 
-    def accepted(self, share):  # noqa: B027 - most have nothing to do
+    def accepted(self, share):
         """Follow the new weights, after a round of this share of a pass."""
 
     def dual_of(self, loss, w):
@@ -387,9 +395,43 @@ class Blocks(Method):
         hinge, magnitude = sums / self.n
         return hinge + 0.5 * self.lam * squared_norm(w), magnitude
 
-    def certify_by(self, objective, dual, magnitude):
-        """Set the certificate."""
-        self.certificate = certify_pair(objective, dual, magnitude)
+    @abstractmethod
+    def measure(self):
+        """The certificate; changes nothing that later rounds depend on."""
+
+    def certify(self):
+        """Measure the present weights, unless they have just been restored and had not been."""
+        if self._restored and not self._was_certified:
+            self._restored = False
+            return
+        n_oracle = self.n_oracle
+        self.certificate = self.measure()
+        if self._restored:
+            self.n_oracle, self._restored = n_oracle, False
+
+    def _is_time(self, k):
+        """Whether certificates every so many passes have one after epoch k."""
+        size = max(self.n_passes, 1)
+        return k * size // self.gap_every > (k - 1) * size // self.gap_every
+
+    def state(self):
+        """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        numbers = {name: getattr(self, name) for name in self.numbers}
+        numbers |= {"certified": self.certificate is not None}
+        arrays = {"node": self.w.node, "pair": self.w.pair}
+        arrays |= {name: getattr(self, name) for name in self.arrays}
+        self.states.keep(self.current.tolist())
+        return numbers, arrays, {}
+
+    def take_state(self, numbers, arrays):
+        """Become what another run was."""
+        for name in self.numbers:
+            setattr(self, name, numbers[name])
+        for name in self.arrays:
+            setattr(self, name, arrays[name])
+        self.w = Weights(arrays["node"], arrays["pair"])
+        self.states.require(self.current.tolist())
+        self._restored, self._was_certified = True, numbers["certified"]
 
     def work(self):
         """Oracle calls and visits that stand for them."""

@@ -265,6 +265,11 @@ class Keeper:
         self._checkpoint = checkpoint
         self._last = self._cost = 0.0
 
+    @property
+    def folder(self) -> Path:
+        """Where states go; files of workers may be there, too, whose names begin with ``a-``."""
+        return self._checkpoint.folder
+
     def restore(self, method, progress) -> int:
         """Put a method and the records where the last state says.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...core.pieces import Pieces
 from ...core.weights import Weights, zero_weights
+from ..certificate import certify_pair
 from ..gdmm.factors import FactorRun
 from ..gdmm.solver import SEARCHES, VARIANTS, n_parts
 from ..gdmm.state import CHANGE, INFEASIBILITY, GDMMOptions
@@ -95,16 +96,16 @@ class GDMMBlocks(Blocks):
     ----------
     *args, **options : object
         As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
-    gap_every : int
-        Passes between certificates; 0 for one at the end only.
     """
 
     fields = (*Blocks.fields, "infeasibility", "node_set", "edge_set")
 
-    def __init__(self, *args, gap_every: int, **options):
+    numbers = (*Blocks.numbers, "dual", "infeasibility", "change", "node_set", "edge_set")
+    arrays = (*Blocks.arrays, "measured")
+
+    def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.n_passes = max(int(self.n_passes), 1)
-        self.gap_every, self._next = gap_every, gap_every
         self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
         self.node_set = self.edge_set = 1.0
         self.measured = np.zeros((self.source.n_parts, 8))
@@ -135,15 +136,14 @@ class GDMMBlocks(Blocks):
         """Every so many passes; without certificates when all has settled."""
         if self.gap_every == 0:
             return self._settled(tol)
-        return self.n_visited >= self._next
+        return self._is_time(k)
 
     def reached(self, tol):
         """Whether a certificate says so, or all has settled."""
         return (self.n_turns.any() and self._settled(tol)) or super().reached(tol)
 
-    def certify(self):
+    def measure(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
-        self._next = self.n_visited + self.gap_every
         total, kept = zero_weights(self.shapes), [0.0, False]
         source = self.source
 
@@ -164,9 +164,9 @@ class GDMMBlocks(Blocks):
         w = Weights(total.node if kept[1] else self.w.node, total.pair)
         bound, _ = self.dual_of(kept[0] / self.n, w)
         # A bound that is wrong must not hide behind a better one of before.
-        self.certify_by(objective, bound, magnitude)
+        certify_pair(objective, bound, magnitude)
         self.dual = max(self.dual, bound)
-        self.certify_by(objective, self.dual, magnitude)
+        return certify_pair(objective, self.dual, magnitude)
 
     def entry(self):
         """Certificate, agreement, and sizes."""
@@ -202,12 +202,13 @@ def gdmm_rounds(
     max_iter: int,
     tol: float,
     after_epoch,
+    keeper=None,
 ):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, by factorwise oracles.
 
     Parameters
     ----------
-    source, engine, shapes, lam, states, seed, n_passes : object
+    source, engine, shapes, lam, states, seed, n_passes, group : object
         As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
     decoding : callable
         As for :class:`skstruct.solvers.gdmm.solver.Run`.
@@ -215,11 +216,13 @@ def gdmm_rounds(
         As for :func:`skstruct.solvers.gdmm.solver.gdmm`.
     after_epoch : callable
         See :class:`skstruct.solvers.progress.Progress`.
+    keeper : Keeper, optional
+        Saves the state after rounds.
 
     Returns
     -------
     Result
-        The weights and the history, an entry a round: the same bits for any number of workers.
+        The weights and the history: the same bits for any number of workers.
 
     Raises
     ------
@@ -254,4 +257,4 @@ def gdmm_rounds(
     )
     rng = np.random.default_rng(0)  # of no use here
     rounds = -(-max_iter // method.n_passes)
-    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch)
+    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch, keeper=keeper)

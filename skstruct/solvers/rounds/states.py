@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 import uuid
@@ -49,7 +48,7 @@ def write_state(path: Path, state: Any) -> None:
     OSError
         If the disk is full, for instance: the message says what is safe.
     """
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with open(beside, "wb") as file:
             for array in _leaves(state):
@@ -148,8 +147,8 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def states_of(source, engine):
-    """The files of one fit, which are gone when it ends.
+def states_of(source, engine, keeper=None):
+    """The files of one fit, which are gone when it ends, unless there is a checkpoint.
 
     Parameters
     ----------
@@ -157,15 +156,20 @@ def states_of(source, engine):
         Opens parts; its ``shards`` have a ``folder``.
     engine : Engine
         Runs the tasks.
+    keeper : Keeper, optional
+        Saves what the driver has: files are in the same folder then, and stay.
 
     Yields
     ------
     States
         The files.
     """
+    if keeper is not None:
+        yield States(keeper.folder)
+        return
     folder = make_folder(source.shards.folder, engine.is_local)
     try:
-        yield States(folder, source.n_parts)
+        yield States(folder)
     finally:
         remove_folder(folder)
 
@@ -177,12 +181,12 @@ class States:
     ----------
     folder : Path
         Where they are.
-    n_parts : int
-        Number of parts.
     """
 
-    def __init__(self, folder: Path, n_parts: int):
-        self.folder, self.n_parts = Path(folder), n_parts
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        # Files that saved states name: of the last two, and of the one that is being saved.
+        self._kept: list = []
 
     def path(self, number: int, k: int) -> Path | None:
         """The file of part k, or None before the first round.
@@ -199,16 +203,52 @@ class States:
         Path or None
             The file.
         """
-        return self.folder / f"{number:06d}-{k:06d}.dual" if number else None
+        return self.folder / f"a-{number:08d}-{k:06d}.dual" if number else None
 
     def drop(self, number: int, k: int) -> None:
-        """Delete a file.
+        """Delete a file, unless a saved state names it.
 
         Parameters
         ----------
         number, k : int
             As for :meth:`path`; nothing happens if there is none.
         """
-        with contextlib.suppress(OSError):
-            if number:
-                os.unlink(self.path(number, k))
+        path = self.path(number, k)
+        if path is not None and not any(path.name in names for names in self._kept):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def keep(self, numbers) -> None:
+        """Let files be until three more states have been saved, and delete those before.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            Of each part the attempt whose file is its dual point.
+        """
+        names = {self.path(n, k).name for k, n in enumerate(numbers) if n}
+        self._kept = [*self._kept[-2:], names]
+        wanted = set().union(*self._kept)
+        for path in self.folder.glob("a-*.dual*"):
+            if path.name not in wanted:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def require(self, numbers) -> None:
+        """Refuse to go on without a file; the files of these numbers stay.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            As for :meth:`keep`.
+
+        Raises
+        ------
+        ValueError
+            If one is not there; names it.
+        """
+        for k, number in enumerate(numbers):
+            path = self.path(number, k)
+            if path is not None and not path.is_file():
+                raise ValueError(f"checkpoint: {path} is missing: name another folder")
+        self._kept = [{self.path(n, k).name for k, n in enumerate(numbers) if n}]

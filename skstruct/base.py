@@ -297,6 +297,9 @@ class StructuredEstimator(
         """Call the solver."""
         return self._solve(problem, shapes, data.sample_weight, data.lam, **common)
 
+    def _refuse_shards(self):
+        """Refuse shards altogether, before anything is read."""
+
     def _train_rounds(self, source, engine, shapes, **common):
         """Call a solver that works in rounds over the parts of a source."""
         raise TypeError(f"{type(self).__name__} does not train on shards; SAGCRF does")

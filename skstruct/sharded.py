@@ -96,6 +96,7 @@ class ShardSource:
 
 def _refuse(model, shards, given):
     """Refuse what does not go with shards."""
+    model._refuse_shards()
     name = type(model).__name__
     for argument, value in given.items():
         if value is not None:

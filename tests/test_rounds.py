@@ -14,7 +14,7 @@ from joblib import parallel_config
 from joblib.parallel import ThreadingBackend
 from sklearn.exceptions import ConvergenceWarning
 
-from skstruct import BCFWSSVM, SAGCRF
+from skstruct import SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
 from skstruct.core.weights import Weights
 from skstruct.datasets import Shards, pack_shards
@@ -337,8 +337,8 @@ def test_what_is_not_for_shards_is_refused(samples, shards, tmp_path):
         SAGCRF().set_callbacks(EarlyStopping()).fit(shards)
     with pytest.raises(ValueError, match="packed for graph=Chain"):
         SAGCRF(graph="multiclass").fit(shards)
-    with pytest.raises(TypeError, match="BCFWSSVM does not train on shards"):
-        BCFWSSVM().fit(shards)
+    with pytest.raises(TypeError, match="SubgradientSSVM needs all samples in memory"):
+        SubgradientSSVM().fit(shards)
     with pytest.raises(ValueError, match="checkpoint is for fit"):
         SAGCRF().fit(X, y, checkpoint=tmp_path)
     bare = pack_shards(X, None, tmp_path / "bare")

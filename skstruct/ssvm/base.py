@@ -58,11 +58,15 @@ class StructuralSVM(StructuredEstimator):
         own = problem, data, given, start, state
         return concave_convex(solve, self._carry_over, *own, **common)
 
-    def _train_rounds(self, source, engine, shapes, **common):
-        raise TypeError(
-            f"{type(self).__name__} needs all samples in memory: on shards train BCFWSSVM or "
-            "GDMMSSVM"
-        )
+    #: Whether it trains on shards.
+    _works_in_rounds = False
+
+    def _refuse_shards(self):
+        if not self._works_in_rounds:
+            raise TypeError(
+                f"{type(self).__name__} needs all samples in memory: on shards train BCFWSSVM or "
+                "GDMMSSVM"
+            )
 
     def _refuse_on_shards(self, **allowed):
         """Refuse parameters whose values have no meaning, or no method, on shards."""
@@ -72,7 +76,8 @@ class StructuralSVM(StructuredEstimator):
                     f"{type(self).__name__}.fit(Shards): {name} must be {value!r}, got "
                     f"{getattr(self, name)!r}"
                 )
-        if self.graph_.pair_cone_ is not None:
+        # Graphs have their cone with their problem, which workers make.
+        if getattr(self.graph_, "attractive", False):
             raise ValueError(
                 f"{type(self).__name__}.fit(Shards): interactions cannot be kept attractive in "
                 "rounds over shards; use attractive=False"

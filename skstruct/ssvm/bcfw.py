@@ -211,7 +211,7 @@ class BCFWSSVM(StructuralSVM):
         self._is_latent = data.completion is not None
         return super()._make_problem(data)
 
-    _multiplies_rows = True
+    _multiplies_rows = _works_in_rounds = True
 
     def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
         pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
@@ -227,12 +227,15 @@ class BCFWSSVM(StructuralSVM):
                 seed=int(self._generator().integers(2**63)),
                 gap_every=self.gap_every,
                 n_passes=self._passes_of_round,
+                group=self._shards_at_once,
                 keeper=keeper,
                 **common,
             )
 
     #: Passes over a shard in a round, from 0 up; None for what its messages cost.
     _passes_of_round = None
+    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
+    _shards_at_once = None
 
     def _start(self, previous, problem, shapes):
         """The dual point of the previous fit, if it is one of this problem."""

@@ -202,8 +202,11 @@ class GDMMSSVM(StructuralSVM):
             graph.training_inference_ = "relaxed"
         return relaxed, factors
 
+    _works_in_rounds = True
     #: Passes over a shard in a round, from 1 up; None for what its messages cost.
     _passes_of_round = None
+    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
+    _shards_at_once = None
 
     def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
         self._refuse_on_shards()
@@ -217,6 +220,7 @@ class GDMMSSVM(StructuralSVM):
                 states=states,
                 seed=int(self._generator().integers(2**63)),
                 n_passes=self._passes_of_round,
+                group=self._shards_at_once,
                 keeper=keeper,
                 **self._options(),
                 **common,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.pieces import Pieces
 from ...core.weights import Weights
-from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE, N_STEPS
+from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
 from ..bcfw.solver import BCFW, PROMISING, RECENT
 from ..certificate import certify_pair
 from ..primal import compile_hinge
@@ -109,9 +109,9 @@ class LocalBCFW(Local):
         visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
         totals = method.ascend(w, *visits, (turn.seed, k))
         write_state(turn.after, method.dual)
-        gap = totals[GAP] * n / turn.n_samples * min(1.0 / turn.n_passes, 1.0) if n else 0.0
         losses = float(np.einsum("i,i->", method.state.losses, weight))
-        return losses, float(gap), *(float(totals[c]) for c in (N_ORACLE, N_CACHED, N_STEPS))
+        gap, n_oracle, n_cached = map(float, totals[[GAP, N_ORACLE, N_CACHED]])
+        return losses, gap * n / turn.n_samples, n_oracle, n_cached
 
 
 class BCFWBlocks(Blocks):
@@ -123,12 +123,11 @@ class BCFWBlocks(Blocks):
         As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
     """
 
-    numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "_objective")
-    arrays = (*Blocks.arrays, "gaps")
+    numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "gap", "_objective")
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
-        self.gaps, self.n_cached_steps = np.full(self.source.n_parts, np.inf), 0.0
+        self.gap, self.n_cached_steps = np.inf, 0.0
         self.mean, self.n_mean, self.use_mean = None, 0, False
         self.dual, self._objective = 0.0, np.inf
 
@@ -147,15 +146,16 @@ class BCFWBlocks(Blocks):
 
     def note(self, members, measured, is_kept):
         """Count the work, and the block gaps."""
-        _, _, n_oracle, n_cached, _ = measured.sum(axis=0)
-        self.n_oracle += float(n_oracle)
-        self.n_cached_steps += float(n_cached)
-        self.gaps[members] = measured[:, 1]
+        _, gap, n_oracle, n_cached = map(float, measured.sum(axis=0))
+        self.n_oracle += n_oracle
+        self.n_cached_steps += n_cached
+        if is_kept:
+            self.gap += gap
 
-    @property
-    def gap(self):
-        """Sum of the block gaps, when they were last seen."""
-        return float(self.gaps.sum())
+    def epoch(self, k, rng, progress):
+        """A pass, and the sum of the block gaps that it sees."""
+        self.gap = 0.0
+        super().epoch(k, rng, progress)
 
     def is_good(self, new, loss, common, sigma):
         """Whether the dual has not fallen."""

@@ -1,22 +1,26 @@
 """Structural SVMs in rounds: parts ascend in their own dual blocks, and all changes are added.
 
 The dual objective is that of all samples: ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, whose
-blocks m_i belong to one part each. In a round part k starts from w and ascends, by the method that
-trains in memory, in what bounds its share of the objective from below while ``|sum_k dw_k|^2 <=
-sigma sum_k |dw_k|^2``::
+blocks m_i belong to one part each. In a round some parts start from w, and each ascends, by the
+method that trains in memory, in what bounds its share of the objective from below while ``|sum_k
+dw_k|^2 <= sigma sum_k |dw_k|^2``::
 
     (1/n) sum_{i in k} s_i c_i  -  lam/2 (2 <w, dw_k> + sigma |dw_k|^2)
 
 With ``u = w + sigma dw_k`` that is, but for a constant and the factor ``n_k / n``, the dual of the
 part alone with the regulariser ``lam n / (sigma n_k)``, at the weights u. The changes ``(u - w) /
 sigma`` are added: every block has only moved in its own set, so that the sum is a dual point, and
-its bound a bound. With sigma the number of parts nothing can go wrong; what the parts have in
-common decides how much less does, and is measured in each round. A round that did not ascend is
-thrown away, and repeated with a larger sigma.
+its bound a bound. With sigma the number of parts in the round nothing can go wrong. A smaller one
+is tried first; a round that did not ascend is thrown away, and repeated with the safe one.
+
+Parts of a round do not hear of one another, and a part that is visited for long forgets the others:
+rounds of a few parts, drawn anew, that visit a share of each, need far fewer passes than rounds of
+all parts that visit them whole.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,20 +29,18 @@ import numpy as np
 
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
-from ..progress import SampleOverflow
 from ..run import Method
 from .part import borrowed, gather, received, scatter_add
 from .states import States
 
-# How many parts ascend at once, by default: what a round adds grows no more than with their root.
-GROUP = 2
 # sigma of a round by the number of its parts. What all parts agree on then overshoots by a third.
 COMMON = 0.75
 # Of the terms of a dual objective: what rounding may take from it.
 ROUNDING = 1e-11
-# The cost of a visit, for each feature and label, in that of a byte that is sent or kept, and the
-# most passes of a round.
-_VISIT, _MOST_PASSES = 8.0, 10
+# The cost of a visit, for each feature and label, in that of a byte that is sent or kept; messages
+# may cost several times as much as visits, since short rounds need fewer of them.
+_VISIT, _SEVERAL = 4.0, 4.0
+_LEAST, _MOST = -3, 3
 
 
 class Turn(NamedTuple):
@@ -157,7 +159,7 @@ def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
         problem = local.decoding(part.problem, w)
         try:
             value = hinge_value(problem, w, weight, 0.0, 1)
-        except SampleOverflow as error:
+        except FloatingPointError as error:
             raise FloatingPointError(f"shard {k}: {error}") from None
         point = () if turn.before is None else local.point(part, k, turn)
     return value.objective * weight.size, value.magnitude * weight.size, *point
@@ -175,28 +177,51 @@ def warm_up(local: Local, source, k: int) -> None:
         local.compile(part)
 
 
-def passes_of_round(n_bytes: float, n_visited: float) -> int:
-    """Passes of a round over its part: as many as cost what its messages do.
+def passes_of_round(n_bytes: float, n_visited: float) -> float:
+    """Passes of a round over its parts, by what messages and visits cost; no clock decides.
 
     Parameters
     ----------
     n_bytes : float
-        Of all messages of a round.
+        Of the messages to and from all parts.
     n_visited : float
         Entries of features times labels, of a pass.
 
     Returns
     -------
-    int
-        The same on every machine.
+    float
+        A power of 2, from an eighth to 8.
 
     Examples
     --------
     >>> from skstruct.solvers.rounds.blocks import passes_of_round
     >>> passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)
-    (1, 5)
+    (0.125, 4.0)
     """
-    return int(np.clip(np.ceil(n_bytes / (_VISIT * max(n_visited, 1.0))), 1, _MOST_PASSES))
+    ratio = max(n_bytes, 1.0) / (_SEVERAL * _VISIT * max(n_visited, 1.0))
+    return 2.0 ** min(max(math.ceil(math.log2(ratio)), _LEAST), _MOST)
+
+
+def parts_of_round(n_parts: int) -> int:
+    """How many parts ascend at once: few, since the passes that are needed grow with them.
+
+    Parameters
+    ----------
+    n_parts : int
+        Of all.
+
+    Returns
+    -------
+    int
+        Whatever the number of workers.
+
+    Examples
+    --------
+    >>> from skstruct.solvers.rounds.blocks import parts_of_round
+    >>> [parts_of_round(n) for n in (1, 2, 8, 64)]
+    [1, 2, 2, 8]
+    """
+    return min(n_parts, max(2, math.isqrt(n_parts)))
 
 
 class Blocks(Method):
@@ -223,7 +248,7 @@ class Blocks(Method):
     n_passes : float or None
         Passes over the parts in a round; None for what their messages cost.
     group : int or None
-        Parts of a round; None for `GROUP`.
+        Parts of a round; None for :func:`parts_of_round`.
     """
 
     fields = (*Method.fields, "sigma", "rounds", "bytes")
@@ -251,7 +276,7 @@ class Blocks(Method):
         self.states, self.seed, self.gap_every = states, seed, gap_every
         self.w = zero_weights(shapes)
         self.losses, self.sigma = np.zeros(source.n_parts), 1.0
-        self.group = min(group or GROUP, source.n_parts)
+        self.group = min(group or parts_of_round(source.n_parts), source.n_parts)
         # Attempts at rounds; of each part the attempt whose file is its dual point, and its turns.
         self.n_attempts = 0
         self.current, self.n_turns = (np.zeros(source.n_parts, dtype=np.int64) for _ in range(2))

@@ -105,6 +105,7 @@ class GDMMBlocks(Blocks):
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
+        # Multipliers move after a pass.
         self.n_passes = max(int(self.n_passes), 1)
         self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
         self.node_set = self.edge_set = 1.0

@@ -1,0 +1,305 @@
+"""Structural SVMs in rounds over shards: certificates, and bits that depend on nothing but data."""
+
+import warnings
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.exceptions import ConvergenceWarning
+
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    CasimirSSVM,
+    Chain,
+    ExtragradientSSVM,
+    Pairwise,
+    ProxLinearSSVM,
+    SubgradientSSVM,
+)
+from skstruct.core.weights import Weights, zero_weights
+from skstruct.datasets import pack_shards
+from skstruct.sharded import ShardSource
+from skstruct.solvers.primal import hinge_value
+from skstruct.solvers.rounds import bcfw, blocks, states
+from skstruct.solvers.rounds.bcfw import BCFWChoices, LocalBCFW
+from skstruct.solvers.rounds.blocks import Turn, ascend
+from skstruct.solvers.rounds.engine import Engine
+from skstruct.solvers.rounds.part import gather
+from skstruct.testing import random_sequences
+
+SVMS = BCFWSSVM, GDMMSSVM
+
+
+@pytest.fixture(scope="module")
+def samples():
+    X, y = random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
+    return X, y, np.random.default_rng(0).uniform(0.5, 2.0, 24)
+
+
+@pytest.fixture(scope="module")
+def shards(samples, tmp_path_factory):
+    X, y, weight = samples
+    folder = tmp_path_factory.mktemp("shards") / "five"
+    return pack_shards(X, y, folder, shard_size=5, sample_weight=weight)
+
+
+def _quietly(estimator, X, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, **more)
+
+
+def _same(a, b):
+    """Weights, and all of the history but the clock."""
+    of_a = {name: values for name, values in a.history_.items() if name != "seconds"}
+    return (
+        np.array_equal(a.node_weights_, b.node_weights_)
+        and np.array_equal(a.pair_weights_, b.pair_weights_)
+        and all(np.array_equal(v, b.history_[name], equal_nan=True) for name, v in of_a.items())
+    )
+
+
+def _files(shards):
+    return sorted(path.name for path in shards.folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", SVMS)
+def test_the_optimum_is_that_of_the_fit_in_memory(samples, shards, kind):
+    X, y, weight = samples
+    options = {"C": 0.3, "tol": 2e-3, "max_iter": 400, "random_state": 0}
+    known = kind(**options).fit(X, y, sample_weight=weight)
+    before = _files(shards)
+    found = kind(**options).fit(shards)
+    assert found.suboptimality_ <= 2e-3
+    assert found.objective_ <= known.objective_ * (1.0 + 2e-3)
+    # Every bound is one on the objective of anybody.
+    for svm, other in ((found, known), (known, found)):
+        assert np.nanmax(svm.history_["dual_objective"]) <= np.nanmin(other.history_["objective"])
+    assert found.predict(X[:3])[0].tolist() == known.predict(X[:3])[0].tolist()
+    assert found.n_bytes_ == found.history_["bytes"][-1] > 0
+    assert _files(shards) == before
+
+
+def test_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = (X @ rng.normal(size=(4, 3))).argmax(axis=1)
+    shards = pack_shards(X, y, tmp_path / "table", shard_size=20)
+    known = BCFWSSVM(tol=1e-3, random_state=0).fit(X, y)
+    found = BCFWSSVM(tol=1e-3, random_state=0).fit(shards)
+    assert found.dual_objective_ <= known.objective_
+    assert known.dual_objective_ <= found.objective_
+    assert found.objective_ == pytest.approx(known.objective_, rel=2e-3)
+
+
+@pytest.mark.parametrize("kind", SVMS)
+def test_workers_change_no_bit(shards, kind):
+    options = {"C": 0.3, "tol": 1e-9, "max_iter": 7, "random_state": 3}
+    one = _quietly(kind(**options), shards)
+    with parallel_config("threading"):
+        assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
+    if kind is BCFWSSVM:
+        with parallel_config("loky"):
+            assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
+    assert not _same(one, _quietly(kind(**options | {"random_state": 4}), shards))
+
+
+@pytest.fixture
+def source(shards):
+    model = BCFWSSVM(C=0.3)
+    model.graph_, model.classes_, model._has_intercept = shards.graph, shards.classes, True
+    return ShardSource(shards, model, True)
+
+
+def test_a_repeated_task_gives_the_same_bits_and_leaves_what_it_read(source, tmp_path):
+    local = LocalBCFW(BCFWChoices("permutation", 20, 30, False))
+    shapes = source.open(0).shapes
+    w = Weights(*(np.zeros(shape) for shape in shapes))
+    first, second = tmp_path / "first", tmp_path / "second"
+    turn = Turn(0, None, first, 1.5, 1.0, 7, 0.1, source.n_samples)
+    node, pair, _, _ = ascend(local, source, 0, turn, *w.tables)
+    assert not w.node.any()
+    assert node.any()
+    known = first.read_bytes()
+    answers = []
+    for _ in range(2):
+        turn = Turn(1, first, second, 2.0, 1.0, 7, 0.1, source.n_samples)
+        answers.append((*ascend(local, source, 0, turn, node, pair)[:2], second.read_bytes()))
+    assert first.read_bytes() == known
+    for one, other in zip(*answers, strict=True):
+        assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
+    """What rounds have added up is what the files imply, and the dual objective that of these."""
+    kept = {}
+
+    def keep(self, members):
+        before(self, members)
+        total = zero_weights(self.shapes)
+        loss = 0.0
+        for k in range(source.n_parts):
+            part = source.open(k)
+            lam = self.lam * self.n / part.sample_weight.size
+            method = bcfw._InPart(part, lam, self.local.choices)
+            if self.current[k]:
+                method.dual = states.read_state(
+                    self.states.path(int(self.current[k]), k), method.dual
+                )
+            loss += float(method.state.losses @ part.sample_weight)
+            method._rebuild(0, part.sample_weight.size)
+            total.node[...] += _spread(method.w.node, source.columns(k), source, self.shapes)
+            total.pair[...] += method.w.pair
+        assert total.node == pytest.approx(self.w.node, abs=1e-12)
+        assert total.pair == pytest.approx(self.w.pair, abs=1e-12)
+        assert loss / self.n == pytest.approx(self.loss, abs=1e-12)
+        dual, _ = self.dual_of(self.loss, self.w)
+        assert dual >= kept.get("dual", 0.0) - 1e-12
+        kept["dual"] = dual
+
+    before = blocks.Blocks._round
+    monkeypatch.setattr(blocks.Blocks, "_round", keep)
+    # Far too small at first: rounds are thrown away, and repeated with what is safe.
+    monkeypatch.setattr(blocks, "COMMON", 0.0)
+    monkeypatch.setattr(BCFWSSVM, "_shards_at_once", 5)
+    svm = _quietly(BCFWSSVM(C=3.0, tol=1e-9, max_iter=6, random_state=0), shards)
+    assert svm.n_rounds_ > 6
+    assert kept["dual"] > 0.0
+
+
+def _spread(node, columns, source, shapes):
+    table = np.zeros(shapes[0])
+    table[columns] = node[: columns.size]
+    table[source.n_features :] = node[columns.size :]
+    return table
+
+
+def test_objective_is_that_of_the_problem_in_memory(samples, shards):
+    X, y, weight = samples
+    svm = _quietly(BCFWSSVM(C=0.3, tol=1e-9, max_iter=3, random_state=0), shards)
+    again = BCFWSSVM(C=0.3)
+    data = again._prepare(X, y, weight)
+    problem = again._make_problem(data)
+    w = Weights(svm.node_weights_, svm.pair_weights_)
+    value = hinge_value(problem, w, data.sample_weight, data.lam, 1)
+    assert svm.objective_ == pytest.approx(value.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_files_are_gone_after_errors(shards, monkeypatch, error):
+    before = _files(shards)
+
+    def fail(self, *args):
+        assert _files(shards) != before
+        raise error("now")
+
+    monkeypatch.setattr(bcfw.BCFWBlocks, "accepted", fail)
+    with pytest.raises(error, match="now"):
+        BCFWSSVM(C=0.3, random_state=0).fit(shards)
+    assert _files(shards) == before
+
+
+def test_where_shards_are_read_only(tmp_path):
+    local = states.make_folder(tmp_path / "absent", True)
+    assert local.is_dir()
+    states.remove_folder(local)
+    assert not local.exists()
+    with pytest.raises(OSError, match="checkpoint=, a folder that all see"):
+        states.make_folder(tmp_path / "absent", False)
+
+
+@pytest.mark.parametrize("damage", ["short", "long", "other"])
+def test_damaged_states_are_seen(tmp_path, damage):
+    template = (np.zeros(2), (np.zeros((2, 2)),))
+    path = tmp_path / "state"
+    states.write_state(path, (np.ones(3), (np.zeros((1, 2)),)))
+    assert states.read_state(path, template)[0].tolist() == [1.0] * 3
+    if damage == "short":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif damage == "long":
+        path.write_bytes(path.read_bytes() + b"x")
+    else:
+        states.write_state(path, (np.ones(3, dtype=np.int32), (np.zeros((1, 2)),)))
+    with pytest.raises(ValueError, match=f"{path} is"):
+        states.read_state(path, template)
+
+
+@pytest.mark.parametrize("kind", SVMS)
+def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
+    options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}
+    whole = _quietly(kind(max_iter=9, **options), shards)
+    for stop in (4, 9):
+        parts = _quietly(kind(max_iter=stop, **options), shards, checkpoint=tmp_path / "folder")
+    assert np.array_equal(parts.node_weights_, whole.node_weights_)
+    assert np.array_equal(parts.pair_weights_, whole.pair_weights_)
+    assert parts.dual_objective_ == whole.dual_objective_
+    assert parts.n_iter_ == 9
+    duals = list((tmp_path / "folder").glob("*.dual"))
+    assert shards.n_shards <= len(duals) <= 3 * shards.n_shards
+    for path in duals:
+        path.unlink()
+    with pytest.raises(ValueError, match=r"checkpoint: .*dual is missing"):
+        kind(max_iter=12, **options).fit(shards, checkpoint=tmp_path / "folder")
+
+
+def test_passes_of_several_rounds_and_rounds_of_several_passes(shards):
+    options = {"C": 0.3, "tol": 1e-2, "random_state": 0}
+    for n_passes in (0.5, 3):
+
+        class Other(BCFWSSVM):
+            _passes_of_round = n_passes
+
+        svm = Other(**options).fit(shards)
+        assert svm.suboptimality_ <= 1e-2
+    assert blocks.passes_of_round(0.0, 1e9) == 0.125
+    assert blocks.passes_of_round(1e12, 0.0) == 8.0
+
+
+@pytest.mark.parametrize("kind", [CasimirSSVM, ExtragradientSSVM, ProxLinearSSVM, SubgradientSSVM])
+def test_other_svms_name_those_that_train_on_shards(shards, kind):
+    with pytest.raises(TypeError, match=f"{kind.__name__} needs all samples.*BCFWSSVM or GDMMSSVM"):
+        kind().fit(shards)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"warm_start": True}, "warm_start must be False"),
+        ({"averaging": True}, "averaging must be False"),
+        ({"sampling": "gap"}, "sampling must be"),
+    ],
+)
+def test_what_is_not_for_shards_is_refused(shards, options, message):
+    with pytest.raises(ValueError, match=message):
+        BCFWSSVM(**options).fit(shards)
+
+
+def test_attractive_interactions_are_refused(tmp_path):
+    X = [(np.eye(2), np.array([[0, 1]]))] * 2
+    graph = Pairwise(attractive=True)
+    shards = pack_shards(X, [[0, 1], [1, 0]], tmp_path / "s", graph=graph)
+    for kind in SVMS:
+        with pytest.raises(ValueError, match="cannot be kept attractive"):
+            kind(graph=graph).fit(shards)
+
+
+def test_overflow_names_the_shard(tmp_path):
+    X = [np.full((2, 1), 1.0), np.full((2, 1), 1e200)]
+    shards = pack_shards(X, [["a", "b"], ["b", "a"]], tmp_path / "s", shard_size=1, graph=Chain())
+    before = _files(shards)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(FloatingPointError, match=r"shard [01]: the (loss|objective)"),
+    ):
+        BCFWSSVM(C=1e150, random_state=0).fit(shards)
+    assert _files(shards) == before
+
+
+def test_gathered_weights_are_not_written_to(source):
+    """With all features a part gets the driver's own tables."""
+    w = zero_weights(source.open(0).shapes)
+    assert gather(w, None, 0)[0] is w.node
+    assert Engine(None).is_local

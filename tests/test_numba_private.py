@@ -171,7 +171,7 @@ def test_internals_are_imported_nowhere_else():
     assert not elsewhere
 
 
-# One process loads what others wrote and forks for each import that fails: that is most of the time.
+# Most of the time goes to what others wrote: one process loads it and forks for each import.
 _WITHOUT = """
 import builtins, json, os, sys
 import numba, numpy as np, scipy.sparse, scipy.stats, sklearn.base, sklearn.utils.validation

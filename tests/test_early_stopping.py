@@ -162,7 +162,7 @@ def test_every_form_of_samples(sequences, form):
 @pytest.mark.parametrize("form", [np.asarray, sparse.coo_matrix])
 def test_tables(sequences, form):
     X, y = np.vstack(sequences[0]), np.concatenate(sequences[1])
-    crf = SAGCRF("multiclass", tol=0.0, random_state=0)
+    crf = SAGCRF("multiclass", solver="sag", tol=0.0, random_state=0)
     crf.set_callbacks(EarlyStopping(0.3, patience=2)).fit(form(X), y)
     assert crf.best_iter_ == crf.n_iter_ - 2
     assert 0 < crf.best_validation_score_ <= 1

@@ -198,7 +198,7 @@ def test_equal_weights_decode_as_trees():
 
 
 ESTIMATORS = [
-    SAGCRF(tol=1e-12, max_iter=5000, random_state=0),
+    SAGCRF(tol=1e-12, max_iter=5000, random_state=0, solver="sag"),
     BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
 ]
 
@@ -226,7 +226,7 @@ def test_images_of_one_row_are_chains():
     images, labels = [x[None] for x in X], [row[None] for row in y]
     options = {"tol": 1e-12, "max_iter": 5000, "random_state": 0}
     chain = SAGCRF(Chain(), **options).fit(X, y)
-    grid = SAGCRF(Grid(), **options).fit(images, labels)
+    grid = SAGCRF(Grid(), **options, solver="sag").fit(images, labels)
     assert grid.graph_.method_ == "tree"
     assert_allclose(grid.coef_, chain.coef_, atol=1e-6)
     for a, b in zip(grid.predict(images), chain.predict(X), strict=True):
@@ -238,7 +238,9 @@ def test_turned_edges_have_turned_tables():
     X, y = _samples(rng, 12, 6)
     back = [(x, edges[:, ::-1]) for x, edges in X]
     options = {"tol": 1e-12, "max_iter": 5000, "random_state": 0}
-    one, other = (SAGCRF(Pairwise(), **options).fit(samples, y) for samples in (X, back))
+    one, other = (
+        SAGCRF(Pairwise(), **options, solver="sag").fit(samples, y) for samples in (X, back)
+    )
     assert_allclose(one.pairwise_coef_, other.pairwise_coef_.T, atol=1e-6)
     nodes, pairs = one.predict_marginals(X, pairwise=True)
     for (_, edges), mu, tables in zip(X, nodes, pairs, strict=True):

@@ -168,7 +168,7 @@ def test_searches_folds_and_scores():
         node_accuracy_score(y, [*found[1:], found[0]])
     with pytest.raises(ValueError, match="sample 0 must be a 1-D sequence"):
         chunk_f1_score(y, found)
-    crf = SAGCRF(Grid(), tol=0.1, random_state=0)
+    crf = SAGCRF(Grid(), tol=0.1, random_state=0, solver="sag")
     marginals, classes = cross_val_marginals(crf, X, y, cv=3)
     assert classes.tolist() == ["left", "right", "up"]
     for mu, labels in zip(marginals, y, strict=True):
@@ -179,7 +179,7 @@ def test_searches_folds_and_scores():
 def test_pipelines_transform_pixels_and_nodes():
     X, y = _images()
     shifted = [5.0 + 100.0 * x for x in X]
-    crf = SAGCRF(Grid(), tol=1e-2, random_state=0)
+    crf = SAGCRF(Grid(), tol=1e-2, random_state=0, solver="sag")
     pipeline = make_pipeline(PerNode(StandardScaler()), crf).fit(shifted, y)
     scaler = StandardScaler().fit(np.concatenate([x.reshape(-1, 2) for x in X]))
     by_hand = [scaler.transform(x.reshape(-1, 2)).reshape(x.shape) for x in X]
@@ -208,7 +208,7 @@ def test_pipelines_transform_pixels_and_nodes():
 def test_callbacks_and_pickles(tmp_path):
     X, y = _images(3)
     file = tmp_path / "model.pkl"
-    crf = SAGCRF(Grid(), max_iter=30, tol=1e-2, random_state=0)
+    crf = SAGCRF(Grid(), max_iter=30, tol=1e-2, random_state=0, solver="sag")
     crf.set_callbacks(Checkpoint(file), TimeLimit(1000)).fit(X, y)
     kept = joblib.load(file)
     assert kept.coef_.shape == crf.coef_.shape
@@ -243,11 +243,11 @@ def test_nodes_by_themselves(estimator):
 
 def test_one_sample_and_labels_that_never_meet():
     X, y = _images(3)
-    one = SAGCRF(Grid(), tol=1e-3, random_state=0).fit(X[1:2], y[1:2])
+    one = SAGCRF(Grid(), tol=1e-3, random_state=0, solver="sag").fit(X[1:2], y[1:2])
     assert one.score(X[1:2], y[1:2]) > 0.5
     apart = [np.ones((2, 2, 1)), -np.ones((2, 2, 1))]
     labels = [np.full((2, 2), "left"), np.full((2, 2), "right")]
-    crf = SAGCRF(Grid(), tol=1e-4, C=10.0, random_state=0).fit(apart, labels)
+    crf = SAGCRF(Grid(), tol=1e-4, C=10.0, random_state=0, solver="sag").fit(apart, labels)
     table = crf.pairwise_coef_
     assert max(table[0, 1], table[1, 0]) < min(table[0, 0], table[1, 1])
     assert_array_equal(np.stack(crf.predict(apart)), labels)
@@ -262,7 +262,9 @@ def test_edge_features_in_csr_of_many_types():
     y = [np.array(["left", "right", "left"])[rng.permutation(3)] for _ in dense]
     in_csr = [(x, e, sparse.csr_matrix(rows)) for x, e, rows in dense]
     graph = Pairwise(edge_types=2, edge_features=True)
-    models = [SAGCRF(graph, tol=1e-2, random_state=0).fit(X, y) for X in (dense, in_csr)]
+    models = [
+        SAGCRF(graph, tol=1e-2, random_state=0, solver="sag").fit(X, y) for X in (dense, in_csr)
+    ]
     assert_allclose(models[0].pairwise_coef_, models[1].pairwise_coef_)
     # The same graph whose edge features stand in columns of their own for each type.
     wide = [(x, e[:, :2], np.zeros((4, 4))) for x, e, _ in dense]
@@ -270,9 +272,11 @@ def test_edge_features_in_csr_of_many_types():
         for j, kind in enumerate(e[:, 2]):
             rows[j, 2 * kind : 2 * kind + 2] = given[j]
     fewer = [[0, 1, 2]] * 6  # two edges of the same nodes need types
-    by_type = SAGCRF(graph, tol=1e-8, max_iter=2000, random_state=0)
+    by_type = SAGCRF(graph, tol=1e-8, max_iter=2000, random_state=0, solver="sag")
     by_type.fit([(x, e[k], r[k]) for (x, e, r), k in zip(dense, fewer, strict=True)], y)
-    columns = SAGCRF(Pairwise(edge_features=True), tol=1e-8, max_iter=2000, random_state=0)
+    columns = SAGCRF(
+        Pairwise(edge_features=True), tol=1e-8, max_iter=2000, random_state=0, solver="sag"
+    )
     columns.fit([(x, e[k], r[k]) for (x, e, r), k in zip(wide, fewer, strict=True)], y)
     tables = columns.pairwise_coef_.reshape(2, 2, 2, 2)
     assert_allclose(by_type.pairwise_coef_, tables, atol=1e-3)
@@ -385,7 +389,7 @@ def test_other_kinds_of_samples(model, X, match):
 
 def test_features_that_differ_from_those_of_fit():
     X, y = _images()
-    crf = SAGCRF(Grid(edge_features=True), max_iter=200, tol=0.1, random_state=0)
+    crf = SAGCRF(Grid(edge_features=True), max_iter=200, tol=0.1, random_state=0, solver="sag")
     rows = [np.ones((len(v.ravel()) * 2 - sum(v.shape), 2)) for v in y]
     crf.fit(list(zip(X, rows, strict=True)), y)
     assert crf.n_edge_features_in_ == 2

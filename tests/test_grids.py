@@ -50,8 +50,8 @@ def test_images_are_graphs_of_pixels(neighborhood, directions):
     n_types = neighborhood // 2 if directions else 1
     grid = exact(neighborhood=neighborhood, directions=directions)
     graph = Pairwise(inference="junction-tree", edge_types=n_types)
-    images = SAGCRF(grid, tol=1e-4, random_state=0).fit(X, y)
-    flat = SAGCRF(graph, tol=1e-4, random_state=0)
+    images = SAGCRF(grid, tol=1e-4, random_state=0, solver="sag").fit(X, y)
+    flat = SAGCRF(graph, tol=1e-4, random_state=0, solver="sag")
     graphs = _as_graphs(X, neighborhood, directions)
     flat.fit(graphs, _flat(y))
     assert_array_equal(images.pair_weights_, flat.pair_weights_)
@@ -131,7 +131,7 @@ def test_edge_features_are_in_the_order_of_the_edges():
 
 def test_arrays_of_images_masks_and_searches():
     X, y = _images(4, [(2, 3)], repeat=8)
-    crf = SAGCRF(exact(), tol=1e-3, random_state=0).fit(np.array(X), np.array(y))
+    crf = SAGCRF(exact(), tol=1e-3, random_state=0, solver="sag").fit(np.array(X), np.array(y))
     again = pickle.loads(pickle.dumps(crf))
     for a, b in zip(crf.predict(X), again.predict(np.array(X)), strict=True):
         assert_array_equal(a, b)
@@ -144,7 +144,9 @@ def test_arrays_of_images_masks_and_searches():
     with pytest.raises(ValueError, match=r"allowed: sample 0 .*\(2, 3, 3\)"):
         crf.predict(X, allowed=[mask[..., :2] for mask in allowed])
     search = GridSearchCV(
-        SAGCRF(exact(), tol=1e-1, random_state=0), {"graph__directions": [False, True]}, cv=2
+        SAGCRF(exact(), tol=1e-1, random_state=0, solver="sag"),
+        {"graph__directions": [False, True]},
+        cv=2,
     )
     assert search.fit(X, y).best_score_ > 0.4
 
@@ -168,7 +170,7 @@ def test_bad_images(sample, match):
     labels = np.array([["a", "b", "a"], ["b", "a", "a"]])
     with pytest.raises((ValueError, TypeError), match=match):
         SAGCRF(exact()).fit([GOOD, sample], [labels, labels])
-    crf = SAGCRF(exact(), tol=0.5).fit([GOOD, GOOD], [labels, labels])
+    crf = SAGCRF(exact(), tol=0.5, solver="sag").fit([GOOD, GOOD], [labels, labels])
     with pytest.raises((ValueError, TypeError), match=match.replace("sample 0 has", "")[:30]):
         crf.predict([GOOD, sample])
 

@@ -119,7 +119,7 @@ def test_scores_of_a_map_have_no_weights_of_features(sequences):
 def test_contributions_of_a_table(convert):
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((30, 4)), rng.integers(0, 3, 30)
-    model = SAGCRF(tol=1e-3).fit(convert(X), y)
+    model = SAGCRF(tol=1e-3, solver="sag").fit(convert(X), y)
     scores = X @ model.coef_.T + model.intercept_
     for i in range(5):
         table = explain(model, convert(X)[i])
@@ -256,14 +256,14 @@ class TestDisplays:
 
 def test_names_come_through_pernode(sequences):
     X, y = sequences
-    model = make_pipeline(PerNode(StandardScaler()), SAGCRF(tol=1e-1)).fit(X, y)
+    model = make_pipeline(PerNode(StandardScaler()), SAGCRF(tol=1e-1, solver="sag")).fit(X, y)
     assert coef_frame(model).index[:5].tolist() == [f"x{j}" for j in range(5)]
 
 
 def test_label_sets():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.5).astype(int)
-    crf = SAGCRF(MultiLabel([[0, 2], [3, 1]]), tol=1e-2, random_state=0).fit(X, Y)
+    crf = SAGCRF(MultiLabel([[0, 2], [3, 1]]), tol=1e-2, random_state=0, solver="sag").fit(X, Y)
     frame = coef_frame(crf, ["a", "b", "c"])
     assert frame.columns.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(frame.loc["b"], crf.coef_[:, 1])
@@ -274,7 +274,7 @@ def test_label_sets():
     assert np.count_nonzero(pairs) == 4
     with pytest.raises(ValueError, match="explain is for single labels"):
         explain(crf, X[0])
-    full = SAGCRF(MultiLabel("tree", tables=True), tol=1e-2, random_state=0).fit(X, Y)
+    full = SAGCRF(MultiLabel("tree", tables=True), tol=1e-2, random_state=0, solver="sag").fit(X, Y)
     with pytest.raises(ValueError, match="no one weight a pair"):
         transition_frame(full)
 
@@ -306,7 +306,7 @@ def test_names_of_edge_features_come_from_templates():
 def test_names_come_from_the_step_that_knows_them():
     as_dicts = FunctionTransformer(lambda X: [[{"w": word} for word in words] for words in X])
     words = [["a", "b"], ["b", "a", "b"]]
-    crf = SAGCRF(tol=1e-1)
+    crf = SAGCRF(tol=1e-1, solver="sag")
     model = make_pipeline(as_dicts, SequenceVectorizer(), crf).fit(words, TAGS)
     assert coef_frame(model).index[:2].tolist() == ["w=a", "w=b"]
     hashed = make_pipeline(SequenceVectorizer(hashing=True, n_features=4), crf).fit(DICTS, TAGS)

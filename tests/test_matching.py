@@ -54,13 +54,10 @@ def draw(rng, n_samples=20, n_features=4, sizes=None, noise=1.0):
 SIZES = [(2, 3), (1, 4), (3, 3)]
 
 
-@pytest.mark.parametrize(
-    ("degree", "null", "is_sparse"),
-    [(1, True, False), (1, True, True), (1, False, False), (2, True, False), (2, False, False)],
-)
-def test_every_verb_against_enumeration(degree, null, is_sparse):
+@pytest.mark.parametrize(("degree", "null"), [(1, True), (1, False), (2, True), (2, False)])
+def test_every_verb_against_enumeration(degree, null):
     graph = Matching(max_degree=degree, null=null)
-    X, y = graph.example(np.random.default_rng(0), is_sparse)
+    X, y = graph.example(np.random.default_rng(0), False)
     check_structure(graph, X, y, labellings=matchings(SIZES, degree, null))
 
 
@@ -133,14 +130,14 @@ def test_all_solvers_reach_one_certified_optimum(degree, null, repair):
     X, y = draw(np.random.default_rng(3))
     loss = {1: 2.0, 0: 0.5}
     bcfw = BCFWSSVM(graph, loss=loss, tol=1e-4, max_iter=1000, random_state=0).fit(X, y)
-    casimir = CasimirSSVM(graph, loss=loss, tol=0, max_iter=200, random_state=0)
-    subgradient = SubgradientSSVM(graph, loss=loss, tol=1e-9, max_iter=500, random_state=0)
-    with pytest.warns(match="did not converge"):
-        casimir.fit(X, y)
-    subgradient.fit(X, y)
+    others = [SubgradientSSVM(graph, loss=loss, tol=1e-9, max_iter=500, random_state=0).fit(X, y)]
+    if null and degree == 1:  # it smooths by the n best, which no solver asks for elsewhere
+        others.append(CasimirSSVM(graph, loss=loss, tol=0, max_iter=200, random_state=0))
+        with pytest.warns(match="did not converge"):
+            others[-1].fit(X, y)
     dual = bcfw.objective_ - bcfw.dual_gap_
     assert 0.0 < dual <= bcfw.objective_
-    for svm in (casimir, subgradient):
+    for svm in others:
         assert dual <= svm.objective_ <= bcfw.objective_ * 1.03
 
 
@@ -160,9 +157,6 @@ def test_forms_of_links_are_one():
         assert svm.score(X, form) == svm.score(X, y)
     for left, right in zip(svm.predict(tables), svm.predict(X), strict=True):
         np.testing.assert_array_equal(left, right)
-    svm.set_params(max_iter=500, tol=1e-4)
-    whole = svm.fit(X, y).objective_
-    assert svm.fit(tables, y).objective_ == pytest.approx(whole, rel=2e-4)
 
 
 def test_predictions_scores_and_n_best():

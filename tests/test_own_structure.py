@@ -104,7 +104,7 @@ def _words(X):
 
 
 ESTIMATORS = [
-    SAGCRF(tol=1e-2, random_state=0),
+    SAGCRF(tol=1e-2, random_state=0, solver="sag"),
     BCFWSSVM(tol=1e-2, random_state=0),
     CasimirSSVM(tol=0.1, random_state=0),
     SubgradientSSVM(max_iter=3, random_state=0),
@@ -326,7 +326,7 @@ class Distinct(Chain):
 
 def test_what_is_no_labelling_is_refused_in_fit_and_has_no_likelihood():
     X, y = [np.eye(3), np.eye(3)[:2]], [np.array(["a", "b", "c"]), np.array(["c", "a"])]
-    crf = SAGCRF(Distinct(), random_state=0).fit(X, y)
+    crf = SAGCRF(Distinct(), random_state=0, solver="sag").fit(X, y)
     values = crf.predict_log_likelihood([*X, X[0]], [*y, np.array(["a", "b", "a"])])
     assert np.isfinite(values[:2]).all()
     assert values[2] == -np.inf

@@ -1,6 +1,8 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,28 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("skstruct")
+
+# Most of the time goes to compiling, whose objects live: the collector looks at them less often.
+gc.set_threshold(20_000, 20, 20)
+
+# A process compiles what kernels of one structure share only once: files of like structures are
+# next to each other, so that mostly one of pytest-xdist's workers runs them.
+_ORDER = [
+    r"map_|max_flow|roof_dual|junction|bmmf|elimination",
+    r"\w*graph|grid|attractive",
+    r"matching|assignment|alignment|boxes|box_|subwindow|localisation|candidates",
+    r"multilabel|trees|certificates|read_only|tampering",
+]
+
+
+def _place(item):
+    found = [k for k, files in enumerate(_ORDER) if re.match(f"test_({files})", item.path.name)]
+    return min(found, default=len(_ORDER))
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=_place)
+
 
 _SHARED = Path(os.environ.get("SKSTRUCT_DATA", "/work/shared/data"))
 

@@ -68,7 +68,7 @@ def test_the_structure_of_the_gallery_is_checked_and_trains(tmp_path):
     text = OWN_STRUCTURE.read_text()
     for whole, part in [
         ('("sag", "lbfgs", "casimir")', '("sag",)'),
-        ("BCFWSSVM, CasimirSSVM, SubgradientSSVM, GDMMSSVM", "BCFWSSVM, GDMMSSVM"),
+        ("BCFWSSVM, CasimirSSVM, SubgradientSSVM, GDMMSSVM", "GDMMSSVM,"),
     ]:
         assert whole in text
         text = text.replace(f"= {whole}\n", f"= {part}\n").replace(f"in {whole}}}", f"in {part}}}")
@@ -76,7 +76,7 @@ def test_the_structure_of_the_gallery_is_checked_and_trains(tmp_path):
     script.write_text(text)
     environment = os.environ | {"MPLBACKEND": "Agg"}
     lines = _run("-W", "ignore::UserWarning", script, env=environment).splitlines()
-    scores = dict(line.split() for line in lines[:2])
-    assert list(scores) == ["sag", "BCFWSSVM"]
-    assert min(map(float, scores.values())) > 0.92
-    assert lines[2].startswith("GDMMSSVM is not available for Lexicon")
+    name, score = lines[0].split()
+    assert name == "sag"
+    assert float(score) > 0.92
+    assert lines[1].startswith("GDMMSSVM is not available for Lexicon")

@@ -382,8 +382,8 @@ def check_margin(method, name, kind, seed):
         relaxed = optimum(samples, data.weights, True, cone)
         assert relaxed[1] >= exact[0]
         for model in MARGIN:
-            if method == "tree" and isinstance(model, CasimirSSVM):
-                continue  # it sees a structure by the same verbs as the others, on junction trees
+            if method != "junction-tree" and isinstance(model, CasimirSSVM):
+                continue  # it sees a structure by verbs that are enumerated for all methods
             model = clone(model).set_params(graph=graph, C=C, tol=0.0, loss=loss, random_state=seed)
             try:
                 dual, primal = fitted(model, data)

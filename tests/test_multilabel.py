@@ -138,11 +138,10 @@ def _crf_objective(crf, likelihood):
     return (0.5 * norm - crf.C * likelihood.sum()) / (crf.C * likelihood.size)
 
 
-@pytest.mark.parametrize("options", [{}, {"smoothing": "entropy"}], ids=["l2", "entropy"])
-def test_casimir_and_subgradient_reach_the_optimum(options, table):
+def test_casimir_and_subgradient_reach_the_optimum(table):
     X, Y = table
     best = BCFWSSVM(MultiLabel("full"), C=0.1, tol=1e-6, max_iter=20000).fit(X, Y)
-    svm = CasimirSSVM(MultiLabel("full"), C=0.1, tol=1e-2, max_iter=400, random_state=0, **options)
+    svm = CasimirSSVM(MultiLabel("full"), C=0.1, tol=1e-2, max_iter=400, random_state=0)
     assert svm.fit(X, Y).objective_ <= 1.03 * best.objective_
     for graph in (MultiLabel("full"), MultiLabel("full", inference="relaxed")):
         svm = SubgradientSSVM(graph, C=0.1, tol=1e-9, max_iter=1500, random_state=0).fit(X, Y)

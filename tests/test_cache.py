@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from core_alone import CORE_ALONE
 from numpy.testing import assert_allclose
 
 import skstruct
@@ -792,7 +793,7 @@ except KeyboardInterrupt:
 @pytest.mark.slow
 @posix
 def test_an_interrupt_in_llvms_callback_is_not_swallowed():
-    out, errors = _output(_python(_INTERRUPTED))
+    out, errors = _output(_python(CORE_ALONE + _INTERRUPTED))
     assert out == ["interrupted", "1.5", "1"]
     assert "ignored" not in errors
 
@@ -831,7 +832,7 @@ def _output(process):
 
 @pytest.mark.slow
 def test_foreign_kernels_are_found_again_and_never_stale(foreign, tmp_path):
-    code = _SCRIPT.format(folder=str(foreign.parent), package=foreign.name, step=1)
+    code = CORE_ALONE + _SCRIPT.format(folder=str(foreign.parent), package=foreign.name, step=1)
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 
     def run():
@@ -839,7 +840,9 @@ def test_foreign_kernels_are_found_again_and_never_stale(foreign, tmp_path):
         return float(area), int(misses)
 
     # two processes at once, one taking the types in another order, into an empty cache
-    backwards = _SCRIPT.format(folder=str(foreign.parent), package=foreign.name, step=-1)
+    backwards = CORE_ALONE + _SCRIPT.format(
+        folder=str(foreign.parent), package=foreign.name, step=-1
+    )
     both = [_python(text, **environment) for text in (code, backwards)]
     assert [float(_output(process)[0][0]) for process in both] == [27.0, 27.0]
     assert run() == (27.0, 0)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numba
 import pytest
+from core_alone import CORE_ALONE
 
 import skstruct
 
@@ -174,7 +175,7 @@ def test_internals_are_imported_nowhere_else():
 # Most of the time goes to what others wrote: one process loads it and forks for each import.
 _WITHOUT = """
 import builtins, json, os, sys
-import numba, numpy as np, scipy.sparse, scipy.stats, sklearn.base, sklearn.utils.validation
+import numba, numpy as np
 plain = builtins.__import__
 
 def child(file, module, name):
@@ -207,7 +208,7 @@ for k, missing in enumerate(json.loads(sys.argv[1])):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
 def test_kernels_work_without_any_of_the_imports(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT, json.dumps(IMPORTS), str(tmp_path)],
+        [sys.executable, "-c", CORE_ALONE + _WITHOUT, json.dumps(IMPORTS), str(tmp_path)],
         capture_output=True,
         text=True,
         check=True,
@@ -279,7 +280,7 @@ Problem = make()
 )
 def test_what_a_script_defines_is_loaded_once(local, again, tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(_SCRIPT.format(local=local))
+    script.write_text(CORE_ALONE + _SCRIPT.format(local=local))
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     for expected in ("0 1", again):
         done = subprocess.run(

@@ -223,7 +223,6 @@ def test_the_gradient_of_the_log_partition_is_the_marginals():
 SOLVERS = [
     BCFWSSVM(tol=1e-3, max_iter=3000, random_state=0),
     CasimirSSVM(tol=1e-2, max_iter=300, random_state=0),
-    CasimirSSVM(smoothing="entropy", tol=1e-2, max_iter=300, random_state=0),
     SubgradientSSVM(max_iter=300, random_state=0),
 ]
 

@@ -200,7 +200,7 @@ def test_gradients_of_likelihoods(structure):
         g /= n
         g += data.lam * table
         flat, step = table.reshape(-1), 1e-5
-        for q in RNG.choice(flat.size, size=6, replace=False):
+        for q in RNG.choice(flat.size, size=3, replace=False):
             ends = []
             for sign in (1.0, -1.0):
                 flat[q] += sign * step

@@ -82,8 +82,7 @@ def test_the_first_cycle_is_found(seed):
 
 
 @pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
-@pytest.mark.parametrize("edge_features", [False, True])
-@pytest.mark.parametrize("edge_types", [1, 2])
+@pytest.mark.parametrize(("edge_features", "edge_types"), [(False, 1), (True, 1), (False, 2)])
 def test_every_verb_by_enumeration(interactions, edge_features, edge_types):
     rng = np.random.default_rng(4)
     graph = Pairwise(edge_features, edge_types, interactions, inference="tree")

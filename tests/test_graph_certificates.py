@@ -43,7 +43,7 @@ CASES = {
     "forests": (3, {"edge_features": True}),
 }
 # Edge features of types are sparse, for which all solvers would compile anew: their verbs are
-# enumerated in test_forest_graphs, and types of edges and dense edge features are here.
+# enumerated in plain_verbs.py, and types of edges and dense edge features are here.
 PAIRS = [(method, name) for name in CASES for method in METHODS]
 LOSSES = {
     "hamming": "hamming",

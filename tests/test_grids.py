@@ -83,9 +83,8 @@ def test_images_are_graphs_of_pixels(neighborhood, directions):
     [
         {"neighborhood": 8, "directions": True, "interactions": "symmetric"},
         {"edge_features": "contrast", "interactions": "potts"},
-        {"edge_features": "contrast", "directions": True},
     ],
-    ids=["directions", "contrast", "both"],
+    ids=["directions", "contrast"],
 )
 def test_every_verb_by_enumeration(parameters):
     X, y = _images(2, [(2, 2), (1, 3), (2, 3), (1, 1)])

@@ -19,7 +19,7 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.core.oracles import max_oracle, task_loss
-from skstruct.testing import check_structure, training_problem
+from skstruct.testing import training_problem
 
 
 def matchings(sizes, degree=1, null=True):
@@ -49,29 +49,6 @@ def draw(rng, n_samples=20, n_features=4, sizes=None, noise=1.0):
             scores[links[-1][0]] = scores[:, links[-1][1]] = -1.0
         y.append(np.array(links, dtype=int).reshape(-1, 2))
     return X, y
-
-
-SIZES = [(2, 3), (1, 4), (3, 3)]
-
-
-@pytest.mark.parametrize(("degree", "null"), [(1, True), (1, False), (2, True), (2, False)])
-def test_every_verb_against_enumeration(degree, null):
-    graph = Matching(max_degree=degree, null=null)
-    X, y = graph.example(np.random.default_rng(0), False)
-    check_structure(graph, X, y, labellings=matchings(SIZES, degree, null))
-
-
-@pytest.mark.parametrize("loss", [{1: 0.3, 0: 0.7}, "normalized_hamming", [[0, 3], [0.1, 0]]])
-def test_losses_possible_links_and_repairs_against_enumeration(loss):
-    rng = np.random.default_rng(1)
-    X = [rng.normal(size=(*size, 2)) for size in SIZES]
-    y = [rng.integers(0, 3, size=size) for size in SIZES]
-    y = [(pairs == 1, pairs == 2) for pairs in y]
-    for null in (True, False):
-        graph = Matching(null=null, repair=True)
-        check_structure(graph, X, y, loss=loss, labellings=matchings(SIZES, 1, null))
-        graph.set_params(max_degree=2)
-        check_structure(graph, X, y, loss=loss, labellings=matchings(SIZES, 2, null))
 
 
 @given(

@@ -60,7 +60,7 @@ def _grid_samples(rng, n_samples=12, height=3, width=3, n_labels=3):
     return X, y
 
 
-# Edge features of types are sparse: the verbs of rows are those of forests, which are tested so.
+# Edge features of types are sparse: those are run as plain Python (plain_verbs.py).
 @pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
 @pytest.mark.parametrize(("edge_features", "edge_types"), [(False, 1), (True, 1), (False, 2)])
 def test_every_verb_by_enumeration(interactions, edge_features, edge_types):

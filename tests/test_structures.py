@@ -42,9 +42,9 @@ def test_chain_with_edge_features():
     check_structure(Chain(edge_features=True), pairs, y)
 
 
-def test_structures_on_sparse_rows():
+def test_structures_as_plain_python():
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("sparse_verbs.py")],
+        [sys.executable, Path(__file__).with_name("plain_verbs.py")],
         capture_output=True,
         text=True,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
@@ -52,13 +52,17 @@ def test_structures_on_sparse_rows():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert set(json.loads(done.stdout)) == {
-        "BoxesProblem",
-        "CandidatesProblem",
-        "ChainProblem",
-        "FewLabelsProblem",
-        "LabelForestProblem",
+        "FertileProblem",
         "OneToOneProblem",
-        "TreeProblem",
+        "sparse BoxesProblem",
+        "sparse CandidatesProblem",
+        "sparse ChainProblem",
+        "sparse FewLabelsProblem",
+        "sparse ForestProblem",
+        "sparse JunctionProblem",
+        "sparse LabelForestProblem",
+        "sparse OneToOneProblem",
+        "sparse TreeProblem",
     }
 
 

@@ -2,8 +2,8 @@
 
 Nothing is compiled (``NUMBA_DISABLE_JIT``), which would take minutes. All structures on CSR rows
 are here: kernels meet rows in few functions, and chains and tables of either kind are compiled
-elsewhere. So are all verbs of matchings, which solvers and predictions compile in test_matching.
-Prints the problems that were checked.
+elsewhere. So are all verbs of matchings, boxes and candidates, which solvers and predictions
+compile in the tests of these. Prints the problems that were checked.
 """
 
 import json
@@ -67,8 +67,9 @@ for interactions in ("full", "symmetric", "potts"):
     for inference in ("tree", "junction-tree"):
         graph = Pairwise(True, 2, interactions, inference=inference)
         testing.check_structure(graph, X, y, fit_intercept=False)
-for target in ("index", "losses", "box"):
-    _check(Candidates(target), one_hot)
+for target, is_sparse in product(("index", "losses", "box"), (False, True)):
+    _check(Candidates(target), one_hot, is_sparse)
+_check(Candidates("box"), one_hot, loss="iou")
 _check(Matching(), _matchings())
 for degree, null in product([1, 2], [True, False]):
     graph = Matching(max_degree=degree, null=null)
@@ -81,6 +82,8 @@ for loss in ({1: 0.3, 0: 0.7}, "normalized_hamming", [[0, 3], [0.1, 0]]):
     for degree, null in product([1, 2], [True, False]):
         graph, known = Matching(degree, null=null, repair=True), _matchings(degree, null)
         testing.check_structure(graph, X, y, loss=loss, labellings=known)
-for x, box in zip(*Boxes().example(np.random.default_rng(0), True), strict=True):
-    testing.check_structure(Boxes(), [x], [box], labellings=[*_boxes(*x[2])])
+for is_sparse, loss in product([False, True], ["iou", "hamming"]):
+    for x, box in zip(*Boxes().example(np.random.default_rng(0), is_sparse), strict=True):
+        known = [*_boxes(*(x[2] if isinstance(x, tuple) else x.shape[:2]))]
+        testing.check_structure(Boxes(), [x], [box], loss=loss, labellings=known)
 print(json.dumps(sorted(set(checked))))

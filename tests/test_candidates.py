@@ -18,7 +18,6 @@ from skstruct import (
     MultiClass,
     SubgradientSSVM,
 )
-from skstruct.testing import check_structure
 
 
 def draw(rng, n_samples=30, n_features=4, largest=6):
@@ -29,22 +28,6 @@ def draw(rng, n_samples=30, n_features=4, largest=6):
 
 def boxes_of(X):
     return [(x, np.column_stack([x[:, :2], x[:, :2] + 1.0 + abs(x[:, 2:4])])) for x in X]
-
-
-def one_hot(largest):
-    return [np.eye(n, dtype=int)[k] for n in range(1, largest + 1) for k in range(n)]
-
-
-@pytest.mark.parametrize("target", ["index", "losses", "box"])
-def test_every_verb_against_enumeration(target):
-    graph = Candidates(target=target)
-    X, y = graph.example(np.random.default_rng(0), False)
-    check_structure(graph, X, y, labellings=one_hot(4))
-
-
-def test_the_overlap_is_a_loss():
-    X, y = draw(np.random.default_rng(1), 4)
-    check_structure(Candidates(), boxes_of(X), y, loss="iou", labellings=one_hot(6))
 
 
 def test_as_many_candidates_as_classes_is_multinomial_regression():

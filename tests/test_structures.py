@@ -52,6 +52,8 @@ def test_structures_as_plain_python():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert set(json.loads(done.stdout)) == {
+        "BoxesProblem",
+        "CandidatesProblem",
         "FertileProblem",
         "OneToOneProblem",
         "sparse BoxesProblem",

@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,6 +46,8 @@ def _place(item):
 
 def pytest_collection_modifyitems(items):
     items.sort(key=_place)
+    if not numba.config.DISABLE_JIT:
+        items[:] = [item for item in items if item.get_closest_marker("plain") is None]
 
 
 _SHARED = Path(os.environ.get("SKSTRUCT_DATA", "/work/shared/data"))

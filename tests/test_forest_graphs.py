@@ -81,6 +81,7 @@ def test_the_first_cycle_is_found(seed):
     assert root_forests(np.concatenate([e for _, e in graphs]), edge_ptr, node_ptr)[1] == wanted
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
 @pytest.mark.parametrize(("edge_features", "edge_types"), [(False, 1), (True, 1), (False, 2)])
 def test_every_verb_by_enumeration(interactions, edge_features, edge_types):

@@ -47,6 +47,7 @@ def table():
     return make_labels()
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("tables", [False, True])
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize("options", GRAPHS.values(), ids=GRAPHS)
@@ -55,8 +56,9 @@ def test_verbs(options, loss, tables):
     check_structure(MultiLabel(**options, tables=tables), X, Y, loss=loss)
 
 
+@pytest.mark.plain
 def test_verbs_of_many_labels_by_flow():
-    X, Y = make_labels(n_samples=3, n_labels=10)
+    X, Y = make_labels(n_samples=2, n_labels=9)
     check_structure(MultiLabel("full"), X, Y)
     check_structure(MultiLabel("full", inference="relaxed", tables=True), X, Y)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,24 @@ def test_chain_with_edge_features():
     X, y = random_sequences(rng, n_samples=6, max_length=5)
     pairs = [(x, rng.normal(size=(x.shape[0] - 1, 2))) for x in X]
     check_structure(Chain(edge_features=True), pairs, y)
+
+
+# Tests that enumerate all labellings of small samples for each verb: milliseconds as plain Python,
+# seconds of compiling for verbs that solvers and predictions compile once more.
+PLAIN = ["multilabel", "forest_graphs"]
+
+
+def test_tests_of_verbs_as_plain_python():
+    files = [Path(__file__).with_name(f"test_{name}.py") for name in PLAIN]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "plain", "-p", "no:xdist", *files],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 50
 
 
 def test_structures_as_plain_python():

@@ -129,7 +129,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_ : ndarray of shape (n_features_in_,) of object
+    feature_names_in_ : ndarray of shape (n_features,) of object
         Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
         vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
     n_iter_ : int

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from joblib import parallel_config
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import (
@@ -287,7 +288,7 @@ def test_attractive_interactions_are_refused(tmp_path):
 
 
 def test_overflow_names_the_shard(tmp_path):
-    X = [np.full((2, 1), 1.0), np.full((2, 1), 1e200)]
+    X = [sparse.csr_matrix(np.full((2, 1), size)) for size in (1.0, 1e200)]
     shards = pack_shards(X, [["a", "b"], ["b", "a"]], tmp_path / "s", shard_size=1, graph=Chain())
     before = _files(shards)
     with (

@@ -117,7 +117,10 @@ class BCFWSSVM(StructuralSVM):
     n_oracle_calls_, n_cached_steps_ : int
         Oracle calls, certificates included, and visits that a cached labelling served.
     n_rounds_ : int
-        With partial labels only: rounds of completing them and training.
+        With partial labels only: rounds of completing them and training. With shards only: rounds
+        of training, those that were repeated included.
+    n_bytes_ : int
+        With shards only: bytes of weights sent to tasks and back.
     history_ : dict of ndarray
         One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
@@ -129,6 +132,15 @@ class BCFWSSVM(StructuralSVM):
     bounds are those of the labels as completed in the best one. ``history_["round"]`` says which
     entry belongs to which. A warm start then takes the weights before for the first completion.
 
+    With :class:`~skstruct.datasets.Shards` some shards at a time take steps in their own samples,
+    all from the same weights, and what they change is added (CoCoA+); the bound on the optimum
+    holds after every round. Dual points are files: in `checkpoint`, or while the fit runs in the
+    folder of the shards, where all workers must be able to write. (If they are on one machine, and
+    the folder is read-only, in that for temporary files.) `averaging`, `warm_start`,
+    ``sampling="gap"`` and attractive interactions need all samples in memory. ``history_`` then has
+    ``rounds``, ``bytes`` and ``sigma``, too: how much of their changes shards were taken to have in
+    common.
+
     References
     ----------
     .. [1] Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013). Block-Coordinate Frank-Wolfe
@@ -138,6 +150,10 @@ class BCFWSSVM(StructuralSVM):
     .. [3] Shah, Kolmogorov, Lampert (2015). A Multi-plane Block-coordinate Frank-Wolfe Algorithm
        for Training Structural SVMs with a Costly max-Oracle. CVPR. Section 3.4: inner products.
     .. [4] Bertrand, Massias (2021). Anderson Acceleration of Coordinate Descent. AISTATS.
+    .. [5] Jaggi, Smith, Takac, Terhorst, Krishnan, Hofmann, Jordan (2014). Communication-Efficient
+       Distributed Dual Coordinate Ascent. NeurIPS. Algorithm 1.
+    .. [6] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
+       Primal-Dual Optimization. ICML. Algorithm 1.
 
     Examples
     --------

@@ -113,16 +113,28 @@ class GDMMSSVM(StructuralSVM):
         ``dual_gap_ / objective_``, what `tol` bounds.
     infeasibility_ : float
         Largest difference between what a node and one of its edges hold of a label, at the end.
+    n_rounds_, n_bytes_ : int
+        With shards only: rounds, those that were repeated included, and bytes of weights sent to
+        tasks and back.
     history_ : dict of ndarray
         One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
         ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
         ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
         their true value and the edges awake in a sample), ``search_seconds``.
 
+    Notes
+    -----
+    With :class:`~skstruct.datasets.Shards` some shards at a time make a pass over their own
+    samples, all from the same weights, and what they change is added, as by :class:`BCFWSSVM`;
+    penalty and multipliers are a sample's own. ``history_`` then has ``rounds``, ``bytes`` and
+    ``sigma`` in place of ``search_seconds``.
+
     References
     ----------
     .. [1] Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar (2016). Dual Decomposed Learning with
        Factorwise Oracles for Structural SVMs of Large Output Domain. NeurIPS.
+    .. [2] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
+       Primal-Dual Optimization. ICML. Algorithm 1.
 
     Examples
     --------

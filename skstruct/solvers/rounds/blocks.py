@@ -39,7 +39,7 @@ COMMON = 0.75
 ROUNDING = 1e-11
 # The cost of a visit, for each feature and label, in that of a byte that is sent or kept; messages
 # may cost several times as much as visits, since short rounds need fewer of them.
-_VISIT, _SEVERAL = 4.0, 4.0
+_VISIT, _SEVERAL = 4.0, 8.0
 _LEAST, _MOST = -3, 3
 
 
@@ -196,7 +196,7 @@ def passes_of_round(n_bytes: float, n_visited: float) -> float:
     --------
     >>> from skstruct.solvers.rounds.blocks import passes_of_round
     >>> passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)
-    (0.125, 4.0)
+    (0.125, 2.0)
     """
     ratio = max(n_bytes, 1.0) / (_SEVERAL * _VISIT * max(n_visited, 1.0))
     return 2.0 ** min(max(math.ceil(math.log2(ratio)), _LEAST), _MOST)

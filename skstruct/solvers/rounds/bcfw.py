@@ -182,7 +182,9 @@ class BCFWBlocks(Blocks):
 
     def due(self, k, tol):
         """Now and then, and where the block gaps promise the tolerance."""
-        return self.gap <= PROMISING * tol * self._objective or self._is_time(k)
+        # Gaps of shards that others have moved away from promise too much, and too often.
+        promising = k % 2 == 0 and self.gap <= PROMISING * tol * self._objective
+        return promising or self._is_time(k)
 
     def measure(self):
         """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""

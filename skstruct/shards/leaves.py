@@ -109,11 +109,15 @@ def _build(like, left, widths, where, prefix):
         name = prefix + field
         if name in left:
             array = left.pop(name)
+            if isinstance(typical, np.ndarray) and typical.ndim != array.ndim:
+                raise Damage(f"{where}: {name} must have {typical.ndim} dimensions")
             fields[field] = readable(array, array.dtype)
         elif name in widths:
             fields[field] = _matrix(name, left, widths[name], where)
         elif _is_tuple(typical):
             fields[field] = _build(typical, left, widths, where, f"{name}.")
+        elif typical is not None:
+            raise Damage(f"{where} has no array {name}")
         else:
             fields[field] = None
     return type(like)(**fields)

@@ -16,7 +16,8 @@ from . import manifest
 from .files import Damage, check_file, open_array
 from .leaves import build
 from .names import StoredNames
-from .structure import packed_type, restore
+from .soundness import check_samples
+from .structure import packed_type, refuse_unpackable, restore
 
 
 class Shard(NamedTuple):
@@ -105,15 +106,24 @@ class Shards:
         where = self.folder / manifest.NAME
         try:
             self.graph = restore(self._manifest["structure"], graph, where)
-            self.classes = manifest.decode_classes(self._manifest["classes"])
             self.dtype = np.dtype(self._manifest["dtype"])
-        except (KeyError, AttributeError, TypeError) as error:
+            if self.dtype.kind != "f":
+                raise TypeError("features must be floating-point numbers")
+            self._take_classes(where)
+            refuse_unpackable(self.graph)
+        except (KeyError, AttributeError, TypeError, OverflowError) as error:
             if graph is not None and isinstance(error, TypeError):
                 raise
-            raise ValueError(f"{where} is damaged: {error!r}") from None
+            raise ValueError(f"{where} is damaged: {error}") from None
         self.n_features_in_ = self._manifest["n_features"]
         self.n_edge_features_in_ = self._manifest.get("n_edge_features")
         self.fingerprint = self._manifest["checksum"]
+
+    def _take_classes(self, where):
+        try:
+            self.classes = manifest.decode_classes(self._manifest.get("classes"))
+        except ValueError as error:
+            raise ValueError(f"{where} is damaged: {error}") from None
 
     def __reduce__(self):
         return _reopened, (self.folder, self.fingerprint, self.graph)
@@ -255,18 +265,24 @@ class Shards:
 
     def _check_codes(self, shard, entry, folder):
         """Refuse what kernels would read beyond."""
-        offsets, codes, columns = shard.samples.offsets, shard.codes, shard.columns
-        sound = offsets.size == entry["samples"] + 1 and offsets[0] == 0
-        if not sound or (np.diff(offsets) < 0).any() or offsets[-1] != entry["nodes"]:
-            raise Damage(f"{folder}: the offsets of the samples are damaged")
-        if codes is not None and codes.size:
-            inside = codes.min() >= 0 and codes.max() < len(self.classes)
-            if not inside or codes.size != entry["nodes"]:
+        codes, columns, weight = shard.codes, shard.columns, shard.sample_weight
+        check_samples(shard.samples, self.graph, entry, folder)
+        if shard.samples.features.dtype != self.dtype:
+            raise Damage(f"{folder}: features must be {self.dtype}")
+        if codes is not None:
+            inside = codes.size and codes.min() >= 0 and codes.max() < len(self.classes)
+            if not inside or codes.shape != (entry["nodes"],) or codes.dtype != np.int32:
                 raise Damage(f"{folder / 'codes.npy'} has no codes of {len(self.classes)} classes")
         if columns is not None:
             self._check_columns(columns, folder / "columns.npy")
+            if columns.size != shard.samples.features.shape[1]:
+                raise Damage(f"{folder / 'columns.npy'} has other columns than features use")
+        if weight.shape != (entry["samples"],) or not (np.isfinite(weight) & (weight > 0)).all():
+            raise Damage(f"{folder / 'sample_weight.npy'} must have a positive weight a sample")
 
     def _check_columns(self, columns, path):
+        if columns.ndim != 1 or columns.dtype != np.int64:
+            raise Damage(f"{path} is damaged: columns must be one row of int64")
         inside = not columns.size or (columns[0] >= 0 and columns[-1] < self.n_features_in_)
         if not inside or (np.diff(columns) <= 0).any():
             raise Damage(f"{path} is damaged: columns must increase")

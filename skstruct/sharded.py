@@ -180,7 +180,11 @@ def fit_shards(model, shards, given, checkpoint):
         finally:
             close_parts(source)
 
-    return model._become(new, shards, None, train)
+    try:
+        return model._become(new, shards, None, train)
+    finally:
+        if states is not None:
+            states.close()
 
 
 # Parameters that change nothing but where a training ends, and how fast it is.

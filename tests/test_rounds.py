@@ -1,5 +1,6 @@
 """fit on shards: the optimum and the certificate of the fit in memory, whatever happens."""
 
+import json
 import os
 import resource
 import signal
@@ -274,6 +275,34 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match="has files, and none of them is a state"):
         Checkpoint(tmp_path, {})
+
+
+def test_a_folder_is_of_one_fit_at_a_time(shards, tmp_path):
+    pytest.importorskip("fcntl")
+    crf = SAGCRF(tol=1e-2)
+    crf.fit(shards, checkpoint=tmp_path)
+    (tmp_path / "round-00000001.json.1.tmp").write_text("of a driver that was killed")
+    other = Checkpoint(
+        tmp_path, json.loads(next(tmp_path.glob("round*n")).read_text())["fingerprint"]
+    )
+    with pytest.raises(ValueError, match="in use by another fit"):
+        crf.fit(shards, checkpoint=tmp_path)
+    other.close()
+    crf.set_params(tol=1e-4).fit(shards, checkpoint=tmp_path)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    "text", ["null", '{"fingerprint": null}', '{"fingerprint": [1]}', "[" * 99_999]
+)
+def test_states_that_are_none_are_seen(shards, tmp_path, text):
+    crf = SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
+    known = crf.node_weights_
+    for path in tmp_path.glob("round-*.json"):
+        path.write_text(text)
+    with pytest.warns(UserWarning, match="training begins anew"):
+        crf.fit(shards, checkpoint=tmp_path)
+    assert np.array_equal(known, crf.node_weights_)
 
 
 @pytest.mark.slow

@@ -211,7 +211,7 @@ def test_where_shards_are_read_only(tmp_path):
         states.make_folder(tmp_path / "absent", False)
 
 
-@pytest.mark.parametrize("damage", ["short", "long", "other"])
+@pytest.mark.parametrize("damage", ["short", "long", "other", "flipped"])
 def test_damaged_states_are_seen(tmp_path, damage):
     template = (np.zeros(2), (np.zeros((2, 2)),))
     path = tmp_path / "state"
@@ -221,6 +221,10 @@ def test_damaged_states_are_seen(tmp_path, damage):
         path.write_bytes(path.read_bytes()[:-1])
     elif damage == "long":
         path.write_bytes(path.read_bytes() + b"x")
+    elif damage == "flipped":
+        content = bytearray(path.read_bytes())
+        content[-10] ^= 1
+        path.write_bytes(content)
     else:
         states.write_state(path, (np.ones(3, dtype=np.int32), (np.zeros((1, 2)),)))
     with pytest.raises(ValueError, match=f"{path} is"):

@@ -26,6 +26,8 @@ import numpy as np
 _VERSION = 1
 _KEPT = 2
 _STATE = "round-{:08d}.json"
+# What reading a file raises that has been changed.
+_DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError)
 
 
 class _Checked:
@@ -81,8 +83,29 @@ def _read_array(folder, entry):
     return np.load(BytesIO(content), allow_pickle=False)
 
 
+def _locked(folder):
+    """A handle of a folder that no other fit has while this one does; None where locks are not."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise ValueError(
+                f"checkpoint: {folder} is in use by another fit: name another folder"
+            ) from None
+        return None  # a file system without locks
+    return handle
+
+
 class Checkpoint:
     """The states of one training.
+
+    Nobody else has the folder until :meth:`close`, or until the process is gone.
 
     Parameters
     ----------
@@ -99,7 +122,7 @@ class Checkpoint:
     Raises
     ------
     ValueError
-        If the folder has states of another training, or files of something else.
+        If the folder has states of another training, or files of something else, or is in use.
     OSError
         If the folder cannot be made.
 
@@ -111,6 +134,7 @@ class Checkpoint:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     states = Checkpoint(folder, {"shards": "a"})
     ...     states.save(3, {"gap": 0.5}, {"w": np.ones(2)}, {})
+    ...     states.close()
     ...     Checkpoint(folder, {"shards": "a"}).load()
     (3, {'gap': 0.5}, {'w': array([1., 1.])})
     """
@@ -121,7 +145,18 @@ class Checkpoint:
         self.safe = 0
         # Files of the constant arrays of the last state.
         self._constant: dict = {}
-        self._refuse_other()
+        self._handle = _locked(self.folder)
+        try:
+            self._refuse_other()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        """Let others have the folder."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
     def _states(self):
         """Files of states, the last first."""
@@ -134,8 +169,8 @@ class Checkpoint:
         for path in states:
             try:
                 state = json.loads(path.read_text())
-                known, k = state["fingerprint"], int(state["round"])
-            except (OSError, ValueError, KeyError, TypeError):
+                known, k = dict(state["fingerprint"]), int(state["round"])
+            except _DAMAGES:
                 continue
             self.safe = max(self.safe, k)
             if known != self.fingerprint:
@@ -170,7 +205,7 @@ class Checkpoint:
             try:
                 found = self._read(path)
                 break
-            except (OSError, ValueError, KeyError, TypeError, EOFError):
+            except _DAMAGES:
                 damaged.append(path)
         if damaged:
             then = "training begins anew" if found is None else f"round {found[0]} is gone on from"
@@ -238,7 +273,9 @@ class Checkpoint:
             wanted |= {e["file"] for part in ("arrays", "constant") for e in state[part].values()}
         for path in states[_KEPT:]:
             path.unlink(missing_ok=True)
-        for path in self.folder.glob("a-*.npy*"):
+        for path in self.folder.glob("round-????????.json.*.tmp"):  # of a driver that was killed
+            path.unlink(missing_ok=True)
+        for path in self.folder.glob("a-????????-*.npy*"):
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
 

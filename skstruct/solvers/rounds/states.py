@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import time
 import uuid
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,22 @@ def _like(template, arrays):
     return make([_like(field, arrays) for field in template])
 
 
+class _Summed:
+    """A file that sums up what goes through it."""
+
+    def __init__(self, file):
+        self._file, self.sum = file, 0
+
+    def write(self, piece):
+        self.sum = zlib.crc32(piece, self.sum)
+        return self._file.write(piece)
+
+    def read(self, size):
+        piece = self._file.read(size)
+        self.sum = zlib.crc32(piece, self.sum)
+        return piece
+
+
 def write_state(path: Path, state: Any) -> None:
     """Write the arrays of a state; the file has its name when it is complete.
 
@@ -51,8 +68,10 @@ def write_state(path: Path, state: Any) -> None:
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with open(beside, "wb") as file:
+            summed = _Summed(file)
             for array in _leaves(state):
-                npy.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+                npy.write_array(summed, np.ascontiguousarray(array), allow_pickle=False)
+            file.write(summed.sum.to_bytes(4, "little"))
         beside.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -84,16 +103,17 @@ def read_state(path: Path, template: Any) -> Any:
     """
     arrays = []
     with open(path, "rb") as file:
+        summed = _Summed(file)
         for known in _leaves(template):
             try:
-                array = npy.read_array(file, allow_pickle=False)
+                array = npy.read_array(summed, allow_pickle=False)
             except (ValueError, EOFError) as error:
                 raise ValueError(f"{path} is damaged: {error}") from None
             if array.dtype != known.dtype or array.ndim != known.ndim:
                 raise ValueError(f"{path} is no dual point of these shards")
             arrays.append(array)
-        if file.read(1):
-            raise ValueError(f"{path} is no dual point of these shards")
+        if file.read(5) != summed.sum.to_bytes(4, "little"):
+            raise ValueError(f"{path} is damaged, or no dual point of these shards")
     return _like(template, iter(arrays))
 
 

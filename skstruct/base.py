@@ -241,6 +241,8 @@ class StructuredEstimator(
             if is_shards(X):
                 given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
                 result = fit_shards(self, X, given, checkpoint)
+            elif is_shards(y):
+                raise TypeError("y is Shards: they have samples and labels, fit(shards) takes both")
             elif checkpoint is not None:
                 raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
             else:

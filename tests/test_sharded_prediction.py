@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.model_selection import GridSearchCV
 
 from skstruct import SAGCRF, Chain, MultiClass, ProxLinearSSVM, Tree
 from skstruct.data.names import ListedNames
@@ -173,6 +174,14 @@ def test_what_shards_are_not_for(chain):
         model.score(X)
     with pytest.raises(ValueError, match="not fitted yet"):
         SAGCRF().predict(shards)
+    with pytest.raises(TypeError, match="no single samples to choose from"):
+        GridSearchCV(SAGCRF(), {"C": [1.0]}, cv=2).fit(shards)
+    with pytest.raises(TypeError, match="y is Shards"):
+        SAGCRF().fit(X, shards)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(shards)
+    with pytest.raises(TypeError, match="integer"):
+        shards.open(1.5)
     other = ProxLinearSSVM()
     vars(other).update({k: v for k, v in vars(model).items() if k.endswith("_")})
     with pytest.raises(TypeError, match="ProxLinearSSVM does not take Shards"):

@@ -1,5 +1,6 @@
 """Shards: packed samples in files."""
 
+import gzip
 import json
 import os
 import pickle
@@ -281,6 +282,9 @@ _X, _Y = [np.eye(2)] * 3, [["a", "b"]] * 3
         (_pack(_X, [*_Y[:2], [1, 2]]), TypeError, "y mixes strings with labels of other types"),
         (_pack(_X, [*_Y[:2], ["a"]]), ValueError, "sample 2: X has 2 nodes, but y has 1"),
         (_pack(_X, _Y, vectorizer=SequenceVectorizer()), ValueError, "not fitted yet"),
+        (_pack(_X, _Y, graph=["chain"]), ValueError, "graph must be a structure or one of"),
+        (_pack(_X, _Y, sample_weight=[1e308] * 3), ValueError, "sum of all weights is inf"),
+        (_pack(_X, _Y, sample_weight=[5e-324] * 3), ValueError, "sum of all weights is"),
     ],
 )
 def test_bad_input_leaves_nothing(call, error, words, tmp_path):
@@ -308,6 +312,16 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path):
     assert os.listdir(tmp_path) == ["note"]
     (tmp_path / "empty").mkdir()
     assert len(pack_shards(_X, _Y, tmp_path / "empty")) == 3
+    with pytest.raises(FileExistsError, match="mount point"):
+        pack_shards(_X, _Y, os.path.abspath(os.sep))
+
+
+def test_a_link_to_a_folder_stands_for_it(tmp_path):
+    (tmp_path / "there").mkdir()
+    for name, target in (("link", "there"), ("dangling", "nowhere")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        assert pack_shards(_X, _Y, tmp_path / name).folder == tmp_path / target
+        assert len(Shards(tmp_path / name).check()) == 3
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of file sizes")
@@ -544,3 +558,12 @@ def test_column_files_to_shards(tmp_path):
     (tmp_path / "bad").write_text("a b\nc\n", encoding="utf-8")
     with pytest.raises(ValueError, match="bad, line 2: 1 columns, but 2 were expected"):
         list(iter_conll(tmp_path / "bad", names, "word"))
+
+
+def test_column_files_that_cannot_be_read_are_named(tmp_path):
+    packed = gzip.compress(b"a b\n" * 100)
+    for name, content in (("x", b"\xff b\n"), ("torn.gz", packed[:-9]), ("other.gz", b"a b\n")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises((ValueError, OSError), match=re.escape(name)):
+            list(iter_conll(path, ("word", "pos"), "pos"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def load_conll(
         If a line has another number of columns (names the line), or there is no sentence.
     """
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
-    for fields, width in _sentences(path, expected, separator, encoding):
+    for fields, width in _named(path, _sentences(path, expected, separator, encoding)):
         fields_of_all += fields
         ends.append(ends[-1] + len(fields) // width)
     if len(ends) == 1:
@@ -159,11 +160,19 @@ def iter_conll(
     return _taken(files, where, isinstance(take, str), options)
 
 
+def _named(path, sentences):
+    """The same, with the name of the file in what reading it raises."""
+    try:
+        yield from sentences
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
 def _taken(files, where, is_one, options):
     """Some columns of all sentences."""
     for path in files:
         empty = True
-        for fields, width in _sentences(path, *options):
+        for fields, width in _named(path, _sentences(path, *options)):
             empty = False
             rows = [fields[j::width] for j in where]
             yield rows[0] if is_one else [*zip(*rows, strict=True)]

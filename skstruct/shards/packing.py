@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import uuid
 import warnings
 from collections.abc import Iterable
@@ -111,20 +112,24 @@ def pack_shards(
     """
     if not isinstance(shard_size, Integral) or isinstance(shard_size, bool) or shard_size < 1:
         raise ValueError(f"shard_size must be an integer of at least 1, got {shard_size!r}")
-    if not isinstance(graph, Graph) and graph not in NAMES:
+    if not isinstance(graph, Graph) and not (isinstance(graph, str) and graph in NAMES):
         raise ValueError(f"graph must be a structure or one of {sorted(NAMES)}, got {graph!r}")
     if isinstance(graph, Graph):
         refuse_unpackable(graph)
     if vectorizer is not None:
         check_is_fitted(vectorizer)
     folder = Path(folder).absolute()
+    if folder.is_symlink():
+        folder = folder.resolve()  # what it points to has a name that can be given
+    if os.path.ismount(folder):
+        raise FileExistsError(f"{folder} is a mount point: shards need a folder in it")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise FileExistsError(
             f"{folder} exists and is not empty: shards need a folder of their own"
         )
     packer = _Packer(graph, vectorizer, folder)
     try:
-        for part in parts_of(X, y, sample_weight, int(shard_size)):
+        for part in parts_of(X, y, sample_weight, min(int(shard_size), sys.maxsize)):
             packer.add(part)
             del part  # before the next one is made
         packer.finish()
@@ -253,6 +258,9 @@ class _Packer:
     def finish(self):
         """Codes by all classes, one type of features; then the manifest, and the folder's name."""
         classes = self._find_classes()
+        total = sum(entry["weight"] for entry in self.entries)
+        if not np.isfinite(total) or total < sys.float_info.min:
+            raise ValueError(f"sample_weight: the sum of all weights is {total}")
         with self._writing():
             if classes is not None:
                 self._recode(classes)

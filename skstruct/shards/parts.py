@@ -13,6 +13,7 @@ from scipy import sparse
 from ..data.matrices import as_array
 from ..data.packing import read_sample_weight
 from ..data.ragged import RaggedArray
+from .reading import Shards
 
 
 def relocated(error: Exception, first: int) -> Exception:
@@ -96,7 +97,7 @@ def _n_samples(part):
 def _source(values, name, shard_size):
     """Parts of X, y or sample_weight."""
     values = as_array(values)
-    if isinstance(values, (str, bytes, Mapping, Set)) or values is None:
+    if isinstance(values, (str, bytes, Mapping, Set, Shards)) or values is None:
         raise TypeError(f"{name} must be samples, got a {type(values).__name__}")
     sliced = isinstance(values, (list, tuple, np.ndarray, RaggedArray)) or sparse.issparse(values)
     if sliced or any(hasattr(values, name) for name in ("iloc", "to_list", "columns")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -219,7 +220,16 @@ class Shards:
         self._check_columns(columns, path)
         return readable(columns, columns.dtype)
 
+    def __getitem__(self, key):
+        raise TypeError(
+            "Shards has no single samples to choose from, as grid searches do: "
+            "give them samples in memory, or pack the parts apart; shard k is open(k)"
+        )
+
+    __iter__ = None
+
     def _entry(self, k):
+        k = operator.index(k)
         if not 0 <= k < self.n_shards:
             raise IndexError(f"shard {k} of {self.n_shards}")
         return self._manifest["shards"][k]

@@ -231,6 +231,26 @@ def test_damaged_states_are_seen(tmp_path, damage):
         states.read_state(path, template)
 
 
+def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
+    names = [states.States(tmp_path).path(number, 0) for number in range(1, 6)]
+
+    def there():
+        return [path.exists() for path in names]
+
+    first = states.States(tmp_path)
+    for number in (1, 2):
+        names[number - 1].touch()
+        first.keep([number])
+    second = states.States(tmp_path)
+    second.require([2])
+    for number in (3, 4):
+        names[number - 1].touch()
+        second.keep([number])
+        # What is being saved may never be there, and the last one may be damaged.
+        assert there()[number - 3 : number] == [True] * 3
+    assert there() == [False, True, True, True, False]
+
+
 @pytest.mark.parametrize("kind", SVMS)
 def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind):
     monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)

@@ -248,6 +248,8 @@ class States:
         """
         names = {self.path(n, k).name for k, n in enumerate(numbers) if n}
         self._kept = [*self._kept[-2:], names]
+        if len(self._kept) < 3:
+            return  # after a restart nobody here knows the files of the state before
         wanted = set().union(*self._kept)
         for path in self.folder.glob("a-*.dual*"):
             if path.name not in wanted:

@@ -96,6 +96,7 @@ def test_deep_manifests(tmp_path):
         ("tree", "edges", lambda a: a + 100),
         ("pairwise", "edges", lambda a: a + 100),
         ("pairwise", "edges", lambda a: a - 1),
+        ("tree", "edges", lambda a: a * 0),
         ("pairwise", "edges", lambda a: a.astype(np.int64)),
         ("pairwise", "types", lambda a: a + 1),
         ("chain", "features.data", lambda a: a.astype(np.int64)),

@@ -59,7 +59,7 @@ def _check_edges(samples, edges, n, folder):
     _check_ends(samples.edge_ptr, n, len(edges), folder / "edge_ptr.npy")
     sound = edges.ndim == 2 and edges.shape[1] == 2 and edges.dtype == np.int32
     ends = np.repeat(samples.lengths, samples.n_edges)[:, None]
-    if not sound or _beyond(edges, ends):
+    if not sound or _beyond(edges, ends) or (edges[:, 0] == edges[:, 1]).any():
         raise Damage(f"{folder / 'edges.npy'} is damaged: edges must be between nodes of a sample")
 
 

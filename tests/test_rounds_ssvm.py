@@ -270,6 +270,38 @@ def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind):
         kind(max_iter=12, **options).fit(shards, checkpoint=tmp_path / "folder")
 
 
+class _StopInAPass:
+    """Ends a fit between two rounds of its third pass."""
+
+    def setup(self, estimator, context):
+        self.epochs = 0
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.epochs += context.task_name == "epoch"
+        return context.task_name == "piece" and self.epochs == 2
+
+
+def test_a_pass_that_was_stopped_in_the_middle_is_done_anew(shards, tmp_path, monkeypatch):
+    options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "max_iter": 6}
+    whole = _quietly(BCFWSSVM(**options), shards)
+    with monkeypatch.context() as patch:
+        patch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
+        patch.setattr("skstruct.core.pieces.Pieces.SECONDS", 0.0)
+        patch.setattr("skstruct.epochs._LONG_PASS", 0.0)
+        stopped = BCFWSSVM(**options).set_callbacks(_StopInAPass())
+        stopped.fit(shards, checkpoint=tmp_path / "folder")
+    assert stopped.n_iter_ == 3
+    found = _quietly(BCFWSSVM(**options), shards, checkpoint=tmp_path / "folder")
+    assert np.array_equal(found.node_weights_, whole.node_weights_)
+    assert found.dual_objective_ == whole.dual_objective_
+
+
 def test_passes_of_several_rounds_and_rounds_of_several_passes(shards):
     options = {"C": 0.3, "tol": 1e-2, "random_state": 0}
     for n_passes in (0.5, 3):

@@ -240,7 +240,8 @@ def run(
             entry = method.entry()
         stopped = progress.record(*method.work(), weights=method.weights, **entry)
         last = stopped or method.stalled or method.reached(tol) or k == max_iter
-        if keeper is not None:
+        # What is left of a pass in the middle of which a callback stopped is not gone on with.
+        if keeper is not None and not progress.pieces.stopped:
             with progress.paused():
                 keeper.keep(k, method, progress, last)
         if last:

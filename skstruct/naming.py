@@ -22,8 +22,8 @@ def _named(attribute, what):
         setattr(self, attribute, ListedNames(names))
 
     def forget(self) -> None:
-        read(self)
-        delattr(self, attribute)
+        if vars(self).pop(attribute, None) is None:
+            read(self)
 
     about = f"""Names of {what}, if X had some in fit: an object array of str.
 

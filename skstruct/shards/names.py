@@ -30,7 +30,13 @@ class StoredNames(FeatureNames):
     def strings(self) -> list[str]:
         """All names."""
         if self._read is None:
-            names = json.loads(read_bytes(self._path, self._entry))
+            try:
+                names = json.loads(read_bytes(self._path, self._entry))
+            except Damage as error:
+                raise Damage(
+                    f"{error}; a model trained on these shards does without its names after "
+                    "`del model.feature_names_in_`"
+                ) from None
             if not isinstance(names, list) or len(names) != len(self):
                 raise Damage(f"{self._path} does not have {len(self)} names")
             self._read = names

@@ -210,9 +210,10 @@ class StructuredEstimator(
             Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
             array. On a table one number a row (for label sets one a label). See :ref:`weights`.
         checkpoint : str or Path, default=None
-            With shards: a folder that takes the state of the training after each round, of which
-            the last two are kept. Another `fit` with the same parameters (but `max_iter`, `tol`,
-            `n_jobs` and `verbose`), shards and folder goes on from there, and ends with the weights
+            With shards: a folder that takes the state of the training after its rounds; two states
+            are kept, and where rounds are short not each is written. Another `fit` with the same
+            parameters (but those of how long and how fast it trains, such as `max_iter`, `tol` and
+            `n_jobs`), shards and folder goes on from there, and ends with the weights
             that it would have had without the stop, bit for bit.
 
         Returns

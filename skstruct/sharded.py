@@ -35,6 +35,10 @@ def is_shards(X) -> bool:
     return isinstance(X, Shards)
 
 
+# Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
+_MAPPED = 1 << 22
+
+
 class ShardSource:
     """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.part`.
 
@@ -78,7 +82,7 @@ class ShardSource:
         """Build the problem of a shard, over its files."""
         from .base import TrainingData  # which imports this module
 
-        shard, model = self.shards.open(k), self.model
+        shard, model = self.shards.open(k, map_from=_MAPPED), self.model
         n = shard.sample_weight.size
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
@@ -101,7 +105,7 @@ def _refuse(model, shards, given):
     for argument, value in given.items():
         if value is not None:
             kind = {"y": "labels", "sample_weight": "sample weights"}.get(argument)
-            why = f"they have their own {kind}" if kind else "it is not for shards"
+            why = f"the shards have {kind}" if kind else "it is not for shards"
             raise ValueError(f"{name}.fit(Shards): {argument} must be None, {why}")
     if shards.classes is None:
         raise ValueError(f"{name}.fit(Shards): the shards have no labels")

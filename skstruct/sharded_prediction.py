@@ -8,17 +8,24 @@ import warnings
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
 from .data.packing import check_n_features, sample_of
 from .shards.parts import relocated
 from .shards.reading import Shard, Shards
 from .shards.structure import fitting
+from .solvers.rounds.engine import Engine
 from .storage import TABLES
 
 # Of a fitted model, what no prediction needs: it may be large.
-_LEFT_OUT = {"_feature_names", "_edge_feature_names", "_dual", "_stream", "history_"}
+_LEFT_OUT = {
+    "_feature_names",
+    "_edge_feature_names",
+    "_dual",
+    "_stream",
+    "_skl_callbacks",
+    "history_",
+}
 
 
 def by_shards(method):
@@ -130,21 +137,18 @@ def _over_shards(model, shards, function, *args):
     check_is_fitted(model)
     _check_fit(model, shards)
     tables = model._weights()
-    n_jobs = min(effective_n_jobs(model.n_jobs), shards.n_shards)
+    is_one = shards.n_shards == 1
+    engine = Engine(1 if is_one else model.n_jobs)
     # With one worker, threads share each shard, as they share the samples of a list.
-    inner = model.n_jobs if n_jobs == 1 else 1
+    inner = model.n_jobs if engine.n_workers == 1 else 1
     first = np.cumsum(shards.n_samples) - shards.n_samples
 
-    def tasks(run):
-        for k in range(shards.n_shards):
-            part = _part(model, tables, shards.columns(k))
-            part.n_jobs, part._shard_classes = inner, shards.classes
-            yield run(part, shards, k, int(first[k]), function, *args)
+    def arguments(k):
+        part = _part(model, tables, shards.columns(k))
+        part.n_jobs, part._shard_classes = inner, shards.classes
+        return part, shards, k, int(first[k]), function, *args
 
-    if n_jobs == 1:
-        return list(tasks(_run))
-    # Kernels let go of the interpreter's lock, so threads do unless somebody has named an engine.
-    return Parallel(n_jobs=model.n_jobs, prefer="threads")(tasks(delayed(_run)))
+    return list(engine.map(_run, shards.n_shards, arguments))
 
 
 def _run(part, shards, k, first, function, *args):

@@ -356,7 +356,7 @@ def test_what_is_not_for_shards_is_refused(samples, shards, tmp_path):
     for solver in ("sag", "saga", "casimir"):
         with pytest.raises(ValueError, match=f"solver='{solver}' needs all samples in memory"):
             SAGCRF(solver=solver).fit(shards)
-    with pytest.raises(ValueError, match="y must be None, they have their own labels"):
+    with pytest.raises(ValueError, match="y must be None, the shards have labels"):
         SAGCRF().fit(shards, y)
     with pytest.raises(ValueError, match="sample_weight must be None"):
         SAGCRF().fit(shards, sample_weight=weight)

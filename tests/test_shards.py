@@ -148,6 +148,17 @@ def test_samples_are_those_of_read_X_in_place(name, tmp_path):
     np.testing.assert_array_equal(shards.classes[np.concatenate(codes)], labels)
 
 
+def test_small_files_need_not_stay_open(tmp_path):
+    X, y = CASES["chain"][1]
+    shards = pack_shards(X, y, tmp_path / "shards", shard_size=2, graph=CASES["chain"][0])
+    mapped, read = shards.open(0), shards.open(0, map_from=1 << 20)
+    mapped, read = flatten(mapped.samples)[0], flatten(read.samples)[0]
+    for leaf, array in read.items():
+        np.testing.assert_array_equal(array, mapped[leaf])
+        with pytest.raises(AssertionError, match="memory of its own"):
+            _base(array)
+
+
 @pytest.mark.parametrize("form", ["generator", "ragged", "object array", "tuple", "3-D"])
 def test_all_forms_of_samples_give_the_same_files(form, tmp_path):
     X, y = [_rows(3, sparse_X=False) for _ in range(5)], _labels([3] * 5)

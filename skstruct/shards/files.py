@@ -99,7 +99,7 @@ def check_size(path: Path, entry: dict) -> None:
         )
 
 
-def open_array(path: Path, entry: dict) -> np.ndarray:
+def open_array(path: Path, entry: dict, map_from: int = 0) -> np.ndarray:
     """Map an array into memory, read-only.
 
     Parameters
@@ -108,10 +108,12 @@ def open_array(path: Path, entry: dict) -> np.ndarray:
         The file.
     entry : dict
         What the manifest says of it.
+    map_from : int
+        A file of fewer bytes is read: a map keeps its file open as long as it is there.
 
     Returns
     -------
-    memmap
+    memmap or ndarray
         The array.
 
     Raises
@@ -121,7 +123,8 @@ def open_array(path: Path, entry: dict) -> np.ndarray:
     """
     check_size(path, entry)
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        mode = "r" if entry["bytes"] >= map_from else None
+        array = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise Damage(f"{path} is no file of an array: {error}") from None
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:

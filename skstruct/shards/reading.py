@@ -234,13 +234,16 @@ class Shards:
             raise IndexError(f"shard {k} of {self.n_shards}")
         return self._manifest["shards"][k]
 
-    def open(self, k: int) -> Shard:
+    def open(self, k: int, *, map_from: int = 0) -> Shard:
         """Map a shard into memory.
 
         Parameters
         ----------
         k : int
             Which, from 0.
+        map_from : int, default=0
+            Files of fewer bytes are read instead: a map keeps its file open, and a process may have
+            some hundred files open only.
 
         Returns
         -------
@@ -258,7 +261,7 @@ class Shards:
         entry = self._entry(k)
         folder = self.folder / entry["folder"]
         arrays = {
-            name.removesuffix(".npy"): open_array(folder / name, file)
+            name.removesuffix(".npy"): open_array(folder / name, file, map_from)
             for name, file in entry["files"].items()
         }
         codes, columns, weight = (

@@ -54,7 +54,7 @@ def pack_shards(
     X : list, object array, RaggedArray, table, or iterator of samples
         Samples as fit takes them, or raw ones that `vectorizer` takes.
     y : list, object array, RaggedArray, 1-D array, iterator of labels, or None
-        Their labels; None for samples to predict.
+        Their labels, one for each node: partial labels are not packed. None for samples to predict.
     folder : str or Path
         Where the shards shall be: a folder that does not exist, or is empty.
     shard_size : int, default=10000

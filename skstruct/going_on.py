@@ -19,7 +19,7 @@ class Restart(Exception):
 
 def warn_of(text) -> None:
     """Tell the user of a fit that weights begin anew."""
-    warnings.warn(f"warm_start: {text}", UserWarning, stacklevel=7)
+    warnings.warn(f"warm_start: {text}", UserWarning, stacklevel=9)
 
 
 def kept_features(before, now, n_before: int, n_now: int, what: str = "features"):

@@ -156,9 +156,9 @@ def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
     opened = []
     real = Shards.open
 
-    def count(self, k):
+    def count(self, k, **options):
         opened.append(k)
-        return real(self, k)
+        return real(self, k, **options)
 
     monkeypatch.setattr(Shards, "open", count)
     known = SAGCRF(tol=1e-5).fit(shards)

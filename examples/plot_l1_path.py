@@ -60,7 +60,7 @@ left.set_ylabel("nonzero weights")
 right = left.twinx()
 right.semilogx(path, scores, "s--", color="C1", label="F1")
 right.set_ylabel("F1 of chunks")
-figure.legend(loc="upper left", bbox_to_anchor=(0.12, 0.88))
+figure.legend(loc="lower right", bbox_to_anchor=(0.86, 0.2))
 figure.tight_layout()
 
 # %%

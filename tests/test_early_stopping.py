@@ -81,10 +81,11 @@ def test_the_best_epoch_is_restored(sequences, name):
         assert_allclose(model.dual_gap_, model.objective_ - model.dual_objective_, rtol=1e-6)
         assert_allclose(model.suboptimality_, model.dual_gap_ / model.objective_)
         bounds = model.history_["dual_objective"]
-        assert model.dual_objective_ >= bounds[np.isfinite(bounds)].max() - 1e-9
+        # The best bound of the run, less what rounding may have added to the objective.
+        assert_allclose(model.dual_objective_, bounds[np.isfinite(bounds)].max(), rtol=1e-12)
         best = clone(model).set_callbacks().set_params(tol=1e-3, max_iter=3000).fit(*sequences)
-        assert model.dual_objective_ <= best.objective_ + 1e-9
-        assert best.dual_objective_ <= model.objective_ + 1e-9
+        assert model.dual_objective_ <= best.objective_
+        assert best.dual_objective_ <= model.objective_
 
 
 @pytest.mark.parametrize("l1_ratio", [0.0, 0.3])

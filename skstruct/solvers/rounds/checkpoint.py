@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .checked import Checked
+
 _VERSION = 1
 _KEPT = 2
 _STATE = "round-{:08d}.json"
@@ -30,24 +32,12 @@ _STATE = "round-{:08d}.json"
 _DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError)
 
 
-class _Checked:
-    """A file that sums up what is written to it."""
-
-    def __init__(self, file):
-        self._file, self.size, self.sum = file, 0, 0
-
-    def write(self, piece):
-        self.size += len(piece)
-        self.sum = zlib.crc32(piece, self.sum)
-        return self._file.write(piece)
-
-
 def _write(path, fill):
     """Write a file beside and rename it; returns its size and checksum."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with open(beside, "wb") as file:
-            checked = _Checked(file)
+            checked = Checked(file)
             fill(checked)
             file.flush()
             os.fsync(file.fileno())

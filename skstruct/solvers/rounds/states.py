@@ -6,12 +6,13 @@ import contextlib
 import shutil
 import time
 import uuid
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
+
+from .checked import Checked
 
 # How often to try, and how long to wait, where a task that nobody waits for any more still writes.
 _TRIES, _PAUSE = 20, 0.1
@@ -34,22 +35,6 @@ def _like(template, arrays):
     return make([_like(field, arrays) for field in template])
 
 
-class _Summed:
-    """A file that sums up what goes through it."""
-
-    def __init__(self, file):
-        self._file, self.sum = file, 0
-
-    def write(self, piece):
-        self.sum = zlib.crc32(piece, self.sum)
-        return self._file.write(piece)
-
-    def read(self, size):
-        piece = self._file.read(size)
-        self.sum = zlib.crc32(piece, self.sum)
-        return piece
-
-
 def write_state(path: Path, state: Any) -> None:
     """Write the arrays of a state; the file has its name when it is complete.
 
@@ -68,7 +53,7 @@ def write_state(path: Path, state: Any) -> None:
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with open(beside, "wb") as file:
-            summed = _Summed(file)
+            summed = Checked(file)
             for array in _leaves(state):
                 npy.write_array(summed, np.ascontiguousarray(array), allow_pickle=False)
             file.write(summed.sum.to_bytes(4, "little"))
@@ -103,7 +88,7 @@ def read_state(path: Path, template: Any) -> Any:
     """
     arrays = []
     with open(path, "rb") as file:
-        summed = _Summed(file)
+        summed = Checked(file)
         for known in _leaves(template):
             try:
                 array = npy.read_array(summed, allow_pickle=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import tempfile
 import time
 
@@ -10,7 +12,7 @@ import numpy as np
 from tasks import CHUNKING, measure
 
 
-def crfsuite(task, all_states, tight, c2, c1=0.0):
+def crfsuite(task, all_states, tight, c2, c1=0.0, iterations=1000):
     """Train CRFsuite by L-BFGS; curve of (CPU seconds, objective), final measure, tagging speed."""
     import pycrfsuite
 
@@ -23,7 +25,7 @@ def crfsuite(task, all_states, tight, c2, c1=0.0):
             "c2": c2,
             "feature.possible_states": all_states,
             "feature.possible_transitions": all_states,
-            "max_iterations": 1000,
+            "max_iterations": iterations,
         }
     )
     if tight:
@@ -54,22 +56,26 @@ def crfsuite(task, all_states, tight, c2, c1=0.0):
     }
 
 
-def wapiti(task, rho2):
-    """Train Wapiti by L-BFGS to its default stop, on all labels and all attributes."""
+def wapiti(task, rho2, rho1=0.0):
+    """Train Wapiti by L-BFGS (OWL-QN) to its default stop, on all labels and all attributes."""
     from wapiti import Model
 
     lines = []
     for q, spec in enumerate(CHUNKING):
         lines.append(f"U{q:02d}:" + "/".join(f"%x[{o},{column}]" for column, o in spec))
     patterns = "\n".join([*lines, "B"])
-    model = Model(patterns=patterns, algo="l-bfgs", rho1=0.0, rho2=rho2, nthread=1)
+    model = Model(patterns=patterns, algo="l-bfgs", rho1=rho1, rho2=rho2, nthread=1)
     for columns, labels in zip(task.train.columns, task.train.labels, strict=True):
         model.add_training_sequence(
             "\n".join(f"{c} {label}" for c, label in zip(columns, labels, strict=True))
         )
     start = time.process_time()
-    model.train()
-    total = time.process_time() - start
+    with tempfile.TemporaryFile("w+") as log:
+        with _standard_error_to(log):
+            model.train()
+        total = time.process_time() - start
+        log.seek(0)
+        objective = [float(value) for value in re.findall(r"obj=([\d.]+)", log.read())]
     start = time.process_time()
     predicted = [
         [
@@ -81,9 +87,22 @@ def wapiti(task, rho2):
     ]
     return {
         "train_seconds": total,
+        "curve": objective,
         "measure": measure(task, predicted),
         "tokens_per_second": task.test.y.flat.size / (time.process_time() - start),
     }
+
+
+@contextlib.contextmanager
+def _standard_error_to(log):
+    """Send what C code prints there to a file."""
+    kept = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _text(value):

@@ -30,7 +30,7 @@ class PairwiseGraph(Graph):
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the pair table.
 
-        (Features, then :attr:`n_end_rows`, then the intercept) x labels, and (edge features or 1) x
+        (Features, then ``n_end_rows``, then the intercept) x labels, and (edge features or 1) x
         label pairs.
         """
         n_rows = samples.features.shape[1] + self.n_end_rows + bool(fit_intercept)

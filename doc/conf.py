@@ -47,9 +47,7 @@ _MANUALS = {
     "pandas": "https://pandas.pydata.org/docs",
     "matplotlib": "https://matplotlib.org/stable",
 }
-intersphinx_mapping = {
-    name: (url, f"_intersphinx/{name}.inv") for name, url in _MANUALS.items()
-}
+intersphinx_mapping = {name: (url, f"_intersphinx/{name}.inv") for name, url in _MANUALS.items()}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -59,9 +57,10 @@ html_static_path = ["_static"]
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,

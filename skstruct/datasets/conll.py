@@ -55,6 +55,12 @@ def load_conll(
     ------
     ValueError
         If a line has another number of columns (names the line), or there is no sentence.
+
+    See Also
+    --------
+    skstruct.datasets.iter_conll : Reads a file of columns in parts.
+    skstruct.datasets.make_annotated_sentences : Generated sentences with tags.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
     """
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
     for fields, width in _named(path, _sentences(path, expected, separator, encoding)):

@@ -21,6 +21,12 @@ class PairwiseGraph(Graph):
     """A structure with labelled nodes and edges that score pairs of labels.
 
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
+
+    See Also
+    --------
+    skstruct.graphs.Graph : What every structure offers.
+    skstruct.Pairwise : The structure of graphs, with cycles or without.
+    skstruct.testing.check_structure : Checks the verbs of a structure.
     """
 
     takes_partial_labels = has_node_weights = True

@@ -18,7 +18,8 @@ from ..typing import PathLike
 _BLANKS = re.compile(r"[ \t]+")
 
 
-def _split(line, separator):
+def split_line(line, separator=None):
+    """Columns of a line."""
     if separator is not None or line.isascii():
         return line.split(separator)
     # str.split would also break words at a no-break space.
@@ -89,7 +90,7 @@ def _sentences(path, width, separator, encoding):
                     yield fields_of_all, width
                     fields_of_all = []
                 continue
-            fields = _split(line, separator)
+            fields = split_line(line, separator)
             width = len(fields) if width is None else width
             if len(fields) != width:
                 raise ValueError(

@@ -104,10 +104,11 @@ def test_backends_without_generators_are_asked_for_some_tasks_at_once(monkeypatc
     assert list(Engine(2).map(divmod, 20, lambda k: (k, 3))) == expected
     monkeypatch.setattr(ThreadingBackend, "supports_return_generator", False)
     sent = []
-    results = Engine(2).map(divmod, 20, lambda k: sent.append(k) or (k, 3))
-    assert next(results) == expected[0]
-    assert sent == list(range(8))
-    assert list(results) == expected[1:]
+    with Engine(2) as engine:
+        results = engine.map(divmod, 20, lambda k: sent.append(k) or (k, 3))
+        assert next(results) == expected[0]
+        assert sent == list(range(8))
+        assert list(results) == expected[1:]
 
 
 def test_workers_that_each_call_would_start_anew_stay_until_the_engine_is_closed(monkeypatch):

@@ -78,7 +78,7 @@ def chunking(data, quick):
     yield Problem("CoNLL-2000", *parts, 0.05, chunk_f1_score, passes=40)
 
 
-def entities(data, quick):
+def entities(data, quick, limit=None):
     """CoNLL-2003 English, hashed features of words, tags and chunks in a window."""
     columns = ["word", "pos", "chunk", "entity"]
     train, test = (
@@ -88,7 +88,7 @@ def entities(data, quick):
     hashing = SequenceVectorizer(hashing=True, n_features=2**16)
     parts = []
     for part, grow in ((train, True), (test, False)):
-        cut = slice(300) if quick else slice(None)
+        cut = slice(300 if quick else limit)
         tokens = RaggedArray.stack_columns([part.word, part.pos, part.chunk])[cut]
         X = names.fit_transform(tokens) if grow else names.transform(tokens)
         strings = names.get_feature_names_out()

@@ -1,8 +1,14 @@
 """Sphinx configuration."""
 
+import pydoc
 import re
+import sys
+from pathlib import Path
 
 import skstruct
+
+DOC = Path(__file__).parent
+sys.path.insert(0, str(DOC / "_ext"))
 
 project = "skstruct"
 author = "the skstruct developers"
@@ -11,19 +17,78 @@ version = release = skstruct.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinxcontrib.bibtex",
     "sphinx_gallery.gen_gallery",
+    "mathml",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]
 suppress_warnings = ["config.cache"]  # the gallery is configured with functions
 autosummary_generate = True
+autosummary_generate_overwrite = True
 numpydoc_show_class_members = False
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
 autodoc_mock_imports = ["torch"]  # the build does without
-html_theme = "alabaster"
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "alpha"
+# Only stored inventories: a build asks no network for anything.
+_MANUALS = {
+    "python": "https://docs.python.org/3",
+    "numpy": "https://numpy.org/doc/stable",
+    "scipy": "https://docs.scipy.org/doc/scipy",
+    "sklearn": "https://scikit-learn.org/stable",
+    "joblib": "https://joblib.readthedocs.io/en/stable",
+    "numba": "https://numba.readthedocs.io/en/stable",
+    "pandas": "https://pandas.pydata.org/docs",
+    "matplotlib": "https://matplotlib.org/stable",
+}
+intersphinx_mapping = {name: (url, f"_intersphinx/{name}.inv") for name, url in _MANUALS.items()}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"skstruct {release}"
+html_static_path = ["_static"]
+html_css_files = ["skstruct.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
-    "description": f"Structured prediction as scikit-learn estimators. Version {release}"
+    "navbar_align": "left",
+    "header_links_before_dropdown": 5,
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "show_toc_level": 2,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+nitpicky = True
+# Types in the docstrings' lists of parameters, where a page exists for them.
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {
+    "ndarray": "numpy.ndarray",
+    "DataFrame": "pandas.DataFrame",
+    "Series": "pandas.Series",
+    "Bunch": "sklearn.utils.Bunch",
+    "Pipeline": "sklearn.pipeline.Pipeline",
+    "RandomState": "numpy.random.RandomState",
+    "Axes": "matplotlib.axes.Axes",
+    "Path": "pathlib.Path",
+    "RaggedArray": "skstruct.RaggedArray",
+    "Graph": "skstruct.graphs.Graph",
+    "FactorGraph": "skstruct.map_inference.FactorGraph",
+    "ScoreMap": "skstruct.scores.ScoreMap",
+    "Shards": "skstruct.datasets.Shards",
 }
 
 # One story: what a chain is worth, text, what else a model can say, large problems, new structures.
@@ -54,6 +119,9 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
+    # "Examples using ..." under each class and function
+    "doc_module": ("skstruct",),
+    "backreferences_dir": "generated/backreferences",
     "within_subsection_order": _place_in_gallery,
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
@@ -67,6 +135,27 @@ def _skip_metadata_routing(app, what, name, item, skip, options):
     return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
 
 
+def _resolve(app, env, node, contnode):
+    """A page for what is named as in its own module; plain text for what exists but has no page."""
+    if node.get("refdomain") != "py":
+        return None
+    domain, target = env.domains.python_domain, node["reftarget"].lstrip(".")
+    last = target.rpartition(".")[2]
+    found = {name for name in domain.objects if f".{name}".endswith(f".{target}")}
+    module = node.get("py:module")
+    item = pydoc.locate(target if "." in target else f"{module}.{target}")
+    if item is not None:
+        same = {name for name in domain.objects if name.endswith(f".{last}")}
+        found |= {name for name in same if pydoc.locate(name) is item}
+    if len({id(pydoc.locate(name)) for name in found}) == 1:  # one thing, maybe under two names
+        name = min(found, key=len)
+        return domain.resolve_xref(
+            env, node["refdoc"], app.builder, node["reftype"], name, node, contnode
+        )
+    return None if item is None else contnode
+
+
 def setup(app):
     """Connect the hooks above."""
     app.connect("autodoc-skip-member", _skip_metadata_routing)
+    app.connect("missing-reference", _resolve)

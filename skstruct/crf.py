@@ -155,6 +155,14 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         lower bound so far; 0 while weights are in single precision) and ``dual_gap`` (their
         difference).
 
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.Chain : The structure of sequences.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
+    skstruct.inspection.explain : What drove each label of a sample.
+
     Notes
     -----
     SAG with non-uniform sampling is the method of [1]_ (Algorithms 1 to 3 and section 4); the

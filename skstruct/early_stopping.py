@@ -151,6 +151,11 @@ class EarlyStopping:
         If `metric` or `validation` is none; in ``fit``, on anything but an estimator of this
         package.
 
+    See Also
+    --------
+    skstruct.callbacks.TimeLimit : Ends a fit after some seconds.
+    skstruct.callbacks.Checkpoint : Stores a model now and then.
+
     Notes
     -----
     A copy of the weights is made after every epoch. Bounds hold for the samples that were trained

@@ -60,6 +60,11 @@ def cross_val_marginals(
     ValueError
         If the test folds are not a partition of the samples.
 
+    See Also
+    --------
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+    skstruct.inspection.MarginalsDisplay : Marginals of a sample as a picture.
+
     Examples
     --------
     >>> import numpy as np

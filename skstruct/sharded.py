@@ -175,7 +175,8 @@ def fit_shards(model, shards, given, checkpoint):
     def train(**common):
         common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
         try:
-            return new._train_rounds(source, Engine(model.n_jobs), shapes, **common)
+            with Engine(model.n_jobs) as engine:
+                return new._train_rounds(source, engine, shapes, **common)
         except EngineGone as error:
             raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
         except OSError as error:

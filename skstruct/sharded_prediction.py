@@ -138,17 +138,18 @@ def _over_shards(model, shards, function, *args):
     _check_fit(model, shards)
     tables = model._weights()
     is_one = shards.n_shards == 1
-    engine = Engine(1 if is_one else model.n_jobs)
-    # With one worker, threads share each shard, as they share the samples of a list.
-    inner = model.n_jobs if engine.n_workers == 1 else 1
     first = np.cumsum(shards.n_samples) - shards.n_samples
 
-    def arguments(k):
-        part = _part(model, tables, shards.columns(k))
-        part.n_jobs, part._shard_classes = inner, shards.classes
-        return part, shards, k, int(first[k]), function, *args
+    with Engine(1 if is_one else model.n_jobs) as engine:
+        # With one worker, threads share each shard, as they share the samples of a list.
+        inner = model.n_jobs if engine.n_workers == 1 else 1
 
-    return list(engine.map(_run, shards.n_shards, arguments))
+        def arguments(k):
+            part = _part(model, tables, shards.columns(k))
+            part.n_jobs, part._shard_classes = inner, shards.classes
+            return part, shards, k, int(first[k]), function, *args
+
+        return list(engine.map(_run, shards.n_shards, arguments))
 
 
 def _run(part, shards, k, first, function, *args):

@@ -72,21 +72,3 @@ def test_a_search_on_dask_is_one_at_home(dask_client):
     with parallel_config("dask"):
         found = _search(X, y)
     _same(_search(X, y), found)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_search_on_ray_is_one_at_home():
-    ray = pytest.importorskip("ray")
-    from ray.util.joblib import register_ray
-
-    X, y = random_sequences(np.random.default_rng(0), n_samples=60)
-    X, y = RaggedArray.from_list(X), RaggedArray.from_list(y)
-    register_ray()
-    ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1")
-    try:
-        with parallel_config("ray"):
-            found = _search(X, y)
-    finally:
-        ray.shutdown()
-    _same(_search(X, y), found)

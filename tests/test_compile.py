@@ -18,7 +18,7 @@ from skstruct import (
     Pairwise,
     Tree,
 )
-from skstruct.__main__ import main
+from skstruct.cli import main
 
 _COUNT = """
 import numpy as np

@@ -22,8 +22,9 @@ from skstruct import (
     Pairwise,
     SubgradientSSVM,
 )
-from skstruct.__main__ import _usual_features, main
 from skstruct.callbacks import Checkpoint, TimeLimit
+from skstruct.cli import main
+from skstruct.cli.compiling import usual_features
 from skstruct.core.dispatch import cache_folder
 from skstruct.metrics import (
     SCORERS,
@@ -284,8 +285,8 @@ def test_edge_features_in_csr_of_many_types():
 
 @pytest.mark.skipif(cache_folder() is None, reason="kernels are not kept")
 def test_the_command_that_compiles_knows_what_structures_take(capsys):
-    assert _usual_features(Grid()) == ["dense"]
-    assert _usual_features(Pairwise()) == ["csr"]
+    assert usual_features(Grid()) == ["dense"]
+    assert usual_features(Pairwise()) == ["csr"]
     graphs = ["grid", "Grid(edge_features='contrast')"]
     assert main(["compile", "--graph", *graphs, "--estimator", "SubgradientSSVM"]) == 0
     assert "SubgradientSSVM on Grid(), dense features" in capsys.readouterr().out

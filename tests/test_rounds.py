@@ -104,10 +104,29 @@ def test_backends_without_generators_are_asked_for_some_tasks_at_once(monkeypatc
     assert list(Engine(2).map(divmod, 20, lambda k: (k, 3))) == expected
     monkeypatch.setattr(ThreadingBackend, "supports_return_generator", False)
     sent = []
-    results = Engine(2).map(divmod, 20, lambda k: sent.append(k) or (k, 3))
-    assert next(results) == expected[0]
-    assert sent == list(range(8))
-    assert list(results) == expected[1:]
+    with Engine(2) as engine:
+        results = engine.map(divmod, 20, lambda k: sent.append(k) or (k, 3))
+        assert next(results) == expected[0]
+        assert sent == list(range(8))
+        assert list(results) == expected[1:]
+
+
+def test_workers_that_each_call_would_start_anew_stay_until_the_engine_is_closed(monkeypatch):
+    monkeypatch.setattr(ThreadingBackend, "supports_return_generator", False)
+    started = []
+    real = ThreadingBackend.configure
+    monkeypatch.setattr(
+        ThreadingBackend, "configure", lambda *a, **k: started.append(1) or real(*a, **k)
+    )
+    with Engine(2) as engine:
+        for _ in range(3):
+            assert list(engine.map(divmod, 20, lambda k: (k, 3)))[-1] == (6, 1)
+        with pytest.raises(ZeroDivisionError):
+            list(engine.map(divmod, 2, lambda k: (1, k)))
+        assert list(engine.map(divmod, 2, lambda k: (k, 1))) == [(0, 0), (1, 0)]
+    assert len(started) == 2
+    assert list(engine.map(divmod, 2, lambda k: (k, 1))) == [(0, 0), (1, 0)]
+    engine.close()
 
 
 def test_an_engine_gives_up(monkeypatch):

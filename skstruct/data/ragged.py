@@ -159,6 +159,11 @@ class RaggedArray:
         If the offsets do not begin at 0, decrease, or do not end at the number of rows; if rows are
         masked, a sparse matrix is damaged, or there are more or fewer names than columns.
 
+    See Also
+    --------
+    skstruct.datasets.Shards : Samples in the files of a folder.
+    skstruct.datasets.load_conll : Reads a file of columns.
+
     Examples
     --------
     >>> import numpy as np

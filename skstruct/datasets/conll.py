@@ -18,7 +18,8 @@ from ..typing import PathLike
 _BLANKS = re.compile(r"[ \t]+")
 
 
-def _split(line, separator):
+def split_line(line, separator=None):
+    """Columns of a line."""
     if separator is not None or line.isascii():
         return line.split(separator)
     # str.split would also break words at a no-break space.
@@ -55,6 +56,12 @@ def load_conll(
     ------
     ValueError
         If a line has another number of columns (names the line), or there is no sentence.
+
+    See Also
+    --------
+    skstruct.datasets.iter_conll : Reads a file of columns in parts.
+    skstruct.datasets.make_annotated_sentences : Generated sentences with tags.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
     """
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
     for fields, width in _named(path, _sentences(path, expected, separator, encoding)):
@@ -83,7 +90,7 @@ def _sentences(path, width, separator, encoding):
                     yield fields_of_all, width
                     fields_of_all = []
                 continue
-            fields = _split(line, separator)
+            fields = split_line(line, separator)
             width = len(fields) if width is None else width
             if len(fields) != width:
                 raise ValueError(

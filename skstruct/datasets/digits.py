@@ -65,6 +65,11 @@ def load_digit_strings(
         ``y_train``, ``y_test``: RaggedArray of digits; ``strings_train``, ``strings_test``: the
         dates as text; ``DESCR``.
 
+    See Also
+    --------
+    skstruct.datasets.load_ocr_letters : Reads the letters of handwritten words.
+    skstruct.Chain : The structure of sequences.
+
     Examples
     --------
     >>> from skstruct.datasets import load_digit_strings

@@ -183,6 +183,11 @@ def fetch_conll2000(
     ------
     OSError
         If the files are neither there nor can be fetched, or their content is not the expected one.
+
+    See Also
+    --------
+    skstruct.datasets.load_conll : Reads a file of columns.
+    skstruct.datasets.fetch_conll2002_dutch : Downloads Dutch sentences with names.
     """
     return _fetch_conll(
         _CONLL2000,
@@ -230,6 +235,11 @@ def fetch_conll2002_dutch(
     ------
     OSError
         If the files are neither there nor can be fetched, or their content is not the expected one.
+
+    See Also
+    --------
+    skstruct.datasets.load_conll : Reads a file of columns.
+    skstruct.datasets.fetch_conll2000 : Downloads sentences with chunks.
     """
     return _fetch_conll(
         _CONLL2002_DUTCH,
@@ -276,6 +286,10 @@ def fetch_ocr_letters(
     ------
     OSError
         If the file is neither there nor can be fetched, or its content is not the expected one.
+
+    See Also
+    --------
+    skstruct.datasets.load_ocr_letters : Reads the letters of handwritten words.
     """
     path = _locate(_OCR_LETTERS, data_home, mirror, download_if_missing, n_retries, delay)
     return load_ocr_letters(path)

@@ -31,6 +31,11 @@ def load_glyph_chains(path: PathLike) -> Bunch:
     ------
     ValueError
         If an array is missing or the arrays do not fit together.
+
+    See Also
+    --------
+    skstruct.datasets.make_glyph_chains : Draws chains with thousands of labels.
+    skstruct.GDMMSSVM : Structural SVMs with very many labels.
     """
     wanted = "bins", "labels", "lengths", "train", "n_bins"
     bins, labels, lengths, train, n_bins = read_arrays(path, wanted).values()
@@ -76,6 +81,11 @@ def make_glyph_chains(
     -------
     Bunch
         As from :func:`load_glyph_chains`.
+
+    See Also
+    --------
+    skstruct.datasets.load_glyph_chains : Reads chains with thousands of labels.
+    skstruct.GDMMSSVM : Structural SVMs with very many labels.
 
     Examples
     --------

@@ -36,6 +36,11 @@ def load_multilabel(path: PathLike) -> Bunch:
     ------
     ValueError
         If a ``.npz`` file has no such arrays, or they do not fit together.
+
+    See Also
+    --------
+    skstruct.datasets.make_label_sets : Generated documents with label sets.
+    skstruct.MultiLabel : The structure of label sets.
     """
     if Path(path).suffix != ".npz":
         X, labels = load_svmlight_file(str(path), multilabel=True)
@@ -110,6 +115,11 @@ def make_label_sets(
     Bunch
         ``X``: CSR matrix of shape (n_samples, n_features), rows of length 1; ``Y``: ndarray of
         shape (n_samples, n_labels) of 0 and 1.
+
+    See Also
+    --------
+    skstruct.datasets.load_multilabel : Reads label sets from a file.
+    skstruct.MultiLabel : The structure of label sets.
 
     Examples
     --------

@@ -36,6 +36,11 @@ def load_ocr_letters(path: PathLike) -> Bunch:
     ------
     ValueError
         If the arrays do not fit together, or a line is malformed (names the line).
+
+    See Also
+    --------
+    skstruct.datasets.fetch_ocr_letters : Downloads the letters of handwritten words.
+    skstruct.datasets.load_digit_strings : Handwritten dates, composed offline.
     """
     read = _read_packed if Path(path).suffix == ".npz" else _read_lines
     pixels, labels, lengths, fold = read(path)

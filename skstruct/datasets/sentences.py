@@ -132,6 +132,11 @@ def make_annotated_sentences(
     ValueError
         If a number of sentences is below 1.
 
+    See Also
+    --------
+    skstruct.datasets.load_conll : Reads a file of columns.
+    skstruct.datasets.fetch_conll2000 : Downloads sentences with chunks.
+
     Examples
     --------
     >>> from skstruct.datasets import make_annotated_sentences

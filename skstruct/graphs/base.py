@@ -51,6 +51,11 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     when_inferred : str
         What more to say where ``graph="auto"`` has led here and y has too few classes.
 
+    See Also
+    --------
+    skstruct.graphs.PairwiseGraph : Structures with scores of nodes and label pairs.
+    skstruct.testing.check_structure : Checks the verbs of a structure.
+
     Notes
     -----
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and

@@ -44,6 +44,11 @@ class ConvergenceDisplay:
         Its figure.
     lines_ : list of matplotlib lines
         One a curve.
+
+    See Also
+    --------
+    skstruct.inspection.MAPConvergenceDisplay : Score and bound of MAP inference against time.
+    skstruct.ssvm.bcfw_path : Fits a sequence of C, each from the one before.
     """
 
     def __init__(
@@ -186,6 +191,10 @@ class TransitionDisplay(_HeatMap):
         Its figure.
     image_ : matplotlib AxesImage
         The heat map.
+
+    See Also
+    --------
+    skstruct.inspection.transition_frame : Weights of label pairs as a data frame.
     """
 
     def __init__(self, weights: np.ndarray, classes: ArrayLike) -> None:
@@ -266,6 +275,11 @@ class MarginalsDisplay(_HeatMap):
         Its figure.
     image_ : matplotlib AxesImage
         The heat map.
+
+    See Also
+    --------
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+    skstruct.inspection.explain : What drove each label of a sample.
     """
 
     def __init__(

@@ -126,6 +126,11 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
     ValueError
         If the number of names is not the model's number of features.
 
+    See Also
+    --------
+    skstruct.inspection.transition_frame : Weights of label pairs as a data frame.
+    skstruct.inspection.top_features : The largest weights of each label.
+
     Examples
     --------
     >>> import numpy as np
@@ -171,6 +176,11 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     ------
     ValueError
         If `k` is below 1, or the number of names is wrong.
+
+    See Also
+    --------
+    skstruct.inspection.coef_frame : Weights as a data frame.
+    skstruct.inspection.explain : What drove each label of a sample.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
@@ -220,6 +230,11 @@ def transition_frame(
     ValueError
         If the model has no transitions, or `edge_feature` or `edge_type` does not choose one of
         several tables, or chooses where there is nothing to choose.
+
+    See Also
+    --------
+    skstruct.inspection.TransitionDisplay : Weights of label pairs as a picture.
+    skstruct.inspection.coef_frame : Weights as a data frame.
     """
     model, before, _ = _parts(model, None)
     table = model.pairwise_coef_
@@ -286,6 +301,11 @@ def explain(
     ValueError
         If x is not a sample as in fit, `labels` has another length or unknown labels, or the model
         is one of label sets.
+
+    See Also
+    --------
+    skstruct.inspection.top_features : The largest weights of each label.
+    skstruct.inspection.MarginalsDisplay : Marginals of a sample as a picture.
 
     Examples
     --------

@@ -129,6 +129,11 @@ class Table(Factors):
     ValueError
         If a variable occurs twice in a scope, a score is NaN or +inf, or the shapes do not fit.
 
+    See Also
+    --------
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+    skstruct.map_inference.Potts : A score for equal states.
+
     Examples
     --------
     >>> from skstruct.map_inference import FactorGraph, Table
@@ -189,6 +194,11 @@ class Potts(Factors):
         If the variables are not integers, or the weight is no number.
     ValueError
         If the two variables are one, or a weight is not finite.
+
+    See Also
+    --------
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+    skstruct.map_inference.Table : A factor with a score for each joint state.
 
     Examples
     --------
@@ -252,6 +262,12 @@ class Cardinality(BinaryFactors):
         If the variables are not integers, or the scores are no numbers.
     ValueError
         If a variable occurs twice, a score is NaN or +inf, or the shapes do not fit.
+
+    See Also
+    --------
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+    skstruct.map_inference.ExactlyOne : Constraints that exactly one literal holds.
+    skstruct.map_inference.AtMostOne : Constraints that at most one literal holds.
 
     Examples
     --------
@@ -387,6 +403,12 @@ class ExactlyOne(LogicFactors):
     ValueError
         If a variable occurs twice, or the shapes do not fit.
 
+    See Also
+    --------
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+    skstruct.map_inference.AtMostOne : Constraints that at most one literal holds.
+    skstruct.map_inference.Or : Constraints that at least one literal holds.
+
     Examples
     --------
     >>> from skstruct.map_inference import ExactlyOne, FactorGraph
@@ -418,6 +440,12 @@ class AtMostOne(LogicFactors):
     ValueError
         If a variable occurs twice, or the shapes do not fit.
 
+    See Also
+    --------
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+    skstruct.map_inference.ExactlyOne : Constraints that exactly one literal holds.
+    skstruct.map_inference.Cardinality : A score by the number of variables that are on.
+
     Examples
     --------
     >>> from skstruct.map_inference import AtMostOne, FactorGraph
@@ -447,6 +475,11 @@ class Or(LogicFactors):
         If the variables are not integers.
     ValueError
         If a variable occurs twice, or the shapes do not fit.
+
+    See Also
+    --------
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+    skstruct.map_inference.ExactlyOne : Constraints that exactly one literal holds.
 
     Examples
     --------

@@ -47,6 +47,11 @@ class MAPResult:
     message : str
         Why it ended.
 
+    See Also
+    --------
+    skstruct.map_inference.solve_map : Finds a best labelling and a bound.
+    skstruct.inspection.MAPConvergenceDisplay : Score and bound of MAP inference against time.
+
     Examples
     --------
     >>> import numpy as np

@@ -33,6 +33,12 @@ def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     ValueError
         If a box is empty or not finite, or the numbers of boxes differ.
 
+    See Also
+    --------
+    skstruct.metrics.corloc_score : Share of images whose box is right.
+    skstruct.metrics.average_precision : Area under precision and recall of boxes.
+    skstruct.Boxes : The structure of boxes in a feature map.
+
     Examples
     --------
     >>> from skstruct.metrics import iou
@@ -69,6 +75,11 @@ def corloc_score(
     ValueError
         If the numbers of images differ, an image has no true box, a box is empty or not finite
         (names the image), or `threshold` is not above 0 and at most 1.
+
+    See Also
+    --------
+    skstruct.metrics.iou : Overlap of boxes.
+    skstruct.metrics.average_precision : Area under precision and recall of boxes.
 
     References
     ----------
@@ -127,6 +138,11 @@ def average_precision(
     ValueError
         If the numbers of images or of scores differ, a score is not finite, a box is empty or not
         finite (names the image), there is no true box, or `threshold` is not above 0 and at most 1.
+
+    See Also
+    --------
+    skstruct.metrics.iou : Overlap of boxes.
+    skstruct.metrics.corloc_score : Share of images whose box is right.
 
     References
     ----------

@@ -132,6 +132,11 @@ def chunk_precision_recall_fscore_support(
     ValueError
         If there are no labels, lengths differ, or `average` or `scheme` is unknown.
 
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
+
     Examples
     --------
     >>> from skstruct.metrics import chunk_precision_recall_fscore_support
@@ -180,6 +185,11 @@ def chunk_precision_score(
 ) -> float | np.ndarray:
     """Share of the predicted chunks that are right.
 
+    See Also
+    --------
+    skstruct.metrics.chunk_recall_score : Recall of chunks.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
     Examples
     --------
     >>> from skstruct.metrics import chunk_precision_score
@@ -204,6 +214,11 @@ def chunk_recall_score(
 ) -> float | np.ndarray:
     """Share of the true chunks that were found.
 
+    See Also
+    --------
+    skstruct.metrics.chunk_precision_score : Precision of chunks.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
     Examples
     --------
     >>> from skstruct.metrics import chunk_recall_score
@@ -226,6 +241,11 @@ def chunk_fbeta_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F-beta over chunks: the weighted harmonic mean of precision and recall.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.metrics.chunk_precision_score : Precision of chunks.
 
     Examples
     --------
@@ -250,6 +270,12 @@ def chunk_f1_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F1 over chunks, the measure of the CoNLL tasks.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
+    skstruct.metrics.chunks : The chunks that tags stand for.
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
 
     Examples
     --------
@@ -284,6 +310,11 @@ def chunk_classification_report(
     ValueError
         If there are no labels, lengths differ, there are no chunks to report, or `scheme` is
         unknown.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.metrics.node_classification_report : All of these by label, as text.
 
     Examples
     --------

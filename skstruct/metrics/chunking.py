@@ -192,6 +192,11 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     UserWarning
         If a label other than "O" has no prefix: it is most likely no label of chunks.
 
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.Chain : The structure of sequences.
+
     Examples
     --------
     >>> from skstruct.metrics import chunks

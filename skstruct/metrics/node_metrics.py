@@ -34,6 +34,11 @@ def node_accuracy_score(
     ValueError
         If there are no labels, or lengths differ (names the sample).
 
+    See Also
+    --------
+    skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+    skstruct.metrics.node_classification_report : All of these by label, as text.
+
     Examples
     --------
     >>> from skstruct.metrics import node_accuracy_score
@@ -66,6 +71,10 @@ def sequence_accuracy_score(
     ------
     ValueError
         If there are no labels, or lengths differ (names the sample).
+
+    See Also
+    --------
+    skstruct.metrics.node_accuracy_score : Share of nodes that are right.
 
     Examples
     --------
@@ -100,6 +109,11 @@ def node_precision_score(
 ) -> float | np.ndarray:
     """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
 
+    See Also
+    --------
+    skstruct.metrics.node_recall_score : Recall of labels of nodes.
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+
     Examples
     --------
     >>> from skstruct.metrics import node_precision_score
@@ -120,6 +134,11 @@ def node_recall_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_precision_score : Precision of labels of nodes.
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
 
     Examples
     --------
@@ -143,6 +162,11 @@ def node_fbeta_score(
 ) -> float | np.ndarray:
     """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
 
+    See Also
+    --------
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+    skstruct.metrics.node_precision_score : Precision of labels of nodes.
+
     Examples
     --------
     >>> from skstruct.metrics import node_fbeta_score
@@ -163,6 +187,11 @@ def node_f1_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_fbeta_score : F-beta of labels of nodes.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
 
     Examples
     --------
@@ -190,6 +219,11 @@ def node_classification_report(
     """Precision, recall, F1 and number of nodes of each label, and their averages.
 
     scikit-learn's ``classification_report`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def documented(parameters, returns, undefined="What an undefined score is"):
         names = inspect.signature(function).parameters
         entries = "\n".join(known[name] for name in names if name != "y_pred")
         text = inspect.cleandoc(function.__doc__)
-        summary, *others = re.split(r"\n\n(?=\w+\n-----)", text)
+        summary, *others = re.split(r"\n\n(?=[\w ]+\n-----)", text)
         sections = f"Parameters\n----------\n{entries}", f"Returns\n-------\n{returns}"
         function.__doc__ = "\n\n".join([summary, *sections, *others]) + "\n"
         return function

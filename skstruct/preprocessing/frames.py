@@ -83,6 +83,11 @@ def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     ValueError
         If a column is missing.
 
+    See Also
+    --------
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.RaggedArray : Samples of different lengths in one array.
+
     Examples
     --------
     >>> import pandas as pd

@@ -56,6 +56,11 @@ class PerNode(RaggedTransformer, BaseEstimator):
     transformer_ : transformer
         The fitted clone.
 
+    See Also
+    --------
+    skstruct.preprocessing.SequenceUnion : Several vectorizers side by side.
+    skstruct.preprocessing.SequenceVectorizer : Features from dicts and lists of attributes.
+
     Examples
     --------
     >>> import numpy as np

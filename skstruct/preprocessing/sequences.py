@@ -68,6 +68,12 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     n_features_out_ : int
         Number of columns.
 
+    See Also
+    --------
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.fit_vectorizer : Fits a vectorizer on parts of a corpus.
+
     Notes
     -----
     Tokens are read one at a time, so there is never a second copy of the input. Features not seen

@@ -78,6 +78,12 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     n_features_out_ : int
         Number of columns of the node features.
 
+    See Also
+    --------
+    skstruct.preprocessing.SequenceVectorizer : Features from dicts and lists of attributes.
+    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.datasets.load_conll : Reads a file of columns.
+
     Notes
     -----
     Template files are read as CRF++ and Wapiti read them: ``%x[+1,0]`` is ``%x[1,0]``, Wapiti's

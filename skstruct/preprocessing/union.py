@@ -84,6 +84,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
     n_features_out_ : int
         Number of columns.
 
+    See Also
+    --------
+    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+
     Examples
     --------
     >>> import numpy as np
@@ -394,6 +398,10 @@ def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> Sequen
     -------
     SequenceUnion
         The union.
+
+    See Also
+    --------
+    skstruct.preprocessing.SequenceUnion : Several vectorizers side by side.
 
     Examples
     --------

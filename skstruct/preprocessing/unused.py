@@ -35,6 +35,11 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     ValueError
         If the vectorizer hashes.
 
+    See Also
+    --------
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline

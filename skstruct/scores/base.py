@@ -31,6 +31,10 @@ class Linearisation:
     scores : ndarray of shape (n_rows, n_columns)
         The scores of the rows.
 
+    See Also
+    --------
+    skstruct.scores.ScoreMap : What a map of your own has to offer.
+
     Examples
     --------
     >>> import numpy as np
@@ -109,6 +113,12 @@ class ScoreMap(BaseEstimator, ABC):
         one call. If not, each call has the rows of one sample.
     takes_sparse : bool
         Whether rows may be a CSR matrix.
+
+    See Also
+    --------
+    skstruct.scores.LinearMap : Scores that are linear in the features.
+    skstruct.scores.MLPMap : Scores of a network with one hidden layer.
+    skstruct.ProxLinearSSVM : Structural SVMs with non-linear scores.
 
     Notes
     -----

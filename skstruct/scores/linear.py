@@ -12,6 +12,12 @@ from .base import ScoreMap
 class LinearMap(ScoreMap):
     """Scores linear in the features: a weight for each feature and column, and a constant.
 
+    See Also
+    --------
+    skstruct.scores.MLPMap : Scores of a network with one hidden layer.
+    skstruct.scores.ConvMap : Scores of a convolution over patches.
+    skstruct.ProxLinearSSVM : Structural SVMs with non-linear scores.
+
     Examples
     --------
     >>> import numpy as np

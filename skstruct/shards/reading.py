@@ -36,6 +36,10 @@ class Shard(NamedTuple):
         are all there.
     sample_weight : ndarray of shape (n_samples,)
         Weights of the samples, as they were given.
+
+    See Also
+    --------
+    skstruct.datasets.Shards : Samples in the files of a folder.
     """
 
     samples: Any

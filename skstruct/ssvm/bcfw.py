@@ -125,6 +125,13 @@ class BCFWSSVM(StructuralSVM):
         One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
 
+    See Also
+    --------
+    skstruct.ssvm.bcfw_path : Fits a sequence of C, each from the one before.
+    skstruct.GDMMSSVM : Structural SVMs with very many labels.
+    skstruct.CasimirSSVM : Smoothed structural SVMs by an accelerated method.
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+
     Notes
     -----
     With missing labels or sets of labels in y this is the latent hinge, by rounds of completing the
@@ -346,6 +353,11 @@ def bcfw_path(
     ------
     ValueError
         If `Cs` is empty.
+
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.inspection.ConvergenceDisplay : Objective and gap against passes.
 
     Examples
     --------

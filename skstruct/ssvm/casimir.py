@@ -133,6 +133,12 @@ class CasimirSSVM(StructuralSVM):
         ``dual_objective`` and ``dual_gap`` (of the best so far), ``smoothed_objective`` (at the
         snapshot, NaN if that was cut short) and ``exact_share``.
 
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+    skstruct.ProxLinearSSVM : Structural SVMs with non-linear scores.
+
     Notes
     -----
     The defaults follow [1]_ but for Corollary 18 (lambda > 0, adaptive smoothing). There kappa

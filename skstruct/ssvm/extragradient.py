@@ -113,6 +113,11 @@ class ExtragradientSSVM(StructuralSVM):
         that of the weights kept), ``dual_objective`` and ``dual_gap`` (of the best so far) and
         ``step_size``.
 
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.Matching : The structure of links between two sides.
+
     Notes
     -----
     With mixtures m_i of labellings, their parts mu_i and task losses l_i the saddle point is ::

@@ -122,6 +122,12 @@ class GDMMSSVM(StructuralSVM):
         ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
         their true value and the edges awake in a sample), ``search_seconds``.
 
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.MultiLabel : The structure of label sets.
+    skstruct.datasets.make_glyph_chains : Draws chains with thousands of labels.
+
     Notes
     -----
     With :class:`~skstruct.datasets.Shards` some shards at a time make a pass over their own

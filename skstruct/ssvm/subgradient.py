@@ -101,6 +101,11 @@ class SubgradientSSVM(Streaming, StructuralSVM):
     history_ : dict of ndarray
         One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
 
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.CasimirSSVM : Smoothed structural SVMs by an accelerated method.
+
     References
     ----------
     .. [1] Shalev-Shwartz, Singer, Srebro, Cotter (2011). Pegasos: primal estimated sub-gradient

@@ -36,6 +36,10 @@ def check_structured_estimator(
     ------
     AssertionError
         Names the rule that is broken.
+
+    See Also
+    --------
+    skstruct.testing.check_structure : Checks the verbs of a structure.
     """
     if X is None:
         X, y = random_sequences(np.random.default_rng(0), n_samples=24)

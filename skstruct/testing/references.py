@@ -22,6 +22,11 @@ def all_labellings(n_nodes: int, n_labels: int) -> np.ndarray:
     ndarray of shape (n_labels ** n_nodes, n_nodes) of int32
         The labellings.
 
+    See Also
+    --------
+    skstruct.testing.brute_force_marginals : Marginals by enumeration.
+    skstruct.testing.chain_scores : Scores of labellings of a chain.
+
     Examples
     --------
     >>> from skstruct.testing import all_labellings
@@ -48,6 +53,10 @@ def chain_scores(unary: np.ndarray, transitions: np.ndarray, labellings: np.ndar
     -------
     ndarray of shape (n,)
         The scores.
+
+    See Also
+    --------
+    skstruct.testing.all_labellings : All labellings, for brute force.
 
     Examples
     --------
@@ -81,6 +90,11 @@ def brute_force_marginals(scores: np.ndarray, indicators: np.ndarray) -> tuple[f
         ``log sum exp`` of the scores.
     marginals : ndarray of shape (n_parts,)
         Expected indicators.
+
+    See Also
+    --------
+    skstruct.testing.all_labellings : All labellings, for brute force.
+    skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
 
     Examples
     --------
@@ -118,6 +132,11 @@ def random_sequences(
         The samples.
     y : list of ndarray of shape (n_nodes,)
         Labels "a", "b", ...; all occur if there is room.
+
+    See Also
+    --------
+    skstruct.testing.all_labellings : All labellings, for brute force.
+    skstruct.datasets.load_digit_strings : Handwritten dates, composed offline.
 
     Examples
     --------

@@ -83,6 +83,12 @@ class Chain(PairwiseGraph):
         "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or pairs
         (label, next label) with None for an end of the sequence.
 
+    See Also
+    --------
+    skstruct.Tree : The structure of forests.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
     Examples
     --------
     >>> from skstruct import Chain, SAGCRF

@@ -211,6 +211,11 @@ def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, 
     directions : ndarray of shape (n_edges,) of int32
         0, 1, 2, 3 in this order.
 
+    See Also
+    --------
+    skstruct.Pairwise : The structure of graphs, with cycles or without.
+    skstruct.Grid : The structure of images.
+
     Examples
     --------
     >>> from skstruct.graphs.general.inputs import grid_edges

@@ -29,6 +29,11 @@ class MultiClass(Graph):
 
     A CRF on it is multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
 
+    See Also
+    --------
+    skstruct.MultiLabel : The structure of label sets.
+    skstruct.Candidates : The structure of lists to choose from.
+
     Examples
     --------
     >>> from skstruct import MultiClass, SAGCRF

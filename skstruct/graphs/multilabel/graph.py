@@ -62,6 +62,12 @@ class MultiLabel(Graph):
         What predictions are decoded by, and what the training objective and its bounds are maxima
         over: all label sets, or the LP relaxation. They differ for GDMMSSVM with cycles.
 
+    See Also
+    --------
+    skstruct.MultiClass : The structure of plain tables.
+    skstruct.datasets.make_label_sets : Generated documents with label sets.
+    skstruct.GDMMSSVM : Structural SVMs with very many labels.
+
     References
     ----------
     .. [1] Finley, Joachims (2008). Training Structural SVMs when Exact Inference is Intractable.

@@ -21,6 +21,12 @@ class PairwiseGraph(Graph):
     """A structure with labelled nodes and edges that score pairs of labels.
 
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
+
+    See Also
+    --------
+    skstruct.graphs.Graph : What every structure offers.
+    skstruct.Pairwise : The structure of graphs, with cycles or without.
+    skstruct.testing.check_structure : Checks the verbs of a structure.
     """
 
     takes_partial_labels = has_node_weights = True
@@ -30,7 +36,7 @@ class PairwiseGraph(Graph):
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of the node and the pair table.
 
-        (Features, then :attr:`n_end_rows`, then the intercept) x labels, and (edge features or 1) x
+        (Features, then ``n_end_rows``, then the intercept) x labels, and (edge features or 1) x
         label pairs.
         """
         n_rows = samples.features.shape[1] + self.n_end_rows + bool(fit_intercept)

@@ -91,6 +91,11 @@ class Tree(PairwiseGraph):
         Pairs (label of the first end, label of the second) that may not occur, in training and in
         prediction.
 
+    See Also
+    --------
+    skstruct.Chain : The structure of sequences.
+    skstruct.Pairwise : The structure of graphs, with cycles or without.
+
     Examples
     --------
     >>> import numpy as np

@@ -50,6 +50,11 @@ def read_cfn(
         If the file is malformed (the message names the line), or has functions that are no tables
         (with a ``type``) or interval variables.
 
+    See Also
+    --------
+    skstruct.map_inference.read_wcsp : Reads WCSP files.
+    skstruct.map_inference.solve_map : Finds a best labelling and a bound.
+
     References
     ----------
     toulbar2, CFN format (.cfn suffix).

@@ -40,6 +40,11 @@ def read_libdai(path: Any) -> FactorGraph:
         If the file is malformed; the message names the line and the token (comments are not
         counted).
 
+    See Also
+    --------
+    skstruct.map_inference.read_uai : Reads UAI files.
+    skstruct.map_inference.solve_map : Finds a best labelling and a bound.
+
     References
     ----------
     Mooij 2010, libDAI: A Free and Open Source C++ Library for Discrete Approximate Inference in

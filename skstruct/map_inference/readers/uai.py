@@ -49,6 +49,12 @@ def read_uai(
     ValueError
         If the file is malformed; the message names the line and the token.
 
+    See Also
+    --------
+    skstruct.map_inference.write_uai : Writes UAI files.
+    skstruct.map_inference.read_wcsp : Reads WCSP files.
+    skstruct.map_inference.solve_map : Finds a best labelling and a bound.
+
     References
     ----------
     UAI 2014 Inference Competition, file formats.

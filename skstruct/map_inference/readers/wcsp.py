@@ -37,6 +37,12 @@ def read_wcsp(path: Any) -> FactorGraph:
         functions in intension (keywords such as ``salldiff``) or interval variables, which are no
         tables.
 
+    See Also
+    --------
+    skstruct.map_inference.read_uai : Reads UAI files.
+    skstruct.map_inference.read_cfn : Reads CFN files.
+    skstruct.map_inference.solve_map : Finds a best labelling and a bound.
+
     References
     ----------
     toulbar2, Weighted Constraint Satisfaction Problem file format (wcsp).

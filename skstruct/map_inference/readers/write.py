@@ -40,6 +40,11 @@ def write_uai(graph: FactorGraph, path: Any, *, logarithms: bool | None = None) 
         If a potential would be too large or too small for a number (write logarithms), or a factor
         without a table has more than 20 variables.
 
+    See Also
+    --------
+    skstruct.map_inference.read_uai : Reads UAI files.
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+
     References
     ----------
     UAI 2014 Inference Competition, file formats.

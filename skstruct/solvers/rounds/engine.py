@@ -7,9 +7,9 @@ same bits whichever worker runs it, and however often.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -37,6 +37,18 @@ _HERE = {"SequentialBackend", "ThreadingBackend", "LokyBackend", "Multiprocessin
 _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystemError"}
 
 
+class _Sent:
+    """A call as one small object: Ray keeps large arguments of their own for as long as a pool."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function, arguments):
+        self.function, self.arguments = function, arguments
+
+    def __call__(self):
+        return self.function(*self.arguments)
+
+
 class EngineGone(RuntimeError):
     """No worker can be had any more, or one dies each time."""
 
@@ -52,6 +64,8 @@ def _is_one_of(error, names):
 
 class Engine:
     """Runs tasks on whatever backend is active: in this process, in threads, processes, a cluster.
+
+    Leave it by ``with``, or :meth:`close` it: workers of some backends last as long as it.
 
     Parameters
     ----------
@@ -70,6 +84,21 @@ class Engine:
         self.n_jobs = n_jobs
         #: How many times workers were lost.
         self.n_losses = 0
+        # What keeps the workers of backends that would start new ones for each call.
+        self._kept = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def close(self) -> None:
+        """Let go of workers that were kept; a later task starts new ones."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with contextlib.suppress(Exception):  # a cluster that is gone has none
+                kept.__exit__(None, None, None)
 
     @property
     def n_workers(self) -> int:
@@ -117,7 +146,8 @@ class Engine:
         done = losses = 0
         while done < n_tasks:
             try:
-                with closing(self._attempt(function, range(done, n_tasks), arguments)) as results:
+                attempt = self._attempt(function, range(done, n_tasks), arguments)
+                with contextlib.closing(attempt) as results:
                     for result in results:
                         yield result
                         done, losses = done + 1, 0
@@ -131,7 +161,9 @@ class Engine:
     def _judge(self, error, k, losses):
         """Let a loss pass that may be made up for."""
         if _is_one_of(error, _GONE):
-            raise EngineGone(f"the workers cannot be reached any more: {error}") from error
+            raise EngineGone(
+                f"the workers cannot be reached any more, or cannot read what is sent: {error}"
+            ) from error
         if not _is_one_of(error, _LOSSES):
             raise error
         self.n_losses += 1
@@ -160,4 +192,6 @@ class Engine:
         size = _AT_ONCE * self.n_workers
         for first in range(tasks.start, tasks.stop, size):
             some = range(first, min(first + size, tasks.stop))
-            yield from Parallel(**options)(call(*arguments(k)) for k in some)
+            if self._kept is None:
+                self._kept = Parallel(**options).__enter__()
+            yield from self._kept(delayed(_Sent(function, arguments(k)))() for k in some)

@@ -1,0 +1,214 @@
+"""What the scripts of this folder share: arguments, curves, claims, and what is written of them.
+
+Every script writes ``NAME.json`` (curves, claims, versions, machine), ``NAME.png`` and ``NAME.csv``
+(the table of claims, for the documentation) and prints that table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from _paths import HERE
+
+RESULTS = HERE / "results"
+_POINTS = 40
+_DPI = 85
+_COLUMNS = "Claim", "Where", "Ours", "Holds", "Why, or what differs"
+# No colour twice, and styles that can be told apart in print.
+_COLOURS = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #8c510a #7570b3 #66a61e".split()
+_STYLES = ["-", "--", "-.", ":"]
+
+
+class Claim(NamedTuple):
+    """A sentence of a paper, in our words, and what was measured."""
+
+    text: str
+    where: str
+    ours: str
+    holds: str
+    why: str = ""
+
+
+class Panel(NamedTuple):
+    """One pair of axes: curves ``{name: [[x...], [y...]]}``."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: dict
+    log: str = "y"
+    top: float | None = None
+
+
+def arguments(doc, tasks=(), argv=None):
+    """The options that all scripts have."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=os.environ.get("SKSTRUCT_DATA"))
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="tiny data: whether it runs at all")
+    size.add_argument("--full", action="store_true", help="all of the data")
+    parser.add_argument("--out", type=Path, help="folder of the results, by default results/ here")
+    if tasks:
+        parser.add_argument("--tasks", nargs="+", choices=list(tasks), default=list(tasks))
+    args = parser.parse_args(argv)
+    if args.data is None:
+        parser.error("--data FOLDER or the variable SKSTRUCT_DATA is needed")
+    args.data = Path(args.data)
+    # The numbers of a trial run are no results.
+    args.out = args.out or (Path(".") / "quick-results" if args.quick else RESULTS)
+    args.start = time.process_time()
+    warnings.filterwarnings("ignore", message=".*did not converge.*")
+    return args
+
+
+def thin(*columns):
+    """At most 40 points of curves, closest together at the beginning; four digits."""
+    n = len(columns[0])
+    if n > _POINTS:
+        keep = np.unique(np.geomspace(1, n, _POINTS).astype(int) - 1)
+    else:
+        keep = np.arange(n)
+    return [[_digits(np.asarray(column)[k]) for k in keep] for column in columns]
+
+
+def _digits(value):
+    return float(f"{float(value):.4g}")
+
+
+def at(curve, x):
+    """The value of a curve ``[x, y]`` after so many passes or seconds, NaN before its begin."""
+    place = np.searchsorted(np.asarray(curve[0]), 1.02 * x, side="right") - 1
+    return float(curve[1][place]) if place >= 0 else np.nan
+
+
+def first_below(curve, level):
+    """Where a curve is first at or below a level; inf if nowhere."""
+    found = np.flatnonzero(np.asarray(curve[1]) <= level)
+    return float(curve[0][found[0]]) if found.size else np.inf
+
+
+def verdict(outcomes):
+    """Whether it holds everywhere, nowhere, or on how many tasks."""
+    outcomes = list(outcomes)
+    if all(outcomes):
+        return "yes"
+    return f"on {sum(outcomes)} of {len(outcomes)}" if any(outcomes) else "no"
+
+
+def machine():
+    """Versions and the machine."""
+    names = ["skstruct", "numpy", "scipy", "numba", "scikit-learn"]
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = __import__(name).__version__
+    git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "versions": {"python": platform.python_version(), **found},
+        "commit": commit,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "")
+
+
+def table(claims):
+    """The claims as Markdown."""
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *claims]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+
+
+def write(name, args, paper, panels, claims, columns=2, **more):
+    """Write the results and print the claims."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = {
+        "paper": paper,
+        "command": f"python benchmarks/reproduce/{Path(sys.argv[0]).name}"
+        + (" --full" if args.full else " --quick" if args.quick else ""),
+        **machine(),
+        "cpu_seconds": round(time.process_time() - args.start, 1),
+        "columns": columns,
+        "panels": [panel._asdict() for panel in panels],
+        "claims": [claim._asdict() for claim in claims],
+        **more,
+    }
+    (args.out / f"{name}.json").write_text(json.dumps(results, indent=None) + "\n")
+    with open(args.out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *claims])
+    draw(args.out / f"{name}.png", panels, columns)
+    print(f"\n{table(claims)}\n\n{results['cpu_seconds']} CPU seconds")
+    return results
+
+
+def draw(path, panels, columns=2):
+    """A figure of all panels, with one legend."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from PIL import Image
+
+    plt.rcParams |= {"font.size": 9}
+    n_rows = -(-len(panels) // columns)
+    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
+    size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
+    fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
+    lines = {}
+    for ax, panel in zip(axes.flat, panels, strict=False):
+        for name, (x, y) in panel.curves.items():
+            k = names.index(name)
+            style = _STYLES[k // len(_COLOURS) % 4] if len(names) > len(_COLOURS) else "-"
+            (lines[name],) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=1.3)
+        ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+        if "x" in panel.log:
+            ax.set_xscale("log")
+        if "y" in panel.log:
+            ax.set_yscale("log")
+        if panel.top is not None:
+            ax.set_ylim(top=panel.top)
+        ax.grid(alpha=0.3, lw=0.5)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    shown = [name for name in names if name in lines]
+    fig.legend([lines[n] for n in shown], shown, loc="outside lower center", ncols=4, frameon=False)
+    drawn = io.BytesIO()
+    fig.savefig(drawn, dpi=_DPI, format="png")
+    plt.close(fig)
+    # A palette takes a third of the bytes, and SVG three times as many; median cuts lose colours.
+    palette = Image.open(drawn).convert("RGB").quantize(160, Image.Quantize.FASTOCTREE)
+    palette.save(path, optimize=True)
+
+
+def redraw(folder=RESULTS):
+    """The figures and tables of results that are there."""
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text())
+        panels = [Panel(**panel) for panel in found["panels"]]
+        draw(path.with_suffix(".png"), panels, found["columns"])
+
+
+if __name__ == "__main__":
+    redraw()

@@ -1,0 +1,170 @@
+"""Column files, read as a stream, with the lines as they are; ``-`` is standard input."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ..datasets.conll import split_line
+
+
+class Sentence(NamedTuple):
+    """Consecutive lines of tokens.
+
+    Parameters
+    ----------
+    lines : list of str
+        As they were read, without their ends.
+    tokens : list of tuple of str
+        Their columns.
+    place : str
+        Where it begins, for messages.
+    end : str or None
+        The line without a token that ended it; None at the end of the file.
+    """
+
+    lines: list
+    tokens: list
+    place: str
+    end: str | None
+
+
+def _opened(name):
+    if name == "-":
+        return sys.stdin.buffer
+    return gzip.open(name) if name.endswith(".gz") else open(name, "rb")
+
+
+def _lines(name, encoding):
+    """Decoded lines with their numbers."""
+    shown = "standard input" if name == "-" else name
+    lines, number = _opened(name), 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            text = line.decode(encoding).rstrip("\r\n")
+            yield f"{shown}, line {number}", text.removeprefix("\ufeff") if number == 1 else text
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{shown}, line {number}: {error} (--encoding says another)") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{shown}, line {number + 1}: {error}") from None
+    finally:
+        if name != "-":
+            lines.close()
+
+
+def read_sentences(
+    name: str, widths: tuple[int, ...] | None, encoding: str
+) -> Iterator[Sentence | str]:
+    """Sentences of a file, and what stands between them.
+
+    Parameters
+    ----------
+    name : str
+        The file, ``-`` for standard input; ``.gz`` is unpacked.
+    widths : tuple of int or None
+        How many columns there may be, the same at all lines; None for any number.
+    encoding : str
+        Of the file.
+
+    Yields
+    ------
+    Sentence or str
+        A sentence, or another line without a token: blank, or one of ``-DOCSTART-``.
+
+    Raises
+    ------
+    ValueError
+        If a line has another number of columns, or cannot be decoded; names file and line.
+    """
+    lines, tokens, begin = [], [], ""
+    for place, line in _lines(name, encoding):
+        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+            yield Sentence(lines, tokens, begin, line) if lines else line
+            lines, tokens = [], []
+            continue
+        token = tuple(split_line(line))
+        if widths is None or len(token) not in widths:
+            widths = _first_width(place, len(token), widths)
+        elif len(widths) > 1:
+            widths = (len(token),)
+        if not lines:
+            begin = place
+        lines.append(line)
+        tokens.append(token)
+    if lines:
+        yield Sentence(lines, tokens, begin, None)
+
+
+def _first_width(place, n_columns, widths):
+    if widths is None:
+        return (n_columns,)
+    expected = " or ".join(map(str, widths))
+    raise ValueError(f"{place}: {n_columns} columns, but {expected} were expected")
+
+
+def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
+    """Several sentences at a time, and the lines between them.
+
+    Parameters
+    ----------
+    found : iterator of Sentence or str
+        As of :func:`read_sentences`.
+    size : int
+        How many sentences.
+
+    Yields
+    ------
+    list of Sentence and str
+        In order.
+    """
+    part, n = [], 0
+    for one in found:
+        part.append(one)
+        n += isinstance(one, Sentence)
+        if n == size:
+            yield part
+            part, n = [], 0
+    if part:
+        yield part
+
+
+@contextmanager
+def writing(name: str, source: str, encoding: str):
+    """A function that writes lines to a file, ``-`` for standard output.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+    source : str
+        The file that is being read, which must be another one.
+    encoding : str
+        Of the output.
+
+    Yields
+    ------
+    callable
+        Takes a list of lines.
+
+    Raises
+    ------
+    ValueError
+        If both are the same file.
+    """
+    if name == "-":
+        yield lambda lines: _write(sys.stdout.buffer, lines, encoding)
+        return
+    if source != "-" and os.path.exists(name) and os.path.samefile(name, source):
+        raise ValueError(f"{name}: output and input are the same file")
+    with open(name, "wb") as out:
+        yield lambda lines: _write(out, lines, encoding)
+
+
+def _write(out, lines, encoding):
+    out.write("".join(f"{line}\n" for line in lines).encode(encoding))
+    out.flush()

@@ -1,0 +1,106 @@
+"""The commands, and what they have in common: exit codes, errors, Ctrl-C, broken pipes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from ..versions import show_versions
+from .compiling import add_compile
+from .tagging import add_tag
+from .templates import add_template
+from .training import add_train
+
+_DOC = """\
+Structured prediction: train taggers on column files (CoNLL, CRF++, Wapiti) and tag with them,
+compile kernels ahead, show versions. Exit codes: 0, 1 after an error in data, files or models, 2
+after one in the command line, 130 after Ctrl-C."""
+
+_INTERRUPTED = 130
+
+
+def _parser():
+    parser = argparse.ArgumentParser("python -m skstruct", description=_DOC)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    versions = commands.add_parser(
+        "show-versions", aliases=["versions"], help="what a bug report needs"
+    )
+    versions.set_defaults(run=_show_versions)
+    for add in (add_train, add_tag, add_template, add_compile):
+        add(commands)
+    return parser
+
+
+def _show_versions(given):
+    show_versions()
+    return 0
+
+
+def _say(kind, text):
+    print(f"skstruct: {kind}{' '.join(str(text).split())}", file=sys.stderr)
+
+
+def _show_warning(message, category, *place, **more):
+    _say("warning: ", message)
+
+
+def _of_system(error):
+    """The message of an OSError, the file first."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}"
+
+
+def _forget_output():
+    """Let what is still buffered go nowhere, or Python would complain about it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, default=None
+        By default those of the process.
+
+    Returns
+    -------
+    int
+        The exit code: 0, 1 after an error in data, files or models, or if something could not be
+        compiled, 130 after Ctrl-C.
+
+    Raises
+    ------
+    SystemExit
+        With code 2, if the arguments are wrong.
+
+    Examples
+    --------
+    >>> from skstruct.cli import main
+    >>> main(["template", "--columns", "1"])  # doctest: +ELLIPSIS
+    Uw-2:%x[-2,0]
+    ...
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = given.run(given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        _say("", "interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return 0
+    except OSError as error:
+        _say("error: ", _of_system(error))
+        return 1
+    except (ValueError, TypeError, ImportError, MemoryError) as error:
+        _say("error: ", error or type(error).__name__)
+        return 1
+    return code

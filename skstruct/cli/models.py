@@ -1,0 +1,147 @@
+"""Model files of the command line: joblib's, or skops's by the suffix ``.skops``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+import joblib
+from sklearn.pipeline import Pipeline
+
+from ..base import StructuredEstimator
+from ..preprocessing import TemplateVectorizer
+
+# What a file of `save_model` contains besides scikit-learn's and numpy's own types.
+TRUSTED = [
+    "skstruct.crf.SAGCRF",
+    "skstruct.graphs.chain.graph.Chain",
+    "skstruct.preprocessing.columns.TokenColumns",
+    "skstruct.preprocessing.patterns.Macro",
+    "skstruct.preprocessing.patterns.Template",
+    "skstruct.preprocessing.template.TemplateVectorizer",
+    "skstruct.preprocessing.template._Features",
+    "skstruct.preprocessing.template_names.TemplateNames",
+    "skstruct.ssvm.bcfw.BCFWSSVM",
+]
+
+
+def _skops(name):
+    try:
+        import skops.io
+    except ImportError:
+        raise ImportError(f"{name}: install skops (pip install 'skstruct[all]')") from None
+    return skops.io
+
+
+def is_skops(name: str) -> bool:
+    """Whether a file is skops's, by its suffix; raises if skops is needed and absent.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+
+    Raises
+    ------
+    ImportError
+        If it is, and skops is not installed.
+    """
+    if Path(name).suffix != ".skops":
+        return False
+    _skops(name)
+    return True
+
+
+def save_model(model: Pipeline, name: str) -> None:
+    """Write a model to a file, which appears when it is whole.
+
+    Parameters
+    ----------
+    model : Pipeline
+        A TemplateVectorizer and an estimator.
+    name : str
+        The file: skops's if its suffix is ``.skops``, else joblib's.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written to.
+    """
+    folder = Path(name).parent
+    handle, beside = tempfile.mkstemp(prefix=f".{Path(name).name}-", dir=folder)
+    os.close(handle)
+    try:
+        if is_skops(name):
+            _skops(name).dump(model, beside, compression=zipfile.ZIP_DEFLATED)
+        else:
+            joblib.dump(model, beside, compress=3)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(beside, 0o666 & ~mask)  # mkstemp lets its owner only
+        os.replace(beside, name)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def load_model(name: str) -> Pipeline:
+    """Read a model.
+
+    Parameters
+    ----------
+    name : str
+        A file of :func:`save_model`, or one of any fitted pipeline of a TemplateVectorizer and an
+        estimator.
+
+    Returns
+    -------
+    Pipeline
+        The model.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the file is no such model, or a skops file has types that are not trusted.
+    OSError
+        If it cannot be read.
+    """
+    with open(name, "rb"):  # says what the system has against it
+        pass
+    read = _read_skops if is_skops(name) else joblib.load
+    try:
+        model = read(name)
+    except (OSError, MemoryError, _UntrustedError):
+        raise
+    except Exception as error:  # a file that is none makes pickle raise anything
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name} cannot be read as a model ({said})") from None
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
+    if not (
+        len(steps) == 2
+        and isinstance(steps[0], TemplateVectorizer)
+        and isinstance(steps[1], StructuredEstimator)
+    ):
+        raise TypeError(
+            f"{name} holds an object of type {type(model).__name__}; a pipeline of a "
+            "TemplateVectorizer and an estimator was expected, as train writes it"
+        )
+    return model
+
+
+class _UntrustedError(ValueError):
+    """A file has types that nobody has vouched for."""
+
+
+def _read_skops(name):
+    io = _skops(name)
+    others = sorted(set(io.get_untrusted_types(file=name)) - set(TRUSTED))
+    if others:
+        raise _UntrustedError(f"{name} has types that train does not write: {', '.join(others)}")
+    return io.load(name, trusted=TRUSTED)

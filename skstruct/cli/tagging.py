@@ -1,0 +1,173 @@
+"""``tag``: labels for column files, a batch of sentences at a time."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from .checking import Check, are_chunks
+from .columns import Sentence, batches, read_sentences, writing
+from .models import load_model
+from .training import _count
+
+_DOC = """\
+Tag column files: the columns that the model was trained on, with or without the one of labels.
+Lines come out as they are, with the predicted label behind them. The file is read and written as a
+stream.
+"""
+
+_EPILOG = """\
+A model file of joblib is a pickle and runs code when it is loaded: tag with models from sources
+that you trust only. Files MODEL.skops run none: they are refused if they hold other types than
+train writes. From other programs: crf_test -v1 is --probabilities, -v2 is --marginals; wapiti label
+-l is -l, -s is --scores, -c is --check."""
+
+
+def add_tag(commands):
+    """The command and its options."""
+    parser = commands.add_parser("tag", help="tag column files", description=_DOC, epilog=_EPILOG)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="what train has written")
+    add("data", nargs="?", default="-", metavar="FILE", help="by default -, standard input")
+    add("-o", "--output", default="-", metavar="FILE", help="by default -, standard output")
+    add("-l", "--label", action="store_true", help="write the predicted labels alone")
+    add(
+        "-n",
+        "--n-best",
+        type=_count,
+        metavar="N",
+        help="the N best labellings, each after a line '# rank probability' (of an SSVM: score)",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--scores", action="store_true", help="a line '# rank score' before each labelling"
+    )
+    shown.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="a line '# rank probability', and label/probability of each token (crf)",
+    )
+    shown.add_argument(
+        "--marginals",
+        action="store_true",
+        help="the same with columns for the probabilities of all labels (crf)",
+    )
+    add("--check", action="store_true", help="report what is right, to standard error")
+    add(
+        "--batch",
+        type=_count,
+        metavar="N",
+        help="sentences tagged at once: 500, or 1 where a terminal is read",
+    )
+    add("--n-jobs", type=int, metavar="N", help="threads")
+    add("--encoding", default="utf-8", help="of input and output, default utf-8")
+    parser.set_defaults(run=_tag)
+
+
+class _Answer(NamedTuple):
+    """A labelling of a sentence."""
+
+    header: list  # a line, or none
+    labels: list
+    shown: list  # what is written for each token
+
+
+def _require_probabilities(estimator, name):
+    if not hasattr(estimator, "predict_marginals"):
+        raise ValueError(f"{name}: a {type(estimator).__name__} has no probabilities; use --scores")
+
+
+def _tag(given):
+    model = load_model(given.model)
+    vectorizer, estimator = model[0], model[-1]
+    if given.probabilities or given.marginals:
+        _require_probabilities(estimator, given.model)
+    if given.n_jobs is not None:
+        estimator.set_params(n_jobs=given.n_jobs)
+    n_columns = len(vectorizer._tokens.values)
+    widths = (n_columns + 1,) if given.check else (n_columns, n_columns + 1)
+    check = Check(are_chunks(map(str, estimator.classes_.tolist())))
+    waits = given.data == "-" and sys.stdin.isatty()
+    size = given.batch or (1 if waits else 500)
+    answers = _answers_of(given, estimator)
+    found = read_sentences(given.data, widths, given.encoding)
+    with writing(given.output, given.data, given.encoding) as write:
+        for part in batches(found, size):
+            sentences = [one for one in part if isinstance(one, Sentence)]
+            tokens = [[token[:n_columns] for token in one.tokens] for one in sentences]
+            answered = iter(answers(vectorizer.transform(tokens)) if tokens else [])
+            lines = []
+            for one in part:
+                if isinstance(one, str):
+                    lines.append(one)
+                    continue
+                ranked = next(answered)
+                lines += _written(one, ranked, given.label)
+                if given.check:
+                    check.add([token[-1] for token in one.tokens], ranked[0].labels)
+            write(lines)
+    if given.check:
+        print("\n".join(check.lines()), file=sys.stderr)
+    return 0
+
+
+def _written(sentence, ranked, alone):
+    """Lines of all labellings of a sentence, each with the line that ended it."""
+    lines = []
+    for k, answer in enumerate(ranked):
+        lines += answer.header
+        if alone:
+            lines += answer.shown
+        else:
+            pairs = zip(sentence.lines, answer.shown, strict=True)
+            lines += [f"{line.rstrip()}\t{shown}" for line, shown in pairs]
+        if k + 1 < len(ranked):
+            lines.append("")
+        elif sentence.end is not None:
+            lines.append(sentence.end)
+    return lines
+
+
+def _answers_of(given, estimator):
+    """A function from features to the labellings of each sentence, best first."""
+    with_marginals = given.probabilities or given.marginals
+    if not (given.n_best or given.scores or with_marginals):
+        return lambda X: [[_plain(labels)] for labels in estimator.predict(X)]
+    as_scores = given.scores or not hasattr(estimator, "predict_marginals")
+
+    def answers(X):
+        labellings, scores = estimator.predict_top_k(X, given.n_best or 1)
+        if not as_scores:
+            best = estimator.predict_log_likelihood(X, [found[0] for found in labellings])
+            scores = [np.exp(s - s[0] + b) for s, b in zip(scores, best, strict=True)]
+        marginals = estimator.predict_marginals(X) if with_marginals else [None] * len(scores)
+        for found, values, tables in zip(labellings, scores, marginals, strict=True):
+            yield [
+                _ranked(k, labels, value, tables, estimator.classes_, given.marginals)
+                for k, (labels, value) in enumerate(zip(found, values, strict=True))
+            ]
+
+    return answers
+
+
+def _plain(labels):
+    labels = list(map(str, labels.tolist()))
+    return _Answer([], labels, labels)
+
+
+def _ranked(rank, labels, value, marginals, classes, all_classes):
+    """A labelling with its rank, and with the probabilities of labels."""
+    names = list(map(str, labels.tolist()))
+    header = [f"# {rank} {value:.6g}"]
+    if marginals is None:
+        return _Answer(header, names, names)
+    own = marginals[np.arange(len(names)), np.searchsorted(classes, labels)]
+    shown = [f"{name}/{p:.6g}" for name, p in zip(names, own, strict=True)]
+    if all_classes:
+        kinds = list(map(str, classes.tolist()))
+        for t, row in enumerate(marginals):
+            cells = (f"{kind}/{p:.6g}" for kind, p in zip(kinds, row, strict=True))
+            shown[t] = "\t".join([shown[t], *cells])
+    return _Answer(header, names, shown)

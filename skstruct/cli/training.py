@@ -1,0 +1,210 @@
+"""``train``: a model from column files and templates."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from .. import BCFWSSVM, SAGCRF, Chain
+from ..callbacks import EarlyStopping
+from ..metrics import SCORERS
+from ..preprocessing import TemplateVectorizer
+from .checking import are_chunks
+from .columns import Sentence, read_sentences
+from .models import is_skops, save_model
+from .templates import default_template, read_template
+
+_DOC = """\
+Train a tagger on column files: a token a line, columns divided by blanks or tabs, the label in the
+last one, a blank line after each sentence. Templates are those of CRF++ and Wapiti."""
+
+_EPILOG = """\
+A model file of joblib is a pickle, which runs code when it is loaded: tag with models of your own
+only. For models that others are to load name the file MODEL.skops (pip install 'skstruct[all]').
+From other programs: crf_learn -c is -C, -f is -f; wapiti train -1 and -2 are --c1 RHO1 and --c2
+RHO2/2; CRFsuite's c1 and c2 are --c1 and --c2."""
+
+
+def _number(text):
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+def _positive(text):
+    value = _number(text)
+    if value == 0:
+        raise ValueError
+    return value
+
+
+def _count(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_number.__name__, _positive.__name__, _count.__name__ = "number", "positive number", "count"
+
+
+def add_train(commands):
+    """The command and its options."""
+    parser = commands.add_parser(
+        "train", help="train a tagger on column files", description=_DOC, epilog=_EPILOG
+    )
+    add = parser.add_argument
+    add("data", nargs="+", metavar="FILE", help="column files, .gz is unpacked; - standard input")
+    add("model", metavar="MODEL", help="where to write: MODEL.joblib, or MODEL.skops")
+    add("-t", "--template", metavar="FILE", help="by default what the command template prints")
+    add("-a", "--algorithm", choices=["crf", "ssvm"], default="crf", help="SAGCRF or BCFWSSVM")
+    add(
+        "-C",
+        "--C",
+        "-c",
+        type=_positive,
+        metavar="C",
+        help="weight of the data against the penalty, default 1",
+    )
+    add("--l1-ratio", type=_number, metavar="R", help="share of the L1 penalty (crf), default 0")
+    add("--c1", type=_number, help="weight of the L1 penalty, in place of -C (crf)")
+    add("--c2", type=_number, help="weight of the squared L2 penalty, in place of -C (crf)")
+    add("-f", "--min-count", type=_count, default=1, metavar="N", help="drop rarer features")
+    add(
+        "--outside",
+        choices=["mark", "wapiti", "drop"],
+        default="mark",
+        help="what templates give beyond the ends of sentences: marks of CRF++ (the default), of "
+        "Wapiti, or no feature",
+    )
+    add("--scheme", help="forbid label pairs that break it: iob1, iob2, ioe1, ioe2, iobes, bilou")
+    add("--max-iter", type=_count, metavar="N", help="passes at most")
+    add("--tol", type=_number, metavar="GAP", help="relative duality gap at which to stop")
+    add("--n-jobs", type=int, metavar="N", help="threads (crf)")
+    add("--seed", type=int, default=0, metavar="N", help="of the sample order, default 0")
+    add("--dev", metavar="FILE", help="stop when this file is tagged no better any more")
+    add("--encoding", default="utf-8", help="of all column files, default utf-8")
+    add("-v", "--verbose", action="store_true", help="a line a pass")
+    parser.set_defaults(run=lambda given: _train(given, parser))
+
+
+def _penalty(given, parser):
+    """C and l1_ratio, of whichever way they were said."""
+    of_crfsuite = given.c1 is not None or given.c2 is not None
+    l1, l2 = given.c1 or 0.0, given.c2 or 0.0
+    if of_crfsuite and (given.C is not None or given.l1_ratio is not None):
+        parser.error("--c1 and --c2 stand in place of -C and --l1-ratio")
+    if given.algorithm == "ssvm" and (given.l1_ratio or l1):
+        parser.error("an L1 penalty needs --algorithm crf")
+    if given.l1_ratio is not None and given.l1_ratio > 1:
+        parser.error(f"--l1-ratio must be between 0 and 1, got {given.l1_ratio}")
+    if not of_crfsuite:
+        return given.C or 1.0, given.l1_ratio or 0.0
+    if l1 + l2 == 0:
+        parser.error("--c1 and --c2 are both 0: there is no penalty")
+    total = l1 + 2 * l2
+    return 1 / total, l1 / total
+
+
+def _read(name, n_columns, encoding):
+    """Sentences of a file, of which there must be some."""
+    widths = None if n_columns is None else (n_columns,)
+    found = [one for one in read_sentences(name, widths, encoding) if isinstance(one, Sentence)]
+    if not found:
+        raise ValueError(f"{'standard input' if name == '-' else name}: there is no sentence")
+    if len(found[0].tokens[0]) < 2:
+        raise ValueError(f"{found[0].place}: a column before that of the label was expected")
+    return found
+
+
+def _tokens_and_labels(sentences):
+    X = [[token[:-1] for token in sentence.tokens] for sentence in sentences]
+    return X, [[token[-1] for token in sentence.tokens] for sentence in sentences]
+
+
+def _estimator(given, parser, template):
+    C, l1_ratio = _penalty(given, parser)
+    options = {"C": C, "random_state": given.seed, "verbose": int(given.verbose)}
+    for name in ("max_iter", "tol"):
+        if getattr(given, name) is not None:
+            options[name] = getattr(given, name)
+    graph = Chain(forbidden=given.scheme, edge_features=_has_edge_macros(template))
+    if given.algorithm == "ssvm":
+        return BCFWSSVM(graph, n_jobs=given.n_jobs, **options)
+    return SAGCRF(graph, l1_ratio=l1_ratio, n_jobs=given.n_jobs, **options)
+
+
+def _has_edge_macros(template):
+    return any("B" in one.kinds and one.macros for one in TemplateVectorizer(template)._parse())
+
+
+def _fit(estimator, X, y, sentences):
+    """Fit; what is wrong with a sentence is said with its line."""
+    try:
+        return estimator.fit(X, y)
+    except ValueError as error:
+        found = re.search(r"\b(?:sample|sequence) (\d+)\b", str(error))
+        if found is None:
+            raise
+        place = sentences[int(found.group(1))].place
+        raise ValueError(f"{place} (where it begins): {error}") from None
+
+
+def _train(given, parser):
+    if given.model == "-":
+        parser.error("MODEL must be a file")
+    _check_place(given.model)
+    _penalty(given, parser)
+    template = None if given.template is None else read_template(given.template)
+    sentences = _read(given.data[0], None, given.encoding)
+    width = len(sentences[0].tokens[0])
+    for name in given.data[1:]:
+        sentences += _read(name, width, given.encoding)
+    dev = None if given.dev is None else _read(given.dev, width, given.encoding)
+    template = template or default_template(width - 1)
+    X, y = _tokens_and_labels(sentences)
+    vectorizer = TemplateVectorizer(template, min_count=given.min_count, outside=given.outside)
+    start = time.perf_counter()
+    Xt = vectorizer.fit_transform(X)
+    estimator = _estimator(given, parser, template)
+    if dev is not None:
+        held_out, gold = _tokens_and_labels(dev)
+        metric = "chunk_f1" if are_chunks(set().union(*y)) else "node_accuracy"
+        stopper = EarlyStopping((vectorizer.transform(held_out), gold), metric=SCORERS[metric])
+        estimator.set_callbacks(stopper)
+    n_tokens = sum(map(len, y))
+    print(
+        f"{len(y)} sentences, {n_tokens} tokens, {vectorizer.n_features_out_} features, "
+        f"{len(set().union(*y))} labels"
+    )
+    _fit(estimator, Xt, y, sentences)
+    _report(estimator, time.perf_counter() - start)
+    if dev is not None:
+        print(f"{given.dev}: {metric} {estimator.best_validation_score_:.4f}")
+        estimator.set_callbacks()
+    save_model(Pipeline([("vectorizer", vectorizer), ("estimator", estimator)]), given.model)
+    print(f"{given.model}: {os.path.getsize(given.model) / 1e6:.1f} MB")
+    return 0
+
+
+def _check_place(name):
+    """Refuse before training what could not be written after it."""
+    folder = Path(name).parent
+    if not folder.is_dir():
+        raise ValueError(f"{name}: there is no folder {folder}")
+    if Path(name).is_dir():
+        raise ValueError(f"{name} is a folder")
+    is_skops(name)
+
+
+def _report(estimator, seconds):
+    gap = "" if np.isnan(estimator.dual_gap_) else f", relative gap {estimator.suboptimality_:.1e}"
+    print(
+        f"{estimator.n_iter_} passes in {seconds:.1f} s, objective {estimator.objective_:.6g}{gap}"
+    )

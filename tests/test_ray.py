@@ -1,0 +1,97 @@
+"""Fits, searches and lost workers on Ray: skipped where it is not installed."""
+
+import gc
+import os
+import signal
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_array_equal
+from sklearn.model_selection import GridSearchCV
+
+from skstruct import BCFWSSVM, SAGCRF, RaggedArray
+from skstruct.datasets import pack_shards
+from skstruct.testing import random_sequences
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def ray():
+    ray = pytest.importorskip("ray")
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    # Only on the loopback interface, and without a dashboard.
+    ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
+    yield ray
+    gc.collect()  # Ray's pools warn when they are
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    X, y = random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
+    return pack_shards(X, y, tmp_path_factory.mktemp("shards") / "five", shard_size=5)
+
+
+def _same(one, other):
+    assert_array_equal(one.node_weights_, other.node_weights_)
+    assert_array_equal(one.pair_weights_, other.pair_weights_)
+
+
+def _search(X, y):
+    model = SAGCRF(max_iter=3, tol=1.0, random_state=0)
+    return GridSearchCV(model, {"C": [0.1, 1.0]}, cv=2).fit(X, y)
+
+
+def test_a_search_is_one_at_home(ray):
+    X, y = random_sequences(np.random.default_rng(0), n_samples=60)
+    X, y = RaggedArray.from_list(X), RaggedArray.from_list(y)
+    with parallel_config("ray", n_jobs=2):
+        found = _search(X, y)
+    known = _search(X, y)
+    scores = [search.cv_results_["mean_test_score"] for search in (found, known)]
+    assert_array_equal(*scores)
+    _same(found.best_estimator_, known.best_estimator_)
+
+
+def test_neither_ray_nor_a_lost_worker_changes_a_bit(ray, shards, tmp_path):
+    flag, losses, driver = tmp_path / "flag", [], os.getpid()
+
+    class Mortal:  # inside: workers need not import this module
+        def __init__(self, source):
+            self.source = source
+
+        def __getattr__(self, name):
+            if name.startswith("__") or name == "source":
+                raise AttributeError(name)
+            return getattr(self.source, name)
+
+        def open(self, k):
+            if k == 3 and os.getpid() != driver and not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return self.source.open(k)
+
+    class CRF(SAGCRF):
+        def _train_rounds(self, source, engine, shapes, **common):
+            result = super()._train_rounds(Mortal(source), engine, shapes, **common)
+            losses.append(engine.n_losses)
+            return result
+
+    known = SAGCRF(tol=1e-5).fit(shards)
+    with parallel_config("ray", n_jobs=2):
+        found = CRF(tol=1e-5).fit(shards)
+        predicted = known.predict(shards)
+    assert flag.exists()
+    assert losses == [1]
+    _same(found, known)
+    assert_array_equal(np.concatenate(predicted), np.concatenate(known.predict(shards)))
+
+
+def test_rounds_of_an_svm(ray, shards):
+    known = BCFWSSVM(tol=1e-2, random_state=0).fit(shards)
+    with parallel_config("ray", n_jobs=2):
+        _same(BCFWSSVM(tol=1e-2, random_state=0).fit(shards), known)

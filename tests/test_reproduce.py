@@ -1,0 +1,211 @@
+"""The papers' figures: baselines of `benchmarks/reproduce`, and what its scripts write."""
+
+import csv
+import json
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from skstruct import SAGCRF, RaggedArray
+from skstruct.testing import random_sequences
+
+REPRODUCE = Path(__file__).resolve().parent.parent / "benchmarks" / "reproduce"
+sys.path[:0] = [str(REPRODUCE), str(REPRODUCE.parent)]
+
+import casimir  # noqa: E402
+import extragradient  # noqa: E402
+import frame  # noqa: E402
+import gdmm  # noqa: E402
+import prox_linear  # noqa: E402
+import sag  # noqa: E402
+import smooth_map  # noqa: E402
+from baselines import METHODS, BaselineCRF  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge")
+
+
+@pytest.fixture(scope="module")
+def task():
+    """Sequences with CSR features, and the optimum."""
+    X, y = random_sequences(np.random.default_rng(0), n_samples=30)
+    flat = np.concatenate(list(X))
+    offsets = np.append(0, np.cumsum([len(x) for x in X]))
+    flat[np.abs(flat) < 0.5] = 0.0
+    X = RaggedArray(sparse.csr_matrix(flat), offsets)
+    best = SAGCRF("chain", C=0.3, solver="lbfgs", tol=1e-9).fit(X, y)
+    return X, y, best.objective_, best.dual_objective_
+
+
+@pytest.mark.parametrize(("method", "rate", "passes", "within"), [
+    ("pegasos", 1.0, 200, 0.1), ("sgd", 0.01, 100, 0.03), ("asg", 0.02, 200, 1e-2),
+    ("adagrad", 0.1, 200, 1e-2), ("oeg", 1.0, 100, 1e-6),
+])  # fmt: skip
+def test_baselines_come_to_the_optimum(task, method, rate, passes, within):
+    X, y, best, bound = task
+    model = BaselineCRF(method, rate, graph="chain", C=0.3, max_iter=passes, random_state=0)
+    model.fit(X, y)
+    end = model.history_["objective"][-1]
+    assert bound <= end <= best * (1.0 + within), end / best - 1.0
+    assert end < model.history_["objective"][0]
+    assert method in METHODS
+
+
+def _curve(*points):
+    """Passes and values."""
+    return [list(column) for column in zip(*points, strict=True)]
+
+
+def test_curves_are_read_where_they_are_known():
+    curve = _curve((1, 0.5), (2, 0.2), (4, 0.01))
+    assert np.isnan(frame.at(curve, 0.5))
+    assert frame.at(curve, 3) == 0.2
+    assert frame.first_below(curve, 0.2) == 2
+    assert frame.first_below(curve, 0.001) == np.inf
+    assert [frame.verdict(x) for x in ([True], [False], [True, False])] == [
+        "yes",
+        "no",
+        "on 1 of 2",
+    ]
+
+
+def test_thin_keeps_both_ends():
+    x, y = frame.thin(np.arange(1.0, 1001.0), np.linspace(1.0, 0.0, 1000))
+    assert len(x) <= 40
+    assert (x[0], x[-1], y[0], y[-1]) == (1.0, 1000.0, 1.0, 0.0)
+
+
+def test_sag_claims_follow_the_curves():
+    good, slow = _curve((1, 1.0), (5, 5e-3), (60, 1e-5)), _curve((1, 1.0), (5, 0.3), (60, 0.1))
+    names = "SAG", "SAG-NUS", "SAGA-NUS*", "Pegasos", "SGD", "ASG", "AdaGrad", "OEG", "L-BFGS"
+    for fast, expected in (("SAG-NUS*", "yes"), ("OEG", "no")):
+        curves = dict.fromkeys((*names, "SAG-NUS*"), slow) | {fast: good}
+        errors = {name: _curve((1, 9.0), (60, 5.0)) for name in curves}
+        found = {"ocr": {"curves": curves, "errors": errors, "nodes": 1000}}
+        first, sampling, *_, error = sag.claims(found, {}, 60)
+        assert (first.holds, sampling.holds, error.holds) == (expected, expected, "yes")
+        assert f"{frame.at(curves['SAG-NUS*'], 60):.1e}" in first.ours
+        assert bool(first.why) == (expected == "no")
+
+
+def test_sag_measures_all_methods(task, monkeypatch):
+    X, y, *_ = task
+    part = SimpleNamespace(X=X, y=y)
+    monkeypatch.setattr(sag, "GRID", dict.fromkeys(sag.GRID, (0.01, 0.1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = sag.run(SimpleNamespace(train=part, test=part), 3, 2)
+    assert set(found["curves"]) == set(found["errors"]) == {name for name, _ in sag.methods(3)}
+    assert found["bound"] <= found["optimum"]
+    for x, values in found["curves"].values():
+        assert np.isfinite(x).all()
+        assert (np.array(values) > 0).all()
+    assert all(0 <= v <= 100 for _, values in found["errors"].values() for v in values)
+
+
+def test_casimir_claims_follow_the_curves():
+    ends = {"Casimir, adaptive": 0.01, "Casimir, constant": 0.02, "SVRG": 0.03, "BCFW": 0.1}
+    curves = {name: _curve((2, 1.0), (100, v)) for name, v in ends.items()}
+    curves["SGD, averaged"] = _curve((2, 2.0), (100, 0.5))
+    variants = {f"adaptive, nu = {nu:g}": 0.01 for nu in casimir.STRENGTHS["ner"]}
+    variants |= {f"constant, nu = {nu:g}": nu for nu in casimir.STRENGTHS["ner"]}
+    variants |= {"warm start: previous": 0.1, "K = 2": 0.012}
+    variants = {name: _curve((2, 1.0), (100, v)) for name, v in variants.items()}
+    rows = list(casimir.claims({"ner": {"solvers": curves, "variants": variants}}, 100))
+    assert [row.holds for row in rows] == ["yes", "yes", "yes", "yes", "yes", "no", "yes"]
+
+
+def test_gdmm_claims_follow_the_curves():
+    own = {"GDMM": _curve((0.1, 0.5), (0.2, 0.1), (0.4, 1e-3)), "BCFW": _curve((5, 0.1))}
+    own |= {"GDMM, exact search": own["GDMM"], "Soft-BCFW": _curve((1, 0.2))}
+    own |= {"BCFW, pairwise": _curve((0.1, 0.001)), "Subgradient": _curve((1, 0.3))}
+    found = {"pos": {"curves": own, "passes_a_second": dict.fromkeys(own, 1.0)}}
+    K = np.array([10.0, 100.0])
+    costs = {"labels": K, "GDMM": K, "its search": K, "exact search": K**2, "Viterbi": K**2}
+    holds = [row.holds for row in gdmm.claims(found, costs)]
+    assert holds == ["yes", "yes", "no", "yes", "yes", "yes", "yes"]
+    assert [row.holds for row in gdmm.claims({}, costs | {"its search": K**2})] == ["no", "yes"]
+
+
+def test_extragradient_claims_follow_the_rows():
+    def row(*points, end):
+        return {"curve": points, "objective": end, "dual_objective": 1.0}
+
+    ours = row((10, 1.0, 0.5), (100, 2.0, 1e-2), end=1.005)
+    rows = {"BCFW, pairwise": row((10, 3.0, 5e-3), (20, 4.0, 1e-4), end=1.0001)}
+    rows |= {"BCFW": row((10, 9.0, 0.1), end=1.1), "Extragradient, euclidean": ours}
+    found = list(extragradient.claims({"task": rows}))
+    assert [claim.holds for claim in found] == ["yes", "no", "yes", "yes"]
+    assert "100 passes against 10" in found[1].why
+
+
+def test_map_claims_follow_the_curves():
+    ends = {"MPLP": 0.5, "CD, soft-max 0.1": 0.01, "AGD, L2 0.1": 0.01, "AGD, soft-max 0.1": 0.02}
+    ends |= {"gradient, L2 0.1": 0.3, "gradient, soft-max 0.1": 0.2, "subgradient": 0.3}
+    ends |= {"SDCA, gamma": 0.01, "AGD, gamma": 0.01, "Frank-Wolfe, lambda": 0.01}
+    ends["decreasing smoothing"] = 1e-6
+    curves = {
+        name: {"history": {"passes": [1, 9], "bound": [2.0, 1.0 + v], "score": [0.0, 1.0 - v]}}
+        for name, v in ends.items()
+    }
+    scores = [[1.0, 1.0, 0.9], [1.0, 2.0, 1.9]]
+    horses = {"methods": ["subgradient", "MPLP", "Frank-Wolfe"], "score": scores, "bound": scores}
+    protein = {"optimum": 1.0, "curves": curves}
+    found = {"stuck": {"lp": 1.0, "curves": curves}, "protein": protein, "horses": horses}
+    rows = list(smooth_map.claims(found))
+    assert [row.holds for row in rows] == [
+        "yes",
+        "yes",
+        "on 1 of 2",
+        "yes",
+        "on 1 of 2",
+        "yes",
+        "no",
+    ]
+
+
+def test_prox_linear_claims_follow_the_rows():
+    def row(method, end, stationarity):
+        curve = {"passes": [1, 10], "objective": [2 * end, end]}
+        own = {"method": method, "objective": end, "stationarity": stationarity}
+        return own | {"curve": curve, "passes": 10}
+
+    rows = [row("prox-linear, l2", 3.0, 0.1), row("subgradient, constant", 2.0, 0.2)]
+    found = list(prox_linear.claims({"ocr": rows}))
+    assert [claim.holds for claim in found] == ["no", "yes"]
+    assert "after 10 of 10" in found[0].why
+
+
+def test_results_are_written(tmp_path, capsys, shared_data):
+    args = frame.arguments("A figure.", argv=["--data", str(shared_data), "--out", str(tmp_path)])
+    claim = frame.Claim("It is fast, they say", "figure 1", "it is", "yes")
+    panel = frame.Panel("Title", "passes", "objective", {"one": [[1, 2], [0.5, 0.1]]})
+    written = frame.write("own", args, "Someone 2020", [panel], [claim])
+    assert json.loads((tmp_path / "own.json").read_text()) == json.loads(json.dumps(written))
+    assert written["versions"]["numpy"] == np.__version__
+    assert (tmp_path / "own.csv").read_text().splitlines()[1].startswith('"It is fast, they say",')
+    assert "| It is fast, they say | figure 1 | it is | yes |" in capsys.readouterr().out
+    assert (tmp_path / "own.png").read_bytes()[:4] == b"\x89PNG"
+
+
+RESULTS = sorted((REPRODUCE / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=[path.stem for path in RESULTS])
+def test_committed_results_belong_together(path):
+    found = json.loads(path.read_text())
+    with open(path.with_suffix(".csv"), newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert rows == [list(claim.values()) for claim in found["claims"]]
+    assert len(head) == len(rows[0])
+    assert "--quick" not in found["command"]
+    for written in (path, path.with_suffix(".png")):
+        assert written.stat().st_size < 80_000
+    page = (REPRODUCE.parent.parent / "doc" / "papers.rst").read_text(encoding="utf-8")
+    assert f"results/{path.stem}.png" in page
+    assert f"results/{path.stem}.csv" in page

@@ -22,9 +22,10 @@ PAGES = [
 ]  # fmt: skip
 
 # The page, and the article, which the theme lets scroll by itself. Code and tables may scroll.
-OVERFLOW = """() => Math.max(...[document.documentElement,
-  ...document.querySelectorAll(".bd-article-container")
-  ].map((e) => e.scrollWidth - e.clientWidth))"""
+OVERFLOW = """() => Math.max(...[
+  document.documentElement,
+  ...document.querySelectorAll(".bd-article-container"),
+].map((e) => e.scrollWidth - e.clientWidth))"""
 STICKS_OUT = """() => {
   const box = document.querySelector(".bd-article-container") || document.documentElement;
   const wide = box.getBoundingClientRect().right;

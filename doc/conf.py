@@ -54,6 +54,7 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = f"skstruct {release}"
 html_static_path = ["_static"]
+html_sidebars = {"index": [], "migration": [], "references": [], "changelog": []}
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False

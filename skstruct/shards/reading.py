@@ -46,7 +46,7 @@ class Shard(NamedTuple):
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from skstruct.datasets import pack_shards
+    >>> from skstruct.datasets import Shards, pack_shards
     >>> X, y = [np.ones((2, 3)), np.zeros((1, 3))], [["a", "b"], ["a"]]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     shards = pack_shards(X, y, Path(folder) / "shards")

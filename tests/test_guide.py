@@ -18,7 +18,7 @@ _MODULES = (
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, DOC / "text.rst"], ids=lambda path: path.stem)
 def test_code_runs(chapter):
     failed, tried = doctest.testfile(str(chapter), module_relative=False, optionflags=FLAGS)
     assert failed == 0

@@ -14,11 +14,11 @@ from skstruct.preprocessing import TemplateVectorizer
 from skstruct.testing import random_sequences
 
 
-def noisy_sequences(rng, n, spread=1.5):
+def noisy_sequences(rng, n, spread=1.0):
     """Labels that tend to stay, seen through noise among features that say nothing."""
     y = [np.cumsum(rng.random(12) < 0.2) % 3 for _ in range(n)]
     X = [
-        np.hstack([np.eye(3)[v] + spread * rng.normal(size=(12, 3)), rng.normal(size=(12, 60))])
+        np.hstack([np.eye(3)[v] + spread * rng.normal(size=(12, 3)), rng.normal(size=(12, 40))])
         for v in y
     ]
     return X, y

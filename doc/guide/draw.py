@@ -305,8 +305,27 @@ def layers():
     return drawing
 
 
+def templates():
+    drawing = Drawing(620, 190)
+    for t, word in enumerate(("He", "runs", "home")):
+        drawing.rect(30 + 110 * t, 24, 90, 34, PALE if t == 1 else "white", GREY, 5)
+        drawing.text(75 + 110 * t, 46, word, 14, bold=t == 1)
+    rows = [
+        ("U0:%x[0,0]", "U0:runs", "this word"),
+        ("U1:%x[-1,0]", "U1:He", "the word before"),
+        ('U2:%m[0,0,"...$"]', "U2:uns", "its last three letters"),
+    ]
+    for k, (template, feature, what) in enumerate(rows):
+        y = 94 + 36 * k
+        drawing.text(30, y + 5, template, anchor="start")
+        drawing.path([(180, y), (222, y)], arrow=True)
+        drawing.text(232, y + 5, feature, 14, BLUE, "start", bold=True)
+        drawing.text(340, y + 5, what, 13, GREY, "start")
+    return drawing
+
+
 DRAWN = [why, large, compiling, scaling, partial, choosing, ragged, certificate, structures]
-DRAWN += [evaluation, deployment, threads, reproducible, glossary, guide, layers]
+DRAWN += [evaluation, deployment, threads, reproducible, glossary, guide, layers, templates]
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -127,6 +127,7 @@ sphinx_gallery_conf = {
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
     "show_memory": False,
+    "write_computation_times": False,  # a page that asks the network for scripts
     "parallel": 2,
 }
 

@@ -245,12 +245,12 @@ def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
 
     first = states.States(tmp_path)
     for number in (1, 2):
-        names[number - 1].touch()
+        states.write_state(names[number - 1], (np.zeros(1),))
         first.keep([number])
     second = states.States(tmp_path)
     second.require([2])
     for number in (3, 4):
-        names[number - 1].touch()
+        states.write_state(names[number - 1], (np.zeros(1),))
         second.keep([number])
         # What is being saved may never be there, and the last one may be damaged.
         assert there()[number - 3 : number] == [True] * 3

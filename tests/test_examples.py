@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "examples" / "deploy"
-OWN_STRUCTURE = ROOT / "examples" / "plot_own_structure.py"
+OWN_STRUCTURE = ROOT / "examples" / "training" / "plot_own_structure.py"
 API = ROOT / "doc" / "api.rst"
 LINES = [
     '[["Ada", "NNP"], ["Berg", "NNP"], ["signed", "VBD"], ["the", "DT"], ["deal", "NN"]]',

@@ -76,7 +76,8 @@ y_train, y_test = data.train.entity, data.test.entity
 #     crf.fit(X_train, y_train)
 #
 # ``c1`` and ``c2`` become ``C`` and ``l1_ratio``. What CRFsuite cannot do: ``forbidden="iob2"``
-# leaves out steps like "O" to "I-PER", and training ends by a certificate, not after 100 iterations.
+# leaves out steps like "O" to "I-PER", and training ends by a certificate, not after some number of
+# iterations.
 
 
 def from_crfsuite(c1, c2):

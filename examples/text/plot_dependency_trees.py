@@ -53,8 +53,8 @@ vocabulary = sorted({word for words, *_ in sentences for word in words})
 print(" ".join(sentences[1][0]), "|", " ".join(sentences[1][3]))
 
 # %%
-# Words that show their number get it as a label, too: then an edge between a verb and its subject can
-# say that both are the same.
+# Words that show their number get it as a label, too: then an edge between a verb and its subject
+# can say that both are the same.
 
 
 def labels(words, numbers):
@@ -71,8 +71,8 @@ y = [labels(words, numbers) for words, _, _, numbers in sentences]
 train, test = slice(0, 250), slice(250, None)
 
 # %%
-# Four models of the same words. What counts is the subjects that look alike in both numbers: nothing
-# else in the sentence knows more than they do.
+# Four models of the same words. What counts is the subjects that look alike in both numbers: about
+# objects of that kind the sentence tells nothing.
 
 single = LogisticRegression().fit(np.vstack(X_words[train]), np.concatenate(y[train]))
 found = {"words alone": [single.predict(x) for x in X_words[test]]}
@@ -100,8 +100,8 @@ for name, labelled in found.items():
     print(f"{name:20s} beside the verb {shares[name][0]:.3f}, further away {shares[name][1]:.3f}")
 
 # %%
-# A subject of the test part on which chain and tree differ, with its tree. Colours are what the tree
-# with relations says.
+# A subject of the test part on which chain and tree differ, with its tree. Colours are what the
+# tree with relations says.
 
 rows = zip(found["chain"], found["tree with relations"], subjects, strict=True)
 i = next(i for i, (a, b, at) in enumerate(rows) if alike[i] and far[i] and a[at] != b[at])

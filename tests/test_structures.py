@@ -74,6 +74,7 @@ def test_structures_as_plain_python():
     assert set(json.loads(done.stdout)) == {
         "BoxesProblem",
         "CandidatesProblem",
+        "ChainProblem",
         "FertileProblem",
         "OneToOneProblem",
         "sparse BoxesProblem",

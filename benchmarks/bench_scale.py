@@ -1,19 +1,26 @@
 """Shards against memory, one worker against two: seconds, bytes, memory, and what they predict.
 
-    python benchmarks/bench_scale.py --data FOLDER [--parts gradients optimum rounds search]
-        [--copies 10] [--json FILE]
+    python benchmarks/bench_scale.py --data FOLDER [--parts gradients optimum rounds search kills]
+        [--copies 10] [--kills 10] [--json FILE]
+    python benchmarks/bench_scale.py --plan [tokens=1e9 workers=64 ...]
 
-FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra.
+FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra, ``kills``
+and ``--plan`` need no data.
 
-* gradients: iterations of L-BFGS on CoNLL-2000 chunks, copied with vocabularies of their own (the
-  200 most frequent features are common), in memory, and from shards on one and two workers. Each
-  run is a process; seconds are those between iterations, on a wall clock, after compiling.
+* gradients: iterations of L-BFGS on CoNLL-2000 chunks, in memory, and from shards on one worker,
+  two processes and two threads. "many": copied with vocabularies of their own (the 200 most
+  frequent features are common), so that weights grow with the data. "few": features that are seen
+  20 times, the same in all copies, so that most of the time is work on samples. Each run is a
+  process; seconds are those between iterations, on a wall clock, after compiling.
 * optimum: the same optimum from shards as in memory, to a gap of 1e-7, and the seconds to 1e-3.
 * rounds: passes and seconds of BCFWSSVM to a gap of 1e-2, in memory and from 2 and 8 shards.
-* search: 18 fits of a GridSearchCV on one and on two workers of a Dask cluster.
+* search: 18 fits of a GridSearchCV on one and on two workers of a Dask cluster, which is up and has
+  its kernels before the clock starts.
+* kills: fits of which a worker, or the driver, is killed at drawn moments, see ``scale_kills.py``.
 
 A model of the seconds of an iteration (entries visited by the busiest worker, bytes sent and
-received, tasks, weights) is fitted to the runs of ``gradients``, and printed for larger ones.
+received, tasks, weights) is fitted to the runs of ``gradients``. ``--plan`` applies it, see
+``scale_plan.py``.
 """
 
 from __future__ import annotations
@@ -30,6 +37,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import scale_kills
+import scale_plan
 import tasks
 from joblib import parallel_config
 from scipy import sparse
@@ -38,9 +47,10 @@ from scipy.optimize import nnls
 from skstruct import BCFWSSVM, SAGCRF, RaggedArray
 from skstruct.datasets import Shards, pack_shards
 
-COMMON, SEEN = 200, 3
+COMMON, SEEN, OFTEN = 200, 3, 20
 OPTIONS = {"fit_intercept": False, "random_state": 0}
 ITERATIONS = 12
+SEARCHED, WARM, SEARCH_TOL = 1000, 60, 1e-2
 
 
 def status(process, field):
@@ -78,10 +88,14 @@ class Memory(threading.Thread):
                 self.worker = max(self.worker, status(child, "RssAnon"))
 
 
-def copies(task, n):
-    """Sentences of `n` copies of a training set, each with rare features of its own."""
+def copies(task, n, regime):
+    """Sentences of `n` copies of a training set; "many": each with rare features of its own."""
     flat, y = task.train.X.flat, task.train.y
     counts = np.bincount(flat.indices, minlength=flat.shape[1])
+    if regime == "few":
+        flat = flat[:, np.flatnonzero(counts >= OFTEN)].tocsr()
+        yield from [(RaggedArray(flat, task.train.X.offsets), y)] * n
+        return
     kept = np.flatnonzero(counts >= SEEN)
     kept = kept[np.argsort(-counts[kept], kind="stable")]
     flat = flat[:, kept].tocsr()
@@ -123,7 +137,7 @@ def quietly(function):
     return result, time.perf_counter() - began
 
 
-def iterate(place, kind, n_jobs):
+def iterate(place, regime, kind, n_jobs):
     """One run of ``gradients``, in this process."""
     memory = Memory()
     memory.start()
@@ -133,18 +147,20 @@ def iterate(place, kind, n_jobs):
         X, y = in_memory(shards)
         _, seconds = quietly(lambda: crf.fit(X, y))
     else:
-        with parallel_config("loky"):
+        with parallel_config("threading" if kind == "threads" else "loky"):
             _, seconds = quietly(lambda: crf.fit(shards))
     memory.ended.set()
     each = np.diff(crf.history_["seconds"])[1:]
     calls = np.diff(crf.history_["passes"])[1:]
     return {
+        "regime": regime,
         "kind": kind,
         "workers": n_jobs,
         "shards": shards.n_shards,
         "entries": int(shards.n_entries.sum()),
         "busiest": int(busiest(shards, n_jobs)),
-        "bytes": 0 if kind == "memory" else sent(shards),
+        # Threads share memory, and rows are gathered and added all the same.
+        "bytes": 0 if kind in ("memory", "threads") else sent(shards),
         "weights": crf.coef_.size,
         "iteration": float(each.sum() / calls.sum()),
         "total": seconds,
@@ -177,44 +193,51 @@ def in_memory(shards):
     return RaggedArray(sparse.vstack(X, "csr"), ends), RaggedArray(np.concatenate(y), ends)
 
 
-def in_a_process(place, kind, n_jobs):
+def in_a_process(place, *options):
     """One run of ``gradients``, in a process of its own, after one that has compiled."""
-    command = [sys.executable, __file__, "--one", str(place), kind, str(n_jobs)]
+    command = [sys.executable, __file__, "--one", str(place), *map(str, options)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def gradients(task, n, results):
     """Iterations in memory and from shards."""
-    with tempfile.TemporaryDirectory() as folder:
-        X, y = joined(copies(task, n))
-        print(f"{len(X)} sentences, {X.flat.shape[0]} tokens, {X.flat.shape[1]} features")
-        runs = []
-        sizes = [len(X) // m + 1 for m in (8, 16, 32)]
-        for size in sizes:
-            pack_shards(X, y, f"{folder}/{size}", shard_size=size)
-        del X, y
-        kinds = [(sizes[0], "memory", 1)]
-        kinds += [(size, "shards", workers) for size in sizes for workers in (1, 2)]
-        in_a_process(f"{folder}/{sizes[0]}", "shards", 2)
-        for size, kind, workers in kinds:
-            runs.append(in_a_process(f"{folder}/{size}", kind, workers))
-            print(row(runs[-1], runs[0]))
+    runs = []
+    for regime, times in (("many", n), ("few", 2 * n)):
+        with tempfile.TemporaryDirectory() as folder:
+            X, y = joined(copies(task, times, regime))
+            print(f"{len(X)} sentences, {X.flat.shape[0]} tokens, {X.flat.shape[1]} features")
+            sizes = [len(X) // m + 1 for m in (8, 16)]
+            for size in sizes:
+                pack_shards(X, y, f"{folder}/{size}", shard_size=size)
+            del X, y
+            kinds = [(sizes[0], "memory", 1)]
+            ways = ("shards", 1), ("processes", 2), ("threads", 2)
+            kinds += [(size, *way) for size in sizes for way in ways]
+            in_a_process(f"{folder}/{sizes[0]}", regime, "processes", 2)
+            first = len(runs)
+            for size, kind, workers in kinds:
+                runs.append(in_a_process(f"{folder}/{size}", regime, kind, workers))
+                print(row(runs[-1], runs[first]), flush=True)
     results["gradients"] = runs
-    results["model"] = model(runs)
+    results["model"] = model([run for run in runs if run["kind"] != "threads"])
 
 
 def row(run, first):
     """A line of the table."""
     return (
-        f"| {run['kind']} | {run['shards']} | {run['workers']} | {run['iteration']:.2f} | "
+        f"| {run['regime']} | {run['kind']} | {run['shards']} | {run['workers']} | "
+        f"{run['iteration']:.2f} | "
         f"{run['iteration'] / first['iteration']:.2f} | {run['bytes'] / 1e6:.0f} | "
         f"{run['driver'] / 1e9:.2f} | {run['worker'] / 1e9:.2f} | {run['objective']:.6f} |"
     )
 
 
 def model(runs):
-    """Seconds an entry, a byte, a task and a weight, by nonnegative least squares."""
+    """Seconds an entry, a byte, a task and a weight, by nonnegative least squares.
+
+    Runs of one number of weights cannot tell these from entries: both regimes are needed.
+    """
     table = np.array(
         [
             [r["busiest"], r["bytes"], r["shards"] * (r["kind"] != "memory"), r["weights"]]
@@ -228,9 +251,7 @@ def model(runs):
     error = np.abs(table @ rates / seconds - 1.0).max()
     print(f"seconds: {rates[0]:.2e} an entry, {rates[1]:.2e} a byte, {rates[2]:.2e} a task,")
     print(f"  {rates[3]:.2e} a weight; largest error {100 * error:.0f} %")
-    entries = runs[0]["entries"]
-    tokens = 211727 * runs[0]["entries"] / entries
-    return {"rates": rates.tolist(), "error": float(error), "tokens": tokens}
+    return {"rates": rates.tolist(), "error": float(error)}
 
 
 def optimum(folder, results):
@@ -274,7 +295,7 @@ def search(folder, results):
     from distributed import Client, LocalCluster
     from sklearn.model_selection import GridSearchCV
 
-    train = tasks.conll2000(folder, 2000).train
+    train = tasks.conll2000(folder, SEARCHED).train
     grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}
     results["search"] = {}
     for workers in (1, 2):
@@ -285,26 +306,35 @@ def search(folder, results):
             Client(cluster),
             parallel_config("dask"),
         ):
-            for _ in range(2):  # the first loads kernels in each worker
-                found = GridSearchCV(SAGCRF(tol=1e-2, **OPTIONS), grid, cv=3, refit=False)
-                _, seconds = quietly(lambda found=found: found.fit(train.X, train.y))
+            # The first loads kernels in each worker, by a fit on a few sentences.
+            for m, C in ((WARM, grid["C"][: 2 * workers]), (len(train.X), grid["C"])):
+                model = SAGCRF(tol=SEARCH_TOL, **OPTIONS)
+                found = GridSearchCV(model, {"C": C}, cv=3, refit=False)
+                X, y = train.X[:m], train.y[:m]
+                _, seconds = quietly(lambda found=found, X=X, y=y: found.fit(X, y))
         results["search"][workers] = seconds
-        print(f"18 fits, {workers} workers: {seconds:.1f} s")
+        ratio = results["search"][1] / seconds
+        print(f"18 fits, {workers} workers: {seconds:.1f} s, {ratio:.2f}x", flush=True)
 
 
 def main():
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
-    parts = ["gradients", "optimum", "rounds", "search"]
+    parts = ["gradients", "optimum", "rounds", "search", "kills"]
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--plan", nargs="*", metavar="NAME=NUMBER")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        place, kind, workers = options.one
-        print(json.dumps(iterate(place, kind, int(workers))))
+        place, regime, kind, workers = options.one
+        print(json.dumps(iterate(place, regime, kind, int(workers))))
+        return
+    if options.plan is not None:
+        scale_plan.show(options.plan)
         return
     results = {}
     if "gradients" in options.parts:
@@ -312,6 +342,8 @@ def main():
     for part in (optimum, rounds, search):
         if part.__name__ in options.parts:
             part(options.data, results)
+    if "kills" in options.parts:
+        scale_kills.kills(options.kills, results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -1,4 +1,4 @@
-"""Check built pages: every public method is in the reference, every example has its picture.
+"""Check built pages: public methods in the reference, pictures of the examples, no remote parts.
 
 Run ``python doc/check_build.py doc/_build`` after a full build.
 """
@@ -8,6 +8,7 @@ import pydoc
 import re
 import sys
 import zlib
+from collections import Counter
 from pathlib import Path
 
 DOC = Path(__file__).parent
@@ -43,11 +44,34 @@ def members(name):
 
 def wrong_scores(build):
     """Estimators that the page on a structure of one's own does not show, or shows failing."""
-    page = (build / "auto_examples" / "plot_own_structure.html").read_text(encoding="utf-8")
+    page = build / "auto_examples" / "training" / "plot_own_structure.html"
+    text = page.read_text(encoding="utf-8")
     for name in ["sag", "lbfgs", "casimir", "BCFWSSVM", "CasimirSSVM", "SubgradientSSVM"]:
-        found = re.search(rf"^(?:.*>)?{name} (\d\.\d+)", page, re.M)
+        found = re.search(rf"^(?:.*>)?{name} (\d\.\d+)", text, re.M)
         if found is None or float(found[1]) < 0.92:
             yield f"plot_own_structure.py: {name}"
+
+
+def without_thumbnail(build):
+    """Examples whose card in the gallery is empty, or shows what stands for no picture."""
+    cards = {
+        path.name: path.read_bytes() for path in (build / "_images").glob("sphx_glr_*_thumb.*")
+    }
+    shown = Counter(cards.values())
+    for page in sorted((build / "auto_examples").rglob("plot_*.html")):
+        card = cards.get(f"sphx_glr_{page.stem}_thumb.png")
+        if card is None or shown[card] > 1:  # what stands for no picture is the same everywhere
+            yield f"thumbnail of {page.name}"
+
+
+def remote(build):
+    """Pages that a browser without a network would not show as they are."""
+    asks = re.compile(
+        r'<(?:script|img|iframe|link rel="stylesheet")[^>]*(?:src|href)="(https?:[^"]+)'
+    )
+    for page in sorted(build.rglob("*.html")):
+        for address in asks.findall(page.read_text(encoding="utf-8")):
+            yield f"{page.relative_to(build)} asks for {address}"
 
 
 def main(build):
@@ -56,10 +80,11 @@ def main(build):
     expected = {f"skstruct.{name}" for name in names}
     expected.update(member for name in names for member in members(name))
     missing = sorted(expected - inventory(build))
-    examples = sorted((DOC.parent / "examples").glob("plot_*.py"))
+    examples = sorted((DOC.parent / "examples").rglob("plot_*.py"))
     pictures = [build / "_images" / f"sphx_glr_{path.stem}_001.png" for path in examples]
     missing += [str(path) for path in pictures if not path.is_file()]
     missing += wrong_scores(build)
+    missing += [*without_thumbnail(build), *remote(build)]
     print(f"{len(expected)} names, {len(pictures)} pictures, {len(missing)} missing")
     if missing:
         sys.exit("\n".join(missing))

@@ -54,6 +54,7 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = f"skstruct {release}"
 html_static_path = ["_static"]
+html_sidebars = {"index": [], "migration": [], "references": [], "changelog": []}
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
@@ -91,41 +92,40 @@ numpydoc_xref_aliases = {
     "Shards": "skstruct.datasets.Shards",
 }
 
-# One story: what a chain is worth, text, what else a model can say, large problems, new structures.
-_EXAMPLES = [
-    "plot_digit_strings.py",
-    "plot_ner_grid_search.py",
-    "plot_chunking_templates.py",
-    "plot_n_best_constrained.py",
-    "plot_calibration.py",
-    "plot_label_sets.py",
-    "plot_ssvm_solvers.py",
-    "plot_many_labels.py",
-    "plot_snakes.py",
-    "plot_photo_segmentation.py",
-    "plot_document_graph.py",
-    "plot_word_alignment.py",
-    "plot_reranking.py",
-    "plot_localisation.py",
-    "plot_own_structure.py",
-]
+# What the gallery shows in which order: sections, and the pages of each.
+_GALLERY = {
+    "text": """crfsuite_tutorial chunking_templates ner_grid_search edge_features costs
+        dependency_trees l1_path network_tagger""",
+    "handwriting": "n_best_constrained calibration partial_labels",
+    "label_sets": "scene label_sets",
+    "graphs": "snakes photo_segmentation document_graph",
+    "items": "word_alignment localisation reranking",
+    "map_inference": "map_segmentation map_bounds",
+    "training": "callbacks ssvm_solvers many_labels extragradient nonlinear_scores own_structure",
+    "deploy": "deployment",
+}
+_PAGES = " ".join(_GALLERY.values()).split()
 
 
 def _place_in_gallery(filename):
-    return _EXAMPLES.index(filename) if filename in _EXAMPLES else len(_EXAMPLES)
+    name = filename.removesuffix(".py").removeprefix("plot_")
+    return _PAGES.index(name) if name in _PAGES else len(_PAGES)
 
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
+    "ignore_pattern": r"deploy/(tag|train)\.py",
     # "Examples using ..." under each class and function
     "doc_module": ("skstruct",),
     "backreferences_dir": "generated/backreferences",
+    "subsection_order": [f"../examples/{section}" for section in _GALLERY],
     "within_subsection_order": _place_in_gallery,
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
     "show_memory": False,
+    "write_computation_times": False,  # a page that asks the network for scripts
     "parallel": 2,
 }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 PAGES = [
-    "index.html", "user_guide.html", "text.html", "graphs.html", "map_inference.html", "api.html",
+    "index.html", "guide/index.html", "text.html", "graphs.html", "map_inference.html", "api.html",
     "migration.html", "references.html", "changelog.html", "auto_examples/index.html",
     "auto_examples/plot_digit_strings.html", "generated/skstruct.SAGCRF.html",
     "generated/skstruct.map_inference.solve_map.html",
@@ -22,8 +22,10 @@ PAGES = [
 ]  # fmt: skip
 
 # The page, and the article, which the theme lets scroll by itself. Code and tables may scroll.
-OVERFLOW = """() => Math.max(...[document.documentElement,
-  ...document.querySelectorAll(".bd-article-container")].map((e) => e.scrollWidth - e.clientWidth))"""
+OVERFLOW = """() => Math.max(...[
+  document.documentElement,
+  ...document.querySelectorAll(".bd-article-container"),
+].map((e) => e.scrollWidth - e.clientWidth))"""
 STICKS_OUT = """() => {
   const box = document.querySelector(".bd-article-container") || document.documentElement;
   const wide = box.getBoundingClientRect().right;

@@ -30,12 +30,14 @@ settings.load_profile("skstruct")
 gc.set_threshold(20_000, 20, 20)
 
 # A process compiles what kernels of one structure share only once: files of like structures are
-# next to each other, so that mostly one of pytest-xdist's workers runs them.
+# next to each other, so that mostly one of pytest-xdist's workers runs them. First are long tests
+# that share none: at the end one worker would wait for them.
 _ORDER = [
+    r"structures|read_only",
     r"map_|max_flow|roof_dual|junction|bmmf|elimination",
     r"\w*graph|grid|attractive",
     r"matching|assignment|alignment|boxes|box_|subwindow|localisation|candidates",
-    r"multilabel|trees|certificates|read_only|tampering",
+    r"multilabel|trees|certificates|tampering",
 ]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 import skstruct.testing.structure as testing
 from skstruct import Boxes, Candidates, Chain, Matching, MultiLabel, Pairwise, Tree
+from skstruct.testing import random_sequences
 
 warnings.simplefilter("error")
 checked, own = [], testing._check_registered
@@ -56,6 +57,13 @@ def _check(graph, labellings=None, is_sparse=True, **options):
 one_hot = [np.eye(n, dtype=int)[k] for n in range(1, 5) for k in range(n)]
 for graph in (Chain(edge_features=True), Tree(), Tree(edge_features=True)):
     _check(graph)
+_check(Chain(edge_features=True), is_sparse=False)
+costs = [[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [0.5, 4.0, 0.0]]
+for fit_intercept in (False, True):
+    X, y = random_sequences(np.random.default_rng(1), 6, max_length=4, sparse_X=True)
+    for loss in ("hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}, costs):
+        graph = Chain(boundary=fit_intercept)
+        testing.check_structure(graph, X, y, loss=loss, fit_intercept=fit_intercept)
 for edges in ("tree", "full"):
     _check(MultiLabel(edges))
 # Rows of edges with types are sparse, too.

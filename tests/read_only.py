@@ -130,15 +130,19 @@ def estimators(graph):
     """Every solver that the structure has."""
     options = {"C": 0.5, "max_iter": 2, "random_state": 0}
     marginals = not (isinstance(graph, MultiLabel) and graph.inference == "relaxed")
-    for solver in ("sag", "saga", "lbfgs", "casimir") if marginals else ():
+    is_chain = isinstance(graph, Chain) and not graph.edge_features
+    # All solvers on one structure; on the others one for each verb.
+    for solver in ("sag", "saga", "lbfgs", "casimir")[:: 1 if is_chain else 2] if marginals else ():
         yield SAGCRF(graph, solver=solver, **options)
-    if marginals:
+    if marginals and is_chain:
         yield SAGCRF(graph, margin="hamming", **options)
-    yield BCFWSSVM(graph, **options)
+        yield CasimirSSVM(graph, smoothing="entropy", **options)
+    if is_chain:
+        yield BCFWSSVM(graph, **options)
+        yield SubgradientSSVM(graph, **options)
     yield BCFWSSVM(graph, averaging=True, oracle_cache=True, sampling="gap", **options)
-    for smoothing in ("l2", "entropy") if marginals else ():
-        yield CasimirSSVM(graph, smoothing=smoothing, **options)
-    yield SubgradientSSVM(graph, **options)
+    if marginals:
+        yield CasimirSSVM(graph, smoothing="l2", **options)
     if not getattr(graph, "edge_features", False):
         yield GDMMSSVM(graph, **options)
 

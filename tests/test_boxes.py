@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Boxes, CasimirSSVM, SubgradientSSVM
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Boxes, CasimirSSVM
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.data.boxes import overlaps
@@ -156,15 +156,14 @@ def optimum(hinges, C):
 
 
 @pytest.mark.parametrize("loss", ["iou", "hamming"])
-def test_all_solvers_reach_one_certified_optimum(loss):
+def test_two_solvers_reach_one_certified_optimum(loss):
     data = draw(np.random.default_rng(0), noise=0.4)
     hinges = hinges_of(*data, loss)
     best = optimum(hinges, 0.1)
     options = {"C": 0.1, "loss": loss, "random_state": 0}
     bcfw = BCFWSSVM(Boxes(), tol=1e-4, max_iter=1000, **options).fit(*data)
     casimir = CasimirSSVM(Boxes(), tol=3e-3, max_iter=500, **options).fit(*data)
-    subgradient = SubgradientSSVM(Boxes(), tol=2e-3, max_iter=500, **options).fit(*data)
-    for svm, close in ((bcfw, 1e-4), (casimir, 3e-3), (subgradient, 0.05)):
+    for svm, close in ((bcfw, 1e-4), (casimir, 3e-3)):
         w = svm.node_weights_[:, 0]
         assert_allclose(svm.objective_, objective(w, hinges, 0.1), rtol=1e-9)
         assert best * (1 - 1e-6) <= svm.objective_ <= best * (1 + close)
@@ -219,9 +218,8 @@ def test_maps_points_and_codes_are_one(data):
     svm = BCFWSSVM(Boxes(), loss="iou", random_state=0).fit(X, y)
     for form in (points, rows):
         assert_array_equal(svm.predict(form), svm.predict(X))
-    from_maps = BCFWSSVM(Boxes(), loss="iou", random_state=0).fit(maps, y)
-    assert_allclose(from_maps.coef_, svm.coef_, atol=1e-6)
-    assert_array_equal(svm.predict(maps), from_maps.predict(maps))
+    # Verbs of dense maps are enumerated in plain_verbs.py.
+    assert_array_equal(svm.predict(maps), svm.predict(X))
     assert BCFWSSVM(Boxes(n_codes=7)).fit(X, y).coef_.shape == (1, 7)
 
 

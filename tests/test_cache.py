@@ -853,7 +853,7 @@ def test_foreign_kernels_are_found_again_and_never_stale(foreign, tmp_path):
     assert run() == (108.0, 3)
 
 
-_FOLDER = "import skstruct; from skstruct.core.dispatch import cache_folder; print(cache_folder())"
+_FOLDER = "from skstruct.core.dispatch import cache_folder; print(cache_folder())"
 
 
 @pytest.fixture
@@ -872,8 +872,8 @@ def stranger():
         os.chmod(folder, 0o1777)
         yield (
             Path(folder),
-            lambda **env: _output(
-                _python(_FOLDER, command, **{"HOME": None, "NUMBA_CACHE_DIR": None, **env})
+            lambda first="", **env: _output(
+                _python(first + _FOLDER, command, **{"HOME": None, "NUMBA_CACHE_DIR": None, **env})
             ),
         )
 
@@ -882,15 +882,15 @@ def stranger():
 @as_root
 def test_import_without_a_home(stranger):
     folder, run = stranger
-    (path,), errors = run(TMPDIR=str(folder), XDG_CACHE_HOME=None)
+    (path,), errors = run("import skstruct\n", TMPDIR=str(folder), XDG_CACHE_HOME=None)
     assert Path(path).parent == folder / f"skstruct-cache-{STRANGER}"
     assert stat.S_IMODE(Path(path).parent.stat().st_mode) == 0o700
     assert Path(path).stat().st_uid == STRANGER
     assert errors == ""
-    (path,), _ = run(TMPDIR=str(folder), XDG_CACHE_HOME=str(folder / "xdg"))
+    (path,), _ = run(CORE_ALONE, TMPDIR=str(folder), XDG_CACHE_HOME=str(folder / "xdg"))
     assert Path(path).parent == folder / "xdg" / "skstruct"
     for chosen in (str(PACKAGE), str(PACKAGE / "__init__.py")):  # read-only, and a file
-        (path,), _ = run(TMPDIR=str(folder), NUMBA_CACHE_DIR=chosen)
+        (path,), _ = run(CORE_ALONE, TMPDIR=str(folder), NUMBA_CACHE_DIR=chosen)
         assert Path(path).name == cache_folder().name
         assert Path(path).parent == folder / f"skstruct-cache-{STRANGER}"
 
@@ -903,7 +903,7 @@ def test_a_planted_folder_is_left_alone_and_the_import_succeeds(stranger):
     planted.mkdir(mode=0o777)
     planted.chmod(0o777)
     os.chown(planted, STRANGER + 1, STRANGER + 1)
-    (path,), errors = run(TMPDIR=str(folder), XDG_CACHE_HOME=None)
+    (path,), errors = run("import skstruct\n", TMPDIR=str(folder), XDG_CACHE_HOME=None)
     assert path == "None"
     assert "set NUMBA_CACHE_DIR" in errors
     assert list(planted.iterdir()) == []

@@ -14,7 +14,6 @@ from skstruct import (
     GDMMSSVM,
     SAGCRF,
     Candidates,
-    CasimirSSVM,
     MultiClass,
     SubgradientSSVM,
 )
@@ -59,19 +58,15 @@ def test_all_solvers_reach_one_certified_optimum(loss):
     X, y = draw(np.random.default_rng(3))
     X = boxes_of(X)
     bcfw = BCFWSSVM(Candidates(), loss=loss, tol=1e-4, max_iter=500, random_state=0).fit(X, y)
-    casimir = CasimirSSVM(Candidates(), loss=loss, tol=0, max_iter=300, random_state=0)
     subgradient = SubgradientSSVM(Candidates(), loss=loss, tol=1e-9, max_iter=300, random_state=0)
-    with pytest.warns(match="did not converge"):
-        casimir.fit(X, y)
     subgradient.fit(X, y)
     dual = bcfw.objective_ - bcfw.dual_gap_
-    for svm in (casimir, subgradient):
-        assert dual <= svm.objective_ <= bcfw.objective_ * 1.05
+    assert dual <= subgradient.objective_ <= bcfw.objective_ * 1.05
 
 
 def test_predictions_scores_and_marginals():
     X, y = draw(np.random.default_rng(4))
-    crf = SAGCRF(Candidates(), C=10.0, random_state=0, solver="sag").fit(X, y)
+    crf = SAGCRF(Candidates(), C=10.0, solver="lbfgs").fit(X, y)
     predicted = crf.predict(X)
     scores = crf.decision_function(X)
     assert predicted.tolist() == [int(np.argmax(s)) for s in scores]
@@ -123,7 +118,7 @@ def test_log_likelihood_of_the_first_of_several_right_ones(target):
     losses = [np.arange(len(x)) // 2 * 1.0 for x in X]
     pairs = [(x, np.tile([0.0, 0.0, 1.0, 1.0], (len(x), 1))) for x in X]
     X, y = (X, losses) if target == "losses" else (pairs, [[0.0, 0.0, 1.0, 1.0]] * len(X))
-    crf = SAGCRF(Candidates(target), C=0.1, random_state=0, solver="sag").fit(X, y)
+    crf = SAGCRF(Candidates(target), C=0.1, solver="lbfgs").fit(X, y)
     first = [np.log(marginals[0]) for marginals in crf.predict_marginals(X)]
     np.testing.assert_allclose(crf.predict_log_likelihood(X, y), first, atol=1e-12)
 

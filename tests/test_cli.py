@@ -19,6 +19,7 @@ from skstruct.cli import main, tagging, training
 from skstruct.cli.checking import Check, are_chunks
 from skstruct.cli.columns import Sentence, batches, read_sentences
 from skstruct.cli.main import _parser
+from skstruct.cli.models import load_model
 from skstruct.cli.templates import default_template
 from skstruct.metrics import chunk_precision_recall_fscore_support, node_accuracy_score
 from skstruct.preprocessing import TemplateVectorizer
@@ -69,12 +70,16 @@ def test_train_says_what_it_read_and_writes_what_predicts(folder, capsys):
     y = model.predict([[("the", "DT"), ("dog", "NN"), ("barks", "VBZ")]])[0]
     assert y.tolist() == ["B-NP", "I-NP", "B-VP"]
     given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", f"{folder}/again.skops"]
-    assert main([*given, "--tol", "0.1", "-f", "2", "--dev", f"{folder}/train.txt"]) == 0
+    more = ["--tol", "0.1", "-f", "2", "--compact", "--dev", f"{folder}/train.txt"]
+    assert main([*given, *more]) == 0
     said = capsys.readouterr().out
     assert said.startswith("6 sentences, 24 tokens, ")
     assert f"{folder}/train.txt: chunk_f1 " in said
     assert main(["tag", f"{folder}/again.skops", f"{folder}/train.txt"]) == 0
     assert sorted(p.name for p in folder.iterdir() if "again" in p.name) == ["again.skops"]
+    kept = load_model(f"{folder}/again.skops")[-1].coef_.data
+    assert np.array_equal(kept, kept.astype(np.float32))
+    assert np.abs(kept).min() >= 1e-3
 
 
 @pytest.mark.parametrize("with_labels", [False, True])
@@ -253,6 +258,7 @@ def test_the_default_template_uses_every_column(n_columns, capsys):
         ["train", "--l1-ratio", "1.5", "a", "b"],
         ["train", "a", "-"],
         ["tag", "m", "--batch", "0"],
+        ["tag", "m", "--encoding", "klingon"],
         ["tag", "m", "--scores", "--marginals"],
         ["guess"],
         [],
@@ -331,6 +337,9 @@ def test_models_of_other_kinds_are_refused(tmp_path, capsys):
     joblib.dump({"a": 1}, tmp_path / "m.joblib")
     assert main(["tag", f"{tmp_path}/m.joblib"]) == 1
     assert "m.joblib holds an object of type dict; a pipeline" in capsys.readouterr().err
+    joblib.dump(make_pipeline(TemplateVectorizer("U:%x[0,0]"), SAGCRF()), tmp_path / "m.joblib")
+    assert main(["tag", f"{tmp_path}/m.joblib"]) == 1
+    assert "m.joblib holds a pipeline that was not fitted" in capsys.readouterr().err
     other = make_pipeline(TemplateVectorizer("U:%x[0,0]"), SAGCRF(random_state=Check(True)))
     skops.io.dump(other, tmp_path / "m.skops")
     assert main(["tag", f"{tmp_path}/m.skops"]) == 1

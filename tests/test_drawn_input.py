@@ -236,7 +236,7 @@ def fitted(name):
     X, y = clean(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return SAGCRF(GRAPHS[name], max_iter=1, random_state=0).fit(X, y)
+        return SAGCRF(GRAPHS[name], solver="lbfgs", max_iter=1).fit(X, y)
 
 
 FITTED = ["chain", "tree", "multiclass", "label tree"]
@@ -586,7 +586,7 @@ def weights(is_sparse):
 def _weights(X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = SAGCRF(max_iter=2, random_state=0).fit(X, y)
+        model = SAGCRF(solver="sag", max_iter=2, random_state=0).fit(X, y)
     assert [str(label) for label in model.classes_] == ["a", "b", "c"]
     return model.node_weights_, model.pair_weights_
 

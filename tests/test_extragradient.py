@@ -16,7 +16,6 @@ from skstruct import (
     Matching,
     MultiClass,
     Pairwise,
-    Tree,
 )
 from skstruct.callbacks import TimeLimit
 from skstruct.core.pieces import Pieces
@@ -31,14 +30,6 @@ C, TOL = 0.3, 1e-3
 @pytest.fixture(scope="module")
 def chains():
     return random_sequences(np.random.default_rng(11), n_samples=20)
-
-
-@pytest.fixture(scope="module")
-def trees(chains):
-    rng = np.random.default_rng(2)
-    X, y = chains
-    parents = [[int(rng.integers(t)) if t else -1 for t in range(len(x))] for x in X]
-    return list(zip(X, parents, strict=True)), y
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +60,12 @@ def matchings():
     return X, y
 
 
+# Gibbs projections are marginals, which are enumerated for each structure; the others' are in
+# test_projections.py.
 CASES = {
     "table": ("table", MultiClass(), {}),
     "table, Euclidean": ("table", MultiClass(), {"projection": "euclidean"}),
     "chains": ("chains", Chain(boundary=True), {"loss": {"a": 2.0, "b": 0.5}}),
-    "trees": ("trees", Tree(), {}),
-    "candidates": ("candidates", Candidates(), {}),
     "candidates, Euclidean": ("candidates", Candidates(), {"projection": "euclidean"}),
     "matchings": ("matchings", Matching(), {"projection": "euclidean"}),
     "matchings, entropic": ("matchings", Matching(), {"projection": "entropic"}),
@@ -133,7 +124,6 @@ def test_c_is_not_used_beside_a_radius(table):
 @pytest.mark.parametrize(
     ("inference", "radius", "projection"),
     [
-        ("junction-tree", None, "gibbs"),
         ("junction-tree", 1.5, "gibbs"),
         ("max-flow", None, "euclidean"),
     ],

@@ -197,7 +197,7 @@ def test_progress_bars_take_pieces(monkeypatch, sequences, capsys):
 def test_a_refit_forgets_what_the_first_fit_knew(sequences):
     X, y = sequences
     pairs = [(x, x[1:]) for x in X]
-    model = SAGCRF(Chain(edge_features=True), tol=0.5, random_state=0).fit(pairs, y)
+    model = SAGCRF(Chain(edge_features=True), solver="lbfgs", tol=0.5).fit(pairs, y)
     assert model.n_edge_features_in_ == X[0].shape[1]
     model.set_params(graph="chain").fit(X, y)
     assert not hasattr(model, "n_edge_features_in_")

@@ -24,9 +24,7 @@ def _images(n=4):
 
 def _model(**parameters):
     X, y = _images()
-    return SAGCRF(Grid(**parameters), max_iter=200, tol=1e-2, random_state=0, solver="sag").fit(
-        X, y
-    )
+    return SAGCRF(Grid(**parameters), max_iter=200, tol=1e-2, solver="lbfgs").fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +103,7 @@ def test_types_of_edges_given_by_users():
     edges = np.array([[0, 1, 0], [1, 2, 1], [2, 0, 1]])
     X = [(rng.normal(size=(3, 2)), edges, rng.normal(size=(3, 3))) for _ in range(4)]
     graph = Pairwise(edge_types=2, edge_features=True)
-    model = SAGCRF(graph, tol=1e-2, random_state=0, solver="sag").fit(
-        X, [["a", "b", "a"], ["b", "a", "a"]] * 2
-    )
+    model = SAGCRF(graph, tol=1e-2, solver="lbfgs").fit(X, [["a", "b", "a"], ["b", "a", "a"]] * 2)
     assert model.n_edge_features_in_ == 3
     assert model.pairwise_coef_.shape == (2, 3, 2, 2)
     assert_allclose(

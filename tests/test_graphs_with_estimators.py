@@ -60,8 +60,11 @@ def _images(n_labels=2, n=6, seed=3):
     return X, y
 
 
-@pytest.mark.parametrize("inference", [EXACT, RELAXED])
-@pytest.mark.parametrize("estimator", FITS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    ("estimator", "inference"),
+    [(FITS[0], EXACT), (FITS[0], RELAXED), (FITS[1], EXACT)],
+    ids=["BCFW, exact", "BCFW, relaxed", "subgradient, exact"],
+)
 def test_margins_by_each_inference(estimator, inference):
     X, y = _images()
     model = clone(estimator).set_params(graph=Grid(inference=inference)).fit(X, y)
@@ -77,9 +80,7 @@ def test_margins_by_each_inference(estimator, inference):
 @pytest.mark.parametrize(("estimator", "message"), NEEDS, ids=[f"{i}" for i in range(len(NEEDS))])
 def test_what_needs_exact_inference_says_so_before_any_compile(estimator, message, monkeypatch):
     X, y = _images()
-    model = clone(estimator).set_params(graph=Grid(inference=EXACT)).fit(X, y)
-    assert model.score(X, y) > 0.7
-    monkeypatch.setattr(type(model), "_solve", None)
+    monkeypatch.setattr(type(estimator), "_solve", None)
     relaxed = clone(estimator).set_params(graph=Grid(inference=RELAXED))
     with pytest.raises(TypeError, match=message) as caught:
         relaxed.fit(X, y)
@@ -169,7 +170,7 @@ def test_searches_folds_and_scores():
         node_accuracy_score(y, [*found[1:], found[0]])
     with pytest.raises(ValueError, match="sample 0 must be a 1-D sequence"):
         chunk_f1_score(y, found)
-    crf = SAGCRF(Grid(), tol=0.1, random_state=0, solver="sag")
+    crf = SAGCRF(Grid(), tol=0.1, solver="lbfgs")
     marginals, classes = cross_val_marginals(crf, X, y, cv=3)
     assert classes.tolist() == ["left", "right", "up"]
     for mu, labels in zip(marginals, y, strict=True):
@@ -180,7 +181,7 @@ def test_searches_folds_and_scores():
 def test_pipelines_transform_pixels_and_nodes():
     X, y = _images()
     shifted = [5.0 + 100.0 * x for x in X]
-    crf = SAGCRF(Grid(), tol=1e-2, random_state=0, solver="sag")
+    crf = SAGCRF(Grid(), tol=1e-2, solver="lbfgs")
     pipeline = make_pipeline(PerNode(StandardScaler()), crf).fit(shifted, y)
     scaler = StandardScaler().fit(np.concatenate([x.reshape(-1, 2) for x in X]))
     by_hand = [scaler.transform(x.reshape(-1, 2)).reshape(x.shape) for x in X]
@@ -209,7 +210,7 @@ def test_pipelines_transform_pixels_and_nodes():
 def test_callbacks_and_pickles(tmp_path):
     X, y = _images(3)
     file = tmp_path / "model.pkl"
-    crf = SAGCRF(Grid(), max_iter=30, tol=1e-2, random_state=0, solver="sag")
+    crf = SAGCRF(Grid(), max_iter=30, tol=1e-2, solver="lbfgs")
     crf.set_callbacks(Checkpoint(file), TimeLimit(1000)).fit(X, y)
     kept = joblib.load(file)
     assert kept.coef_.shape == crf.coef_.shape
@@ -221,7 +222,7 @@ def test_callbacks_and_pickles(tmp_path):
     assert stopped.n_iter_ < 10**6
 
 
-ESTIMATORS = [*FITS, NEEDS[0][0], NEEDS[2][0]]
+ESTIMATORS = [*FITS, NEEDS[3][0]]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
@@ -244,11 +245,11 @@ def test_nodes_by_themselves(estimator):
 
 def test_one_sample_and_labels_that_never_meet():
     X, y = _images(3)
-    one = SAGCRF(Grid(), tol=1e-3, random_state=0, solver="sag").fit(X[1:2], y[1:2])
+    one = SAGCRF(Grid(), tol=1e-3, solver="lbfgs").fit(X[1:2], y[1:2])
     assert one.score(X[1:2], y[1:2]) > 0.5
     apart = [np.ones((2, 2, 1)), -np.ones((2, 2, 1))]
     labels = [np.full((2, 2), "left"), np.full((2, 2), "right")]
-    crf = SAGCRF(Grid(), tol=1e-4, C=10.0, random_state=0, solver="sag").fit(apart, labels)
+    crf = SAGCRF(Grid(), tol=1e-4, C=10.0, solver="lbfgs").fit(apart, labels)
     table = crf.pairwise_coef_
     assert max(table[0, 1], table[1, 0]) < min(table[0, 0], table[1, 1])
     assert_array_equal(np.stack(crf.predict(apart)), labels)
@@ -263,9 +264,7 @@ def test_edge_features_in_csr_of_many_types():
     y = [np.array(["left", "right", "left"])[rng.permutation(3)] for _ in dense]
     in_csr = [(x, e, sparse.csr_matrix(rows)) for x, e, rows in dense]
     graph = Pairwise(edge_types=2, edge_features=True)
-    models = [
-        SAGCRF(graph, tol=1e-2, random_state=0, solver="sag").fit(X, y) for X in (dense, in_csr)
-    ]
+    models = [SAGCRF(graph, tol=1e-2, solver="lbfgs").fit(X, y) for X in (dense, in_csr)]
     assert_allclose(models[0].pairwise_coef_, models[1].pairwise_coef_)
     # The same graph whose edge features stand in columns of their own for each type.
     wide = [(x, e[:, :2], np.zeros((4, 4))) for x, e, _ in dense]
@@ -273,11 +272,9 @@ def test_edge_features_in_csr_of_many_types():
         for j, kind in enumerate(e[:, 2]):
             rows[j, 2 * kind : 2 * kind + 2] = given[j]
     fewer = [[0, 1, 2]] * 6  # two edges of the same nodes need types
-    by_type = SAGCRF(graph, tol=1e-8, max_iter=2000, random_state=0, solver="sag")
+    by_type = SAGCRF(graph, tol=1e-8, max_iter=2000, solver="lbfgs")
     by_type.fit([(x, e[k], r[k]) for (x, e, r), k in zip(dense, fewer, strict=True)], y)
-    columns = SAGCRF(
-        Pairwise(edge_features=True), tol=1e-8, max_iter=2000, random_state=0, solver="sag"
-    )
+    columns = SAGCRF(Pairwise(edge_features=True), tol=1e-8, max_iter=2000, solver="lbfgs")
     columns.fit([(x, e[k], r[k]) for (x, e, r), k in zip(wide, fewer, strict=True)], y)
     tables = columns.pairwise_coef_.reshape(2, 2, 2, 2)
     assert_allclose(by_type.pairwise_coef_, tables, atol=1e-3)
@@ -390,7 +387,7 @@ def test_other_kinds_of_samples(model, X, match):
 
 def test_features_that_differ_from_those_of_fit():
     X, y = _images()
-    crf = SAGCRF(Grid(edge_features=True), max_iter=200, tol=0.1, random_state=0, solver="sag")
+    crf = SAGCRF(Grid(edge_features=True), max_iter=200, tol=0.1, solver="lbfgs")
     rows = [np.ones((len(v.ravel()) * 2 - sum(v.shape), 2)) for v in y]
     crf.fit(list(zip(X, rows, strict=True)), y)
     assert crf.n_edge_features_in_ == 2

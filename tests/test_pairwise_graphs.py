@@ -159,7 +159,7 @@ def _compare(problem, i, theta, y_all, scores, edges):
 
 
 ESTIMATORS = [
-    SAGCRF(tol=1e-12, max_iter=5000, random_state=0, solver="sag"),
+    SAGCRF(tol=1e-12, max_iter=5000, solver="lbfgs"),
     BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
 ]
 
@@ -255,7 +255,7 @@ def test_margin_solvers_reach_one_optimum(graph):
 
 def test_decoding_under_constraints_and_the_n_best():
     X, y = _grid_samples(np.random.default_rng(6), 6, 2, 3)
-    model = SAGCRF(exact(), tol=1e-3, random_state=0, solver="sag").fit(X, y)
+    model = SAGCRF(exact(), tol=1e-3, solver="lbfgs").fit(X, y)
     allowed = [np.ones((6, 3), dtype=bool) for _ in X]
     for mask in allowed:
         mask[1, 0] = mask[4, 2] = False
@@ -296,7 +296,7 @@ def test_equal_graphs_share_one_plan():
 def test_pickles_parameters_and_empty_samples():
     X, y = _grid_samples(np.random.default_rng(8), 12, 2, 2)
     search = GridSearchCV(
-        SAGCRF(exact(), tol=1e-2, random_state=0, solver="sag"),
+        SAGCRF(exact(), tol=1e-2, solver="lbfgs"),
         {"graph__interactions": ["full", "potts"], "C": [0.1, 1.0]},
         cv=2,
     ).fit(X, y)
@@ -319,7 +319,7 @@ def test_tables_beyond_the_limit_are_refused():
         r"of 243 entries, but max_table=100",
     ):
         SAGCRF(exact(max_table=100)).fit([*small, *X], [y[0][:4], *y])
-    SAGCRF(exact(max_table=243), tol=0.1, solver="sag").fit(X, y)
+    SAGCRF(exact(max_table=243), tol=0.1, solver="lbfgs").fit(X, y)
     with pytest.raises(ValueError, match="max_table must be a number of at least 1, got 0"):
         SAGCRF(exact(max_table=0)).fit(X, y)
 

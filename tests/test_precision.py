@@ -22,7 +22,8 @@ def _mapped(array, path):
     return np.memmap(path, dtype=array.dtype, mode="r", shape=array.shape)
 
 
-@pytest.mark.parametrize(("solver", "kind"), [("sag", "sparse"), ("lbfgs", "dense")])
+# What reads rows in single precision is counted in test_kernels.py, too: the same kernels.
+@pytest.mark.parametrize(("solver", "kind"), [("sag", "dense"), ("lbfgs", "sparse")])
 def test_single_precision_gives_what_double_precision_gives(solver, kind):
     rows, y, offsets = _table()
     weights, predictions = [], []

@@ -1,5 +1,11 @@
 """Structural SVMs in rounds over shards: certificates, and bits that depend on nothing but data."""
 
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import numpy as np
@@ -239,12 +245,12 @@ def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
 
     first = states.States(tmp_path)
     for number in (1, 2):
-        names[number - 1].touch()
+        states.write_state(names[number - 1], (np.zeros(1),))
         first.keep([number])
     second = states.States(tmp_path)
     second.require([2])
     for number in (3, 4):
-        names[number - 1].touch()
+        states.write_state(names[number - 1], (np.zeros(1),))
         second.keep([number])
         # What is being saved may never be there, and the last one may be damaged.
         assert there()[number - 3 : number] == [True] * 3
@@ -264,10 +270,57 @@ def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind):
     assert parts.n_iter_ == 9
     duals = list((tmp_path / "folder").glob("*.dual"))
     assert shards.n_shards <= len(duals) <= 3 * shards.n_shards
-    for path in duals:
-        path.unlink()
-    with pytest.raises(ValueError, match=r"checkpoint: .*dual is missing"):
-        kind(max_iter=12, **options).fit(shards, checkpoint=tmp_path / "folder")
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped", "missing", "of both states"])
+def test_the_state_before_is_gone_on_from_if_dual_points_are_damaged(
+    shards, tmp_path, monkeypatch, damage
+):
+    monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
+    options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}
+    whole = _quietly(BCFWSSVM(max_iter=5, **options), shards)
+    _quietly(BCFWSSVM(max_iter=3, **options), shards, checkpoint=tmp_path / "folder")
+    duals = sorted((tmp_path / "folder").glob("*.dual"))
+    for path in duals if damage == "of both states" else duals[-1:]:
+        content = bytearray(path.read_bytes())
+        content[-10] ^= 1
+        path.write_bytes(content[: len(content) // 2] if damage == "torn" else content)
+        if damage == "missing":
+            path.unlink()
+    then = "training begins anew" if damage == "of both states" else "round 2 is gone on from"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        svm = BCFWSSVM(max_iter=5, **options).fit(shards, checkpoint=tmp_path / "folder")
+    assert any(f"missing or damaged; {then}" in str(warning.message) for warning in seen)
+    assert _same(svm, whole)
+
+
+def test_folders_of_killed_drivers_go_with_the_next_fit(shards):
+    program = """
+        import os, signal, sys
+        from pathlib import Path
+        from skstruct.data.leavings import own
+
+        for name in sys.argv[1:]:
+            Path(name).mkdir()
+            own(Path(name))
+            Path(name, "a-00000001-000000.dual").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    before = _files(shards)
+    left, foreign = shards.folder / ".rounds-left", shards.folder / ".rounds-foreign"
+    command = [sys.executable, "-c", textwrap.dedent(program), str(left), str(foreign)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    owner = json.loads((foreign / "owner.json").read_text())
+    (foreign / "owner.json").write_text(json.dumps(["another boot", *owner[1:]]))
+    mine = states.make_folder(shards.folder, True)
+    assert not left.exists()
+    assert foreign.is_dir()
+    BCFWSSVM(C=0.3, tol=0.5, random_state=0).fit(shards)
+    assert mine.is_dir()
+    shutil.rmtree(foreign)
+    states.remove_folder(mine)
+    assert _files(shards) == before
 
 
 class _StopInAPass:

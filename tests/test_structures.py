@@ -22,30 +22,31 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("sparse_X", [False, True], ids=["dense", "csr"])
+# CSR rows are in plain_verbs.py.
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_chain(sparse_X, fit_intercept, loss):
-    X, y = random_sequences(np.random.default_rng(0), n_samples=6, max_length=5, sparse_X=sparse_X)
+def test_chain(fit_intercept, loss):
+    X, y = random_sequences(np.random.default_rng(0), n_samples=6, max_length=5)
     check_structure(Chain(), X, y, fit_intercept=fit_intercept, loss=loss)
 
 
-@pytest.mark.parametrize("sparse_X", [False, True], ids=["dense", "csr"])
-def test_chain_with_boundary_scores(sparse_X):
-    X, y = random_sequences(np.random.default_rng(1), n_samples=6, max_length=5, sparse_X=sparse_X)
+def test_chain_with_boundary_scores():
+    X, y = random_sequences(np.random.default_rng(1), n_samples=6, max_length=5)
     check_structure(Chain(boundary=True), X, y)
-
-
-def test_chain_with_edge_features():
-    rng = np.random.default_rng(2)
-    X, y = random_sequences(rng, n_samples=6, max_length=5)
-    pairs = [(x, rng.normal(size=(x.shape[0] - 1, 2))) for x in X]
-    check_structure(Chain(edge_features=True), pairs, y)
 
 
 # Tests that enumerate all labellings of small samples for each verb: milliseconds as plain Python,
 # seconds of compiling for verbs that solvers and predictions compile once more.
-PLAIN = ["multilabel", "forest_graphs"]
+PLAIN = (
+    "structures",
+    "own_structure",
+    "losses_of_labellings",
+    "multilabel",
+    "forest_graphs",
+    "trees",
+    "grids",
+    "bmmf",
+)
 
 
 def test_tests_of_verbs_as_plain_python():
@@ -73,6 +74,7 @@ def test_structures_as_plain_python():
     assert set(json.loads(done.stdout)) == {
         "BoxesProblem",
         "CandidatesProblem",
+        "ChainProblem",
         "FertileProblem",
         "OneToOneProblem",
         "sparse BoxesProblem",
@@ -111,6 +113,7 @@ def test_chains_too_long_for_stored_gram_matrices():
     assert few.ptr.size == 0
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_multiclass(loss):
     X, y = random_sequences(np.random.default_rng(5), n_samples=12)

@@ -21,13 +21,11 @@ from skstruct import (
     SAGCRF,
     Boxes,
     Candidates,
-    CasimirSSVM,
     Chain,
     ExtragradientSSVM,
     Grid,
     Matching,
     MultiLabel,
-    ProxLinearSSVM,
     RaggedArray,
     SubgradientSSVM,
     Tree,
@@ -225,14 +223,14 @@ def _assert_certified(models, structure, X, y, node_weight, sample_weight, rtol)
 
 
 @pytest.mark.parametrize("margin", [None, "hamming"])
-def test_crfs_of_all_solvers(margin):
+def test_crfs_of_several_solvers(margin):
     X, y = _data("chain")
     weights, rng = _node_weight(y), np.random.default_rng(0)
     weights[2][:] = 0.0  # a sample that says nothing
     options = {"C": 3.0, "class_weight": {"a": 8.0, "c": 0.05}, "margin": margin, "random_state": 0}
     models = [
         SAGCRF("chain", solver=solver, tol=tol, max_iter=5000, **options)
-        for solver, tol in [("sag", 1e-7), ("saga", 1e-7), ("lbfgs", 1e-10), ("casimir", 1e-7)]
+        for solver, tol in [("sag", 1e-7), ("saga", 1e-7), ("lbfgs", 1e-10)]
     ]
     _assert_certified(models, "chain", X, y, weights, rng.random(len(X)) + 0.5, 2e-7)
     # Terms of the dual may be negative here: cut off at 0 they would be no bound.
@@ -257,30 +255,23 @@ def test_label_sets():
         _assert_certified(svms, "labels", X, Y, weighing, None, 2e-3)
 
 
-@pytest.mark.filterwarnings("ignore:ProxLinearSSVM did not converge")
-def test_structural_svms_of_all_solvers():
+def test_structural_svms_of_several_solvers():
     X, y = _data("chain")
     weights, rng = _node_weight(y), np.random.default_rng(0)
     options = {"C": 1.0, "class_weight": {"a": 3.0, "c": 0.2}}
     models = [
         BCFWSSVM("chain", tol=1e-4, max_iter=5000, random_state=0, **options),
         GDMMSSVM("chain", tol=1e-3, max_iter=5000, random_state=0, **options),
-        CasimirSSVM("chain", tol=1e-2, max_iter=2000, random_state=0, **options),
         ExtragradientSSVM("chain", tol=1e-2, max_iter=5000, **options),
     ]
     sample_weight = rng.random(len(X)) + 0.5
     _assert_certified(models, "chain", X, y, weights, sample_weight, 2e-2)
-    rough = SubgradientSSVM("chain", max_iter=300, random_state=0, **options)
-    mapped = ProxLinearSSVM("chain", max_iter=60, random_state=0, **options)
-    for model in (rough, mapped):
-        model.fit(X, y, sample_weight, weights)
-        assert models[0].dual_objective_ <= model.objective_ <= 1.2 * models[0].objective_
 
 
 def test_normalised_losses_of_gdmm():
-    X, y = _data("tree")
+    X, y = _data("chain")
     weights = _node_weight(y)
-    options = {"graph": Tree(), "loss": "normalized_hamming", "random_state": 0}
+    options = {"loss": "normalized_hamming", "random_state": 0}
     dual, primal = (
         kind(tol=1e-4, max_iter=5000, **options).fit(X, y, node_weight=weights)
         for kind in (GDMMSSVM, BCFWSSVM)
@@ -342,7 +333,7 @@ def test_integer_weights_on_tables_are_repeated_samples(model):
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_scikit_learns_check_of_class_weights():
-    for model in (SAGCRF("multiclass"), BCFWSSVM("multiclass"), CasimirSSVM("multiclass")):
+    for model in (SAGCRF("multiclass"), BCFWSSVM("multiclass")):
         check_class_weight_classifiers(type(model).__name__, model)
 
 

@@ -53,7 +53,7 @@ class Panel(NamedTuple):
     top: float | None = None
 
 
-def arguments(doc, tasks=(), argv=None):
+def arguments(doc, tasks=(), argv=None, methods=()):
     """The options that all scripts have."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("SKSTRUCT_DATA"))
@@ -63,6 +63,8 @@ def arguments(doc, tasks=(), argv=None):
     parser.add_argument("--out", type=Path, help="folder of the results, by default results/ here")
     if tasks:
         parser.add_argument("--tasks", nargs="+", choices=list(tasks), default=list(tasks))
+    if methods:
+        parser.add_argument("--methods", nargs="+", choices=methods, help="run these alone")
     args = parser.parse_args(argv)
     if args.data is None:
         parser.error("--data FOLDER or the variable SKSTRUCT_DATA is needed")
@@ -70,6 +72,10 @@ def arguments(doc, tasks=(), argv=None):
     # The numbers of a trial run are no results.
     args.out = args.out or (Path(".") / "quick-results" if args.quick else RESULTS)
     args.start = time.process_time()
+    given = list(sys.argv[1:] if argv is None else argv)
+    folders = {"--data", "--out"}
+    # Where the data lie is nobody's business.
+    args.given = [x for k, x in enumerate(given) if not {x, *given[k - 1 : k]} & folders]
     warnings.filterwarnings("ignore", message=".*did not converge.*")
     return args
 
@@ -146,8 +152,7 @@ def write(name, args, paper, panels, claims, columns=2, **more):
     args.out.mkdir(parents=True, exist_ok=True)
     results = {
         "paper": paper,
-        "command": f"python benchmarks/reproduce/{Path(sys.argv[0]).name}"
-        + (" --full" if args.full else " --quick" if args.quick else ""),
+        "command": " ".join(["python", f"benchmarks/reproduce/{name}.py", *args.given]),
         **machine(),
         "cpu_seconds": round(time.process_time() - args.start, 1),
         "columns": columns,

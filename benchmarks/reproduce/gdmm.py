@@ -6,8 +6,8 @@ Objective and test figure against CPU seconds: part-of-speech tags (treebank, 45
 (simulated OCR, up to 2,934 labels), label sets with all pairs (bibtex, 159 labels; an RCV1 subset,
 101). GDMM with sublinear and exact search of factors, without multipliers (Soft-BCFW), BCFW and
 stochastic subgradients with exact oracles. C = 1. On characters the cost of one pass, and that of
-the search in it, by the number of labels. Without --full: 800 sentences, 500 characters' chains,
-1,500 label sets. CPU seconds; neighbours on the machine disturb them.
+the search in it, by the number of labels. Without --full: 500 sentences, 200 chains of characters,
+1,000 label sets. CPU seconds; neighbours on the machine disturb them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SIZES = 125, 250, 500, 1000, 2000, 2934
 
 def pos(args):
     """Tags: data, what is measured, options."""
-    task = treebank(args.data, 60 if args.quick else None if args.full else 800)
+    task = treebank(args.data, 60 if args.quick else None if args.full else 500)
     test = task.test.X[:500], np.asarray(task.test.y[:500].flat)
 
     def measure(model):
@@ -53,7 +53,7 @@ def label_sets(name):
         file = load_multilabel(args.data / f"multilabel/{FILES[name]}.npz")
         X, rng = normalize(file.X), np.random.default_rng(0)
         order = rng.permutation(X.shape[0])
-        size = 60 if args.quick else int(0.8 * len(order)) if args.full else 1500
+        size = 60 if args.quick else int(0.8 * len(order)) if args.full else 1000
         train, test = order[:size], order[-800:]
 
         def measure(model):
@@ -103,7 +103,7 @@ def characters(args):
     """Microseconds a node and pass by the number of labels: GDMM, its search, and Viterbi."""
     file = load_glyph_chains(args.data / "chinese_text/ocr_sim.npz")
     by_frequency = np.argsort(-np.bincount(file.y.flat))
-    limit = 40 if args.quick else len(file.X) if args.full else 500
+    limit = 40 if args.quick else len(file.X) if args.full else 200
     out = {"labels": [], "GDMM": [], "its search": [], "exact search": [], "Viterbi": []}
     for size in SIZES[:3] if args.quick else SIZES:
         keep = np.isin(file.y.flat, by_frequency[:size])
@@ -258,7 +258,7 @@ def main(argv=None):
         if name == "characters":
             costs = characters(args)
         else:
-            found[name] = run(name, args, 1.0 if args.quick else 90.0 if args.full else 12.0)
+            found[name] = run(name, args, 1.0 if args.quick else 90.0 if args.full else 5.0)
     more = {"costs": costs, "tasks": {}}
     for name, own in found.items():
         kept = ("n", "best", "bound", "passes_a_second")

@@ -5,11 +5,13 @@
 Objective minus optimum, and test error, against passes (oracle calls and forward passes of line
 searches over n) with lambda = 1 / n. The optimum is the smallest objective that any run found, one
 of them to a certified gap of 1e-7. Constant rates and AdaGrad's are the best of a grid after a few
-passes, by the training objective. Without --full: 1,000 sentences, two folds of OCR letters.
+passes, by the training objective. Without --full: 1,000 sentences, two folds of OCR letters. With
+--methods only these are run, the others are those of the results that are there.
 """
 
 from __future__ import annotations
 
+import json
 import time
 
 import _paths  # noqa: F401
@@ -79,17 +81,22 @@ def optimum(task):
     return model.objective_, model.dual_objective_
 
 
-def run(task, passes, trial):
-    """All methods on a task: objectives and errors by passes."""
-    best, bound = optimum(task)
+def run(task, passes, trial, before=None, only=None):
+    """Methods on a task: objectives and errors by passes; others than `only` are as before."""
+    best, bound = optimum(task) if before is None else (before["optimum"], before["bound"])
     n_test = min(500, len(task.test.X))
     X_test, y_test = task.test.X[:n_test], np.asarray(task.test.y[:n_test].flat)
 
     def measure(model):
         return 100.0 * float(np.mean(np.concatenate(list(model.predict(X_test))) != y_test))
 
-    objectives, errors, rates = {}, {}, {}
+    objectives, errors, rates = {}, {}, {} if before is None else before["rates"]
     for name, model in methods(passes):
+        if only is not None and name not in only:
+            x, y = before["curves"][name]
+            objectives[name] = np.array(x), (1.0 + np.array(y)) * before["optimum"]
+            errors[name] = before["errors"][name]
+            continue
         start = time.process_time()
         if name in STOCHASTIC:
             rates[name] = tuned(model, task, trial).rate
@@ -257,20 +264,33 @@ def panels(found):
         yield Panel(f"{title}: test", "passes", "error of nodes, %", *own)
 
 
+def _earlier(args):
+    """By task what the results that are there have."""
+    found = json.loads((args.out / "sag.json").read_text())
+    panels = {panel["title"]: panel["curves"] for panel in found["panels"]}
+    for name, result in found["tasks"].items():
+        own = {"rates": found["rates"][name], **result}
+        title = TITLES[name]
+        yield (
+            name,
+            own | {"curves": panels[f"{title}: objective"], "errors": panels[f"{title}: test"]},
+        )
+
+
 def main(argv=None):
     """Both figures and the table."""
-    args = frame.arguments(__doc__, TASKS, argv)
-    passes, trial = (6, 2) if args.quick else (60, 20)
+    args = frame.arguments(__doc__, TASKS, argv, methods=[name for name, _ in methods(1)])
+    passes, trial = (6, 2) if args.quick else (60, 8)
     limits = {"ocr": None if args.full else 1300}
     rest = None if args.full else 1000
-    found = {}
+    found, before = {}, dict(_earlier(args)) if args.methods else {}
     for name in args.tasks:
         print(TITLES[name], flush=True)
         task = TASKS[name](args.data, 40 if args.quick else limits.get(name, rest))
-        found[name] = run(task, passes, trial)
+        found[name] = run(task, passes, trial, before.get(name), args.methods)
     rows = {} if args.quick else memory(args.data)
     more = {"memory": rows, "rates": {name: result["rates"] for name, result in found.items()}}
-    kept = ("optimum", "bound", "nodes")
+    kept = "optimum", "bound", "nodes"
     more["tasks"] = {name: {key: result[key] for key in kept} for name, result in found.items()}
     drawn = list(panels(found))
     return frame.write("sag", args, PAPER, drawn, list(claims(found, rows, passes)), **more)

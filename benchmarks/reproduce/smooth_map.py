@@ -5,7 +5,7 @@
 stuck    figure 1: a model on which coordinate descent without smoothing stops above the LP
 protein  figure 2, left: 1aie, bound and decoded score by passes
 horses   figure 2, right: unaries, pairs and a cardinality factor; whose score is best on how many
-The models and methods are those of ``bench_map.py``. Without --full: 8 horses.
+The models and methods are those of ``bench_map.py``. Without --full: 5 horses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEVEL = 1e-2
 
 def options(args):
     """What the benchmark's functions read."""
-    images = 1 if args.quick else 277 if args.full else 8
+    images = 1 if args.quick else 277 if args.full else 5
     optima = args.data.parent / "design" / "map-optima.tsv"
     common = {"data": args.data, "quick": args.quick, "exact": False, "optima": optima}
     return SimpleNamespace(**common, images=images, lam=0.01, passes=200)
@@ -90,31 +90,38 @@ def _strong(name, bounds):
 
 def _smoothings(name, bounds):
     """L2 against soft-max at equal gamma."""
-    cells, outcomes = [], []
+    cells, outcomes, slow = [], [], []
     for kind in ("gradient", "AGD"):
         a, b = (_named(bounds, f"{kind}, {s}") for s in ("L2", "soft-max"))
-        reach = first_below(a, b[1][-1]), first_below(b, b[1][-1])
-        cells.append(f"{kind} {a[1][-1]:.2g} against {b[1][-1]:.2g}; passes to the latter "
-                     f"{reach[0]:.0f} against {reach[1]:.0f}")  # fmt: skip
-        outcomes.append(a[1][-1] <= b[1][-1])
+        if max(a[1][-1], b[1][-1]) < 1e-6:  # both are there: who was first?
+            passes = first_below(a, LEVEL), first_below(b, LEVEL)
+            cells.append(f"{kind} {passes[0]:.0f} against {passes[1]:.0f} passes to {LEVEL:g}")
+            outcomes.append(passes[0] <= passes[1])
+        else:
+            cells.append(f"{kind} {a[1][-1]:.2g} against {b[1][-1]:.2g} above at the end")
+            outcomes.append(a[1][-1] <= b[1][-1])
+        slow.append(f"{kind} {first_below(a, 1.0):.0f} against {first_below(b, 1.0):.0f}")
     text = "At equal gamma smoothing by L2 gives better bounds than by soft-max"
-    return Claim(
-        text, "section 3, figure 1", f"{name}: " + "; ".join(cells), frame.verdict(outcomes)
-    )
+    why = f"the bias of L2 is smaller, and so are its steps: passes to 1: {', '.join(slow)}"
+    found = f"{name}: " + "; ".join(cells), frame.verdict(outcomes)
+    return Claim(text, "section 3, figure 1", *found, "" if all(outcomes) else why)
 
 
 def _decoded(found):
     """Decoded scores on the protein."""
     scores = distances(found, found["optimum"])[1]
     reach = {k: first_below(v, LEVEL) for k, v in scores.items()}
-    shown = {k: "not reached" if not np.isfinite(v) else f"{v:.0f}" for k, v in reach.items()}
-    cells = ", ".join(f"{k} {v}" for k, v in shown.items())
     ours = min(v for k, v in reach.items() if k.startswith(("Frank", "SDCA")))
     rest = min(v for k, v in reach.items() if k in ("subgradient", "MPLP"))
     text = "Frank-Wolfe and SDCA decode good labellings earlier than subgradients and MPLP"
-    return Claim(text, "figure 2, left", f"passes to {LEVEL:g} below the optimum: {cells}",
-                 "yes" if ours <= rest else "no",
-                 "" if ours <= rest else "all methods decode with local search here")  # fmt: skip
+    shown = ", ".join(f"{k} {v:.0f}" for k, v in reach.items()).replace("inf", "not reached")
+    cells, holds, why = f"passes to {LEVEL:g} below the optimum: {shown}", "no", ""
+    if max(reach.values()) == min(reach.values()):
+        cells = f"all methods are within {LEVEL:g} of the optimum after {ours:.0f} pass"
+        holds, why = "cannot be told", "ours decode with local search, which finds it at once here"
+    elif ours < rest:
+        holds = "yes"
+    return Claim(text, "figure 2, left", cells, holds, why)
 
 
 def _horses(found):

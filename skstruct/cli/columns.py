@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import sys
@@ -32,6 +33,34 @@ class Sentence(NamedTuple):
     tokens: list
     place: str
     end: str | None
+
+
+def encoding_name(text: str) -> str:
+    """The argument of ``--encoding``.
+
+    Parameters
+    ----------
+    text : str
+        What the user gave.
+
+    Returns
+    -------
+    str
+        The same.
+
+    Raises
+    ------
+    ValueError
+        If Python knows no such encoding.
+    """
+    try:
+        codecs.lookup(text)
+    except LookupError:
+        raise ValueError(text) from None
+    return text
+
+
+encoding_name.__name__ = "encoding"  # as argparse shows it
 
 
 def _opened(name):

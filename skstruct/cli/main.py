@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _say("error: ", _of_system(error))
         return 1
-    except (ValueError, TypeError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, ArithmeticError, ImportError, MemoryError) as error:
         _say("error: ", error or type(error).__name__)
         return 1
     return code

@@ -26,6 +26,9 @@ TRUSTED = [
     "skstruct.ssvm.bcfw.BCFWSSVM",
 ]
 
+# Attributes that fits set.
+_FITTED = ("vocabulary_", "classes_")
+
 
 def _skops(name):
     try:
@@ -132,6 +135,8 @@ def load_model(name: str) -> Pipeline:
             f"{name} holds an object of type {type(model).__name__}; a pipeline of a "
             "TemplateVectorizer and an estimator was expected, as train writes it"
         )
+    if not all(map(hasattr, steps, _FITTED)):
+        raise ValueError(f"{name} holds a pipeline that was not fitted")
     return model
 
 

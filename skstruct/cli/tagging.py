@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .checking import Check, are_chunks
-from .columns import Sentence, batches, read_sentences, writing
+from .columns import Sentence, batches, encoding_name, read_sentences, writing
 from .models import load_model
 from .training import _count
 
@@ -62,7 +62,9 @@ def add_tag(commands):
         help="sentences tagged at once: 500, or 1 where a terminal is read",
     )
     add("--n-jobs", type=int, metavar="N", help="threads")
-    add("--encoding", default="utf-8", help="of input and output, default utf-8")
+    add(
+        "--encoding", type=encoding_name, default="utf-8", help="of input and output, default utf-8"
+    )
     parser.set_defaults(run=_tag)
 
 
@@ -122,7 +124,7 @@ def _written(sentence, ranked, alone):
             lines += answer.shown
         else:
             pairs = zip(sentence.lines, answer.shown, strict=True)
-            lines += [f"{line.rstrip()}\t{shown}" for line, shown in pairs]
+            lines += [f"{line.rstrip(' ')}\t{shown}" for line, shown in pairs]
         if k + 1 < len(ranked):
             lines.append("")
         elif sentence.end is not None:

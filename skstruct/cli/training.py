@@ -15,7 +15,7 @@ from ..callbacks import EarlyStopping
 from ..metrics import SCORERS
 from ..preprocessing import TemplateVectorizer
 from .checking import are_chunks
-from .columns import Sentence, read_sentences
+from .columns import Sentence, encoding_name, read_sentences
 from .models import is_skops, save_model
 from .templates import default_template, read_template
 
@@ -28,6 +28,8 @@ A model file of joblib is a pickle, which runs code when it is loaded: tag with 
 only. For models that others are to load name the file MODEL.skops (pip install 'skstruct[all]').
 From other programs: crf_learn -c is -C, -f is -f; wapiti train -1 and -2 are --c1 RHO1 and --c2
 RHO2/2; CRFsuite's c1 and c2 are --c1 and --c2."""
+
+_LEAST_WEIGHT = 1e-3
 
 
 def _number(text):
@@ -89,7 +91,14 @@ def add_train(commands):
     add("--n-jobs", type=int, metavar="N", help="threads (crf)")
     add("--seed", type=int, default=0, metavar="N", help="of the sample order, default 0")
     add("--dev", metavar="FILE", help="stop when this file is tagged no better any more")
-    add("--encoding", default="utf-8", help="of all column files, default utf-8")
+    add(
+        "--compact",
+        action="store_true",
+        help="store weights in single precision, those under 1e-3 not at all: a smaller file",
+    )
+    add(
+        "--encoding", type=encoding_name, default="utf-8", help="of all column files, default utf-8"
+    )
     add("-v", "--verbose", action="store_true", help="a line a pass")
     parser.set_defaults(run=lambda given: _train(given, parser))
 
@@ -188,6 +197,8 @@ def _train(given, parser):
     if dev is not None:
         print(f"{given.dev}: {metric} {estimator.best_validation_score_:.4f}")
         estimator.set_callbacks()
+    if given.compact:
+        estimator.sparsify(_LEAST_WEIGHT, dtype="float32")
     save_model(Pipeline([("vectorizer", vectorizer), ("estimator", estimator)]), given.model)
     print(f"{given.model}: {os.path.getsize(given.model) / 1e6:.1f} MB")
     return 0

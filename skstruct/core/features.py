@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .bits import CHUNK, lowest_bit, own_entries
 from .dispatch import generic, inner_kernel, kernel
 from .prefetch import as_single, prefetch
 from .shares import LAST_CLASS, share_of
@@ -156,15 +157,21 @@ def _(features, t, table, acc):
 @scatter.register(SparseFeatures)
 @kernel
 def _(features, t, table, start, stop, low, high, acc):
+    added = acc[start:stop]
     if features.intercept >= 0 and low <= (features.intercept & LAST_CLASS) < high:
-        for q in range(start, stop):
-            table[features.intercept, q] += acc[q]
-    for p in range(features.indptr[t], features.indptr[t + 1]):
-        j = features.indices[p]
-        if low <= (j & LAST_CLASS) < high:
+        row = table[features.intercept, start:stop]
+        for q in range(added.shape[0]):
+            row[q] += added[q]
+    end = features.indptr[t + 1]
+    for first in range(features.indptr[t], end, CHUNK):
+        bits = own_entries(features.indices, first, min(first + CHUNK, end), low, high)
+        while bits != 0:
+            p = first + lowest_bit(bits)
+            bits &= bits - 1
             x = table.dtype.type(features.data[p])  # all in one precision: conversions cost more
-            for q in range(start, stop):
-                table[j, q] += x * acc[q]
+            row = table[features.indices[p], start:stop]  # loops over slices vectorise
+            for q in range(added.shape[0]):
+                row[q] += x * added[q]
 
 
 @fetch.register(SparseFeatures)
@@ -197,15 +204,17 @@ def _(features, t, table, acc):
 @scatter.register(DenseFeatures)
 @kernel
 def _(features, t, table, start, stop, low, high, acc):
-    values = features.values
+    values, added = features.values, acc[start:stop]
     if features.intercept >= 0 and low <= (features.intercept & LAST_CLASS) < high:
-        for q in range(start, stop):
-            table[features.intercept, q] += acc[q]
+        row = table[features.intercept, start:stop]
+        for q in range(added.shape[0]):
+            row[q] += added[q]
     for j in range(values.shape[1]):
         x = table.dtype.type(values[t, j])
         if x != 0.0 and low <= (j & LAST_CLASS) < high:
-            for q in range(start, stop):
-                table[j, q] += x * acc[q]
+            row = table[j, start:stop]
+            for q in range(added.shape[0]):
+                row[q] += x * added[q]
 
 
 @fetch.register(DenseFeatures)
@@ -349,12 +358,13 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
             gather(features, t, w.single, acc)
         else:
             gather(features, t, table, acc)
+        out, direction = theta[o : o + width], acc[half:]
         if lazy:
             for k in range(width):
-                theta[o + k] = s * acc[k] + b * acc[half + k]
+                out[k] = s * acc[k] + b * direction[k]
         else:
             for k in range(width):
-                theta[o + k] = acc[k]
+                out[k] = acc[k]
 
 
 @inner_kernel
@@ -411,7 +421,8 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
 @inner_kernel(inline=True)
 def _spread(r, o, width, c_v, c_d, lazy, half, row):
     """Write what a row of the table takes, for ``v`` and for ``d`` of lazy ones, to `row`."""
+    given, direction = r[o : o + width], row[half:]
     for k in range(width):
-        row[k] = c_v * r[o + k]
+        row[k] = c_v * given[k]
     for k in range(width if lazy else 0):
-        row[half + k] = c_d * r[o + k]
+        direction[k] = c_d * given[k]

@@ -119,12 +119,14 @@ def _multiply_sparse(values, n, width, r, out, offset):
     for u in range(n):
         row = offset + u * width
         if is_used(r, row, width):
+            given = r[row : row + width]
             for t in range(n):
                 g = values[u * n + t]
                 if g != 0.0:
                     o = offset + t * width
+                    found = out[o : o + width]
                     for k in range(width):
-                        out[o + k] += g * r[row + k]
+                        found[k] += g * given[k]
 
 
 @inner_kernel(inline=True)
@@ -132,8 +134,9 @@ def _multiply_dense(values, n, width, r, out, offset, table):
     """The product by all rows of `r`, in `table`, whose rows are all vectors and no rest."""
     stride = table.shape[1]
     for u in range(n):
+        given = r[offset + u * width : offset + (u + 1) * width]
         for k in range(width):
-            table[u, k] = r[offset + u * width + k]
+            table[u, k] = given[k]
     for t in range(n):
         for k in range(stride):
             table[n, k] = 0.0
@@ -150,8 +153,9 @@ def _multiply_dense(values, n, width, r, out, offset, table):
             for k in range(stride):
                 table[n, k] += a * table[u, k]
             u += 1
+        found = out[offset + t * width : offset + (t + 1) * width]
         for k in range(width):
-            out[offset + t * width + k] = table[n, k]
+            found[k] = table[n, k]
 
 
 def product_scratch(how, width):

@@ -33,7 +33,7 @@ def load_conll(
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Bunch:
-    """Read a file in the CoNLL column format (also the format of CRF++ and Wapiti).
+    r"""Read a file in the CoNLL column format (also the format of CRF++ and Wapiti).
 
     Parameters
     ----------
@@ -62,6 +62,18 @@ def load_conll(
     skstruct.datasets.iter_conll : Reads a file of columns in parts.
     skstruct.datasets.make_annotated_sentences : Generated sentences with tags.
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import load_conll
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "train.txt"
+    ...     _ = path.write_text("the DT\ndog NN\n\nit PRP\n")
+    ...     data = load_conll(path, columns=["word", "pos"])
+    >>> [words.tolist() for words in data.word]
+    [['the', 'dog'], ['it']]
     """
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
     for fields, width in _named(path, _sentences(path, expected, separator, encoding)):

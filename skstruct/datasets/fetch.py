@@ -188,6 +188,13 @@ def fetch_conll2000(
     --------
     skstruct.datasets.load_conll : Reads a file of columns.
     skstruct.datasets.fetch_conll2002_dutch : Downloads Dutch sentences with names.
+
+    Examples
+    --------
+    >>> from skstruct.datasets import fetch_conll2000
+    >>> data = fetch_conll2000()  # doctest: +SKIP
+    >>> len(data.train.word), len(data.test.word)  # doctest: +SKIP
+    (8936, 2012)
     """
     return _fetch_conll(
         _CONLL2000,
@@ -240,6 +247,13 @@ def fetch_conll2002_dutch(
     --------
     skstruct.datasets.load_conll : Reads a file of columns.
     skstruct.datasets.fetch_conll2000 : Downloads sentences with chunks.
+
+    Examples
+    --------
+    >>> from skstruct.datasets import fetch_conll2002_dutch
+    >>> data = fetch_conll2002_dutch()  # doctest: +SKIP
+    >>> len(data.train.word), len(data.dev.word)  # doctest: +SKIP
+    (15806, 2895)
     """
     return _fetch_conll(
         _CONLL2002_DUTCH,
@@ -290,6 +304,13 @@ def fetch_ocr_letters(
     See Also
     --------
     skstruct.datasets.load_ocr_letters : Reads the letters of handwritten words.
+
+    Examples
+    --------
+    >>> from skstruct.datasets import fetch_ocr_letters
+    >>> data = fetch_ocr_letters()  # doctest: +SKIP
+    >>> len(data.y)  # doctest: +SKIP
+    6877
     """
     path = _locate(_OCR_LETTERS, data_home, mirror, download_if_missing, n_retries, delay)
     return load_ocr_letters(path)

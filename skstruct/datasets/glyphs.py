@@ -36,6 +36,20 @@ def load_glyph_chains(path: PathLike) -> Bunch:
     --------
     skstruct.datasets.make_glyph_chains : Draws chains with thousands of labels.
     skstruct.GDMMSSVM : Structural SVMs with very many labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skstruct.datasets import load_glyph_chains
+    >>> arrays = {"bins": [[0, 2], [1, 0], [2, 2]], "labels": [5, 3, 5], "lengths": [2, 1]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "glyphs.npz"
+    ...     np.savez(path, train=[0], n_bins=3, **arrays)
+    ...     data = load_glyph_chains(path)
+    >>> data.X[0].shape, data.y[0].tolist(), data.train.tolist()
+    ((2, 6), [5, 3], [True, False])
     """
     wanted = "bins", "labels", "lengths", "train", "n_bins"
     bins, labels, lengths, train, n_bins = read_arrays(path, wanted).values()

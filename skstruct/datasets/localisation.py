@@ -41,6 +41,21 @@ def load_localisation(path: PathLike) -> Bunch:
     See Also
     --------
     skstruct.preprocessing.PatchWords : Features of such images.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skstruct.datasets import load_localisation
+    >>> image = {"pixels": np.full((6, 3), 255), "shape": [[2, 3]], "image_name": ["photo"]}
+    >>> box = {"boxes": [[0, 0, 2, 1]], "box_image": [0], "box_class": [0], "class_names": ["cat"]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "cats.npz"
+    ...     np.savez(path, **image, **box)
+    ...     data = load_localisation(path)
+    >>> data.images[0].shape, data.classes[0].tolist()
+    ((2, 3, 3), ['cat'])
     """
     wanted = ["pixels", "shape", "boxes", "box_image", "box_class", "class_names", "image_name"]
     path, arrays = _read(Path(path), "kangaroo.npz", wanted)

@@ -15,7 +15,7 @@ from .arrays import read_arrays
 
 
 def load_multilabel(path: PathLike) -> Bunch:
-    """Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
+    r"""Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
 
     Parameters
     ----------
@@ -41,6 +41,19 @@ def load_multilabel(path: PathLike) -> Bunch:
     --------
     skstruct.datasets.make_label_sets : Generated documents with label sets.
     skstruct.MultiLabel : The structure of label sets.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import load_multilabel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "train.svm"
+    ...     _ = path.write_text("0,2 1:0.5\n1 1:0.1 2:0.9\n")
+    ...     data = load_multilabel(path)
+    >>> data.Y
+    array([[1, 0, 1],
+           [0, 1, 0]])
     """
     if Path(path).suffix != ".npz":
         X, labels = load_svmlight_file(str(path), multilabel=True)

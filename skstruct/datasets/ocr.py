@@ -41,6 +41,20 @@ def load_ocr_letters(path: PathLike) -> Bunch:
     --------
     skstruct.datasets.fetch_ocr_letters : Downloads the letters of handwritten words.
     skstruct.datasets.load_digit_strings : Handwritten dates, composed offline.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skstruct.datasets import load_ocr_letters
+    >>> arrays = {"pixels": np.zeros((2, 16), dtype=np.uint8), "labels": [7, 8]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "letters.npz"
+    ...     np.savez(path, lengths=[2], fold=[0], **arrays)
+    ...     data = load_ocr_letters(path)
+    >>> data.X[0].shape, data.y[0].tolist()
+    ((2, 128), ['h', 'i'])
     """
     read = _read_packed if Path(path).suffix == ".npz" else _read_lines
     pixels, labels, lengths, fold = read(path)

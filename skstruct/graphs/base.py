@@ -74,6 +74,13 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     * ``take(keep)``, those where a mask is True, and ``without_empty()``, those that have nodes.
 
     :func:`skstruct.testing.check_structure` checks all of this on small samples.
+
+    Examples
+    --------
+    >>> from skstruct import Chain, Grid
+    >>> from skstruct.graphs import Graph
+    >>> isinstance(Chain(), Graph), Chain().is_table, Grid().get_params()["attractive"]
+    (True, False, False)
     """
 
     is_table = False

@@ -49,6 +49,15 @@ class ConvergenceDisplay:
     --------
     skstruct.inspection.MAPConvergenceDisplay : Score and bound of MAP inference against time.
     skstruct.ssvm.bcfw_path : Fits a sequence of C, each from the one before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inspection import ConvergenceDisplay
+    >>> curve = np.arange(3), np.array([1.0, 0.1, 0.02])
+    >>> display = ConvergenceDisplay({"SAGCRF": curve}, xlabel="epochs", ylabel="duality gap")
+    >>> display.curves["SAGCRF"][1].tolist()
+    [1.0, 0.1, 0.02]
     """
 
     def __init__(
@@ -195,6 +204,13 @@ class TransitionDisplay(_HeatMap):
     See Also
     --------
     skstruct.inspection.transition_frame : Weights of label pairs as a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inspection import TransitionDisplay
+    >>> TransitionDisplay(np.array([[0.5, -0.5], [0.0, 1.0]]), ["a", "b"]).weights.shape
+    (2, 2)
     """
 
     def __init__(self, weights: np.ndarray, classes: ArrayLike) -> None:
@@ -280,6 +296,14 @@ class MarginalsDisplay(_HeatMap):
     --------
     skstruct.SAGCRF : Conditional random fields, with probabilities.
     skstruct.inspection.explain : What drove each label of a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inspection import MarginalsDisplay
+    >>> display = MarginalsDisplay(np.array([[0.9, 0.1], [0.2, 0.8]]), ["D", "N"], ["the", "dog"])
+    >>> list(display.tokens)
+    ['the', 'dog']
     """
 
     def __init__(

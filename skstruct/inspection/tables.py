@@ -181,6 +181,15 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     --------
     skstruct.inspection.coef_frame : Weights as a data frame.
     skstruct.inspection.explain : What drove each label of a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.inspection import top_features
+    >>> model = SAGCRF(solver="lbfgs").fit(np.eye(3), ["a", "b", "c"])
+    >>> top_features(model, 1, ["x", "y", "z"])["feature"].tolist()
+    ['x', 'y', 'z']
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
@@ -235,6 +244,16 @@ def transition_frame(
     --------
     skstruct.inspection.TransitionDisplay : Weights of label pairs as a picture.
     skstruct.inspection.coef_frame : Weights as a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.inspection import transition_frame
+    >>> crf = SAGCRF(random_state=0).fit([np.ones((3, 1))] * 5, [["a", "b", "a"]] * 5)
+    >>> frame = transition_frame(crf)
+    >>> bool(frame.loc["a", "b"] > frame.loc["a", "a"])
+    True
     """
     model, before, _ = _parts(model, None)
     table = model.pairwise_coef_

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data.files import Checked
+
 _PIECE = 1 << 22  # bytes read at once
 
 
@@ -14,20 +16,18 @@ class Damage(ValueError):
     """A file of shards is not what its manifest says."""
 
 
-class _Counted:
-    """A file that counts what is written to it, and takes its checksum."""
+class _Counted(Checked):
+    """A file that counts what is written to it, and takes the checksum of manifests."""
 
     def __init__(self, file):
-        self.file, self.bytes, self.digest = file, 0, hashlib.blake2b(digest_size=16)
+        super().__init__(file)
+        self.digest = hashlib.blake2b(digest_size=16)
 
-    def write(self, piece):
-        """Write a piece; the disk may be full."""
+    def _add(self, piece):
         self.digest.update(piece)
-        self.bytes += len(piece)
-        return self.file.write(piece)
 
     def entry(self):
-        return {"bytes": self.bytes, "checksum": self.digest.hexdigest()}
+        return {"bytes": self.size, "checksum": self.digest.hexdigest()}
 
 
 def write_bytes(path: Path, content: bytes) -> dict:

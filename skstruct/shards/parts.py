@@ -46,7 +46,7 @@ def relocated(error: Exception, first: int) -> Exception:
     return type(error)(re.sub(r"\b(sample|sequence) (\d+)", moved, str(error)))
 
 
-class Part(NamedTuple):
+class Batch(NamedTuple):
     """Some of the samples.
 
     Parameters
@@ -148,7 +148,7 @@ def _refuse_other_lengths(sources):
             raise ValueError(f"X has {known['X']} samples, but {name} has {n}")
 
 
-def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Part]:
+def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Batch]:
     """Go through the samples once.
 
     Parameters
@@ -160,7 +160,7 @@ def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Pa
 
     Yields
     ------
-    Part
+    Batch
         The last one may have fewer samples.
 
     Raises
@@ -187,7 +187,7 @@ def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Pa
         if n == 0:
             break
         weight = read.get("sample_weight")
-        yield Part(first, read["X"], read.get("y"), _weights(weight, n, first))
+        yield Batch(first, read["X"], read.get("y"), _weights(weight, n, first))
         first += n
         del read, weight  # before the next ones are made
     if first == 0:

@@ -40,6 +40,20 @@ class Shard(NamedTuple):
     See Also
     --------
     skstruct.datasets.Shards : Samples in the files of a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skstruct.datasets import Shards, pack_shards
+    >>> X, y = [np.ones((2, 3)), np.zeros((1, 3))], [["a", "b"], ["a"]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     shards = pack_shards(X, y, Path(folder) / "shards")
+    ...     shard = shards.open(0)
+    ...     codes = shard.codes.tolist()
+    >>> codes
+    [0, 1, 0]
     """
 
     samples: Any

@@ -40,6 +40,12 @@ def check_structured_estimator(
     See Also
     --------
     skstruct.testing.check_structure : Checks the verbs of a structure.
+
+    Examples
+    --------
+    >>> from skstruct import SAGCRF, Chain
+    >>> from skstruct.testing import check_structured_estimator
+    >>> check_structured_estimator(SAGCRF(Chain(), tol=1e-12, max_iter=3000))  # doctest: +SKIP
     """
     if X is None:
         X, y = random_sequences(np.random.default_rng(0), n_samples=24)

@@ -77,10 +77,11 @@ class MultiLabel(Graph):
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct import MultiLabel, SAGCRF
+    >>> from skstruct import BCFWSSVM, MultiLabel
     >>> X = np.repeat(np.eye(2), 4, axis=0)
     >>> Y = np.repeat([[1, 1, 0], [0, 0, 1]], 4, axis=0)
-    >>> SAGCRF(MultiLabel(edges="tree"), C=10).fit(X, Y).predict(X[[0, 7]])
+    >>> svm = BCFWSSVM(MultiLabel(edges="tree"), C=10, random_state=0).fit(X, Y)
+    >>> svm.predict(X[[0, 7]])
     array([[1, 1, 0],
            [0, 0, 1]])
     """

@@ -27,6 +27,13 @@ class PairwiseGraph(Graph):
     skstruct.graphs.Graph : What every structure offers.
     skstruct.Pairwise : The structure of graphs, with cycles or without.
     skstruct.testing.check_structure : Checks the verbs of a structure.
+
+    Examples
+    --------
+    >>> from skstruct import Chain, Matching
+    >>> from skstruct.graphs import PairwiseGraph
+    >>> isinstance(Chain(), PairwiseGraph), isinstance(Matching(), PairwiseGraph)
+    (True, False)
     """
 
     takes_partial_labels = has_node_weights = True

@@ -99,10 +99,10 @@ class Tree(PairwiseGraph):
     Examples
     --------
     >>> import numpy as np
-    >>> from skstruct import SAGCRF, Tree
+    >>> from skstruct import BCFWSSVM, Tree
     >>> X = [(np.eye(3), [-1, 0, 0]), (np.eye(3)[:2], [1, -1])]
-    >>> crf = SAGCRF(Tree(), C=10).fit(X, [["a", "b", "c"], ["a", "b"]])
-    >>> crf.predict(X)[0].tolist()
+    >>> svm = BCFWSSVM(Tree(), C=10, random_state=0).fit(X, [["a", "b", "c"], ["a", "b"]])
+    >>> svm.predict(X)[0].tolist()
     ['a', 'b', 'c']
     """
 

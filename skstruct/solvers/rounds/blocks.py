@@ -429,10 +429,11 @@ class Blocks(Method):
         if self._restored and not self._was_certified:
             self._restored = False
             return
-        n_oracle = self.n_oracle
+        counts = self.n_oracle, self.n_bytes
         self.certificate = self.measure()
-        if self._restored:
-            self.n_oracle, self._restored = n_oracle, False
+        if self._restored:  # the run before has counted that
+            self.n_oracle, self.n_bytes = counts
+            self._restored = False
 
     def _is_time(self, k):
         """Whether certificates every so many passes have one after epoch k."""
@@ -449,13 +450,13 @@ class Blocks(Method):
         return numbers, arrays, {}
 
     def take_state(self, numbers, arrays):
-        """Become what another run was."""
+        """Become what another run was; nothing changes if a dual point of it is not sound."""
+        self.states.require(arrays["current"].tolist())
         for name in self.numbers:
             setattr(self, name, numbers[name])
         for name in self.arrays:
             setattr(self, name, arrays[name])
         self.w = Weights(arrays["node"], arrays["pair"])
-        self.states.require(self.current.tolist())
         self._restored, self._was_certified = True, numbers["certified"]
 
     def work(self):

@@ -6,7 +6,8 @@ arrays are there, so that a state is whole or absent. The last two are kept: sho
 one be damaged, the other is taken.
 
 Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
-``take_state(numbers, arrays)`` (of all arrays together), and by drawing what it draws from a
+``take_state(numbers, arrays)`` (of all arrays together; it raises a ValueError, before it takes
+anything, if a file that workers have written is not sound), and by drawing what it draws from a
 generator whose state is among the numbers. ``constant`` has arrays whose content never changes
 under their name: those that the last state had are not written again.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .checked import Checked
+from ...data.files import written_beside
 
 _VERSION = 1
 _KEPT = 2
@@ -33,30 +34,10 @@ _DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, 
 
 
 def _write(path, fill):
-    """Write a file beside and rename it; returns its size and checksum."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            checked = Checked(file)
-            fill(checked)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync(path.parent)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    return {"bytes": checked.size, "crc32": checked.sum}
-
-
-def _sync(folder):
-    """Let a renamed file outlive a power cut, where folders can be synchronised."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    """Write a file; returns its size and checksum."""
+    with written_beside(path, sync=True) as file:
+        fill(file)
+    return {"bytes": file.size, "crc32": file.sum}
 
 
 def _write_array(path, array):
@@ -177,8 +158,14 @@ class Checkpoint:
             p.name.endswith(".tmp") or p.name.startswith("a-") for p in self.folder.iterdir()
         )
 
-    def load(self):
+    def load(self, accept=None):
         """The last state whose files are sound.
+
+        Parameters
+        ----------
+        accept : callable, optional
+            ``accept(numbers, arrays)`` raises a ValueError if files of workers that the state names
+            are missing or damaged.
 
         Returns
         -------
@@ -193,14 +180,23 @@ class Checkpoint:
         damaged, found = [], None
         for path in self._states():
             try:
-                found = self._read(path)
-                break
+                state, arrays = self._read(path)
             except _DAMAGES:
                 damaged.append(path)
+                continue
+            try:
+                if accept is not None:
+                    accept(state["numbers"], arrays)
+            except ValueError:
+                damaged.append(path)
+                continue
+            self.safe, self._constant = state["round"], state["constant"]
+            found = state["round"], state["numbers"], arrays
+            break
         if damaged:
             then = "training begins anew" if found is None else f"round {found[0]} is gone on from"
             warnings.warn(
-                f"checkpoint: {damaged[0]} or a file that it names is damaged; {then}",
+                f"checkpoint: {damaged[0]} or a file that it names is missing or damaged; {then}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -214,8 +210,7 @@ class Checkpoint:
             raise ValueError("damaged")
         files = state["arrays"] | state["constant"]
         arrays = {name: _read_array(self.folder, entry) for name, entry in files.items()}
-        self.safe, self._constant = state["round"], state["constant"]
-        return state["round"], state["numbers"], arrays
+        return state, arrays
 
     def save(self, k: int, numbers: dict, arrays: dict, constant: dict) -> None:
         """Write the state after a round.
@@ -312,11 +307,10 @@ class Keeper:
         int
             The round, 0 if there is no state.
         """
-        found = self._checkpoint.load()
+        found = self._checkpoint.load(lambda n, arrays: method.take_state(n["method"], arrays))
         if found is None:
             return 0
-        k, numbers, arrays = found
-        method.take_state(numbers["method"], arrays)
+        k, numbers, _ = found
         progress.go_on(k, numbers["records"])
         method.certify()
         return k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -12,10 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from .checked import Checked
+from ...data.files import Checked, crc_of, written_beside
+from ...data.leavings import own, remove_left
 
 # How often to try, and how long to wait, where a task that nobody waits for any more still writes.
 _TRIES, _PAUSE = 20, 0.1
+# Bytes of the checksum at the end of a file.
+_SUM = 4
 
 
 def _leaves(state):
@@ -50,17 +54,12 @@ def write_state(path: Path, state: Any) -> None:
     OSError
         If the disk is full, for instance: the message says what is safe.
     """
-    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with open(beside, "wb") as file:
-            summed = Checked(file)
+        with written_beside(path) as file:
             for array in _leaves(state):
-                npy.write_array(summed, np.ascontiguousarray(array), allow_pickle=False)
-            file.write(summed.sum.to_bytes(4, "little"))
-        beside.replace(path)
+                npy.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+            file.write(file.sum.to_bytes(_SUM, "little"))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         text = f"{error.strerror or error}; the dual point of a round could not be written to "
         text += f"{path.parent}, the shards and the rounds before are as they were"
         raise OSError(error.errno, text) from error
@@ -97,13 +96,36 @@ def read_state(path: Path, template: Any) -> Any:
             if array.dtype != known.dtype or array.ndim != known.ndim:
                 raise ValueError(f"{path} is no dual point of these shards")
             arrays.append(array)
-        if file.read(5) != summed.sum.to_bytes(4, "little"):
+        if file.read(_SUM + 1) != summed.sum.to_bytes(_SUM, "little"):
             raise ValueError(f"{path} is damaged, or no dual point of these shards")
     return _like(template, iter(arrays))
 
 
+def is_sound(path: Path) -> bool:
+    """Whether a file is there, and has the checksum that it ends with.
+
+    Parameters
+    ----------
+    path : Path
+        From :func:`write_state`.
+
+    Returns
+    -------
+    bool
+        The answer; every byte is read.
+    """
+    try:
+        size = path.stat().st_size - _SUM
+        with open(path, "rb") as file:
+            file.seek(max(size, 0))
+            known = file.read()
+    except FileNotFoundError:
+        return False
+    return size >= 0 and crc_of(path, size).to_bytes(_SUM, "little") == known
+
+
 def make_folder(place: Path, is_local: bool) -> Path:
-    """A new folder for the states of one fit.
+    """A new folder for the states of one fit; those that killed drivers have left there go.
 
     Parameters
     ----------
@@ -122,17 +144,21 @@ def make_folder(place: Path, is_local: bool) -> Path:
     OSError
         If nothing can be written to `place`, and workers are elsewhere.
     """
+    remove_left(place, ".rounds-*")
     folder = place / f".rounds-{uuid.uuid4().hex[:12]}"
     try:
         folder.mkdir()
+        own(folder)
     except OSError as error:
+        with contextlib.suppress(OSError):  # made, but the disk is full
+            folder.rmdir()
         if not is_local:
             text = f"{error.strerror or error}: workers keep their dual points beside the shards, "
             text += f"and {place} is read-only; call fit with checkpoint=, a folder that all see"
             raise OSError(error.errno, text) from error
-        import tempfile
-
+        remove_left(Path(tempfile.gettempdir()), "skstruct-rounds-*")
         folder = Path(tempfile.mkdtemp(prefix="skstruct-rounds-"))
+        own(folder)
     return folder
 
 
@@ -242,7 +268,7 @@ class States:
                     path.unlink()
 
     def require(self, numbers) -> None:
-        """Refuse to go on without a file; the files of these numbers stay.
+        """Refuse to go on without a file, or from one that is damaged; they stay.
 
         Parameters
         ----------
@@ -252,10 +278,10 @@ class States:
         Raises
         ------
         ValueError
-            If one is not there; names it.
+            If one is not what was written; names it.
         """
         for k, number in enumerate(numbers):
             path = self.path(number, k)
-            if path is not None and not path.is_file():
-                raise ValueError(f"checkpoint: {path} is missing: name another folder")
+            if path is not None and not is_sound(path):
+                raise ValueError(f"{path} is missing or damaged")
         self._kept = [{self.path(n, k).name for k, n in enumerate(numbers) if n}]

@@ -274,14 +274,14 @@ def _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, label
         visit[START], visit[LIPSCHITZ], visit[TESTS] = start, lipschitz, tests
     keep = 0.0 if options.task == MEASURE else 1.0
     now, before = 0.0, 0.0  # <theta, residual>
-    part = problem.part_ptr[i]
+    memory = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
     for q in range(size):
         potential = theta[q] if theta[q] > -math.inf else 0.0  # no mass on what is forbidden
-        stored = state.residuals[part + q]
+        stored = memory[q]
         change = weight * r[q] - stored
         now += potential * (stored + change)
         before += potential * stored
-        state.residuals[part + q] = stored + keep * change
+        memory[q] = stored + keep * change
         r[q] = change
     visit[VALUE], visit[TERMS], visit[NOW], visit[BEFORE] = value, magnitude, now, before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from ...core.pieces import Pieces
 from ...core.single import in_double, in_single
@@ -54,10 +55,15 @@ class SinglePrecision:
         A structure's problem.
     residuals : ndarray of shape (n_parts,)
         The memory.
+    workers : list of Worker
+        One a thread.
+    crew : Crew
+        The threads.
     """
 
-    def __init__(self, problem, residuals):
+    def __init__(self, problem, residuals, workers, crew):
         self._problem, self._residuals, self._memory = problem, residuals, None
+        self._workers, self._crew = workers, crew
 
     def compile(self, w):
         """Call the kernel on nothing."""
@@ -81,8 +87,12 @@ class SinglePrecision:
         self._sum(w)
 
     def _sum(self, w):
-        for first, last in Pieces().ranges(0, self._problem.part_ptr.size - 1):
-            add_residuals(self._problem, self._residuals, first, last, w)
+        for cut in Pieces().ranges(0, self._problem.part_ptr.size - 1):
+            self._crew.run(partial(self._add, cut, w))
+
+    def _add(self, cut, w, k, team):
+        own = self._workers[k]
+        add_residuals(own.problem, self._residuals, *cut, own.share_of(w, self._crew.size))
 
 
 def is_close(estimate):

@@ -258,7 +258,6 @@ class SAG(Method):
         self.dual = 0.0
         # The same, where rounding to single precision may have raised it.
         self._likely_dual = 0.0
-        self._single = SinglePrecision(self.problem, self.state.residuals) if single else None
         self._direction, self._estimated = None, np.inf
         #: Estimate of the relative gap of the memory alone, without better bounds of the past.
         self.stored_gap = np.inf
@@ -269,6 +268,8 @@ class SAG(Method):
         n = min(count_threads(self.problem, self.n_jobs), self._grain)
         self._workers = [Worker(self.loss, self.problem, k, n) for k in range(n)]
         self._crew = Crew(n)
+        memory = self.problem, self.state.residuals
+        self._single = SinglePrecision(*memory, self._workers, self._crew) if single else None
 
     def compile(self):
         """Compile outside the clock."""

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import f1_score
 
-from skstruct import MultiLabel, SAGCRF
+from skstruct import SAGCRF, MultiLabel
 from skstruct.datasets import make_label_sets
 
 data = make_label_sets(2000, 800, 100, n_words=60, mean_labels=3.0, random_state=0)

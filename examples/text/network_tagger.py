@@ -1,6 +1,12 @@
-"""A recurrent network with a CRF on top that finds names: needs ``pip install 'skstruct[torch]'``.
+"""
+A recurrent network under a CRF
+===============================
 
-python examples/networks/tagger.py
+A network that reads both ways scores the labels of each word, and a CRF on top knows which labels
+may follow each other: it finds names. Weights of both are trained together.
+
+Needs ``pip install 'skstruct[torch]'``, so that this page is shown and not run. On its own:
+``python examples/text/network_tagger.py``.
 """
 
 import numpy as np

@@ -1,0 +1,175 @@
+"""Write benchmarks.rst and its figures from the results in _static/benchmarks/*.json.
+
+``python doc/benchmarks.py`` writes the page and an SVG beside each JSON file, ``--check`` only
+compares. A result has its table as it was printed (columns, rows), where it comes from (script,
+commit, date, machine, conditions), who wins (verdict), and what to draw (figure):
+
+* ``{"kind": "bars", "labels": [columns], "value": column, "unit": "x"}``: a bar a row; the value is
+  what `pattern` finds in the cell, by default the number behind "=" or the only one. Rows whose
+  labels match `peer` are grey. Rows without a value are left out.
+* ``{"kind": "scatter", "x": column, "y": column}``: a point a row, both axes logarithmic.
+"""
+
+import json
+import math
+import re
+import sys
+from html import escape
+from pathlib import Path
+
+DOC = Path(__file__).parent
+RESULTS = DOC / "_static" / "benchmarks"
+PAGE = DOC / "benchmarks.rst"
+OURS, PEER, TEXT = "#2f6fb5", "#9a9a9a", "#7a7a7a"  # to be read on white and on black
+ROW, BARS, CHARACTER = 18, 300, 6.4
+
+HEAD = """\
+.. This page is written by doc/benchmarks.py.
+
+Benchmarks
+==========
+
+Figures that the scripts in ``benchmarks/`` have printed, with the commit they ran on and the machine. Nothing is taken
+from papers. A table is one run of one script, unless it says more; both sides of a comparison do the same work on the
+same machine. Other machines will give other seconds, and rows of different tables should not be compared. Peers that
+are faster are named. The files behind the tables are in ``doc/_static/benchmarks``, and ``benchmarks/README.md`` says
+how to run the scripts.
+"""
+
+
+def results():
+    """All results in order, by their names."""
+    found = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")
+    }
+    return dict(sorted(found.items(), key=lambda item: (item[1]["order"], item[0])))
+
+
+def number(cell, pattern=None):
+    """The number that a cell of a table stands for; None if it has none."""
+    found = re.search(pattern or r"(?:.*= *)?(\d*\.?\d+(?:e[-+]\d+)?)", cell)
+    return None if found is None else float(found[1])
+
+
+def _svg(width, height, title, parts):
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'font-family="sans-serif" font-size="12" fill="{TEXT}">'
+    )
+    name = f"<title>{escape(title)}</title>"
+    return "\n".join([head, name, *parts, "</svg>"]) + "\n"
+
+
+def _text(x, y, text, anchor="start"):
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def bars(result):
+    """A bar a row."""
+    figure, columns = result["figure"], result["columns"]
+    labels = [columns.index(name) for name in figure["labels"]]
+    at = columns.index(figure["value"])
+    shown = []
+    for row in result["rows"]:
+        value = number(row[at], figure.get("pattern"))
+        if value is not None:
+            shown.append((", ".join(row[j] for j in labels), value))
+    most = max(value for _, value in shown)
+    left = 12 + math.ceil(CHARACTER * max(len(label) for label, _ in shown))
+    parts = [_text(0, 14, figure["title"])]
+    for k, (label, value) in enumerate(shown):
+        y, width = 26 + k * ROW, BARS * value / most
+        is_peer = "peer" in figure and re.search(figure["peer"], label)
+        colour = PEER if is_peer else OURS
+        parts.append(_text(left - 6, y + 11, label, "end"))
+        parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="13" fill="{colour}"/>')
+        parts.append(_text(left + width + 5, y + 11, f"{value:g}{figure['unit']}"))
+    return _svg(left + BARS + 70, 30 + ROW * len(shown), figure["title"], parts)
+
+
+def scatter(result):
+    """A point a row, with the line where both are equal."""
+    figure, columns = result["figure"], result["columns"]
+    x, y = (columns.index(figure[axis]) for axis in "xy")
+    points = [(row[0], number(row[x]), number(row[y])) for row in result["rows"]]
+    points = [point for point in points if None not in point]
+    exponents = [math.log10(value) for _, *pair in points for value in pair]
+    low, high = math.floor(min(exponents)), math.ceil(max(exponents))
+    size, left, top = 300, 50, 26
+
+    def place(value):
+        return size * (math.log10(value) - low) / (high - low)
+
+    frame = f'<path d="M{left} {top}V{top + size}H{left + size}" fill="none" stroke="{TEXT}"/>'
+    equal = (
+        f'<path d="M{left} {top + size}L{left + size} {top}" stroke="{TEXT}" '
+        'stroke-dasharray="4 4"/>'
+    )
+    parts = [_text(0, 14, figure["title"]), frame, equal]
+    for power in range(low, high + 1):
+        tick = place(10.0**power)
+        parts.append(_text(left - 6, top + size - tick + 4, f"{10.0**power:g}", "end"))
+        parts.append(_text(left + tick, top + size + 16, f"{10.0**power:g}", "middle"))
+    for name, across, up in points:
+        parts.append(
+            f'<circle cx="{left + place(across):.1f}" cy="{top + size - place(up):.1f}" r="4" '
+            f'fill="{OURS}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'
+        )
+    return _svg(left + size + 60, top + size + 24, figure["title"], parts)
+
+
+def table(result):
+    """Lines of the table."""
+    yield from (".. list-table::", "   :header-rows: 1", "")
+    for row in [result["columns"], *result["rows"]]:
+        if len(row) != len(result["columns"]):
+            raise ValueError(f"{result['title']}: {row} has not {len(result['columns'])} cells")
+        yield from (f"   {' ' if k else '*'} - {cell}".rstrip() for k, cell in enumerate(row))
+    yield ""
+
+
+def section(name, result):
+    """Lines of a result."""
+    title = result["title"]
+    yield from (title, "-" * len(title), "", result["verdict"], "")
+    yield from (
+        f".. image:: _static/benchmarks/{name}.svg",
+        f"   :alt: {result['figure']['title']}",
+        "",
+    )
+    yield from table(result)
+    versions = ", ".join(f"{package} {v}" for package, v in result.get("versions", {}).items())
+    yield (
+        f"{result['conditions']} ``benchmarks/{result['script']}`` on commit ``{result['commit']}``, "
+        f"{result['date']}, {result['machine']}{'; ' + versions if versions else ''}."
+    )
+    yield ""
+
+
+def written():
+    """The texts of all files, by path."""
+    found = results()
+    draw = {"bars": bars, "scatter": scatter}
+    files = {RESULTS / f"{name}.svg": draw[r["figure"]["kind"]](r) for name, r in found.items()}
+    lines = [line for name, result in found.items() for line in section(name, result)]
+    return {**files, PAGE: "\n".join([HEAD, *lines]).rstrip() + "\n"}
+
+
+def main(arguments):
+    """Write the files, or compare them."""
+    files = written()
+    if "--check" in arguments:
+        old = [
+            path
+            for path, text in files.items()
+            if not path.is_file() or path.read_text(encoding="utf-8") != text
+        ]
+        print(*old, sep="\n")
+        return int(bool(old))
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,334 @@
+"""Draw the figures of the guide: ``python doc/guide/draw.py`` writes doc/_static/guide/*.svg.
+
+Curves are computed by the package, other figures are those that the captions name.
+"""
+# ruff: noqa: D103 (a function is a figure; its caption is in the guide)
+
+from pathlib import Path
+
+import computed
+import svg
+from svg import BLUE, GREEN, GREY, INK, PALE, RED, Drawing, bars
+
+FOLDER = Path(__file__).parents[1] / "_static" / "guide"
+
+
+def why():
+    return bars(
+        "Handwritten dates: share read right",
+        ["digits, alone", "digits, chain", "dates, alone", "dates, chain"],
+        [91.8, 93.4, 57.8, 65.4],
+        ["91.8 %", "93.4 %", "57.8 %", "65.4 %"],
+    )
+
+
+def large():
+    return bars(
+        "Seconds a pass: 137,531 characters, 2,797 labels",
+        ["GDMMSSVM", "Frank-Wolfe"],
+        [1.6, 262],
+        ["1.6 s", "262 s"],
+    )
+
+
+def compiling():
+    return bars(
+        "Functions compiled by a first fit",
+        ["SAGCRF", "CasimirSSVM", "BCFWSSVM"],
+        [31, 36, 42],
+        ["31", "36", "42"],
+    )
+
+
+def scaling():
+    return bars(
+        "Passes of BCFWSSVM on iris",
+        ["as they are", "standardised"],
+        [470, 30],
+        ["about 470", "30"],
+    )
+
+
+def partial():
+    names = ["0 %", "10 %", "30 %", "50 %"]
+    rows = {
+        "marginal likelihood": [79.2, 77.4, 77.0, 72.8],
+        "latent hinge": [79.2, 78.3, 77.5, 72.5],
+        "complete words only": [79.2, 70.0, 49.3, 27.7],
+    }
+    plot = svg.Plot((0, 50), (0, 100), "labels hidden in training", "letters right, %", legend=190)
+    plot.ticks(
+        [(int(name.split()[0]), name) for name in names], [(v, str(v)) for v in (0, 50, 100)]
+    )
+    for name, values in rows.items():
+        plot.curve([0, 10, 30, 50], values, name)
+    return plot
+
+
+def choosing():
+    drawing = Drawing(680, 330)
+    rows = [
+        ("a label", "MultiClass"),
+        ("labels in a row", "Chain"),
+        ("labels on a tree", "Tree"),
+        ("labels of pixels, of a graph", "Grid, Pairwise"),
+        ("a set of labels", "MultiLabel"),
+        ("links, a candidate, a box", "Matching, Candidates, Boxes"),
+    ]
+    drawing.text(100, 24, "An answer is ...", bold=True)
+    drawing.text(325, 24, "structure", bold=True)
+    drawing.text(560, 24, "estimator", bold=True)
+    for k, (form, structure) in enumerate(rows):
+        y = 40 + 46 * k
+        drawing.rect(10, y, 180, 32, "white", GREY, 5)
+        drawing.text(100, y + 21, form)
+        drawing.path([(190, y + 16), (222, y + 16)], arrow=True)
+        drawing.rect(225, y, 200, 32, PALE, GREY, 5)
+        drawing.text(325, y + 21, structure)
+    choices = [
+        ("probabilities", "SAGCRF", BLUE),
+        ("decisions, costs", "BCFWSSVM", RED),
+        ("thousands of labels", "GDMMSSVM", GREEN),
+    ]
+    for k, (wish, estimator, colour) in enumerate(choices):
+        y = 60 + 84 * k
+        drawing.path([(425, 165), (466, y + 26)], GREY, arrow=True)
+        drawing.rect(470, y, 190, 52, "white", colour, 5)
+        drawing.text(565, y + 21, wish, 12, GREY)
+        drawing.text(565, y + 41, estimator, 14, colour, bold=True)
+    return drawing
+
+
+def ragged():
+    drawing = Drawing(600, 210)
+    colours, lengths = (BLUE, RED, GREEN), (3, 1, 2)
+    row = 0
+    for i, (colour, length) in enumerate(zip(colours, lengths, strict=True)):
+        drawing.text(60 + 90 * i, 30, f"sample {i}", colour=colour)
+        for t in range(length):
+            drawing.rect(30 + 90 * i, 42 + 24 * t, 60, 22, PALE, colour)
+            drawing.rect(400, 24 + 24 * row, 60, 22, PALE, colour)
+            row += 1
+    drawing.path([(310, 80), (390, 80)], arrow=True)
+    drawing.text(350, 70, "pack", 12)
+    drawing.text(430, 192, "flat (6, d)")
+    for position, offset in zip((0, 3, 4, 6), (0, 3, 4, 6), strict=True):
+        drawing.path([(464, 23 + 24 * position), (490, 23 + 24 * position)], INK, 1)
+        drawing.text(498, 27 + 24 * position, str(offset), anchor="start")
+    drawing.text(520, 192, "offsets")
+    return drawing
+
+
+def certificate():
+    drawing = Drawing(640, 170)
+    rows = [
+        ("exact", [(180, "dual_objective_"), (290, "optimum"), (400, "objective_")], BLUE),
+        (
+            "relaxed",
+            [(260, "dual_objective_"), (380, "optimum, relaxed"), (500, "objective_")],
+            RED,
+        ),
+    ]
+    for k, (name, marks, colour) in enumerate(rows):
+        y = 50 + 70 * k
+        drawing.text(20, y + 5, name, 14, colour, "start", bold=True)
+        drawing.path([(100, y), (620, y)], GREY, 1, arrow=True)
+        drawing.path([(marks[0][0], y), (marks[2][0], y)], colour, 5)
+        for x, text in marks:
+            drawing.path([(x, y - 8), (x, y + 8)], INK)
+            drawing.text(x, y + 26, text, 12)
+    drawing.path([(290, 50), (290, 112)], GREY, 1, dashed=True)
+    drawing.text(290, 24, "the interval: dual_gap_", 12, GREY)
+    return drawing
+
+
+def _row(drawing, x, y, n, step=34):
+    drawing.path([(x, y), (x + step * (n - 1), y)])
+    for t in range(n):
+        drawing.node(x + step * t, y, radius=9)
+
+
+def structures():
+    drawing = Drawing(680, 270)
+    titles = "MultiClass Chain Tree Grid MultiLabel Matching Candidates Boxes".split()
+    for k, title in enumerate(titles):
+        drawing.text(85 + 170 * (k % 4), 22 + 130 * (k // 4), title, bold=True)
+    drawing.node(85, 70, radius=9)
+    _row(drawing, 204, 70, 4)
+    for x, y in ((395, 75), (425, 75), (455, 75)):
+        drawing.path([(425, 45), (x, y)])
+        drawing.node(x, y, radius=9)
+    drawing.path([(395, 75), (395, 105)])
+    drawing.node(395, 105, radius=9)
+    drawing.node(425, 45, radius=9)
+    for k in range(3):
+        drawing.path([(560, 45 + 30 * k), (630, 45 + 30 * k)])
+        drawing.path([(560 + 35 * k, 45), (560 + 35 * k, 105)])
+    for k in range(9):
+        drawing.node(560 + 35 * (k % 3), 45 + 30 * (k // 3), radius=8)
+    corners = [(55, 180), (115, 180), (55, 235), (115, 235)]
+    for i, a in enumerate(corners):
+        for b in corners[:i]:
+            drawing.path([a, b], GREY)
+    for x, y in corners:
+        drawing.node(x, y, radius=9)
+    for a, b in ((0, 1), (1, 0), (2, 2)):
+        drawing.path([(215, 180 + 30 * a), (295, 180 + 30 * b)], BLUE, 2.5)
+    for k in range(3):
+        drawing.node(215, 180 + 30 * k, radius=9)
+        drawing.node(295, 180 + 30 * k, radius=9)
+    for k in range(4):
+        drawing.rect(385, 170 + 22 * k, 80, 17, BLUE if k == 2 else PALE, GREY, 3)
+    drawing.rect(555, 170, 85, 80, PALE, GREY)
+    drawing.rect(585, 190, 40, 42, "none", RED)
+    return drawing
+
+
+def evaluation():
+    drawing = Drawing(600, 190)
+    words = ["Ada", "Lovelace", "visits", "Paris"]
+    rows = [
+        ("true", ["B-PER", "I-PER", "O", "B-LOC"], (0, 2)),
+        ("predicted", ["B-PER", "O", "O", "B-LOC"], (0, 1)),
+    ]
+    for t, word in enumerate(words):
+        drawing.text(170 + 110 * t, 28, word, 14, bold=True)
+    for k, (name, tags, person) in enumerate(rows):
+        y = 74 + 62 * k
+        drawing.text(20, y + 5, name, anchor="start")
+        begin, end = person
+        drawing.rect(120 + 110 * begin, y - 20, 110 * (end - begin) - 10, 36, PALE, BLUE, 6)
+        drawing.rect(450, y - 20, 100, 36, PALE, GREEN, 6)
+        for t, tag in enumerate(tags):
+            wrong = k == 1 and tag != rows[0][1][t]
+            drawing.text(170 + 110 * t, y + 4, tag, 14, RED if wrong else INK, bold=wrong)
+    drawing.text(300, 178, "nodes 3/4, chunks 1/2, sentences 0/1", 13, GREY)
+    return drawing
+
+
+def deployment():
+    drawing = Drawing(690, 100)
+    steps = [
+        ["fit", "Pipeline"],
+        ["make small", "sparsify"],
+        ["store", "skops, joblib"],
+        ["build", "tag one line"],
+        ["serve", "predict"],
+    ]
+    for k, lines in enumerate(steps):
+        drawing.box(8 + 138 * k, 26, 116, lines)
+        if k:
+            drawing.path([(138 * k - 14, 49), (138 * k + 5, 49)], arrow=True)
+    return drawing
+
+
+def threads():
+    drawing = Drawing(640, 180)
+    for block in range(2):
+        x = 30 + 310 * block
+        drawing.text(x + 130, 24, f"block {block + 1}", bold=True)
+        for thread in range(2):
+            y = 40 + 44 * thread
+            for k in range(4):
+                drawing.rect(x + 36 * k, y, 32, 32, (BLUE, GREEN)[thread], "white", 3)
+        drawing.text(x + 70, 146, "marginals, in threads", 12, GREY)
+        drawing.path([(x + 150, 78), (x + 176, 78)], arrow=True)
+        for k in range(8):
+            drawing.rect(x + 182 + 11 * k, 62, 9, 32, RED)
+        drawing.text(x + 226, 146, "steps, in order", 12, GREY)
+    return drawing
+
+
+def reproducible():
+    drawing = Drawing(640, 190)
+    drawing.text(160, 24, "they depend on", bold=True)
+    drawing.text(480, 24, "and not on", bold=True)
+    yes = ["samples and their order", "parameters, random_state", "versions", "kind of processor"]
+    no = [
+        "number of threads",
+        "workers on shards, their deaths",
+        "callbacks that only look",
+        "clocks",
+    ]
+    for column, (texts, fill) in enumerate(((yes, PALE), (no, "#f3f3f3"))):
+        for k, text in enumerate(texts):
+            drawing.rect(30 + 320 * column, 38 + 36 * k, 260, 28, fill, GREY, 5)
+            drawing.text(160 + 320 * column, 57 + 36 * k, text)
+    return drawing
+
+
+def glossary():
+    drawing = Drawing(620, 170)
+    tags = ["DT", "NN", "VB", "RB"]
+    drawing.path([(90, 70), (540, 70)], GREY, 3)
+    for t, tag in enumerate(tags):
+        drawing.node(90 + 150 * t, 70, tag, radius=20)
+        drawing.text(90 + 150 * t, 124, ["the", "dog", "runs", "fast"][t], 13, GREY)
+        drawing.path([(90 + 150 * t, 92), (90 + 150 * t, 110)], GREY, 1)
+    drawing.text(165, 58, "edge", 12, BLUE)
+    drawing.text(315, 58, "score of (NN, VB)", 12, BLUE)
+    drawing.text(90, 36, "node", 12, BLUE)
+    drawing.text(540, 36, "label", 12, BLUE)
+    drawing.text(310, 154, "features of each node, and the labelling DT NN VB RB", 12, GREY)
+    return drawing
+
+
+def guide():
+    drawing = Drawing(690, 130)
+    steps = [
+        ["data", "data formats", "text"],
+        ["structure", "tables, chains,", "graphs, items"],
+        ["training", "objective, C,", "solvers, losses"],
+        ["judging", "evaluation,", "model selection"],
+        ["using", "inspection,", "deployment"],
+    ]
+    for k, lines in enumerate(steps):
+        drawing.box(8 + 138 * k, 32, 116, lines, size=12)
+        if k:
+            drawing.path([(138 * k - 14, 62), (138 * k + 5, 62)], arrow=True)
+    return drawing
+
+
+def layers():
+    drawing = Drawing(620, 230)
+    rows = [
+        ("estimator", "parameters, documentation, one call", PALE),
+        ("solver", "steps: which sample, how far", "white"),
+        ("loss", "residuals from what an oracle found", "white"),
+        ("verbs of the structure", "potentials, max, top-K, exp, accumulate", PALE),
+        ("inference", "Viterbi, cuts, flows on plain arrays", "white"),
+    ]
+    for k, (name, what, fill) in enumerate(rows):
+        drawing.rect(20, 12 + 42 * k, 580, 34, fill, GREY, 5)
+        drawing.text(40, 34 + 42 * k, name, 14, anchor="start", bold=True)
+        drawing.text(240, 34 + 42 * k, what, 13, anchor="start")
+    return drawing
+
+
+def templates():
+    drawing = Drawing(620, 190)
+    for t, word in enumerate(("He", "runs", "home")):
+        drawing.rect(30 + 110 * t, 24, 90, 34, PALE if t == 1 else "white", GREY, 5)
+        drawing.text(75 + 110 * t, 46, word, 14, bold=t == 1)
+    rows = [
+        ("U0:%x[0,0]", "U0:runs", "this word"),
+        ("U1:%x[-1,0]", "U1:He", "the word before"),
+        ('U2:%m[0,0,"...$"]', "U2:uns", "its last three letters"),
+    ]
+    for k, (template, feature, what) in enumerate(rows):
+        y = 94 + 36 * k
+        drawing.text(30, y + 5, template, anchor="start")
+        drawing.path([(180, y), (222, y)], arrow=True)
+        drawing.text(232, y + 5, feature, 14, BLUE, "start", bold=True)
+        drawing.text(340, y + 5, what, 13, GREY, "start")
+    return drawing
+
+
+DRAWN = [why, large, compiling, scaling, partial, choosing, ragged, certificate, structures]
+DRAWN += [evaluation, deployment, threads, reproducible, glossary, guide, layers, templates]
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for figure in DRAWN + computed.FIGURES:
+        figure().save(FOLDER / f"{figure.__name__}.svg")
+        print(figure.__name__)

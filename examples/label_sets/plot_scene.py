@@ -1,0 +1,95 @@
+"""
+Photographs with several labels: what interactions are worth
+============================================================
+
+A photograph shows a beach, or a town in front of mountains, but never nothing. Classifiers of
+single labels do not know that: where each of them is a little unsure, the set stays empty. A CRF
+over the whole set learns which labels go together and which exclude each other.
+
+The features are simulated; the label sets are like those of the Scene data (Boutell et al. 2004),
+which :func:`~skstruct.datasets.load_multilabel` reads if you have the file.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+
+from skstruct import SAGCRF, MultiLabel
+
+LABELS = np.array(["beach", "sunset", "autumn", "field", "mountain", "town"])
+SETS = dict.fromkeys(LABELS.tolist(), 36) | {
+    "field mountain": 8,
+    "beach mountain": 4,
+    "autumn field": 3,
+    "beach town": 2,
+    "autumn mountain": 2,
+    "mountain town": 2,
+    "beach field": 1,
+    "sunset mountain": 1,
+    "field town": 1,
+}
+rng = np.random.default_rng(0)
+looks = rng.standard_normal((len(LABELS), 20))
+
+
+def photographs(n):
+    """Features and label sets; a photograph of two things looks half like each."""
+    share = np.array([*SETS.values()]) / sum(SETS.values())
+    drawn = rng.choice([*SETS], size=n, p=share)
+    Y = np.array([np.isin(LABELS, labels.split()) for labels in drawn]).astype(int)
+    X = Y @ looks / Y.sum(axis=1, keepdims=True) + 1.6 * rng.standard_normal((n, 20))
+    return X, Y
+
+
+X, Y = photographs(600)
+X_test, Y_test = photographs(600)
+
+# %%
+# A classifier for each label; a CRF of the same labels without interactions, which is the same
+# model; and with all pairs of labels. Up to 16 labels everything is exact.
+
+models = {
+    "one against rest": OneVsRestClassifier(LogisticRegression()),
+    "CRF, no pairs": SAGCRF(MultiLabel(), random_state=0),
+    "CRF, all pairs": SAGCRF(MultiLabel("full"), random_state=0),
+}
+whole, empty = {}, {}
+for name, model in models.items():
+    found = model.fit(X, Y).predict(X_test)
+    whole[name] = np.mean((found == Y_test).all(axis=1))
+    empty[name] = np.mean(found.sum(axis=1) == 0)
+    print(f"{name:18s} whole sets right {whole[name]:.3f}, empty sets {empty[name]:.3f}")
+
+# %%
+# The learned interactions, and how often the pair occurs in training. All pairs exclude each other,
+# the less the more often they are seen together: a field hardly speaks against mountains.
+
+crf = models["CRF, all pairs"]
+j, k = crf.graph_.edges_.T
+table = np.full((len(LABELS), len(LABELS)), np.nan)
+table[k, j] = crf.pairwise_coef_
+together = Y.T @ Y
+
+fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+for values, colour, label in (
+    (whole, "tab:blue", "whole set right"),
+    (empty, "tab:orange", "empty set"),
+):
+    shift = 0.19 if values is whole else -0.19
+    bars = axes[0].barh(np.arange(3) - shift, [*values.values()], 0.36, color=colour, label=label)
+    axes[0].bar_label(bars, fmt="%.2f", padding=3)
+axes[0].set(yticks=range(3), yticklabels=models, xlim=(0, 1), xlabel="share of test photographs")
+axes[0].invert_yaxis()
+axes[0].legend()
+bound = np.nanmax(np.abs(table))
+shown = axes[1].imshow(table[1:, :-1], cmap="RdBu", vmin=-bound, vmax=bound)
+for a, b, value in zip(k, j, crf.pairwise_coef_, strict=True):
+    colour = "white" if abs(value) > 0.6 * bound else "black"
+    text = f"{value:+.1f}\n{together[a, b]} seen"
+    axes[1].text(b, a - 1, text, ha="center", va="center", color=colour, fontsize=9)
+axes[1].set(xticks=range(5), yticks=range(5), xticklabels=LABELS[:-1], yticklabels=LABELS[1:])
+axes[1].spines[:].set_visible(False)
+axes[1].set_title("interactions")
+fig.colorbar(shown, ax=axes[1], label="score of both together")
+plt.show()

@@ -1,0 +1,68 @@
+"""The guide: its code runs, the index lists all chapters, and every public class is in one."""
+
+import doctest
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+DOC = Path(__file__).parent.parent / "doc"
+GUIDE = DOC / "guide"
+CHAPTERS = sorted(path for path in GUIDE.glob("*.rst") if path.stem != "index")
+_MODULES = (
+    *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),
+    *(".preprocessing", ".scores", ".ssvm"),
+)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.mark.parametrize("chapter", [*CHAPTERS, DOC / "text.rst"], ids=lambda path: path.stem)
+def test_code_runs(chapter):
+    failed, tried = doctest.testfile(str(chapter), module_relative=False, optionflags=FLAGS)
+    assert failed == 0
+    assert tried > 0 or ".. code-block:: python" not in chapter.read_text(encoding="utf-8")
+
+
+def _listed():
+    """Pages that the tables of contents of the guide name."""
+    text = (GUIDE / "index.rst").read_text(encoding="utf-8")
+    return [
+        DOC / f"{name[1:]}.rst" if name.startswith("/") else GUIDE / f"{name}.rst"
+        for table in re.findall(r"\.\. toctree::\n((?:   .*\n|\n)+)", text)
+        for name in re.findall(r"^   (/?[a-z_]+)$", table, re.M)
+    ]
+
+
+def test_every_chapter_is_in_the_index_once():
+    listed = _listed()
+    assert len(listed) == len(set(listed))
+    assert set(CHAPTERS) <= set(listed)
+    assert all(path.is_file() for path in listed)
+
+
+def test_every_chapter_has_a_figure():
+    for path in CHAPTERS:
+        figures = re.findall(r"\.\. figure:: (\S+)", path.read_text(encoding="utf-8"))
+        assert figures, path.name
+        for figure in figures:
+            drawn = DOC / figure[1:] if figure.startswith("/") else path.parent / figure
+            assert drawn.is_file(), f"{path.name}: {figure}"
+            assert drawn.stat().st_size < 30_000, f"{figure} is larger than a few kilobytes"
+
+
+def _public_classes():
+    for path in _MODULES:
+        module = importlib.import_module(f"skstruct{path}")
+        for name in getattr(module, "__all__", None) or dir(module):
+            item = getattr(module, name)
+            if inspect.isclass(item) and item.__module__.startswith("skstruct."):
+                yield name
+
+
+def test_every_public_class_is_mentioned():
+    text = " ".join(path.read_text(encoding="utf-8") for path in _listed())
+    words = set(re.findall(r"\w+", text))
+    missing = sorted(set(_public_classes()) - words)
+    assert not missing

@@ -116,7 +116,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"deploy/(tag|train)\.py",
+    "ignore_pattern": r"^(tag|train)\.py$",
     # "Examples using ..." under each class and function
     "doc_module": ("skstruct",),
     "backreferences_dir": "generated/backreferences",

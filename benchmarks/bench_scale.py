@@ -21,9 +21,8 @@ and ``--plan`` need no data.
 * kills: fits of which a worker, or the driver, is killed at drawn moments, see ``scale_kills.py``.
 
 A model of the seconds of an iteration (entries visited by the busiest worker, bytes sent and
-received, tasks, weights) is fitted to the runs of ``rates``, or of ``gradients``, where what is sent
-between processes is in it. ``--plan`` applies it, see
-``scale_plan.py``.
+received, tasks, weights) is fitted to the runs of ``rates``, or of ``gradients``, where what is
+sent between processes is in it. ``--plan`` applies it, see ``scale_plan.py``.
 """
 
 from __future__ import annotations

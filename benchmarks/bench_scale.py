@@ -21,8 +21,8 @@ and ``--plan`` need no data.
 * kills: fits of which a worker, or the driver, is killed at drawn moments, see ``scale_kills.py``.
 
 A model of the seconds of an iteration (entries visited by the busiest worker, bytes sent and
-received, tasks, weights) is fitted to the runs of ``rates``, or of ``gradients``, where what is
-sent between processes is in it. ``--plan`` applies it, see ``scale_plan.py``.
+received, tasks, weights) is fitted to the runs of ``rates`` (without tasks, which cost nothing in
+one process), or of ``gradients``. ``--plan`` applies it, see ``scale_plan.py``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ from skstruct.solvers.rounds import quasi
 COMMON, SEEN, OFTEN = 200, 3, 20
 OPTIONS = {"fit_intercept": False, "random_state": 0}
 ITERATIONS = 12
+# Kinds of runs whose tasks are sent.
+TASKS = "shards", "processes", "threads"
 SEARCHED, WARM, SEARCH_TOL = 1000, 60, 1e-2
 
 
@@ -243,13 +245,13 @@ def model(runs):
     """
     table = np.array(
         [
-            [r["busiest"], r["bytes"], r["shards"] * (r["kind"] != "memory"), r["weights"]]
+            [r["busiest"], r["bytes"], r["shards"] * (r["kind"] in TASKS), r["weights"]]
             for r in runs
         ],
         dtype=np.float64,
     )
     seconds = np.array([r["iteration"] for r in runs])
-    scale = table.max(axis=0)
+    scale = np.maximum(table.max(axis=0), 1.0)
     rates = nnls(table / scale / seconds[:, None], np.ones(len(runs)))[0] / scale
     error = np.abs(table @ rates / seconds - 1.0).max()
     print(f"seconds: {rates[0]:.2e} an entry, {rates[1]:.2e} a byte, {rates[2]:.2e} a task,")
@@ -289,7 +291,7 @@ def rates(task, results):
                     best = np.minimum(best, [sum(spent) / calls, (whole - sum(spent)) / calls])
                 runs.append(
                     {
-                        "kind": "shards",
+                        "kind": "rates",
                         "busiest": int(shards.n_entries.sum()),
                         "bytes": sent(shards),
                         "shards": shards.n_shards,

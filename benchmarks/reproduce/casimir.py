@@ -8,7 +8,7 @@ adaptive and constant smoothing, SVRG, BCFW with Frank-Wolfe steps, and SGD; the
 strengths of smoothing, warm starts and K. The optimum is the smallest objective of any run, BCFW
 with pairwise steps among them. Learning rates are the
 estimator's own, or ("tuned") the best of a grid after an eighth of the passes. Without --full:
-600 sentences, a third of the images.
+500 sentences, a third of the images.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ WARM = "prox-center", "extrapolation", "previous"
 RANKS = 2, 5, 10, 20
 STRONG = 10.0  # lambda n, to see what it changes
 RATES = 1e-3, 4e-3, 1.6e-2, 6.4e-2, 0.256
-PASSES = {"ner": 150, "localisation": 50}
+PASSES = {"ner": 100, "localisation": 50}
 LEVEL = 1e-1  # above the optimum
 
 
 def ner(args):
     """Entities: training and test parts, what is measured, options of all solvers."""
-    (task,) = entities(args.data, args.quick, None if args.full else 600)
+    (task,) = entities(args.data, args.quick, None if args.full else 500)
     test = task.X_test[:500], task.y_test[:500]
 
     def measure(model):

@@ -42,13 +42,13 @@ model.fit(X, data.train.entity)
 print(chunk_classification_report(data.test.entity, model.predict(X_test), scheme="iob2"))
 
 # %%
-# What speaks for each label, and why a word was taken for the beginning of a person's name: the
+# What speaks for each label, and why a word was taken for the beginning of a name: the
 # contributions of all words add up to the score of the labelling.
 
 print(top_features(model, k=3).to_string(index=False))
 reasons = explain(model, X_test[0])
 print(" ".join(X_test[0][:, 0]))
-print(reasons[reasons["label"] == "B-PER"].round(2).to_string(index=False))
+print(reasons[reasons["label"] == "B-ORG"].round(2).to_string(index=False))
 
 # %%
 # Which labels follow each other, and what speaks for and against the beginning of a person's name:

@@ -1,8 +1,9 @@
 """Shards against memory, one worker against two: seconds, bytes, memory, and what they predict.
 
-    python benchmarks/bench_scale.py --data FOLDER [--parts gradients optimum rounds search kills]
-        [--copies 10] [--kills 10] [--json FILE]
-    python benchmarks/bench_scale.py --plan [tokens=1e9 workers=64 ...]
+    python benchmarks/bench_scale.py --data FOLDER
+        [--parts rates gradients optimum rounds search kills] [--copies 10] [--kills 10]
+        [--json FILE]
+    python benchmarks/bench_scale.py --plan [tokens=1e9 workers=64 ...] [--rates FILE]
 
 FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra, ``kills``
 and ``--plan`` need no data.
@@ -12,6 +13,7 @@ and ``--plan`` need no data.
   frequent features are common), so that weights grow with the data. "few": features that are seen
   20 times, the same in all copies, so that most of the time is work on samples. Each run is a
   process; seconds are those between iterations, on a wall clock, after compiling.
+* rates: CPU seconds of such iterations in this process, of both kinds of data, for the model.
 * optimum: the same optimum from shards as in memory, to a gap of 1e-7, and the seconds to 1e-3.
 * rounds: passes and seconds of BCFWSSVM to a gap of 1e-2, in memory and from 2 and 8 shards.
 * search: 18 fits of a GridSearchCV on one and on two workers of a Dask cluster, which is up and has
@@ -19,8 +21,8 @@ and ``--plan`` need no data.
 * kills: fits of which a worker, or the driver, is killed at drawn moments, see ``scale_kills.py``.
 
 A model of the seconds of an iteration (entries visited by the busiest worker, bytes sent and
-received, tasks, weights) is fitted to the runs of ``gradients``. ``--plan`` applies it, see
-``scale_plan.py``.
+received, tasks, weights) is fitted to the runs of ``rates`` (without tasks, which cost nothing in
+one process), or of ``gradients``. ``--plan`` applies it, see ``scale_plan.py``.
 """
 
 from __future__ import annotations
@@ -46,10 +48,13 @@ from scipy.optimize import nnls
 
 from skstruct import BCFWSSVM, SAGCRF, RaggedArray
 from skstruct.datasets import Shards, pack_shards
+from skstruct.solvers.rounds import quasi
 
 COMMON, SEEN, OFTEN = 200, 3, 20
 OPTIONS = {"fit_intercept": False, "random_state": 0}
 ITERATIONS = 12
+# Kinds of runs whose tasks are sent.
+TASKS = "shards", "processes", "threads"
 SEARCHED, WARM, SEARCH_TOL = 1000, 60, 1e-2
 
 
@@ -240,18 +245,67 @@ def model(runs):
     """
     table = np.array(
         [
-            [r["busiest"], r["bytes"], r["shards"] * (r["kind"] != "memory"), r["weights"]]
+            [r["busiest"], r["bytes"], r["shards"] * (r["kind"] in TASKS), r["weights"]]
             for r in runs
         ],
         dtype=np.float64,
     )
     seconds = np.array([r["iteration"] for r in runs])
-    scale = table.max(axis=0)
+    scale = np.maximum(table.max(axis=0), 1.0)
     rates = nnls(table / scale / seconds[:, None], np.ones(len(runs)))[0] / scale
     error = np.abs(table @ rates / seconds - 1.0).max()
     print(f"seconds: {rates[0]:.2e} an entry, {rates[1]:.2e} a byte, {rates[2]:.2e} a task,")
     print(f"  {rates[3]:.2e} a weight; largest error {100 * error:.0f} %")
     return {"rates": rates.tolist(), "error": float(error)}
+
+
+def rates(task, results):
+    """CPU seconds of calls of loss and gradient, in one process: what neighbours disturb least."""
+    spent = []
+    real = quasi.part_gradient
+
+    def timed(*arguments):
+        began = time.process_time()
+        answer = real(*arguments)
+        spent.append(time.process_time() - began)
+        return answer
+
+    quasi.part_gradient = timed
+    runs = []
+    print("| regime | shards | entries | weights | MB | tasks, s | the rest, s |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    for regime in ("few", "many"):
+        with tempfile.TemporaryDirectory() as folder:
+            X, y = joined(copies(task, 1, regime))
+            for m in (8, 32):
+                shards = pack_shards(X, y, f"{folder}/{m}", shard_size=-(-len(X) // m))
+                best = np.full(2, np.inf)
+                crf = SAGCRF(solver="lbfgs", tol=0.0, max_iter=ITERATIONS, **OPTIONS)
+                quietly(lambda crf=crf, shards=shards: crf.fit(shards))
+                for _ in range(2):
+                    spent.clear()
+                    began = time.process_time()
+                    quietly(lambda crf=crf, shards=shards: crf.fit(shards))
+                    whole = time.process_time() - began
+                    calls = len(spent) / shards.n_shards
+                    best = np.minimum(best, [sum(spent) / calls, (whole - sum(spent)) / calls])
+                runs.append(
+                    {
+                        "kind": "rates",
+                        "busiest": int(shards.n_entries.sum()),
+                        "bytes": sent(shards),
+                        "shards": shards.n_shards,
+                        "weights": crf.coef_.size,
+                        "iteration": float(best.sum()),
+                    }
+                )
+                print(
+                    f"| {regime} | {m} | {runs[-1]['busiest']} | {crf.coef_.size} | "
+                    f"{runs[-1]['bytes'] / 1e6:.0f} | {best[0]:.3f} | {best[1]:.3f} |",
+                    flush=True,
+                )
+    quasi.part_gradient = real
+    results["model"] = model(runs)
 
 
 def optimum(folder, results):
@@ -321,12 +375,13 @@ def main():
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
-    parts = ["gradients", "optimum", "rounds", "search", "kills"]
+    parts = ["rates", "gradients", "optimum", "rounds", "search", "kills"]
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--plan", nargs="*", metavar="NAME=NUMBER")
+    parser.add_argument("--rates", type=Path, help="for --plan: what --json wrote on your machine")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -334,9 +389,14 @@ def main():
         print(json.dumps(iterate(place, regime, kind, int(workers))))
         return
     if options.plan is not None:
-        scale_plan.show(options.plan)
+        known = scale_plan.RATES
+        if options.rates:
+            known = json.loads(options.rates.read_text())["model"]["rates"]
+        scale_plan.show(options.plan, known)
         return
     results = {}
+    if "rates" in options.parts:
+        rates(tasks.conll2000(options.data), results)
     if "gradients" in options.parts:
         gradients(tasks.conll2000(options.data), options.copies, results)
     for part in (optimum, rounds, search):

@@ -27,7 +27,7 @@ extensions = [
     "mathml",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "**sg_execution_times.rst"]
 suppress_warnings = ["config.cache"]  # the gallery is configured with functions
 autosummary_generate = True
 autosummary_generate_overwrite = True
@@ -54,7 +54,9 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = f"skstruct {release}"
 html_static_path = ["_static"]
-html_sidebars = {"index": [], "migration": [], "references": [], "changelog": []}
+# Pages without others below them.
+_ALONE = "index migration benchmarks papers command_line references changelog".split()
+html_sidebars = {page: [] for page in _ALONE}
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
@@ -116,7 +118,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"deploy/(tag|train)\.py",
+    "ignore_pattern": r"^(tag|train)\.py$",
     # "Examples using ..." under each class and function
     "doc_module": ("skstruct",),
     "backreferences_dir": "generated/backreferences",

@@ -50,6 +50,8 @@ class ShardSource:
         Has the structure and the classes, and makes the problem.
     keeps_grams : bool
         Whether problems have Gram matrices, which only some solvers ask for.
+    odds : ndarray of shape (1, n_classes), optional
+        Weights of the classes.
 
     Attributes
     ----------
@@ -61,8 +63,8 @@ class ShardSource:
         Stored features of all nodes, constant ones included.
     """
 
-    def __init__(self, shards, model, keeps_grams: bool = False):
-        self.shards, self.keeps_grams = shards, keeps_grams
+    def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
+        self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
         self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
         self.n_samples = len(shards)
@@ -86,6 +88,10 @@ class ShardSource:
         n = shard.sample_weight.size
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
+        if self.odds is not None:
+            true = self.odds[0, data.codes]
+            weights = model._loss_weights(np.ones(true.size), self.odds, true, data.codes)
+            data = data._replace(loss_weights=weights)
         made = model._make_problem(data)
         problem, *more = made if type(made) is tuple else (made,)
         check_pointers(problem, n, shard.codes.size)
@@ -112,15 +118,31 @@ def _refuse(model, shards, given):
     if len(shards.classes) < 2:
         only = list(shards.classes)
         raise ValueError(f"{name} needs at least two classes, but the shards have only {only}")
-    if getattr(model, "class_weight", None) is not None:
+    weighs = getattr(model, "class_weight", None) is not None
+    if weighs and (shards.graph.is_table or not shards.graph.has_node_weights):
         raise ValueError(
-            f"{name}.fit(Shards): class_weight must be None; weigh samples where shards are packed"
+            f"{name}.fit(Shards): class_weight must be None for {type(shards.graph).__name__}; "
+            "weigh samples where shards are packed"
         )
     if any(isinstance(c, EarlyStopping) for c in getattr(model, "_skl_callbacks", ())):
         raise ValueError(
             f"{name}.fit(Shards): EarlyStopping holds out samples of X in memory, and is not for "
             "shards"
         )
+
+
+def _class_odds(model, shards):
+    """Weights of the classes, or None; errors of them come before anything is trained."""
+    class_weight = getattr(model, "class_weight", None)
+    if class_weight is None:
+        return None
+    codes = np.arange(len(shards.classes))
+    counts = shards.label_weights() if isinstance(class_weight, str) else np.ones(codes.size)
+    _, odds = model.graph_.read_class_weight(class_weight, shards.classes, codes, counts)
+    model._loss_weights(np.ones(codes.size), odds, odds[0], codes)
+    if not odds[0, shards.label_weights() > 0].any():
+        raise ValueError("class_weight leaves no node of nonzero weight")
+    return odds
 
 
 def _fitting_graph(model, shards):
@@ -161,7 +183,7 @@ def fit_shards(model, shards, given, checkpoint):
     for attribute, known in zip(("_feature_names", "_edge_feature_names"), names, strict=True):
         if known is not None:
             setattr(new, attribute, known)
-    source = ShardSource(shards, new, new._multiplies_rows)
+    source = ShardSource(shards, new, new._multiplies_rows, _class_odds(new, shards))
     lam = new._regulariser(source.n_samples, source.total)
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)

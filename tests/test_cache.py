@@ -1014,7 +1014,8 @@ def test_two_processes_that_start_at_once_compile_nothing_twice(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = [
-        subprocess.Popen([sys.executable, "-c", _TWO], env=environment, **pipes) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", CORE_ALONE + _TWO], env=environment, **pipes)
+        for _ in range(2)
     ]
     for process in both:
         assert process.stdout.readline() == "ready\n"

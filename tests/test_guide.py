@@ -25,6 +25,13 @@ def test_code_runs(chapter):
     assert tried > 0 or ".. code-block:: python" not in chapter.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("chapter", [*CHAPTERS, DOC / "text.rst"], ids=lambda path: path.stem)
+def test_code_fits_the_page(chapter):
+    """At 1280 pixels a block of code has room for 94 characters."""
+    lines = chapter.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith((">>>", "...")) and len(line) > 94] == []
+
+
 def _listed():
     """Pages that the tables of contents of the guide name."""
     text = (GUIDE / "index.rst").read_text(encoding="utf-8")

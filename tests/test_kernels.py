@@ -104,8 +104,9 @@ half = [x.astype(np.float32) for x in X]
 for n_specialisations, same in [(1, forms), (2, [half, [np.asfortranarray(x) for x in half]])]:
     for form in same:
         crf = SAGCRF(solver="sag", tol=1e-2, random_state=0).fit(form, y)
-        crf.predict(form), crf.score(form, y), crf.predict_marginals(form)
-        crf.predict_top_k(form, 2)
+        crf.predict(form)
+        if same is forms:
+            crf.score(form, y), crf.predict_marginals(form), crf.predict_top_k(form, 2)
     assert len(sag_epoch.signatures) == n_specialisations, sag_epoch.signatures
 SAGCRF(solver="sag", tol=1e-2, random_state=0).fit(forms[3], RaggedArray.from_list(y))
 csr = [sparse.csr_matrix(x) for x in X]

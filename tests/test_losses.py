@@ -1,4 +1,7 @@
-"""Training losses: values and residuals by brute force, and every solver on every smooth loss."""
+"""Training losses: values and residuals by brute force, and solvers on every smooth loss.
+
+The former run as plain Python (test_structures.py); the latter compile the same kernels.
+"""
 
 from typing import NamedTuple
 
@@ -119,6 +122,7 @@ class _At:
         return loss_curvature(*args, np.empty(self.size), np.empty(self.size), self.augmented)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", LOSSES)
 def test_value_and_residual_by_enumeration(chains, name):
     make, reference = LOSSES[name]
@@ -143,6 +147,7 @@ def test_value_and_residual_by_enumeration(chains, name):
             assert value - theta @ r >= -1e-10 * max(scale, 1.0)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", [name for name in LOSSES if name != "hinge"])
 def test_residuals_by_finite_differences(chains, name):
     rng = np.random.default_rng(1)
@@ -155,6 +160,7 @@ def test_residuals_by_finite_differences(chains, name):
         assert error < 1e-5
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("strength", [0.1, 2.0])
 @pytest.mark.parametrize("kind", ["l2", "entropy"])
 def test_smoothing_is_a_little_above_the_hinge(chains, kind, strength):
@@ -168,6 +174,7 @@ def test_smoothing_is_a_little_above_the_hinge(chains, kind, strength):
         assert -1e-12 <= difference <= bound + 1e-12
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("n_best", [1, 2, 3, 5])
 def test_top_k_exactness_flag(chains, n_best):
     """The flag is set if and only if more labellings give the same projection."""
@@ -188,6 +195,7 @@ def test_top_k_exactness_flag(chains, n_best):
     assert exact > 3
 
 
+@pytest.mark.plain
 def test_the_relaxed_hinge_bounds_the_hinge():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6, 2)), rng.integers(0, 2, (6, 4))

@@ -15,7 +15,7 @@ from joblib import parallel_config
 from joblib.parallel import ThreadingBackend
 from sklearn.exceptions import ConvergenceWarning
 
-from skstruct import SAGCRF, SubgradientSSVM
+from skstruct import BCFWSSVM, SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
 from skstruct.core.weights import Weights
 from skstruct.datasets import Shards, pack_shards
@@ -58,6 +58,23 @@ def test_the_optimum_is_that_of_the_fit_in_memory(samples, shards, options):
     assert found.suboptimality_ <= 1e-7
     assert found.n_samples_seen_ == len(X)
     assert [list(row) for row in found.predict(X)] == [list(row) for row in known.predict(X)]
+
+
+@pytest.mark.parametrize("kind", ["balanced", dict])
+def test_weights_of_classes_are_those_of_the_fit_in_memory(samples, shards, kind):
+    X, y, weight = samples
+    label = shards.classes[0].item()
+    options = {"class_weight": kind if kind == "balanced" else {label: 3.0}}
+    known = SAGCRF(solver="lbfgs", tol=1e-9, **options).fit(X, y, sample_weight=weight)
+    found = SAGCRF(tol=1e-7, **options).fit(shards)
+    assert found.objective_ == pytest.approx(known.objective_, rel=1e-6)
+    assert found.objective_ != pytest.approx(SAGCRF(tol=1e-7).fit(shards).objective_, rel=1e-5)
+    options |= {"C": 0.3, "tol": 2e-3, "random_state": 0}
+    known = BCFWSSVM(**options).fit(X, y, sample_weight=weight)
+    found = BCFWSSVM(**options).fit(shards)
+    assert found.dual_objective_ <= known.objective_
+    assert known.dual_objective_ <= found.objective_
+    assert found.objective_ == pytest.approx(known.objective_, rel=4e-3)
 
 
 def test_dense_features_and_shards_of_one_sample(sequences, tmp_path):
@@ -381,8 +398,11 @@ def test_what_is_not_for_shards_is_refused(samples, shards, tmp_path):
         SAGCRF().fit(shards, y)
     with pytest.raises(ValueError, match="sample_weight must be None"):
         SAGCRF().fit(shards, sample_weight=weight)
-    with pytest.raises(ValueError, match="class_weight must be None"):
-        SAGCRF(class_weight="balanced").fit(shards)
+    with pytest.raises(ValueError, match="class_weight"):
+        SAGCRF(class_weight={"no such label": 2.0}).fit(shards)
+    table = pack_shards(np.eye(4), [0, 1, 0, 1], tmp_path / "table")
+    with pytest.raises(ValueError, match="class_weight must be None for MultiClass"):
+        SAGCRF(class_weight="balanced").fit(table)
     with pytest.raises(ValueError, match="EarlyStopping holds out samples"):
         SAGCRF().set_callbacks(EarlyStopping()).fit(shards)
     with pytest.raises(ValueError, match="packed for graph=Chain"):

@@ -40,6 +40,7 @@ def test_chain_with_boundary_scores():
 PLAIN = (
     "structures",
     "own_structure",
+    "losses",
     "losses_of_labellings",
     "multilabel",
     "forest_graphs",

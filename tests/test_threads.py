@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
@@ -118,6 +118,25 @@ def test_shares_make_the_whole(n, read):
                 oracles.accumulate(problem, i, r, (0.3, 1.0), shared._replace(share=share))
         assert np.abs(whole.node).sum() > 0.0 < np.abs(whole.pair).sum()
         assert_array_equal(flatten(shared), flatten(whole))
+
+
+def test_rows_with_more_features_than_are_chosen_at_once():
+    rng = np.random.default_rng(0)
+    X = [sparse.random(n, 900, 0.1, format="csr", random_state=rng) for n in (3, 6)]
+    y = [[0, 1, 2], [1, 0, 2, 2, 1, 0]]
+    problem, _, shapes, _ = training_problem(Chain(), X, y)
+    assert np.diff(problem.nodes.indptr).min() > 64
+    whole, shared = zero_weights(shapes), zero_weights(shapes)
+    expected = np.zeros((900, 3))
+    for i in range(2):
+        r = rng.normal(size=problem.part_ptr[i + 1] - problem.part_ptr[i])
+        expected += X[i].T @ r[: 3 * len(y[i])].reshape(-1, 3)
+        oracles.accumulate(problem, i, r, (1.0, 0.0), whole)
+        for k in range(3):
+            share = np.array([k, 3], dtype=np.int64)
+            oracles.accumulate(problem, i, r, (1.0, 0.0), shared._replace(share=share))
+    assert_array_equal(flatten(shared), flatten(whole))
+    assert_allclose(whole.node[:900], expected, atol=1e-12)
 
 
 def test_two_fits_at_once(chains):

@@ -8,7 +8,7 @@ adaptive and constant smoothing, SVRG, BCFW with Frank-Wolfe steps, and SGD; the
 strengths of smoothing, warm starts and K. The optimum is the smallest objective of any run, BCFW
 with pairwise steps among them. Learning rates are the
 estimator's own, or ("tuned") the best of a grid after an eighth of the passes. Without --full:
-600 sentences, a third of the images.
+500 sentences, a third of the images.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ WARM = "prox-center", "extrapolation", "previous"
 RANKS = 2, 5, 10, 20
 STRONG = 10.0  # lambda n, to see what it changes
 RATES = 1e-3, 4e-3, 1.6e-2, 6.4e-2, 0.256
-PASSES = {"ner": 150, "localisation": 50}
+PASSES = {"ner": 100, "localisation": 50}
 LEVEL = 1e-1  # above the optimum
 
 
 def ner(args):
     """Entities: training and test parts, what is measured, options of all solvers."""
-    (task,) = entities(args.data, args.quick, None if args.full else 600)
+    (task,) = entities(args.data, args.quick, None if args.full else 500)
     test = task.X_test[:500], task.y_test[:500]
 
     def measure(model):
@@ -175,12 +175,23 @@ def claims(found):
 
 def _percent(value):
     """A distance from the optimum."""
-    return f"{100 * value:.2g} %"
+    return f"{float(f'{100 * value:.2g}'):,g} %"
 
 
 def _list(name, ends):
     """Distances of a task."""
-    return f"{TITLES[name]}: " + ", ".join(f"{k} {_percent(v)}" for k, v in ends.items())
+    return f"{TITLES[name]}: {_ends_text(ends)}"
+
+
+def _ends_text(ends):
+    """Distances."""
+    return ", ".join(f"{k} {_percent(v)}" for k, v in ends.items())
+
+
+def _begin(name, own):
+    """What the distances are to be compared with."""
+    first = own["variants"][_default(name)][1][0]
+    return f"{TITLES[name]}: all come from {_percent(first)} in {own['passes']} passes"
 
 
 def _competitive(found):
@@ -194,7 +205,7 @@ def _competitive(found):
         if not outcomes[-1]:
             share = own["exact_share"][_default(name)]
             why.append(f"{TITLES[name]}: {own['n']} samples make short passes for so small a "
-                       f"lambda; with {STRONG:g} / n: {_list(name, own['strong'])}; K = 5 gives "
+                       f"lambda; with {STRONG:g} / n: {_ends_text(own['strong'])}; K = 5 gives "
                        f"the exact smoothing in {100 * share:.0f} % of the calls")  # fmt: skip
     text = "Casimir-SVRG is as near to the optimum as BCFW and SGD, or nearer"
     return Claim(text, "abstract, figures 2 and 3", "; ".join(cells), verdict(outcomes),
@@ -219,6 +230,9 @@ def _acceleration(found):
         a, b = (at(own["solvers"][k], own["passes"]) for k in ("Casimir, constant", "SVRG"))
         cells.append(f"{TITLES[name]}: {_percent(a)} against {_percent(b)}")
         outcomes.append(a <= b)
+        if not outcomes[-1]:
+            tuned = at(own["solvers"]["Casimir, constant, tuned"], own["passes"])
+            why.append(f"{TITLES[name]}: with a tuned rate {_percent(tuned)}")
     text = "Acceleration helps: Casimir with constant smoothing is ahead of SVRG with the same"
     return Claim(text, "section 7, figures 2 and 3", "; ".join(cells), verdict(outcomes),
                  "; ".join(why))  # fmt: skip
@@ -232,42 +246,43 @@ def _ends(own, begin):
 
 def _robust(found, variant):
     """Adaptive smoothing."""
-    cells, outcomes = [], []
+    cells, outcomes, why = [], [], []
     for name, own in found.items():
         ends = _ends(own, f"{variant}, nu = ")
-        cells.append(
-            f"{TITLES[name]}: " + ", ".join(f"{k}: {_percent(v)}" for k, v in ends.items())
-        )
+        cells.append(_list(name, {f"{k}:": v for k, v in ends.items()}))
         outcomes.append(max(ends.values()) <= 2.0 * min(ends.values()))
-    text = "Adaptive smoothing hardly depends on its first strength (within a factor of 2 for nu)"
-    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes))
+        if not outcomes[-1]:
+            why.append(_begin(name, own))
+    text = "Adaptive smoothing hardly depends on its first strength nu (within a factor of 2)"
+    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes), "; ".join(why))
 
 
 def _sensitive(found):
     """Constant smoothing."""
-    cells, outcomes = [], []
+    cells, outcomes, why = [], [], []
     for name, own in found.items():
         ends = [_ends(own, f"{v}, nu = ").values() for v in ("adaptive", "constant")]
         ratios = [max(v) / min(v) for v in ends]
         cells.append(f"{TITLES[name]}: worst over best {ratios[1]:.1f}, adaptive {ratios[0]:.1f}")
-        outcomes.append(ratios[1] > ratios[0])
+        outcomes.append(ratios[1] > 1.1 * ratios[0])
+        if not outcomes[-1]:
+            why.append(_begin(name, own))
     text = "Constant smoothing depends on its strength more than adaptive smoothing"
-    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes))
+    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes), "; ".join(why))
 
 
 def _spread(found, text, begin):
     """Variants of something else, beside the default."""
-    cells, outcomes = [], []
+    cells, outcomes, why = [], [], []
     for name, own in found.items():
         ends = {"default": at(own["variants"][_default(name)], own["passes"])}
         ends |= _ends(own, begin)
-        cells.append(
-            f"{TITLES[name]}: " + ", ".join(f"{k}: {_percent(v)}" for k, v in ends.items())
-        )
+        cells.append(_list(name, {f"{k}:": v for k, v in ends.items()}))
         outcomes.append(max(ends.values()) <= 1.5 * min(ends.values()))
-    return Claim(
-        f"{text} (within a factor of 1.5)", "figure 5", "; ".join(cells), verdict(outcomes)
-    )
+        if not outcomes[-1]:
+            why.append(_begin(name, own))
+    text += " (within a factor of 1.5)"
+    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes), "; ".join(why))
 
 
 def _default(name):

@@ -5,7 +5,7 @@
 Prox-linear steps with Casimir-SVRG inside, beside stochastic subgradients with three schedules
 whose first rate is the best of a grid: objective against oracle calls, and how stationary the end
 is. One hidden layer under a chain (words of OCR), and a convolution over candidate boxes
-(localisation). The fits are those of ``bench_nonlinear.py``. Without --full: 200 words, 27
+(localisation). The fits are those of ``bench_nonlinear.py``. Without --full: 100 words, 14
 images.
 """
 
@@ -28,9 +28,9 @@ RATES = 1e-2, 3e-2, 1e-1
 def ocr(args):
     """Words of fold 0 and a hidden layer."""
     data = load_ocr_letters(args.data / "ocr_letters" / "letters.npz")
-    rows = np.flatnonzero(data.fold == 0)[: 20 if args.quick else None if args.full else 200]
+    rows = np.flatnonzero(data.fold == 0)[: 20 if args.quick else None if args.full else 100]
     X, y = list(data.X[rows]), list(data.y[rows])
-    steps = 2 if args.quick else 12
+    steps = 2 if args.quick else 8
     model = ProxLinearSSVM(Chain(), MLPMap(50), C=0.1, max_iter=steps, random_state=0)
     return model, X, y
 
@@ -39,13 +39,13 @@ def localisation(args):
     """Boxes and a convolution."""
     data = load_localisation(args.data / "localisation")
     one = [i for i, boxes in enumerate(data.boxes) if len(boxes) == 1]
-    one = one[:8] if args.quick else one[::2] if args.full else one[::4]
+    one = one[:8] if args.quick else one[::2] if args.full else one[::8]
     X = [bench.candidates(data.images[i]) for i in one]
     y = [data.boxes[i][0] for i in one]
     tables = np.concatenate([table for table, _ in X])
     X = [((table - tables.mean(axis=0)) / tables.std(), boxes) for table, boxes in X]
     conv = ConvMap(shape=(8, 8, 7), n_filters=16, size=3, stride=2)
-    common = {"loss": "iou", "smoothing_strength": 0.1, "max_iter": 2 if args.quick else 8}
+    common = {"loss": "iou", "smoothing_strength": 0.1, "max_iter": 2 if args.quick else 6}
     common |= {"n_best": 10, "batch_size": 4, "random_state": 0}
     return ProxLinearSSVM(Candidates("box"), conv, C=1.0, **common), X, y
 

@@ -18,7 +18,7 @@ from skstruct.map_inference import FactorGraph, Table, solve_map
 # where the picture has an edge.
 
 rng = np.random.default_rng(0)
-height, width, n_labels = 18, 24, 8
+height, width, n_labels = 14, 18, 8
 y, x = np.mgrid[: 1 : height * 1j, : 1 : width * 1j]
 truth = np.floor(n_labels * (0.5 + 0.49 * np.sin(3 * x + 2 * np.cos(4 * y)))).astype(int)
 image = truth + 1.5 * rng.standard_normal(truth.shape)
@@ -55,7 +55,7 @@ methods = {
 results = {}
 for name, (method, parameters) in methods.items():
     solve_map(graph, method, max_iter=1, random_state=0, **parameters)
-    results[name] = solve_map(graph, method, max_iter=300, random_state=0, **parameters)
+    results[name] = solve_map(graph, method, max_iter=150, random_state=0, **parameters)
     result = results[name]
     print(f"{name}: {result.n_iter} passes, {result.score:.3f} to {result.bound:.3f}")
 
@@ -65,9 +65,9 @@ MAPConvergenceDisplay.from_results(results, x="seconds", ax=axes[1])
 best = max(result.score for result in results.values())
 lowest = min(result.bound for result in results.values())
 for ax in axes:
-    ax.set(xscale="log", ylim=(best - 60, lowest + 60))
+    ax.set(xscale="log", ylim=(best - 40, lowest + 40))
 axes[0].get_legend().remove()
-axes[1].legend(loc="lower left", fontsize="small")
+axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
 
 # %%
 # The labelling of the best score.

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import make_annotated_sentences
-from skstruct.inspection import ConvergenceDisplay, TransitionDisplay, explain, top_features
+from skstruct.inspection import TransitionDisplay, explain, top_features
 from skstruct.metrics import chunk_classification_report
 from skstruct.preprocessing import TemplateVectorizer
 
@@ -31,28 +31,36 @@ U12:%x[-1,1]/%x[0,1]
 B
 """
 
-data = make_annotated_sentences(n_train=400, random_state=0)
+data = make_annotated_sentences(n_train=60, random_state=0)
 X, X_test = (RaggedArray.stack_columns([part.word, part.pos]) for part in (data.train, data.test))
 
 model = make_pipeline(
     TemplateVectorizer(templates),
-    SAGCRF(Chain(forbidden="iob2"), track_objective=True, random_state=0),
+    SAGCRF(Chain(forbidden="iob2"), random_state=0),
 )
 model.fit(X, data.train.entity)
 print(chunk_classification_report(data.test.entity, model.predict(X_test), scheme="iob2"))
 
 # %%
-# What speaks for each label, and why one sentence was labelled as it was: the contributions add up
-# to the score of the labelling.
+# What speaks for each label, and why a word was taken for the beginning of a name: the
+# contributions of all words add up to the score of the labelling.
 
 print(top_features(model, k=3).to_string(index=False))
 reasons = explain(model, X_test[0])
 print(" ".join(X_test[0][:, 0]))
-print(reasons[reasons["node"] <= 1].round(2).to_string(index=False))
+print(reasons[reasons["label"] == "B-ORG"].round(2).to_string(index=False))
 
 # %%
+# Which labels follow each other, and what speaks for and against the beginning of a person's name:
+# "Mr." is before one, "in" is not.
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+weights = top_features(model, k=12)
+weights = weights[weights["label"] == "B-PER"].sort_values("weight")
+fig, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 TransitionDisplay.from_estimator(model, ax=axes[0])
-ConvergenceDisplay.from_estimators(model, y="objective", ax=axes[1])
+axes[0].set_title("scores of steps")
+colours = ["C3" if weight < 0 else "C0" for weight in weights["weight"]]
+axes[1].barh(weights["feature"], weights["weight"], color=colours)
+axes[1].axvline(0, color="black", linewidth=0.8)
+axes[1].set(xlabel="weight", title="the largest weights of B-PER")
 plt.show()

@@ -238,6 +238,37 @@ class Shards:
         self._check_columns(columns, path)
         return readable(columns, columns.dtype)
 
+    def label_weights(self) -> np.ndarray:
+        """How often each label occurs, by the weights of the samples; reads labels, no features.
+
+        Returns
+        -------
+        ndarray of shape (n_classes,)
+            Sums over all shards.
+
+        Raises
+        ------
+        ValueError
+            If the shards have no labels, or a file of them is damaged.
+        """
+        if self.classes is None:
+            raise ValueError("the shards have no labels")
+        sums = np.zeros(len(self.classes))
+        for entry in self._manifest["shards"]:
+            folder = self.folder / entry["folder"]
+            codes, ends, weight = (
+                open_array(folder / name, entry["files"][name]) if name in entry["files"] else None
+                for name in ("codes.npy", "offsets.npy", "sample_weight.npy")
+            )
+            if weight is not None:
+                weight = np.repeat(weight, np.diff(ends))
+            try:
+                sums += np.bincount(codes, weight, minlength=sums.size)
+            except (TypeError, ValueError):
+                path = folder / "codes.npy"
+                raise Damage(f"{path} has no codes of {sums.size} classes") from None
+        return sums
+
     def __getitem__(self, key):
         raise TypeError(
             "Shards has no single samples to choose from, as grid searches do: "

@@ -34,7 +34,8 @@ def refuse_unpackable(graph: Graph) -> None:
     if own:
         raise TypeError(
             f"shards are for structures whose labels are those of nodes (Chain, Tree, Pairwise, "
-            f"Grid, MultiClass): {kind.__name__} has a {own[0]} of its own"
+            f"Grid, MultiClass): {kind.__name__} has a {own[0]} of its own, and is trained on "
+            "samples in memory: fit(X, y)"
         )
 
 

@@ -299,6 +299,8 @@ class BCFW(Method):
             self._extrapolation.compile(self.state, self._scratch[0][1])
         compile_hinge(self.problem, self.w, self.state.residuals)
         settle(self.cone, self.w)
+        if self.averaging:
+            squared_norm(self.w)  # of lazy weights it is a kernel
 
     def begin(self, progress):
         """Weights, task losses and certificate of the dual point to start from."""

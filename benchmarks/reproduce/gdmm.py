@@ -167,17 +167,26 @@ def _seconds(value):
     return "not reached" if not np.isfinite(value) else f"{value:.2g} s"
 
 
+def _reach(curve, level):
+    """Seconds to a level, or those that were not enough, and how to write them."""
+    found, spent = first_below(curve, level), float(curve[0][-1])
+    return (found, _seconds(found)) if np.isfinite(found) else (spent, f"not in {spent:.2g} s")
+
+
 def _faster(found, rival, text):
     """Seconds to a tenth above the bound."""
     cells, outcomes, why = [], [], []
     for name, own in found.items():
-        a, b = (first_below(own["curves"][k], LEVELS[0]) for k in ("GDMM", rival))
-        cells.append(f"{TITLES[name]}: {_seconds(a)} against {_seconds(b)}")
-        outcomes.append(np.isfinite(a) and 10.0 * a <= b)
+        ours = first_below(own["curves"]["GDMM"], LEVELS[0])
+        theirs, shown = _reach(own["curves"][rival], LEVELS[0])
+        cells.append(
+            f"{TITLES[name]}: {_reach(own['curves']['GDMM'], LEVELS[0])[1]} against {shown}"
+        )
+        outcomes.append(10.0 * ours <= theirs)
         if not outcomes[-1]:
             rates = (own["passes_a_second"][k] for k in ("GDMM", rival))
             pair = " against ".join(f"{rate:.1f}" for rate in rates)
-            why.append(f"{TITLES[name]}: {pair} passes a second")
+            why.append(f"{TITLES[name]}: {pair} passes a second; exact oracles are cheap here")
     return Claim(f"{text} (10 times, CPU seconds to {LEVELS[0]:g} above the bound)", "abstract",
                  "; ".join(cells), verdict(outcomes), "; ".join(why))  # fmt: skip
 
@@ -186,10 +195,10 @@ def _rivals(found):
     """Beside what the paper did not have."""
     cells, outcomes = [], []
     for name, own in found.items():
-        a, b = (first_below(own["curves"][k], LEVELS[1]) for k in ("GDMM", "BCFW, pairwise"))
-        cells.append(f"{TITLES[name]}: {_seconds(a)} against {_seconds(b)}")
+        a, b = (own["curves"][k][1][-1] for k in ("GDMM", "BCFW, pairwise"))
+        cells.append(f"{TITLES[name]}: {100 * a:.2g} % against {100 * b:.2g} %")
         outcomes.append(a < b)
-    text = f"(Not in the paper) GDMM is ahead of BCFW with pairwise steps (to {LEVELS[1]:g})"
+    text = "(Not in the paper) GDMM ends nearer to the bound than BCFW with pairwise steps"
     return Claim(text, "-", "; ".join(cells), verdict(outcomes))
 
 
@@ -206,15 +215,18 @@ def _multipliers(found):
 
 def _linear(found):
     """The rate: the time for a further factor of 10 does not grow much."""
-    cells, outcomes = [], []
+    cells, outcomes, why = [], [], []
     for name, own in found.items():
         curve = own["curves"]["GDMM"]
         reach = [first_below(curve, level) for level in (1.0, 0.1, 0.01)]
         cells.append(f"{TITLES[name]}: " + " / ".join(map(_seconds, reach)))
         steps = reach[1] - reach[0], reach[2] - reach[1]
         outcomes.append(bool(np.isfinite(steps[1]) and steps[1] <= 10.0 * max(steps[0], 1e-3)))
+        if not outcomes[-1]:
+            why.append(f"{TITLES[name]}: {100 * curve[1][-1]:.2g} % after {curve[0][-1]:.2g} s; "
+                       "the bound, the best of all solvers, is not tight")  # fmt: skip
     text = "Linear rate: seconds to 1 / 0.1 / 0.01 above the bound do not grow tenfold (O(1/eps))"
-    return Claim(text, "abstract, theorem 1", "; ".join(cells), verdict(outcomes))
+    return Claim(text, "abstract, theorem 1", "; ".join(cells), verdict(outcomes), "; ".join(why))
 
 
 def _exponent(costs, key):

@@ -21,6 +21,7 @@ from skstruct.core.weights import Weights
 from skstruct.datasets import Shards, pack_shards
 from skstruct.solvers.rounds import engine as engines
 from skstruct.solvers.rounds import part as parts
+from skstruct.solvers.rounds import watch
 from skstruct.solvers.rounds.checkpoint import Checkpoint, Keeper
 from skstruct.solvers.rounds.engine import Engine, EngineGone
 from skstruct.solvers.rounds.part import gather, scatter_add
@@ -341,6 +342,34 @@ def test_states_that_are_none_are_seen(shards, tmp_path, text):
     with pytest.warns(UserWarning, match="training begins anew"):
         crf.fit(shards, checkpoint=tmp_path)
     assert np.array_equal(known, crf.node_weights_)
+
+
+def _half_a_result(k, flag):
+    """A result of which the first worker to send it writes half, and is killed."""
+    from multiprocessing.connection import Connection
+
+    def send(self, data, write=os.write):
+        if len(data) > 1e5 and not os.path.exists(flag):
+            open(flag, "w").close()
+            write(self._handle, data[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        sent(self, data, write)
+
+    sent, Connection._send = Connection._send, send
+    return np.full(100_000, k)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="no such pipes")
+def test_a_worker_that_is_killed_while_it_sends_its_result(tmp_path, monkeypatch):
+    # loky waits for the other half as long as anybody has the pipe open.
+    monkeypatch.setattr(watch, "_LOOK", 0.05)
+    monkeypatch.setattr(watch.watched.__wrapped__, "__defaults__", (0.2,))
+    flag = str(tmp_path / "killed")
+    with parallel_config("loky", n_jobs=2), Engine(None) as engine:
+        results = list(engine.map(_half_a_result, 6, lambda k: (k, flag)))
+        assert engine.n_losses == 1
+    assert [int(result.sum()) for result in results] == [100_000 * k for k in range(6)]
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from .watch import watched
+
 # How often in a row workers may die before one more result has come.
 MOST_LOSSES = 3
 # Where a backend gives results at the end only: so many for each worker are waited for at once.
@@ -181,13 +183,17 @@ class Engine:
         options = {"n_jobs": self.n_jobs, "prefer": "threads", "batch_size": 1, "max_nbytes": None}
         call = delayed(function)
         if getattr(backend, "supports_return_generator", False):
-            results = Parallel(return_as="generator", **options)(call(*arguments(k)) for k in tasks)
-            try:
-                yield from results
-            finally:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # that tasks are cancelled is meant
-                    results.close()
+            is_loky = type(backend).__name__ == "LokyBackend"
+            with watched() if is_loky else contextlib.nullcontext():
+                results = Parallel(return_as="generator", **options)(
+                    call(*arguments(k)) for k in tasks
+                )
+                try:
+                    yield from results
+                finally:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # that tasks are cancelled is meant
+                        results.close()
             return
         size = _AT_ONCE * self.n_workers
         for first in range(tasks.start, tasks.stop, size):

@@ -259,6 +259,7 @@ def test_the_default_template_uses_every_column(n_columns, capsys):
         ["train", "a", "-"],
         ["tag", "m", "--batch", "0"],
         ["tag", "m", "--encoding", "klingon"],
+        ["tag", "m", "--encoding", "hex"],
         ["tag", "m", "--scores", "--marginals"],
         ["guess"],
         [],
@@ -295,6 +296,10 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
             "train --scheme iob2 {}/d {}/m",
             "{}/d, line 3 (where it begins): ",
         ),
+        ({"d": "a b\n", "e": "c d\n"}, "train {}/d {}/e", "{}/e is there, and no model: MODEL"),
+        ({"d": "a b\n"}, "train {}/d {}/d", "{}/d: output and input are the same file"),
+        ({"d": "a b\n"}, "train {}/d {}/" + "m" * 250, "mm: File name too long"),
+        ({"d": "a b\n"}, "train {}/d /dev/zero", "/dev/zero is no regular file"),
         ({}, "tag {}/m", "{}/m: No such file or directory"),
         ({"m": "none"}, "tag {}/m", "{}/m cannot be read as a model"),
         ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model"),
@@ -331,6 +336,12 @@ def test_a_file_to_tag_must_have_the_columns_of_the_model(
     assert main(["tag", str(model), str(same), "-o", str(same)]) == 1
     assert b"output and input are the same file" in capsysbinary.readouterr().err
     assert same.read_text() == "a b\n"
+    with open(same) as source, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", source)
+        assert main(["tag", str(model), "-o", str(same)]) == 1
+    before = model.read_bytes()
+    assert main(["tag", str(model), str(same), "-o", str(model)]) == 1
+    assert (same.read_text(), model.read_bytes()) == ("a b\n", before)
 
 
 def test_models_of_other_kinds_are_refused(tmp_path, capsys):
@@ -396,6 +407,34 @@ def test_a_reader_who_goes_away_is_no_error(folder):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def test_training_that_nobody_listens_to_is_an_error(folder):
+    """A pipe that closes early would be exit code 0 without a model."""
+    code = (
+        "import sys; from skstruct.cli import main, training;"
+        "training._train = lambda given, parser: print('passes', flush=True);"
+        "sys.stdin.readline(); sys.exit(main(['train', 'a', 'b']))"
+    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        process.stdout.close()
+        process.stdin.close()
+        assert process.stderr.read() == b"skstruct: error: standard output was closed\n"
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_closed_streams_are_errors(folder, monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, name, None)
+    assert main(["tag", f"{folder}/crf.joblib"]) == 1
+    assert capsys.readouterr().err == f"skstruct: error: standard {name[3:]}put is closed\n"
+
+
+def test_a_mark_of_the_encoding_is_not_written(folder, monkeypatch, capsysbinary):
+    text = "\ufeffthe DT\n\na DT\n"
+    given = "--encoding", "utf-8-sig", "--batch", "1", "-l"
+    assert _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, *given)[1].isascii()
 
 
 def test_only_the_command_imports_the_command_line():

@@ -166,6 +166,13 @@ def test_sag_equals_lbfgs_on_real_chunking(shared_data):
         np.testing.assert_allclose(crf.objective_, fits[3].objective_, rtol=1e-6)
 
 
+def test_control_characters_are_part_of_a_word(tmp_path):
+    """Blanks and tabs alone divide columns, whether or not a line is ASCII."""
+    path = tmp_path / "data.txt"
+    path.write_bytes(b"a\x0cb V O\n\x1f V\tO\n")
+    assert [words.tolist() for words in load_conll(path).column_0] == [["a\x0cb", "\x1f"]]
+
+
 def test_a_no_break_space_is_part_of_a_word(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("d\xc3\xa0t V O\n \t\nb N\tO \n", encoding="latin-1")

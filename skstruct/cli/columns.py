@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
+import stat
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from ..datasets.conll import split_line
@@ -46,26 +47,33 @@ def encoding_name(text: str) -> str:
     Returns
     -------
     str
-        The same.
+        The same, or utf-8 for utf-8-sig.
 
     Raises
     ------
     ValueError
-        If Python knows no such encoding.
+        If Python knows no such encoding of texts.
     """
     try:
-        codecs.lookup(text)
-    except LookupError:
+        "".encode(text)
+    except LookupError:  # also of codecs that are none of texts, such as hex
         raise ValueError(text) from None
-    return text
+    # A mark at the beginning is skipped in any case; this codec would write one into each batch.
+    return "utf-8" if codecs.lookup(text).name == "utf-8-sig" else text
 
 
 encoding_name.__name__ = "encoding"  # as argparse shows it
 
 
+def _standard(stream, name):
+    if stream is None:
+        raise ValueError(f"standard {name} is closed")
+    return stream.buffer
+
+
 def _opened(name):
     if name == "-":
-        return sys.stdin.buffer
+        return _standard(sys.stdin, "input")
     return gzip.open(name) if name.endswith(".gz") else open(name, "rb")
 
 
@@ -162,16 +170,38 @@ def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
         yield part
 
 
+def refuse_same(name: str, sources: Iterable[str]) -> None:
+    """Let nothing be written over what is read.
+
+    Parameters
+    ----------
+    name : str
+        A file that is to be written.
+    sources : iterable of str
+        Files that are read, ``-`` for standard input.
+
+    Raises
+    ------
+    ValueError
+        If one of them is that file.
+    """
+    for source in sources:
+        with suppress(OSError, AttributeError):  # not there, or standard input is no file
+            read = os.fstat(sys.stdin.fileno()) if source == "-" else os.stat(source)
+            if stat.S_ISREG(read.st_mode) and os.path.samestat(read, os.stat(name)):
+                raise ValueError(f"{name}: output and input are the same file")
+
+
 @contextmanager
-def writing(name: str, source: str, encoding: str):
+def writing(name: str, sources: tuple[str, ...], encoding: str):
     """A function that writes lines to a file, ``-`` for standard output.
 
     Parameters
     ----------
     name : str
         The file.
-    source : str
-        The file that is being read, which must be another one.
+    sources : tuple of str
+        The files that are read, which must be others.
     encoding : str
         Of the output.
 
@@ -183,13 +213,13 @@ def writing(name: str, source: str, encoding: str):
     Raises
     ------
     ValueError
-        If both are the same file.
+        If one of them is the output.
     """
     if name == "-":
-        yield lambda lines: _write(sys.stdout.buffer, lines, encoding)
+        out = _standard(sys.stdout, "output")
+        yield lambda lines: _write(out, lines, encoding)
         return
-    if source != "-" and os.path.exists(name) and os.path.samefile(name, source):
-        raise ValueError(f"{name}: output and input are the same file")
+    refuse_same(name, sources)
     with open(name, "wb") as out:
         yield lambda lines: _write(out, lines, encoding)
 

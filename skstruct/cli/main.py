@@ -21,6 +21,9 @@ after one in the command line, 130 after Ctrl-C."""
 
 _INTERRUPTED = 130
 
+# Commands whose output is a report of what they make.
+_MAKERS = {"train", "compile"}
+
 
 def _parser():
     parser = argparse.ArgumentParser("python -m skstruct", description=_DOC)
@@ -90,13 +93,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             code = given.run(given)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         _say("", "interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         _forget_output()
-        return 0
+        if given.command not in _MAKERS:
+            return 0
+        _say("error: ", "standard output was closed")
+        return 1
     except OSError as error:
         _say("error: ", _of_system(error))
         return 1

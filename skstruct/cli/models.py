@@ -26,6 +26,11 @@ TRUSTED = [
     "skstruct.ssvm.bcfw.BCFWSSVM",
 ]
 
+# How pickles and what compresses them begin: zip, gzip, bzip2, xz, lzma, LZ4; zlib at all levels.
+_BEGINS = b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"]\x00", b"\x04\x22\x4d\x18"
+_ZLIB = b"x\x01", b"x^", b"x\x9c", b"x\xda"
+_PREFIX = 8
+
 # Attributes that fits set.
 _FITTED = ("vocabulary_", "classes_")
 
@@ -62,6 +67,50 @@ def is_skops(name: str) -> bool:
     return True
 
 
+def beside(name: str) -> str:
+    """A new file in the folder of another.
+
+    Parameters
+    ----------
+    name : str
+        The other.
+
+    Returns
+    -------
+    str
+        Its name.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written to, or the name is too long.
+    """
+    try:
+        handle, new = tempfile.mkstemp(prefix=f".{Path(name).name}-", dir=Path(name).parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from None
+    os.close(handle)
+    return new
+
+
+def may_be_model(name: str) -> bool:
+    """Whether a file begins as joblib's and skops's do, or is empty.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+
+    Returns
+    -------
+    bool
+        Whether it does; False of texts.
+    """
+    with open(name, "rb") as file:
+        begin = file.read(_PREFIX)
+    return not begin or begin.startswith(_BEGINS) or begin[:2] in _ZLIB
+
+
 def save_model(model: Pipeline, name: str) -> None:
     """Write a model to a file, which appears when it is whole.
 
@@ -77,20 +126,18 @@ def save_model(model: Pipeline, name: str) -> None:
     OSError
         If the folder cannot be written to.
     """
-    folder = Path(name).parent
-    handle, beside = tempfile.mkstemp(prefix=f".{Path(name).name}-", dir=folder)
-    os.close(handle)
+    new = beside(name)
     try:
         if is_skops(name):
-            _skops(name).dump(model, beside, compression=zipfile.ZIP_DEFLATED)
+            _skops(name).dump(model, new, compression=zipfile.ZIP_DEFLATED)
         else:
-            joblib.dump(model, beside, compress=3)
+            joblib.dump(model, new, compress=3)
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)  # mkstemp lets its owner only
-        os.replace(beside, name)
+        os.chmod(new, 0o666 & ~mask)  # mkstemp lets its owner only
+        os.replace(new, name)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(new)
         raise
 
 

@@ -91,11 +91,11 @@ def _tag(given):
     n_columns = len(vectorizer._tokens.values)
     widths = (n_columns + 1,) if given.check else (n_columns, n_columns + 1)
     check = Check(are_chunks(map(str, estimator.classes_.tolist())))
-    waits = given.data == "-" and sys.stdin.isatty()
+    waits = given.data == "-" and sys.stdin is not None and sys.stdin.isatty()
     size = given.batch or (1 if waits else 500)
     answers = _answers_of(given, estimator)
     found = read_sentences(given.data, widths, given.encoding)
-    with writing(given.output, given.data, given.encoding) as write:
+    with writing(given.output, (given.data, given.model), given.encoding) as write:
         for part in batches(found, size):
             sentences = [one for one in part if isinstance(one, Sentence)]
             tokens = [[token[:n_columns] for token in one.tokens] for one in sentences]

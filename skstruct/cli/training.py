@@ -15,8 +15,8 @@ from ..callbacks import EarlyStopping
 from ..metrics import SCORERS
 from ..preprocessing import TemplateVectorizer
 from .checking import are_chunks
-from .columns import Sentence, encoding_name, read_sentences
-from .models import is_skops, save_model
+from .columns import Sentence, encoding_name, read_sentences, refuse_same
+from .models import beside, is_skops, may_be_model, save_model
 from .templates import default_template, read_template
 
 _DOC = """\
@@ -168,7 +168,7 @@ def _fit(estimator, X, y, sentences):
 def _train(given, parser):
     if given.model == "-":
         parser.error("MODEL must be a file")
-    _check_place(given.model)
+    _check_place(given)
     _penalty(given, parser)
     template = None if given.template is None else read_template(given.template)
     sentences = _read(given.data[0], None, given.encoding)
@@ -184,7 +184,7 @@ def _train(given, parser):
     estimator = _estimator(given, parser, template)
     if dev is not None:
         held_out, gold = _tokens_and_labels(dev)
-        metric = "chunk_f1" if are_chunks(set().union(*y)) else "node_accuracy"
+        metric = "chunk_f1" if are_chunks(set().union(*y, *gold)) else "node_accuracy"
         stopper = EarlyStopping((vectorizer.transform(held_out), gold), metric=SCORERS[metric])
         estimator.set_callbacks(stopper)
     n_tokens = sum(map(len, y))
@@ -204,14 +204,24 @@ def _train(given, parser):
     return 0
 
 
-def _check_place(name):
-    """Refuse before training what could not be written after it."""
-    folder = Path(name).parent
-    if not folder.is_dir():
-        raise ValueError(f"{name}: there is no folder {folder}")
-    if Path(name).is_dir():
+def _check_place(given):
+    """Refuse before training what could not be written after it, or would be lost by it."""
+    name = given.model
+    place = Path(name)
+    if not place.parent.is_dir():
+        raise ValueError(f"{name}: there is no folder {place.parent}")
+    if place.is_dir():
         raise ValueError(f"{name} is a folder")
+    refuse_same(name, [*given.data, *(f for f in (given.dev, given.template) if f is not None)])
+    if place.exists():
+        if not place.is_file():
+            raise ValueError(f"{name} is no regular file")
+        if not may_be_model(name):
+            raise ValueError(
+                f"{name} is there, and no model: MODEL comes behind the training files"
+            )
     is_skops(name)
+    os.unlink(beside(name))
 
 
 def _report(estimator, seconds):

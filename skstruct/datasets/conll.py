@@ -16,13 +16,14 @@ from ..data.ragged import RaggedArray
 from ..typing import PathLike
 
 _BLANKS = re.compile(r"[ \t]+")
+_OTHERS = re.compile(r"[\x0b-\x0d\x1c-\x1f]")  # ASCII's other white space
 
 
 def split_line(line, separator=None):
     """Columns of a line."""
-    if separator is not None or line.isascii():
+    if separator is not None or (line.isascii() and _OTHERS.search(line) is None):
         return line.split(separator)
-    # str.split would also break words at a no-break space.
+    # str.split would also break words at a no-break space or a form feed.
     return _BLANKS.split(line.strip(" \t"))
 
 

@@ -8,7 +8,7 @@ likelihood of what is known (the sum over all labellings that fit), a structural
 the labels and training in turns. This example hides digits of handwritten dates and draws the
 accuracy against the share that is hidden.
 
-Run ``python examples/plot_partial_labels.py``, with ``--plot [FILE]`` for a picture.
+Run ``python examples/handwriting/plot_partial_labels.py``, with ``--plot [FILE]`` for a picture.
 """
 
 import argparse

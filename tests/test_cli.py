@@ -260,6 +260,8 @@ def test_the_default_template_uses_every_column(n_columns, capsys):
         ["tag", "m", "--batch", "0"],
         ["tag", "m", "--encoding", "klingon"],
         ["tag", "m", "--encoding", "hex"],
+        ["tag", "m", "--encoding", "base64"],
+        ["tag", "m", "--encoding", "utf-16"],
         ["tag", "m", "--scores", "--marginals"],
         ["guess"],
         [],

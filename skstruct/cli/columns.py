@@ -52,14 +52,20 @@ def encoding_name(text: str) -> str:
     Raises
     ------
     ValueError
-        If Python knows no such encoding of texts.
+        If Python knows no such encoding, or lines of it do not end in one byte, as they are read.
     """
     try:
-        "".encode(text)
-    except LookupError:  # also of codecs that are none of texts, such as hex
-        raise ValueError(text) from None
-    # A mark at the beginning is skipped in any case; this codec would write one into each batch.
-    return "utf-8" if codecs.lookup(text).name == "utf-8-sig" else text
+        # A mark at the beginning is skipped in any case; this codec would write one a batch.
+        if codecs.lookup(text).name == "utf-8-sig":
+            return "utf-8"
+        end = "
+".encode(text)
+    except (LookupError, UnicodeError):
+        end = b""
+    if end != b"
+":
+        raise ValueError(text)
+    return text
 
 
 encoding_name.__name__ = "encoding"  # as argparse shows it

@@ -29,12 +29,8 @@ Methods of solve_map run on a few small models."""
 
 def _read_call(text):
     """A class, or a class with options, as Python writes them: what to make, and with what."""
-    module, colon, call = text.partition("(")[0].rpartition(":")
-    if colon:
-        call += text[len(module) + len(colon) + len(call) :]
-    else:
-        call = text
-    body = ast.parse(call, mode="eval").body
+    module, colon, _ = text.partition("(")[0].rpartition(":")
+    body = ast.parse(text[len(module + colon) :], mode="eval").body
     options = {}
     if isinstance(body, ast.Call) and not body.args:
         options = {word.arg: ast.literal_eval(word.value) for word in body.keywords}

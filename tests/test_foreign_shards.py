@@ -86,6 +86,20 @@ def test_deep_manifests(tmp_path):
         Shards(tmp_path)
 
 
+def _with_another_array(sound, tmp_path, file, change):
+    """Shards with a file that is not what was packed, though the manifest has its checksum."""
+    path = sound.folder / "00000" / f"{file}.npy"
+    array = change(np.load(path))
+
+    def edit(content):
+        entry = write_array(tmp_path / "made.npy", array)
+        content["shards"][0]["files"][path.name] = entry
+
+    folder = _forged(sound, tmp_path / "forged", edit)
+    shutil.copy(tmp_path / "made.npy", folder / "00000" / path.name)
+    return Shards(folder)
+
+
 @pytest.mark.parametrize(
     ("kind", "file", "change"),
     [
@@ -113,16 +127,14 @@ def test_deep_manifests(tmp_path):
 def test_files_that_fit_the_manifest_but_nothing_else_are_refused(
     sound, tmp_path, kind, file, change
 ):
-    path = sound[kind].folder / "00000" / f"{file}.npy"
-    array = change(np.load(path))
-
-    def edit(content):
-        entry = write_array(tmp_path / "made.npy", array)
-        content["shards"][0]["files"][path.name] = entry
-
-    folder = _forged(sound[kind], tmp_path / "forged", edit)
-    shutil.copy(tmp_path / "made.npy", folder / "00000" / path.name)
-    shards = Shards(folder)
-    with pytest.raises(ValueError, match=re.escape(str(folder))):
+    shards = _with_another_array(sound[kind], tmp_path, file, change)
+    with pytest.raises(ValueError, match=re.escape(str(shards.folder))):
         shards.open(0)
     shards.open(1)
+
+
+@pytest.mark.parametrize("file", ["offsets", "codes", "sample_weight"])
+def test_labels_are_not_counted_by_files_that_do_not_fit(sound, tmp_path, file):
+    shards = _with_another_array(sound["chain"], tmp_path, file, lambda a: a[:-1])
+    with pytest.raises(ValueError, match=re.escape(str(shards.folder))):
+        shards.label_weights()

@@ -17,7 +17,7 @@ from . import manifest
 from .files import Damage, check_file, open_array
 from .leaves import build
 from .names import StoredNames
-from .soundness import check_samples
+from .soundness import check_ends, check_samples
 from .structure import packed_type, refuse_unpackable, restore
 
 
@@ -261,6 +261,7 @@ class Shards:
                 for name in ("codes.npy", "offsets.npy", "sample_weight.npy")
             )
             if weight is not None:
+                check_ends(ends, weight.size, entry["nodes"], folder / "offsets.npy")
                 weight = np.repeat(weight, np.diff(ends))
             try:
                 sums += np.bincount(codes, weight, minlength=sums.size)

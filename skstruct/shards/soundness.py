@@ -30,7 +30,7 @@ def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None
     ValueError
         Names the file.
     """
-    _check_ends(samples.offsets, entry["samples"], entry["nodes"], folder / "offsets.npy")
+    check_ends(samples.offsets, entry["samples"], entry["nodes"], folder / "offsets.npy")
     rows = entry["samples"] if graph.is_table else entry["nodes"]
     if samples.features.ndim != 2 or samples.features.shape[0] != rows:
         raise Damage(f"{folder}: there must be {rows} rows of features")
@@ -47,8 +47,25 @@ def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None
         raise Damage(f"{folder / 'shapes.npy'} is damaged: images have other sizes")
 
 
-def _check_ends(ends, n, total, path):
-    """Refuse pointers that do not go from 0 to a total."""
+def check_ends(ends: np.ndarray, n: int, total: int, path: Path) -> None:
+    """Refuse pointers that do not go from 0 to a total.
+
+    Parameters
+    ----------
+    ends : ndarray
+        The pointers.
+    n : int
+        How many samples they should have.
+    total : int
+        Where the last one should end.
+    path : Path
+        Their file, for messages.
+
+    Raises
+    ------
+    ValueError
+        Names the file.
+    """
     sound = ends.shape == (n + 1,) and ends.dtype == np.int64 and ends[0] == 0
     if not sound or (ends[1:] < ends[:-1]).any() or ends[-1] != total:
         raise Damage(f"{path} is damaged: it must have the ends of {n} samples")
@@ -56,7 +73,7 @@ def _check_ends(ends, n, total, path):
 
 def _check_edges(samples, edges, n, folder):
     """Refuse edges between nodes that are not there."""
-    _check_ends(samples.edge_ptr, n, len(edges), folder / "edge_ptr.npy")
+    check_ends(samples.edge_ptr, n, len(edges), folder / "edge_ptr.npy")
     sound = edges.ndim == 2 and edges.shape[1] == 2 and edges.dtype == np.int32
     ends = np.repeat(samples.lengths, samples.n_edges)[:, None]
     if not sound or _beyond(edges, ends) or (edges[:, 0] == edges[:, 1]).any():

@@ -54,7 +54,7 @@ def test_as_many_candidates_as_classes_is_multinomial_regression():
 
 
 @pytest.mark.parametrize("loss", ["hamming", "iou"])
-def test_all_solvers_reach_one_certified_optimum(loss):
+def test_two_solvers_reach_one_certified_optimum(loss):
     X, y = draw(np.random.default_rng(3))
     X = boxes_of(X)
     bcfw = BCFWSSVM(Candidates(), loss=loss, tol=1e-4, max_iter=500, random_state=0).fit(X, y)

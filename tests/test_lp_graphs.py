@@ -126,17 +126,27 @@ def test_no_labelling_scores_minus_infinity():
     assert oracles.max_oracle(problem, 0, theta, labels) == -np.inf
 
 
-# Graphs without edge features are those that BCFW trains on in test_graph_certificates.py.
-@pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
-def test_every_verb_by_enumeration(interactions):
+def _check_verbs(interactions, edge_features):
     rng = np.random.default_rng(3)
     X, y = [], []
     for n in (1, 4, 5):
         edges = _graph_case(rng, n, 3)
-        X.append((rng.normal(size=(n, 3)), edges, rng.normal(size=(len(edges), 2))))
+        rows = (rng.normal(size=(len(edges), 2)),) if edge_features else ()
+        X.append((rng.normal(size=(n, 3)), edges, *rows))
         y.append(np.array(list("abc"))[np.arange(n) % 3])
-    graph = Pairwise(inference="lp", interactions=interactions, edge_features=True)
-    check_structure(graph, X, y, fit_intercept=False)
+    graph = Pairwise(inference="lp", interactions=interactions, edge_features=edge_features)
+    check_structure(graph, X, y, fit_intercept=not edge_features)
+
+
+@pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
+def test_every_verb_by_enumeration(interactions):
+    _check_verbs(interactions, True)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
+def test_every_verb_by_enumeration_without_edge_features(interactions):
+    _check_verbs(interactions, False)
 
 
 def test_trees_are_tight_with_ties():

@@ -46,6 +46,7 @@ PLAIN = (
     "forest_graphs",
     "trees",
     "grids",
+    "lp_graphs",
     "bmmf",
 )
 

@@ -35,7 +35,6 @@ RANKS = 2, 5, 10, 20
 STRONG = 10.0  # lambda n, to see what it changes
 RATES = 1e-3, 4e-3, 1.6e-2, 6.4e-2, 0.256
 PASSES = {"ner": 100, "localisation": 50}
-LEVEL = 1e-1  # above the optimum
 
 
 def ner(args):

@@ -208,7 +208,7 @@ def draw(path, panels, columns=2):
 
 
 def redraw(folder=RESULTS):
-    """The figures and tables of results that are there."""
+    """The figures of results that are there."""
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text())
         panels = [Panel(**panel) for panel in found["panels"]]

@@ -64,7 +64,7 @@ def methods(passes):
 
 
 def tuned(model, task, passes):
-    """The model with the rate of smallest objective after some passes, and all objectives."""
+    """The model with the rate of smallest objective after some passes."""
     found = {}
     for rate in GRID[model.method]:
         trial = BaselineCRF(model.method, rate, max_iter=passes, random_state=0)

@@ -67,7 +67,8 @@ def without_thumbnail(build):
 def remote(build):
     """Pages that a browser without a network would not show as they are."""
     asks = re.compile(
-        r'<(?:script|img|iframe|link rel="stylesheet")[^>]*(?:src|href)="(https?:[^"]+)'
+        r'<(?:script|img|iframe|link(?=[^>]* rel="stylesheet"))\b[^>]*'
+        r' (?:src|href)="((?:https?:)?//[^"]+)'
     )
     for page in sorted(build.rglob("*.html")):
         for address in asks.findall(page.read_text(encoding="utf-8")):

@@ -1,5 +1,6 @@
 """Math as MathML, made by docutils: browsers draw it without a script, a font or a network."""
 
+import html
 import re
 
 from docutils import nodes
@@ -17,7 +18,7 @@ def _convert(node, block):
         return tex2mathml(code, as_block=block)
     except MathError as error:
         logger.warning("formula %r: %s", code, error, location=node)
-        return f"<code>{node.astext()}</code>"
+        return f"<code>{html.escape(node.astext())}</code>"
 
 
 def _inline(self, node):

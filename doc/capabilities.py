@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import StrOptions
 
 import skstruct
 from skstruct import (
@@ -33,6 +32,7 @@ from skstruct import (
 )
 from skstruct.base import StructuredEstimator
 from skstruct.datasets import pack_shards
+from skstruct.sklearn_private import StrOptions
 
 PAGE = Path(__file__).with_suffix(".rst")
 NO = "\N{EN DASH}"

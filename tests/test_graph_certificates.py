@@ -406,6 +406,8 @@ def test_bounds_of_structural_svms(method, name):
     if not trained:
         pytest.skip(f"{method} does not take: {name}")
     assert BCFWSSVM in trained
+    if method == "junction-tree":
+        assert {SubgradientSSVM, CasimirSSVM} <= set(trained)
 
 
 @pytest.mark.parametrize("kind", LOSSES)

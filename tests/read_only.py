@@ -127,12 +127,12 @@ def structures():
 
 
 def estimators(graph):
-    """Every solver that the structure has."""
+    """On chains every solver; on the others one for each verb that solvers call."""
     options = {"C": 0.5, "max_iter": 2, "random_state": 0}
     marginals = not (isinstance(graph, MultiLabel) and graph.inference == "relaxed")
     is_chain = isinstance(graph, Chain) and not graph.edge_features
-    # All solvers on one structure; on the others one for each verb.
-    for solver in ("sag", "saga", "lbfgs", "casimir")[:: 1 if is_chain else 2] if marginals else ():
+    solvers = ("sag", "saga", "lbfgs", "casimir") if is_chain else ("sag", "lbfgs")
+    for solver in solvers if marginals else ():
         yield SAGCRF(graph, solver=solver, **options)
     if marginals and is_chain:
         yield SAGCRF(graph, margin="hamming", **options)

@@ -84,9 +84,9 @@ def _less_exact(estimator):
     return LOOSE if estimator.tol == 1e-3 else {}
 
 
-# What its suite asks of a solver rather than of the class; other solvers go through all of it.
+# The default solver goes through the whole suite below, others through what it asks of a solver
+# rather than of the class.
 OF_SOLVERS = [
-    (estimator_checks.check_sample_weight_equivalence_on_dense_data, {}),
     (estimator_checks.check_sample_weight_equivalence_on_dense_data, {"solver": "saga"}),
     (estimator_checks.check_classifiers_train, {"solver": "saga"}),
     (estimator_checks.check_classifiers_train, {"solver": "lbfgs"}),

@@ -71,17 +71,17 @@ def dates(mode, shown, data, rows):
         axis.imshow(np.hstack([x.reshape(8, 8) for x in data.X_test[i]]), cmap=colours)
         axis.set(xlim=(-0.5, 8 * 8 - 0.5), ylim=(24, -1))
         axis.axis("off")
-        for line, (name, color, predictions) in enumerate(rows):
+        for line, (is_ours, name, predictions) in enumerate(rows):
             below = 11.5 + 8 * line
             for place, digit in enumerate(predictions[i]):
                 right = digit == truth[place]
                 axis.text(
                     8 * place + 3.5, below, str(digit), ha="center", va="center", fontsize=15,
-                    color=(ours if name else ink) if right else wrong,
+                    color=(ours if is_ours else ink) if right else wrong,
                     weight="normal" if right else "bold",
                 )  # fmt: skip
             if i == shown[0]:
-                axis.text(-2, below, color, ha="right", va="center", color=faint, fontsize=12)
+                axis.text(-2, below, name, ha="right", va="center", color=faint, fontsize=12)
     save(figure, "dates", mode, "png", dpi=170)
 
 

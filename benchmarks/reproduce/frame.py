@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from _paths import HERE
+from collect import processor
 
 RESULTS = HERE / "results"
 _POINTS = 40
@@ -128,17 +129,9 @@ def machine():
     return {
         "versions": {"python": platform.python_version(), **found},
         "commit": commit,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {processor()}",
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def _processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "")
 
 
 def table(claims):

@@ -58,12 +58,10 @@ def encoding_name(text: str) -> str:
         # A mark at the beginning is skipped in any case; this codec would write one a batch.
         if codecs.lookup(text).name == "utf-8-sig":
             return "utf-8"
-        end = "
-".encode(text)
+        end = "\n".encode(text)
     except (LookupError, UnicodeError):
         end = b""
-    if end != b"
-":
+    if end != b"\n":
         raise ValueError(text)
     return text
 

@@ -130,7 +130,7 @@ def read_sentences(
             continue
         token = tuple(split_line(line))
         if widths is None or len(token) not in widths:
-            widths = _first_width(place, len(token), widths)
+            widths = _checked_widths(place, len(token), widths)
         elif len(widths) > 1:
             widths = (len(token),)
         if not lines:
@@ -141,7 +141,7 @@ def read_sentences(
         yield Sentence(lines, tokens, begin, None)
 
 
-def _first_width(place, n_columns, widths):
+def _checked_widths(place, n_columns, widths):
     if widths is None:
         return (n_columns,)
     expected = " or ".join(map(str, widths))

@@ -102,7 +102,7 @@ def read_state(path: Path, template: Any) -> Any:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether a file is there, and has the checksum that it ends with.
+    """Whether a file can be read, and has the checksum that it ends with.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ def is_sound(path: Path) -> bool:
         with open(path, "rb") as file:
             file.seek(max(size, 0))
             known = file.read()
-    except FileNotFoundError:
+        return size >= 0 and crc_of(path, size).to_bytes(_SUM, "little") == known
+    except OSError:
         return False
-    return size >= 0 and crc_of(path, size).to_bytes(_SUM, "little") == known
 
 
 def make_folder(place: Path, is_local: bool) -> Path:

@@ -9,7 +9,10 @@ import threading
 import time
 from multiprocessing.connection import wait
 
-from joblib.externals.loky import reusable_executor
+try:
+    from joblib.externals.loky import reusable_executor
+except ImportError:  # pragma: no cover - a joblib that keeps it elsewhere looks after itself
+    reusable_executor = None
 
 # A pool that can tell has told long before.
 _PATIENCE, _LOOK = 5.0, 0.5
@@ -41,11 +44,15 @@ def watched(patience: float = _PATIENCE):
 def _watch(over, patience):
     since = {}
     while not over.wait(_LOOK):
-        pool = reusable_executor._executor
-        if pool is None or pool._flags.broken is not None:
+        pool = getattr(reusable_executor, "_executor", None)
+        try:
+            broken, processes = pool._flags.broken, list((pool._processes or {}).values())
+            alive = {process.sentinel: process for process in processes}
+        except AttributeError:  # there is no pool, or it is none that is known here
+            continue
+        if broken is not None:
             since = {}
             continue
-        alive = {process.sentinel: process for process in list((pool._processes or {}).values())}
         now = time.monotonic()
         since = {sentinel: since.get(sentinel, now) for sentinel in wait(list(alive), timeout=0)}
         if any(now - first > patience for first in since.values()):
@@ -57,5 +64,5 @@ def _break_up(pool, others):
     for process in others:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, AttributeError):
         pool._result_queue._writer.close()

@@ -11,6 +11,7 @@ import csv
 import importlib.metadata
 import io
 import json
+import math
 import os
 import platform
 import subprocess
@@ -153,12 +154,22 @@ def write(name, args, paper, panels, claims, columns=2, **more):
         "claims": [claim._asdict() for claim in claims],
         **more,
     }
-    (args.out / f"{name}.json").write_text(json.dumps(results, indent=None) + "\n")
+    text = json.dumps(_finite(results), allow_nan=False)
+    (args.out / f"{name}.json").write_text(text + "\n")
     with open(args.out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *claims])
     draw(args.out / f"{name}.png", panels, columns)
     print(f"\n{table(claims)}\n\n{results['cpu_seconds']} CPU seconds")
     return results
+
+
+def _finite(value):
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def draw(path, panels, columns=2):

@@ -281,6 +281,16 @@ def test_damaged_states_are_seen(shards, tmp_path, monkeypatch, which, damage):
     assert _same(known, crf)
 
 
+def test_a_state_whose_fingerprint_is_damaged_is_of_no_other_training(
+    shards, tmp_path, monkeypatch
+):
+    crf = _rounds_to(tmp_path / "c", SAGCRF(tol=1e-6), shards, 3, monkeypatch)
+    last = tmp_path / "c" / "round-00000003.json"
+    last.write_text(last.read_text().replace("fit_intercept", "fit_intercepu"))
+    with pytest.warns(UserWarning, match="damaged; round 2 is gone on from"):
+        crf.fit(shards, checkpoint=tmp_path / "c")
+
+
 def test_a_full_disk_is_told_with_what_is_safe(shards, tmp_path, monkeypatch):
     crf = _rounds_to(tmp_path / "c", SAGCRF(tol=1e-6), shards, 3, monkeypatch)
     before = crf.node_weights_.copy()

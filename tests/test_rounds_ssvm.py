@@ -1,6 +1,7 @@
 """Structural SVMs in rounds over shards: certificates, and bits that depend on nothing but data."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.core.weights import Weights, zero_weights
+from skstruct.data import leavings
 from skstruct.datasets import pack_shards
 from skstruct.sharded import ShardSource
 from skstruct.solvers.primal import hinge_value
@@ -322,6 +324,23 @@ def test_folders_of_killed_drivers_go_with_the_next_fit(shards):
     shutil.rmtree(foreign)
     states.remove_folder(mine)
     assert _files(shards) == before
+
+
+def test_folders_of_processes_that_proc_hides_stay(tmp_path, monkeypatch):
+    """With hidepid=2, /proc has the processes of a user alone; the others can be signalled not."""
+    leavings.own(tmp_path)
+    owner = json.loads((tmp_path / "owner.json").read_text())
+    if owner is None:
+        pytest.skip("no /proc")
+    owner[2:] = [2**22 + 1, "1"]  # beyond the largest number
+    (tmp_path / "owner.json").write_text(json.dumps(owner))
+    assert leavings.is_left(tmp_path)
+
+    def refused(pid, number):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refused)
+    assert not leavings.is_left(tmp_path)
 
 
 class _StopInAPass:

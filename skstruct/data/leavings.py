@@ -19,14 +19,27 @@ def _process(pid):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         # Numbers of processes are those of a container.
         space = os.readlink("/proc/self/ns/pid")
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return None  # another container's /proc
     except OSError:
         return None
     try:
         # The name, in parentheses, may have spaces.
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return [boot, space, pid, None]
+        return None if _is_hidden(pid) else [boot, space, pid, None]
     return [boot, space, pid, None if state[0] in "ZX" else state[19]]
+
+
+def _is_hidden(pid):
+    """Whether a process of another user runs: /proc may be mounted without those."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def own(folder: Path) -> None:

@@ -139,7 +139,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint: {self.folder} has files, and none of them is a state")
         for path in states:
             try:
-                state = json.loads(path.read_text())
+                state = _sound(path)
                 known, k = dict(state["fingerprint"]), int(state["round"])
             except _DAMAGES:
                 continue
@@ -205,9 +205,7 @@ class Checkpoint:
         return found
 
     def _read(self, path):
-        state = json.loads(path.read_text())
-        if state["version"] != _VERSION or zlib.crc32(_text(state)) != state["crc32"]:
-            raise ValueError("damaged")
+        state = _sound(path)
         files = state["arrays"] | state["constant"]
         arrays = {name: _read_array(self.folder, entry) for name, entry in files.items()}
         return state, arrays
@@ -263,6 +261,14 @@ class Checkpoint:
         for path in self.folder.glob("a-????????-*.npy*"):
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
+
+
+def _sound(path):
+    """What the file of a state says; raises one of the damages if it is not what was written."""
+    state = json.loads(path.read_text())
+    if state["version"] != _VERSION or zlib.crc32(_text(state)) != state["crc32"]:
+        raise ValueError("damaged")
+    return state
 
 
 def _text(state):

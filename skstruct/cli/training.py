@@ -210,7 +210,7 @@ def _check_place(given):
     place = Path(name)
     if not place.parent.is_dir():
         raise ValueError(f"{name}: there is no folder {place.parent}")
-    if place.is_dir():
+    if place.is_dir() or name.endswith("/"):
         raise ValueError(f"{name} is a folder")
     refuse_same(name, [*given.data, *(f for f in (given.dev, given.template) if f is not None)])
     if place.exists():

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import signal
 from pathlib import Path
 
 import numba
@@ -16,6 +17,10 @@ from skstruct.testing import random_sequences
 # The workers of pytest-xdist share the cores: threads of BLAS on top of these wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 threadpool_limits(1, user_api="blas")
+
+# In the background of a shell Ctrl-C is ignored, by children as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "skstruct",

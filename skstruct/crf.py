@@ -20,6 +20,7 @@ from .probabilities import ProbabilisticPredictor
 from .sklearn_private import Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.hybrid import hybrid, proximal_hybrid
+from .solvers.oeg.solver import oeg
 from .solvers.quasi_newton.orthant import owlqn
 from .solvers.quasi_newton.solver import lbfgs
 from .solvers.rounds.quasi import rounds
@@ -82,13 +83,14 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         weights can then lower the objective by more than this fraction. SAG knows a lower bound on
         the optimum after every pass, estimates the gap, and before it stops measures it by one more
         pass, which `history_` counts.
-    solver : {"auto", "sag", "saga", "lbfgs", "casimir"}, default="auto"
+    solver : {"auto", "sag", "saga", "lbfgs", "casimir", "oeg"}, default="auto"
         "auto" begins with SAG, and goes on with L-BFGS from where SAG's progress says that this
         takes fewer passes. Or SAG alone, its unbiased variant SAGA, L-BFGS with exact batch
-        gradients, or SVRG with Catalyst acceleration [2]_. With an L1 penalty (`l1_ratio`) "lbfgs"
-        is OWL-QN [5]_, SAG is proximal, "auto" is both, and "saga" and "casimir" are refused.
+        gradients, SVRG with Catalyst acceleration [2]_, or online exponentiated gradient [6]_ in
+        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is
+        both, and "saga", "casimir" and "oeg" are refused.
     precision : {"auto", "double", "single"}, default="auto"
-        For SAG and SAGA without L1: whether the weights of node features are kept in single
+        For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit the cache. They are
         moved to double precision, and the stored gradient is summed anew, before the gap comes near
         1e-4 and before it is measured, so any `tol` can be reached. "auto" does so where there are
@@ -96,7 +98,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     warm_start : bool, default=False
         Start from the previous weights of the labels and features that are still there: labels by
         value, features by name (RaggedArrays of vectorizers and data frames have names), without
-        names by position. What is new starts at 0.
+        names by position. What is new starts at 0. Refused for "oeg", whose steps are in the dual.
     track_objective : bool, default=False
         Evaluate the objective after every epoch of SAG, for ``history_``. Costs a forward pass.
         "lbfgs" and "casimir" know it anyway.
@@ -185,6 +187,13 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     the extrapolated point and certifies it. The weights are those of smallest gap. The proximal
     term is that of Proposition 29, with the smoothness measured by backtracking.
 
+    "oeg" keeps for each sample potentials and the marginals that they have, twice the memory of
+    SAG, and weights that are those of these marginals (the dual point). A step moves the potentials
+    of one sample toward those of the weights, by a rate of its own: the exact gain in the dual
+    objective tells the best one. Departing from [6]_, rates follow that gain instead of halving,
+    and samples whose marginals are far from those of the weights are visited more often in an
+    epoch, the others every third epoch.
+
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated
     gaps, from its fifteenth epoch on, promise of its next ones with what L-BFGS usually needs. That
@@ -209,6 +218,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
        adjustment. ICLR.
     .. [5] Andrew, Gao (2007). Scalable Training of L1-Regularized Log-Linear Models. ICML.
+    .. [6] Collins, Globerson, Koo, Carreras, Bartlett (2008). Exponentiated Gradient Algorithms for
+       Conditional Random Fields and Max-Margin Markov Networks. JMLR. Figure 4 and section 7.
 
     Examples
     --------
@@ -232,7 +243,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"auto", "sag", "saga", "lbfgs", "casimir"})],
+        "solver": [StrOptions({"auto", "sag", "saga", "lbfgs", "casimir", "oeg"})],
         "precision": [StrOptions({"auto", "double", "single"})],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
@@ -346,6 +357,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         if self.solver == "casimir":
             options = {"n_jobs": self.n_jobs, "rng": self._generator(), **common}
             return casimir(*arguments, CasimirOptions(), **options)
+        if self.solver == "oeg":
+            return self._solve_dual(*arguments, **common)
         if self.solver != "auto":
             common["saga"] = self.solver == "saga"
         return (hybrid if self.solver == "auto" else sag)(
@@ -359,8 +372,23 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             **common,
         )
 
+    def _solve_dual(self, *arguments, start, **common):
+        if self.warm_start:
+            raise ValueError(
+                'warm_start=True is not for solver="oeg", whose steps are in the dual: use "auto", '
+                '"sag" or "lbfgs"'
+            )
+        return oeg(
+            *arguments,
+            rng=self._generator(),
+            precision=self.precision,
+            track_objective=self.track_objective or bool(self.verbose),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+
     def _solve_l1(self, *arguments, **common):
-        if self.solver in ("saga", "casimir"):
+        if self.solver in ("saga", "casimir", "oeg"):
             raise ValueError(
                 f'l1_ratio={self.l1_ratio!r} is not for solver={self.solver!r}: use "auto", '
                 '"sag" or "lbfgs"'

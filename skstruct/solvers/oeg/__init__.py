@@ -1,0 +1,1 @@
+"""Online exponentiated gradient: coordinate ascent in the dual of a smooth loss."""

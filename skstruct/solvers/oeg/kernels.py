@@ -126,7 +126,7 @@ def _try(loss, problem, i, weight, rate, options, state, buffers, labels):
     for q in range(size):
         curvature += change[q] * answer[q]
     gain = term - state.terms[i] + along - 0.5 * weight * options.inverse * curvature
-    return term, gain, linear, 8.0 * ROUNDING * magnitude
+    return term, gain, linear, 2.0 * ROUNDING * magnitude
 
 
 @inner_kernel
@@ -172,9 +172,10 @@ def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
         found = _try(loss, problem, i, weight, rate, options, state, buffers, labels)
         term, gain, linear, noise = found
         state.totals[N_ORACLE] += 1.0
-        is_clear = linear > 16.0 * noise
+        # A rate that follows rounding errors would keep them alive.
+        is_clear = linear > 8.0 * noise
         # Of the rate that would have been best.
-        share = 0.5 * linear / max(linear - gain, 0.125 * linear) if is_clear else _GROWTH
+        share = 0.5 * linear / max(linear - gain, 0.125 * linear) if is_clear else 1.0
         if gain >= -noise or not is_clear:
             state.divergences[i] = _divergence(
                 loss, problem, i, weight, linear, rate, options, state, buffers, labels

@@ -84,11 +84,13 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         the optimum after every pass, estimates the gap, and before it stops measures it by one more
         pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "oeg"}, default="auto"
-        "auto" begins with SAG, and goes on with L-BFGS from where SAG's progress says that this
-        takes fewer passes. Or SAG alone, its unbiased variant SAGA, L-BFGS with exact batch
-        gradients, SVRG with Catalyst acceleration [2]_, or online exponentiated gradient [6]_ in
-        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is
-        both, and "saga", "casimir" and "oeg" are refused.
+        "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**18
+        weights or more and nothing is known to start from, else with SAG, and goes on with L-BFGS
+        from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
+        variant SAGA, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration [2]_, or
+        online exponentiated gradient [6]_, which steps in the dual. With an L1 penalty (`l1_ratio`)
+        "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is both, and "saga", "casimir" and "oeg" are
+        refused.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit the cache. They are

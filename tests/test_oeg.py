@@ -41,8 +41,8 @@ def test_each_epoch_has_a_certificate(few, options):
     best = SAGCRF(solver="lbfgs", tol=1e-11, **options).fit(X, y, sample_weight=weight)
     crf = SAGCRF(solver="oeg", tol=1e-7, track_objective=True, **options)
     crf.fit(X, y, sample_weight=weight)
-    assert (crf.history_["dual_objective"] <= best.objective_ * (1 + 1e-12)).all()
-    assert (crf.history_["objective"] >= best.dual_objective_ * (1 - 1e-12)).all()
+    assert (crf.history_["dual_objective"] <= best.objective_).all()
+    assert (crf.history_["objective"] >= best.dual_objective_).all()
     assert crf.objective_ == pytest.approx(best.objective_, rel=1e-6)
     assert crf.suboptimality_ <= 1e-7
     assert np.isfinite(crf.node_weights_).all()
@@ -50,12 +50,12 @@ def test_each_epoch_has_a_certificate(few, options):
 
 
 def test_single_precision_changes_no_bound(few):
-    exact = SAGCRF(solver="lbfgs", tol=1e-11, max_iter=1000).fit(*few).objective_
+    best = SAGCRF(solver="lbfgs", tol=1e-11, max_iter=1000).fit(*few)
     for tol in (1e-2, 1e-8):
         crf = SAGCRF(solver="oeg", precision="single", tol=tol, random_state=0).fit(*few)
         assert crf.suboptimality_ <= tol
-        assert crf.dual_objective_ <= exact * (1 + 1e-12)
-        assert crf.objective_ >= exact * (1 - 1e-12)
+        assert crf.dual_objective_ <= best.objective_
+        assert crf.objective_ >= best.dual_objective_
         assert crf.node_weights_.dtype == np.float64
 
 

@@ -1,10 +1,15 @@
-"""SAG first, and L-BFGS from where it would be faster: what ``solver="auto"`` runs."""
+"""SAG or OEG first, and L-BFGS from where it would be faster: what ``solver="auto"`` runs."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+
 import numpy as np
 
+from ..core.features import SparseFeatures
 from ..losses.verbs import require_smooth
+from .oeg.solver import OEG
 from .progress import REMEDY, Result
 from .quasi_newton.orthant import OrthantWise
 from .quasi_newton.solver import QuasiNewton
@@ -24,6 +29,9 @@ _ITERATIONS, _MORE = 15.0, 5.0
 _VECTORS = 0.4
 # Without a tolerance: where float64 ends.
 _LEAST_TOL = 1e-12
+# Node weights from which on OEG begins: of words it needs less than half of SAG's passes, of few
+# dense features with weak regularisation more.
+_MANY = 1 << 18
 
 
 def hybrid(
@@ -40,7 +48,10 @@ def hybrid(
     after_epoch,
     **options,
 ) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by SAG, then perhaps by L-BFGS.
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, in the end perhaps by L-BFGS.
+
+    At first by OEG, where sparse features have many weights, nothing is known to start from, and
+    memory has room for its two numbers a part; else by SAG.
 
     Parameters
     ----------
@@ -63,9 +74,22 @@ def hybrid(
     """
     require_smooth(options["loss"], "SAG")
     options["single"] = takes_single(precision, shapes, max_iter)
-    method = Hybrid(problem, shapes, sample_weight, lam, n_jobs, tol=tol, saga=False, **options)
+    task, method = (problem, shapes, sample_weight, lam, n_jobs), None
+    if _suits_dual(problem, shapes, options):
+        names = "loss", "single", "track_objective"
+        with contextlib.suppress(MemoryError):  # SAG takes half as much
+            method = DualHybrid(*task, tol=tol, **{name: options[name] for name in names})
+    if method is None:
+        method = Hybrid(*task, tol=tol, saga=False, **options)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+def _suits_dual(problem, shapes, options):
+    """Whether OEG is to begin; who chooses how SAG samples or searches has SAG."""
+    is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
+    is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
+    return is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
 
 
 def proximal_hybrid(
@@ -111,7 +135,7 @@ def proximal_hybrid(
 
 
 class Hybrid(Method):
-    """SAG, then L-BFGS: the present one does all that is asked.
+    """SAG (in ``_sag``, or what subclasses put there), then L-BFGS: the present one is asked.
 
     When to change depends on passes and gaps, never on clocks: a seed gives the same weights.
     """
@@ -223,6 +247,19 @@ class Hybrid(Method):
         """What to do where the tolerance was not reached."""
         # SAG alone would advise what is running already.
         return REMEDY if self._sag is not None else self._now.remedy()
+
+
+class DualHybrid(Hybrid):
+    """OEG, then L-BFGS."""
+
+    def _first(self, *task, **options):
+        return OEG(*task, **options)
+
+    def _second(self, task):
+        first, point = self._sag, self._sag.leave()
+        method = QuasiNewton(*task, loss=first.loss, start=first.weights())
+        method.take_dual(*point, first.dual)
+        return method
 
 
 class ProximalHybrid(Hybrid):

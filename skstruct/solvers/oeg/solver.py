@@ -224,6 +224,18 @@ class OEG(Method):
         gap = float(self.state.divergences @ self.sample_weight) / self.n
         return gap / max(dual + gap, _TINY) if gap < np.inf else np.inf
 
+    @property
+    def stored_gap(self):
+        """The relative gap as the last visits let expect."""
+        return self._estimated
+
+    def leave(self):
+        """End the run: the dual point, its term and its direction."""
+        self._end_single()
+        weights = self.weights()
+        directions = [-self.lam * table.ravel() for table in weights.tables]
+        return float(self.state.terms @ self.sample_weight) / self.n, directions
+
     def due(self, k, tol):
         """Where the estimate promises the tolerance."""
         return k >= self._next and self._ratio * self._estimated <= tol

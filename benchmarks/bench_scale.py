@@ -55,7 +55,7 @@ OPTIONS = {"fit_intercept": False, "random_state": 0}
 ITERATIONS = 12
 # Kinds of runs whose tasks are sent.
 TASKS = "shards", "processes", "threads"
-SEARCHED, WARM, SEARCH_TOL = 1000, 60, 1e-2
+SEARCHED, WARM, SEARCH_TOL = 8936, 300, 1e-3
 
 
 def status(process, field):

@@ -52,8 +52,8 @@ def test_the_dual_bound_survives_rounding(scale, solver, C):
         best = SAGCRF(tol=1e-9, max_iter=300, **options | {"solver": "lbfgs"}).fit(X, y)
         for max_iter in (1, 20):
             crf = SAGCRF(tol=0.0, max_iter=max_iter, **options).fit(X, y)
-            assert (crf.history_["dual_objective"] <= best.objective_ * (1 + 1e-12)).all()
-            assert crf.dual_objective_ <= best.objective_ * (1 + 1e-12)
+            assert (crf.history_["dual_objective"] <= best.objective_).all()
+            assert crf.dual_objective_ <= best.objective_
 
 
 def test_a_gap_on_text_is_far_below_that_of_the_gradient(shared_data):
@@ -220,9 +220,9 @@ def test_single_precision_reaches_any_tolerance(few, options):
     for tol in (1e-1, 1e-4, 1e-8):
         crf = SAGCRF(tol=tol, precision="single", track_objective=True, **base).fit(X, y)
         assert crf.suboptimality_ <= tol
-        assert crf.objective_ - crf.dual_gap_ <= best.objective_ * (1 + 1e-12)
+        assert crf.objective_ - crf.dual_gap_ <= best.objective_
         assert crf.objective_ <= best.objective_ * (1 + 2 * tol)
-        assert (crf.history_["dual_objective"] <= best.objective_ * (1 + 1e-12)).all()
+        assert (crf.history_["dual_objective"] <= best.objective_).all()
         again = SAGCRF(tol=tol, precision="single", n_jobs=2, **base).fit(X, y)
         np.testing.assert_array_equal(again.node_weights_, crf.node_weights_)
 
@@ -239,7 +239,7 @@ def test_weights_stopped_in_single_precision_are_certified_in_double(few, start)
     expected = 0.5 / (1e-3 * len(X)) * squares - crf.predict_log_likelihood(X, y).mean()
     np.testing.assert_allclose(crf.objective_, expected, rtol=1e-12)
     best = SAGCRF(C=1e-3, solver="lbfgs", tol=1e-10, max_iter=500).fit(X, y)
-    assert crf.dual_objective_ <= best.objective_ * (1 + 1e-12) <= crf.objective_ * (1 + 1e-9)
+    assert crf.dual_objective_ <= best.objective_ <= crf.objective_ * (1 + 1e-9)
 
 
 def test_single_precision_is_taken_where_weights_are_many():

@@ -408,7 +408,7 @@ def test_from_what_was_known_to_the_same_optimum(sequences, is_sparse):
     cold = SAGCRF(**TIGHT).fit(grown, labels)
     crf.fit(grown, labels)
     np.testing.assert_allclose(crf.objective_, cold.objective_, rtol=1e-9)
-    assert crf.dual_objective_ <= cold.objective_ + 1e-12
+    assert crf.dual_objective_ <= cold.objective_
     np.testing.assert_allclose(crf.node_weights_, cold.node_weights_, atol=1e-4)
 
 

@@ -322,7 +322,11 @@ def test_grid_search_with_progress_bar(sequences, capsys):
 def test_sample_weight_reaches_fit_and_score(sequences):
     X, y = sequences
     weights = pd.Series(np.random.default_rng(0).uniform(size=len(X)), index=range(9, 9 + len(X)))
-    cross_validate(QUICK(), X, y, params={"sample_weight": weights}, cv=3, error_score="raise")
+    options = {"cv": 3, "error_score": "raise", "return_estimator": True}
+    found = cross_validate(QUICK(), X, y, params={"sample_weight": weights}, **options)
+    plain = cross_validate(QUICK(), X, y, **options)
+    for one, other in zip(found["estimator"], plain["estimator"], strict=True):
+        assert not np.array_equal(one.node_weights_, other.node_weights_)
     GridSearchCV(QUICK(), {"C": [1.0]}, cv=2, error_score="raise").fit(X, y, sample_weight=weights)
     with config_context(enable_metadata_routing=True):
         crf = QUICK().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)

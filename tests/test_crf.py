@@ -2,20 +2,19 @@
 
 import numpy as np
 import pytest
+from crf_cases import TIGHT, enumerated
 from scipy import sparse
 from scipy.optimize import check_grad
 from scipy.special import logsumexp
-from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from skstruct import SAGCRF, Chain, MultiClass, RaggedArray
+from skstruct import SAGCRF, Chain, MultiClass
 from skstruct.losses.task import cost_matrix
-from skstruct.testing import all_labellings, chain_scores, random_sequences
+from skstruct.testing import random_sequences
 
-TIGHT = {"tol": 1e-13, "max_iter": 5000, "random_state": 0}
 SOLVERS = {
     "sag": {"solver": "sag"},
     "sag, line search at each visit": {"solver": "sag", "line_search": "always"},
@@ -178,16 +177,17 @@ def test_the_certificate_holds(sequences, solver, sampling, tol):
     np.testing.assert_allclose(_objective(crf, X, y, 2.0), crf.objective_, rtol=1e-12)
     gradient = np.linalg.norm(_gradient(crf, X, y, 2.0))
     np.testing.assert_allclose(crf.gradient_norm_, gradient, rtol=1e-8, atol=1e-12)
-    assert crf.dual_objective_ <= optimum + 1e-14
+    assert crf.dual_objective_ <= optimum
     assert crf.objective_ - crf.dual_objective_ == pytest.approx(crf.dual_gap_, abs=1e-15)
     assert crf.suboptimality_ == pytest.approx(crf.dual_gap_ / crf.objective_, rel=1e-12)
     assert crf.suboptimality_ <= tol
     lam = 1.0 / (2.0 * len(X))
     assert crf.dual_gap_ <= (1.0 + 1e-6) * gradient**2 / (2.0 * lam)
     bounds, objectives = crf.history_["dual_objective"], crf.history_["objective"]
+    # The last one is computed anew, from the weights that are published: equal up to rounding.
     assert (np.diff(bounds) >= -1e-12).all()
-    assert (bounds <= optimum + 1e-14).all()
-    assert (objectives[~np.isnan(objectives)] >= optimum - 1e-12).all()
+    assert (bounds <= optimum).all()
+    assert (objectives[~np.isnan(objectives)] >= crf.dual_objective_).all()
     if crf.n_iter_ == 1:
         return
     earlier = SAGCRF(C=2.0, tol=0.0, **options | {"max_iter": max(crf.n_iter_ // 3, 1)})
@@ -289,156 +289,6 @@ def test_reaching_max_iter_warns(sequences, solver):
         SAGCRF(max_iter=2, tol=1e-24, solver=solver).fit(*sequences)
 
 
-# Predictions against enumeration
-
-
-@pytest.fixture
-def fitted(sequences):
-    X, y = sequences
-    return SAGCRF(C=5.0, random_state=0, tol=1e-9, max_iter=1000).fit(X, y)
-
-
-def _enumerated(crf, x):
-    labellings = all_labellings(len(x), crf.classes_.size)
-    unary = x @ crf.coef_.T + crf.intercept_
-    return labellings, chain_scores(unary, crf.pairwise_coef_[None], labellings)
-
-
-def test_predictions_and_probabilities_follow_from_the_published_weights(fitted, sequences):
-    X, y = sequences
-    nodes, edges = fitted.predict_marginals(X, pairwise=True)
-    likelihoods = fitted.predict_log_likelihood(X, y)
-    predicted = fitted.predict(X)
-    for i, x in enumerate(X[:8]):
-        labellings, scores = _enumerated(fitted, x)
-        p = np.exp(scores - np.logaddexp.reduce(scores))
-        assert (predicted[i] == fitted.classes_[labellings[scores.argmax()]]).all()
-        one_hot = np.eye(fitted.classes_.size)[labellings]
-        np.testing.assert_allclose(nodes[i], np.einsum("q,qtk->tk", p, one_hot), atol=1e-9)
-        pairs = np.einsum("q,qtj,qtk->tjk", p, one_hot[:, :-1], one_hot[:, 1:])
-        np.testing.assert_allclose(edges[i], pairs, atol=1e-9)
-        codes = np.searchsorted(fitted.classes_, y[i])
-        true = (labellings == codes).all(axis=1)
-        np.testing.assert_allclose(likelihoods[i], np.log(p[true][0]), rtol=1e-9)
-
-
-def test_top_k_is_sorted_distinct_and_starts_with_the_prediction(fitted, sequences):
-    X, _ = sequences
-    labels, scores = fitted.predict_top_k(X, 4)
-    for x, found, values, best in zip(X, labels, scores, fitted.predict(X), strict=True):
-        _, all_scores = _enumerated(fitted, x)
-        np.testing.assert_allclose(values, np.sort(all_scores)[::-1][:4], rtol=1e-9)
-        assert (found[0] == best).all()
-        assert len({tuple(row) for row in found}) == len(found) == min(4, len(all_scores))
-
-
-@pytest.mark.parametrize("k", [0, -1, 1.5, True])
-def test_top_k_refuses_a_bad_k(fitted, sequences, k):
-    with pytest.raises(ValueError, match="k must be an integer"):
-        fitted.predict_top_k(sequences[0], k)
-
-
-def test_threads_change_nothing(fitted, sequences, monkeypatch):
-    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 1)
-    X, y = sequences
-    two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
-    one = clone(fitted).set_params(solver="lbfgs").fit(X, y)
-    np.testing.assert_array_equal(two.coef_, one.coef_)
-    np.testing.assert_array_equal(two.pairwise_coef_, one.pairwise_coef_)
-    fitted.n_jobs = None
-    alone = fitted.predict(X), fitted.predict_marginals(X), fitted.predict_top_k(X, 3)[0]
-    fitted.n_jobs = 2
-    for a, b in zip(alone[0], fitted.predict(X), strict=True):
-        assert (a == b).all()
-    for a, b in zip(alone[1], fitted.predict_marginals(X), strict=True):
-        assert (a == b).all()
-    for a, b in zip(alone[2], fitted.predict_top_k(X, 3)[0], strict=True):
-        assert (a == b).all()
-
-
-def test_weights_can_be_edited_through_the_views(fitted, sequences):
-    X, _ = sequences
-    fitted.intercept_[1] += 1e4
-    assert all((labels == fitted.classes_[1]).all() for labels in fitted.predict(X))
-    fitted.intercept_[1] -= 1e4
-    fitted.coef_[:] = 0.0
-    fitted.pairwise_coef_[:] = 0.0
-    fitted.intercept_[:] = 0.0
-    np.testing.assert_allclose(fitted.predict_marginals(X)[0], 1 / 3)
-
-
-# Constraints
-
-
-def _iob(rng, n_samples=30):
-    names = np.array(["B-x", "I-x", "O"])
-    X, y = [], []
-    for _ in range(n_samples):
-        n = rng.integers(1, 7)
-        codes = rng.integers(0, 3, size=n)
-        for t in range(n):
-            if codes[t] == 1 and (t == 0 or codes[t - 1] == 2):
-                codes[t] = 2
-        X.append(np.eye(3)[codes] + 1.5 * rng.normal(size=(n, 3)))
-        y.append(names[codes])
-    return X, y
-
-
-def test_forbidden_steps_never_occur_and_have_probability_zero():
-    X, y = _iob(np.random.default_rng(0))
-    crf = SAGCRF(Chain(forbidden="iob2"), C=0.1, **TIGHT).fit(X, y)
-    free = SAGCRF(Chain(), C=0.1, **TIGHT).fit(X, y)
-    hostile = [np.tile([0.0, 50.0, 0.0], (4, 1))]  # all evidence for I-x
-    assert free.predict(hostile)[0][0] == "I-x"
-    assert crf.predict(hostile)[0][0] == "B-x"
-    for labels in [*crf.predict(X), *(row for rows in crf.predict_top_k(X, 5)[0] for row in rows)]:
-        before = ["O", *labels[:-1]]
-        assert not any(a == "O" and b == "I-x" for a, b in zip(before, labels, strict=True))
-    _, edges = crf.predict_marginals(X, pairwise=True)
-    assert all((table[:, 2, 1] == 0).all() for table in edges)
-    assert crf.predict_log_likelihood(X[:1], [["I-x"] * len(X[0])])[0] == -np.inf
-    # Training knows the constraint, too: its probabilities sum to 1 over allowed labellings.
-    x = X[0][:3]
-    top, scores = crf.predict_top_k([x], 100)
-    log_p = crf.predict_log_likelihood([x] * len(top[0]), list(top[0]))
-    np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-9)
-    np.testing.assert_allclose(np.diff(log_p), np.diff(scores[0]), atol=1e-9)
-
-
-def test_allowed_labels_are_respected(fitted, sequences):
-    X, _ = sequences
-    rng = np.random.default_rng(0)
-    masks = []
-    for x in X:
-        mask = rng.random((len(x), 3)) < 0.5
-        mask[np.arange(len(x)), rng.integers(3, size=len(x))] = True
-        masks.append(mask)
-    for form in (masks, RaggedArray.from_list(masks)):
-        for x, mask, labels in zip(X, masks, fitted.predict(X, allowed=form), strict=True):
-            labellings, scores = _enumerated(fitted, x)
-            fits = mask[np.arange(len(x)), labellings].all(axis=1)
-            best = labellings[fits][scores[fits].argmax()]
-            assert (labels == fitted.classes_[best]).all()
-
-
-def test_a_sample_without_allowed_labelling_is_named(fitted, sequences):
-    X, _ = sequences
-    masks = [np.ones((len(x), 3), dtype=bool) for x in X]
-    masks[5][0] = False
-    with pytest.raises(ValueError, match="sample 5: no labelling"):
-        fitted.predict(X, allowed=masks)
-
-
-def test_allowed_on_a_table():
-    X, y = load_digits(return_X_y=True)
-    crf = SAGCRF(tol=1e-2).fit(X[:200] / 16, y[:200])
-    allowed = np.ones((10, 10), dtype=bool)
-    allowed[:, crf.predict(X[:10] / 16)] = False
-    assert not np.isin(crf.predict(X[:10] / 16, allowed=allowed), crf.predict(X[:10] / 16)).any()
-    with pytest.raises(ValueError, match="allowed must be of shape"):
-        crf.predict(X[:10] / 16, allowed=allowed[:3])
-
-
 # Callbacks
 
 
@@ -531,7 +381,7 @@ def _margin_objective(crf, X, y, C, cost):
     """The softmax-margin by enumeration, in the lambda form."""
     total = 0.0
     for x, labels in zip(X, y, strict=True):
-        labellings, scores = _enumerated(crf, x)
+        labellings, scores = enumerated(crf, x)
         truth = np.searchsorted(crf.classes_, labels)
         right = int(np.flatnonzero((labellings == truth).all(axis=1))[0])
         total += logsumexp(scores + cost[truth, labellings].sum(axis=1)) - scores[right]
@@ -567,7 +417,7 @@ def test_predictions_of_a_margin_use_the_scores_alone(sequences):
     X, y = sequences
     crf = SAGCRF(margin={"a": 5.0}, tol=1e-2, random_state=0).fit(X, y)
     for x, nodes, labels in zip(X[:4], crf.predict_marginals(X), crf.predict(X), strict=False):
-        labellings, scores = _enumerated(crf, x)
+        labellings, scores = enumerated(crf, x)
         assert (crf.classes_[labellings[scores.argmax()]] == labels).all()
         shares = np.exp(scores - logsumexp(scores))
         expected = np.einsum("y,ytk->tk", shares, np.eye(crf.classes_.size)[labellings])

@@ -1,32 +1,23 @@
 """Weights of classes and of nodes: against sums over all labellings, and against scikit-learn."""
 
-import pickle
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.special import logsumexp
-from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.estimator_checks import check_class_weight_classifiers
+from weights_cases import make_data, make_node_weight, make_problem
 
 from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
     SAGCRF,
-    Boxes,
-    Candidates,
     Chain,
     ExtragradientSSVM,
     Grid,
-    Matching,
     MultiLabel,
-    RaggedArray,
     SubgradientSSVM,
     Tree,
 )
@@ -34,28 +25,10 @@ from skstruct.core import oracles
 from skstruct.core.team import ALONE
 from skstruct.core.threads import make_scratch
 from skstruct.core.weights import zero_weights
-from skstruct.data.ragged import object_array
-from skstruct.preprocessing import PerNode
 from skstruct.solvers.primal import loss_gradient, make_block
-from skstruct.ssvm import bcfw_path
-from skstruct.testing import all_labellings, random_sequences
+from skstruct.testing import all_labellings
 
 RNG = np.random.default_rng(4)
-
-
-def _data(structure, n_samples=6):
-    X, y = random_sequences(np.random.default_rng(1), n_samples=n_samples, max_length=5)
-    rng = np.random.default_rng(2)
-    if structure == "tree":
-        parents = [[int(rng.integers(t)) if t else -1 for t in range(len(x))] for x in X]
-        return list(zip(X, parents, strict=True)), y
-    if structure == "grid":
-        X = [rng.normal(size=(h, w, 2)) for h, w in [(1, 3), (2, 2), (3, 1)]]
-        return X, [(x[..., 0] > 0).astype(int) for x in X]
-    if structure == "labels":
-        X = rng.normal(size=(8, 3))
-        return X, (X @ rng.normal(size=(3, 4)) + rng.normal(size=(8, 4)) > 0).astype(int)
-    return X, y
 
 
 GRAPHS = {
@@ -69,20 +42,6 @@ CLASSES = {"grid": {0: 3.0}, "labels": {1: 0.5, 2: 4.0}}
 
 def _class_weight(structure):
     return CLASSES.get(structure, {"a": 2.0, "c": 0.25})
-
-
-def _node_weight(y, zeros=True):
-    rng = np.random.default_rng(3)
-    weights = [rng.random(np.shape(labels)) * 2.0 for labels in y]
-    if zeros:
-        weights = [v * (rng.random(v.shape) < 0.7) for v in weights]
-    weights[0].flat[0] = 0.0
-    return np.array(weights) if isinstance(y, np.ndarray) else weights
-
-
-def _problem(model, X, y, node_weight=None, sample_weight=None):
-    data = model._prepare(X, y, sample_weight, node_weight)
-    return data, model._make_problem(data)
 
 
 def _omega(model, structure, truth, y, node_weight):
@@ -125,15 +84,15 @@ def _truths(problem, i):
 @pytest.mark.parametrize("kind", [SubgradientSSVM, SAGCRF])
 @pytest.mark.parametrize("structure", GRAPHS)
 def test_task_losses_of_all_labellings(structure, kind, loss):
-    X, y = _data(structure)
+    X, y = make_data(structure)
     options = {"graph": GRAPHS[structure], "class_weight": _class_weight(structure)}
     if kind is SAGCRF:
         options["margin"] = loss
     elif loss is not None:
         options["loss"] = loss
     model = kind(**options)
-    weights = _node_weight(y)
-    data, problem = _problem(model, X, y, weights)
+    weights = make_node_weight(y)
+    data, problem = make_problem(model, X, y, weights)
     n_states, scratch = model.graph_.n_states(model.classes_), make_scratch(problem)
     for i in range(len(data.given)):
         truth = _truths(problem, i)
@@ -161,7 +120,7 @@ def _reference(model, structure, X, y, node_weight, w, sample_weight=None):
     """The objective at some weights, by enumeration."""
     is_crf = isinstance(model, SAGCRF)
     plain = (SAGCRF if is_crf else SubgradientSSVM)(model.graph, C=model.C)
-    _, problem = _problem(plain, X, y)
+    _, problem = make_problem(plain, X, y)
     given = np.ones(len(X)) if sample_weight is None else sample_weight
     n_states, scratch = plain.graph_.n_states(plain.classes_), make_scratch(problem)
     total = 0.0
@@ -182,12 +141,12 @@ def _reference(model, structure, X, y, node_weight, w, sample_weight=None):
 
 @pytest.mark.parametrize("structure", ["chain", "labels"])
 def test_gradients_of_likelihoods(structure):
-    X, y = _data(structure)
-    weights = _node_weight(y, zeros=structure != "labels")
+    X, y = make_data(structure)
+    weights = make_node_weight(y, zeros=structure != "labels")
     balanced = "balanced" if structure == "labels" else _class_weight(structure)
     margin = None if structure == "labels" else "hamming"  # test_label_sets trains it without one
     model = SAGCRF(GRAPHS[structure], margin=margin, class_weight=balanced)
-    data, problem = _problem(model, X, y, weights)
+    data, problem = make_problem(model, X, y, weights)
     w = _some_weights(model, data)
     gradient, out = zero_weights(tuple(t.shape for t in w.tables)), np.zeros((2, len(data.given)))
     scratch = make_scratch(problem)
@@ -224,8 +183,8 @@ def _assert_certified(models, structure, X, y, node_weight, sample_weight, rtol)
 
 @pytest.mark.parametrize("margin", [None, "hamming"])
 def test_crfs_of_several_solvers(margin):
-    X, y = _data("chain")
-    weights, rng = _node_weight(y), np.random.default_rng(0)
+    X, y = make_data("chain")
+    weights, rng = make_node_weight(y), np.random.default_rng(0)
     weights[2][:] = 0.0  # a sample that says nothing
     options = {"C": 3.0, "class_weight": {"a": 8.0, "c": 0.05}, "margin": margin, "random_state": 0}
     models = [
@@ -241,8 +200,8 @@ def test_crfs_of_several_solvers(margin):
 
 
 def test_label_sets():
-    X, Y = _data("labels")
-    weights = _node_weight(Y)
+    X, Y = make_data("labels")
+    weights = make_node_weight(Y)
     for class_weight in ("balanced", {0: 5.0, 3: 0.2}):
         weighing = np.ones_like(weights) if class_weight == "balanced" else weights
         options = {"class_weight": class_weight, "C": 2.0, "random_state": 0}
@@ -256,8 +215,8 @@ def test_label_sets():
 
 
 def test_structural_svms_of_several_solvers():
-    X, y = _data("chain")
-    weights, rng = _node_weight(y), np.random.default_rng(0)
+    X, y = make_data("chain")
+    weights, rng = make_node_weight(y), np.random.default_rng(0)
     options = {"C": 1.0, "class_weight": {"a": 3.0, "c": 0.2}}
     models = [
         BCFWSSVM("chain", tol=1e-4, max_iter=5000, random_state=0, **options),
@@ -269,8 +228,8 @@ def test_structural_svms_of_several_solvers():
 
 
 def test_normalised_losses_of_gdmm():
-    X, y = _data("chain")
-    weights = _node_weight(y)
+    X, y = make_data("chain")
+    weights = make_node_weight(y)
     options = {"loss": "normalized_hamming", "random_state": 0}
     dual, primal = (
         kind(tol=1e-4, max_iter=5000, **options).fit(X, y, node_weight=weights)
@@ -338,238 +297,19 @@ def test_scikit_learns_check_of_class_weights():
 
 
 def test_balanced_is_that_of_scikit_learn():
-    X, y = _data("chain")
+    X, y = make_data("chain")
     flat = np.concatenate(y)
-    _, problem = _problem(BCFWSSVM(class_weight="balanced"), X, y)
+    _, problem = make_problem(BCFWSSVM(class_weight="balanced"), X, y)
     expected = compute_class_weight("balanced", classes=np.unique(flat), y=flat)
     at = problem.loss_weights.factor
     assert_allclose(at, expected[np.unique(flat, return_inverse=True)[1]])
     # Nodes of weight 0 do not count, nor do classes that have no others.
     weights = [(labels != "b").astype(float) for labels in y]
-    _, problem = _problem(BCFWSSVM(class_weight="balanced"), X, y, weights)
+    _, problem = make_problem(BCFWSSVM(class_weight="balanced"), X, y, weights)
     kept = flat[flat != "b"]
     expected = compute_class_weight("balanced", classes=np.unique(kept), y=kept)
     assert_allclose(np.unique(problem.loss_weights.factor[flat == "a"]), expected[0])
     assert (problem.loss_weights.factor[flat == "b"] == 0.0).all()
     crf = SAGCRF(class_weight="balanced")
-    _, problem = _problem(crf, X, y, weights)
+    _, problem = make_problem(crf, X, y, weights)
     assert_allclose(problem.loss_weights.shift, np.log([expected[0], 1.0, expected[1]]))
-
-
-# What users pass
-
-
-def test_weights_of_1_change_nothing():
-    X, y = _data("chain")
-    ones = [np.ones(len(labels)) for labels in y]
-    for model in (SAGCRF(random_state=0, tol=1e-2), BCFWSSVM(random_state=0)):
-        plain = pickle.loads(pickle.dumps(model.fit(X, y)))
-        model.set_params(class_weight={"a": 1}).fit(X, y, node_weight=ones)
-        assert_array_equal(model.coef_, plain.coef_)
-        assert_array_equal(model.pairwise_coef_, plain.pairwise_coef_)
-
-
-def test_nodes_of_weight_0_do_not_train():
-    X, y = _data("chain")
-    weights = [np.arange(len(labels)) % 2.0 for labels in y]
-    swap = {"a": "b", "b": "c", "c": "a"}
-    # Single nodes: their label matters to nobody, if they are of weight 0.
-    alone = [len(labels) == 1 for labels in y]
-    assert any(alone)
-    other = [
-        np.array([swap[label] for label in labels]) if one else labels
-        for labels, one in zip(y, alone, strict=True)
-    ]
-    options = {"solver": "lbfgs", "tol": 1e-10, "max_iter": 500}
-    first, second = (SAGCRF(**options).fit(X, t, node_weight=weights) for t in (y, other))
-    assert_allclose(first.coef_, second.coef_, atol=1e-5)
-
-
-def test_containers():
-    X, y = _data("chain")
-    weights = _node_weight(y)
-    forms = [
-        weights,
-        tuple(v.tolist() for v in weights),
-        object_array(weights),
-        RaggedArray.from_list(weights),
-        np.concatenate(weights),
-        np.concatenate(weights).tolist(),
-    ]
-    flat = np.concatenate(weights)
-    before = flat.copy()
-    for form in forms:
-        problem = _problem(SubgradientSSVM("chain"), X, y, form)[1]
-        assert_array_equal(problem.loss_weights.factor, before)
-    images, labels = _data("grid")
-    pixels = _node_weight(labels)
-    for form in (pixels, object_array(pixels), np.concatenate([v.ravel() for v in pixels])):
-        problem = _problem(SubgradientSSVM(Grid()), images, labels, form)[1]
-        assert_array_equal(problem.loss_weights.factor, np.concatenate([v.ravel() for v in pixels]))
-
-
-def _changed(weights, i, value):
-    weights = [v.copy() for v in weights]
-    weights[i] = value
-    return weights
-
-
-def _with(weights, i, t, value):
-    weights = [v.copy() for v in weights]
-    weights[i][t] = value
-    return weights
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda v: _with(v, 1, 0, -1.0),
-            "node_weight: sample 1, node 0 is -1.0, expected a finite",
-        ),
-        (lambda v: _with(v, 2, 0, np.nan), "node_weight: sample 2, node 0 is nan"),
-        (lambda v: np.concatenate(_with(v, 3, 0, np.inf)), "sample 3, node 0 is inf"),
-        (lambda v: _changed(v, 1, np.ones(9)), "sample 1 has 9 numbers, but X has . nodes"),
-        (lambda v: _changed(v, 1, np.ones((2, 2))), r"sample 1 must be 1-D.*\(2, 2\)"),
-        (lambda v: _changed(v, 1, ["x"]), "node_weight: sample 1 is not numeric"),
-        (lambda v: v[:-1], "X has 6 samples, but node_weight has 5"),
-        (lambda v: np.ones(7), "node_weight has 7 numbers, but X has .* nodes in 6 samples"),
-        (lambda v: [0.0 * x for x in v], "node_weight is 0 at all nodes"),
-        (lambda v: RaggedArray(np.ones(6), np.arange(7)), "sample 0 has 1 numbers"),
-        (lambda v: np.ma.masked_all(6), "masked"),
-    ],
-)
-def test_bad_node_weights(change, message):
-    X, y = _data("chain")
-    if message.startswith("sample 0 has 1"):
-        assert len(y[0]) > 1
-    weights = change([np.ones(len(labels)) for labels in y])
-    for model in (SAGCRF(), BCFWSSVM()):
-        with pytest.raises((ValueError, TypeError), match=message):
-            model.fit(X, y, node_weight=weights)
-
-
-@pytest.mark.parametrize(
-    ("class_weight", "message"),
-    [
-        ({"z": 1.0}, "class_weight has a weight for the unknown class 'z'"),
-        ({"a": -1.0}, "class_weight of 'a' is -1.0, expected a finite number of at least 0"),
-        ({"b": np.nan}, "class_weight of 'b' is nan"),
-        ({"b": "2"}, "class_weight of 'b' is '2'"),
-        ("even", "The 'class_weight' parameter"),
-        (["balanced"], "The 'class_weight' parameter"),
-    ],
-)
-def test_bad_class_weights(class_weight, message):
-    X, y = _data("chain")
-    with pytest.raises(ValueError, match=message):
-        SAGCRF(class_weight=class_weight).fit(X, y)
-    with pytest.raises(ValueError, match=message):
-        GDMMSSVM(class_weight=class_weight).fit(X, y)
-
-
-@pytest.mark.parametrize("structure", ["chain", "table"])
-def test_weights_of_0_alone_are_refused(structure):
-    X, y = _data("chain")
-    X, y = (np.concatenate(X), np.concatenate(y)) if structure == "table" else (X, y)
-    with pytest.raises(ValueError, match="class_weight and node_weight leave no"):
-        BCFWSSVM(class_weight=dict.fromkeys("abc", 0)).fit(X, y)
-
-
-def test_labels_that_are_missing_have_no_weights():
-    X, y = _data("chain")
-    y = [labels.astype(object) for labels in y]
-    y[2][0] = None
-    for options, weights in [({"class_weight": "balanced"}, None), ({}, _node_weight(y))]:
-        with pytest.raises(ValueError, match="_weight needs a label for each node"):
-            SAGCRF(solver="lbfgs", **options).fit(X, y, node_weight=weights)
-
-
-def test_what_is_refused_on_tables_and_of_crfs():
-    X, Y = _data("labels")
-    wrong = np.ones(Y.shape)
-    wrong[3, 1] = -2.0
-    with pytest.raises(ValueError, match=r"sample 3, label 1 is -2.0"):
-        BCFWSSVM("multilabel").fit(X, Y, node_weight=wrong)
-    with pytest.raises(ValueError, match=r"node_weight must be of shape \(8, 4\), got \(8,\)"):
-        BCFWSSVM("multilabel").fit(X, Y, node_weight=np.ones(8))
-    with pytest.raises(ValueError, match="unknown class 4"):
-        BCFWSSVM("multilabel", class_weight={4: 2.0}).fit(X, Y)
-    with pytest.raises(ValueError, match=r"node_weight must be of shape \(8,\), got \(8, 4\)"):
-        BCFWSSVM("multiclass").fit(X, Y[:, 0], node_weight=np.ones((8, 4)))
-    with pytest.raises(ValueError, match="node_weight: sample 5 is nan"):
-        SAGCRF("multiclass").fit(X, Y[:, 0], node_weight=np.where(np.arange(8) == 5, np.nan, 1))
-    X, y = _data("chain")
-    with pytest.raises(ValueError, match="class_weight of a CRF must be positive"):
-        SAGCRF(class_weight={"a": 0.0}).fit(X, y)
-    with pytest.raises(ValueError, match="overflows"):
-        SAGCRF(class_weight={"a": 1e200}).fit(X, y, node_weight=[v * 1e200 for v in _ones(y)])
-    images, labels = _data("grid")
-    with pytest.raises(ValueError, match=r"sample 1 must have the shape of its image, \(2, 2\)"):
-        BCFWSSVM(Grid()).fit(images, labels, node_weight=[np.ones((1, 3))] * 3)
-
-
-def _ones(y):
-    return [np.ones(len(labels)) for labels in y]
-
-
-@pytest.mark.parametrize("graph", [Matching(), Boxes(), Candidates()], ids=str)
-def test_structures_without_classes_of_nodes(graph):
-    X, y = graph.example(np.random.default_rng(0), False)
-    with pytest.raises(ValueError, match=f"class_weight: {type(graph).__name__} has no nodes with"):
-        BCFWSSVM(graph, class_weight="balanced").fit(X, y)
-    with pytest.raises(ValueError, match=f"node_weight: {type(graph).__name__} has no nodes with"):
-        BCFWSSVM(graph).fit(X, y, node_weight=[np.ones(3)] * len(X))
-
-
-# Tools of scikit-learn
-
-
-def test_searches_and_pipelines_pass_weights_on():
-    X, y = random_sequences(np.random.default_rng(0), n_samples=18)
-    weights = _node_weight(y)
-    grid = {"class_weight": [None, "balanced", {"a": 3.0}]}
-    for container in (list, object_array, RaggedArray.from_list):
-        search = GridSearchCV(
-            BCFWSSVM(random_state=0), grid, cv=KFold(3), error_score="raise", refit=True
-        ).fit(X, y, node_weight=container(weights))
-        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-        alone = BCFWSSVM(random_state=0, **search.best_params_).fit(X, y, node_weight=weights)
-        assert_array_equal(search.best_estimator_.coef_, alone.coef_)
-    pipeline = make_pipeline(PerNode(StandardScaler()), SAGCRF(tol=1e-2, random_state=0))
-    direct = pipeline.fit(X, y, sagcrf__node_weight=weights)[-1].coef_.copy()
-    with config_context(enable_metadata_routing=True):
-        crf = SAGCRF(tol=1e-2, random_state=0).set_fit_request(node_weight=True)
-        routed = make_pipeline(PerNode(StandardScaler()), crf)
-        assert_array_equal(routed.fit(X, y, node_weight=weights)[-1].coef_, direct)
-        search = GridSearchCV(
-            routed, {"sagcrf__C": [0.1, 1.0]}, cv=KFold(3), error_score="raise"
-        ).fit(X, y, node_weight=weights)
-        fold = next(KFold(3).split(X))[0]
-        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    # What a fold sees are its own samples' weights.
-    first = search.cv_results_["split0_test_score"][0]
-    alone = make_pipeline(PerNode(StandardScaler()), SAGCRF(C=0.1, tol=1e-2, random_state=0))
-    alone.fit(
-        [X[i] for i in fold], [y[i] for i in fold], sagcrf__node_weight=[weights[i] for i in fold]
-    )
-    test = np.setdiff1d(np.arange(18), fold)
-    assert first == alone.score([X[i] for i in test], [y[i] for i in test])
-
-
-def test_models_remember_nothing_of_weights():
-    X, y = _data("chain")
-    weights = _node_weight(y)
-    crf = SAGCRF(class_weight="balanced", tol=1e-2, random_state=0).fit(X, y, node_weight=weights)
-    copy = pickle.loads(pickle.dumps(crf))
-    assert copy.class_weight == "balanced"
-    assert_array_equal(copy.coef_, crf.coef_)
-    # Marginals are those of the scores, which no weight shifts.
-    plain = SAGCRF(tol=1e-2, random_state=0).fit(X, y)
-    for name in ("node_weights_", "pair_weights_"):
-        setattr(plain, name, getattr(crf, name))
-    for ours, theirs in zip(crf.predict_marginals(X), plain.predict_marginals(X), strict=True):
-        assert_array_equal(ours, theirs)
-    path = bcfw_path(BCFWSSVM(random_state=0, tol=1e-3), X, y, [0.1, 1.0], node_weight=weights)
-    alone = BCFWSSVM(C=1.0, random_state=0, tol=1e-3).fit(X, y, node_weight=weights)
-    assert_allclose(path[1].objective_, alone.objective_, rtol=2e-3)

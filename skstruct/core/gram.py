@@ -13,10 +13,7 @@ from .dispatch import inner_kernel, kernel
 from .features import DenseFeatures, clear_rows, gather, is_used, scatter
 from .offsets import ends_of
 from .shares import ALL_CLASSES
-from .weights import aligned
-
-_LINE = 8  # floats in a cache line
-_NARROW = 4  # columns: fewer are not worth padding
+from .weights import aligned, padded_width
 
 
 class Gram(NamedTuple):
@@ -174,9 +171,9 @@ def product_scratch(how, width):
         Zeros.
     """
     largest = math.isqrt(int(np.diff(how.ptr).max(initial=0)))
-    if largest < 2 or width < _NARROW:
+    columns = padded_width(width)
+    if largest < 2 or columns % 8 != 0:  # rows too narrow to be padded are no whole vectors
         return np.zeros((0, 0))
-    columns = -(-width // _LINE) * _LINE
     return aligned((largest + 1) * columns).reshape(largest + 1, columns)
 
 

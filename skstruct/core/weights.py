@@ -33,7 +33,7 @@ from .dispatch import inner_kernel, kernel
 _FOLD_BELOW = 1e-100
 _FOLD_SINGLE_BELOW = 1e-15  # the same of float32
 _LINE = 8  # floats in a cache line
-_NARROW = 4
+_NARROW = 4  # columns: fewer are not worth padding
 #: Floats that are worked on at once: v, d and what is made of them stay in the cache.
 BLOCK = 1 << 15
 _PLAIN = np.empty(0)
@@ -60,6 +60,19 @@ class Weights(NamedTuple):
         ``(k, n)`` for what the k-th of n threads adds to, see
         :func:`skstruct.core.shares.share_of`; empty for
         everything.
+
+    See Also
+    --------
+    skstruct.core.oracles.potentials : What they score.
+    skstruct.graphs.Graph.weight_shapes : The shapes of the tables of a structure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core import Weights
+    >>> w = Weights(np.zeros((3, 2)), np.zeros((1, 4)))
+    >>> w.scale.size  # 2 where they are lazy
+    0
     """
 
     node: np.ndarray
@@ -74,7 +87,25 @@ class Weights(NamedTuple):
         return (self.single if self.single.size else self.node), self.pair
 
     def copy(self):
-        """Weights of their own arrays, plain ones."""
+        """Weights of their own arrays, plain ones.
+
+        Returns
+        -------
+        Weights
+            The copy.
+
+        See Also
+        --------
+        skstruct.core.Weights : The class, its tables.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.core import Weights
+        >>> w = Weights(np.zeros((3, 2)), np.zeros((1, 4)))
+        >>> w.copy().node is w.node
+        False
+        """
         return Weights(*(table.copy() for table in self.tables))
 
 
@@ -174,6 +205,28 @@ def aligned(size, make=np.zeros):
     return flat[skip : skip + size]
 
 
+def padded_width(width):
+    """Columns of a row that is to be whole cache lines.
+
+    Parameters
+    ----------
+    width : int
+        Those in use.
+
+    Returns
+    -------
+    int
+        A multiple of 8; `width` itself where it is below 4, so that little would be mostly padding.
+
+    Examples
+    --------
+    >>> from skstruct.core.weights import padded_width
+    >>> padded_width(3), padded_width(4), padded_width(9)
+    (3, 8, 16)
+    """
+    return -(-width // _LINE) * _LINE if width >= _NARROW else width
+
+
 def lazy_weights(weights):
     """Lazy weights with the value of `weights` and ``d = 0``.
 
@@ -196,7 +249,7 @@ def lazy_weights(weights):
     tables = []
     for table in weights.tables:
         rows, width = table.shape
-        columns = 2 * (-(-width // _LINE) * _LINE if width >= _NARROW else width)
+        columns = 2 * padded_width(width)
         both = aligned(rows * columns).reshape(rows, columns)
         if table.any():
             both[:, :width] = table

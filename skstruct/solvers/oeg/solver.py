@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.memory import check_memory
 from ...core.pieces import Pieces
-from ...core.weights import Weights, aligned, squared_norm
+from ...core.weights import Weights, aligned, padded_width, squared_norm
 from ...losses.verbs import least_term, require_smooth
 from ..batch import BatchGradient
 from ..certificate import certify
@@ -33,7 +33,6 @@ _FIRST_SCORE, _FIRST_RATE = 7.0, 0.9
 _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
 # Relative gaps: estimates of small divergences mislead before, single precision does not show.
 _ROUGH, _CLOSE = 0.2, 1e-4
-_LINE, _NARROW = 8, 4  # floats in a cache line; columns: fewer are not worth padding
 
 
 def oeg(
@@ -126,7 +125,7 @@ def _padded_weights(shapes):
     """Plain weights of zeros whose rows are whole cache lines."""
     tables = []
     for rows, width in shapes:
-        columns = -(-width // _LINE) * _LINE if width >= _NARROW else width
+        columns = padded_width(width)
         tables.append(aligned(rows * columns).reshape(rows, columns))
     return Weights(*tables)
 

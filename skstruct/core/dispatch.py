@@ -77,6 +77,10 @@ def cache_folders_read():
     list of pathlib.Path
         The folders, in order; root may have filled those that this user cannot write.
 
+    See Also
+    --------
+    skstruct.core.dispatch.cache_folder : The one that is written to.
+
     Examples
     --------
     >>> from skstruct.core.dispatch import cache_folder, cache_folders_read
@@ -101,6 +105,11 @@ def cache_folder():
     pathlib.Path or None
         The folder; None if there is no safe one or ``NUMBA_DISABLE_JIT`` is set: nothing is kept
         then. Set ``NUMBA_CACHE_DIR`` before the import to move it.
+
+    See Also
+    --------
+    skstruct.core.dispatch.cache_folders_read : All that are looked up.
+    skstruct.show_versions : Prints it with everything else that a report of a bug needs.
 
     Examples
     --------
@@ -134,6 +143,11 @@ def kernel(function=None, *, cheap=False):
     -------
     numba.core.registry.CPUDispatcher
         The compiled function; `function` itself under ``NUMBA_DISABLE_JIT``.
+
+    See Also
+    --------
+    skstruct.core.inner_kernel : What only other kernels call.
+    skstruct.core.generic : A verb, for which structures register kernels.
 
     Notes
     -----
@@ -185,6 +199,10 @@ def inner_kernel(function=None, *, inline=False):
     -------
     numba.core.registry.CPUDispatcher
         The compiled function; calling it from Python is an error.
+
+    See Also
+    --------
+    skstruct.core.kernel : What Python calls, too.
 
     Examples
     --------
@@ -263,6 +281,11 @@ def generic(contract):
         as with :func:`functools.singledispatch` (so one for ``object`` is the default).
         ``verb.supports(cls)`` tells whether there is one, ``verb.registry`` maps classes to their
         own kernels. Calling the verb works both from Python and inside a :func:`kernel`.
+
+    See Also
+    --------
+    skstruct.core.kernel : Makes what is registered.
+    skstruct.core.oracles.max_oracle : A verb.
 
     Examples
     --------

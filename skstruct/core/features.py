@@ -26,6 +26,18 @@ class DenseFeatures(NamedTuple):
         The rows.
     intercept : int
         Table row of the constant feature, or -1.
+
+    See Also
+    --------
+    skstruct.core.SparseFeatures : The same in CSR form.
+    skstruct.core.scores : Rows times weights, inside kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.core import DenseFeatures
+    >>> DenseFeatures(np.ones((4, 2)), intercept=2).values.shape
+    (4, 2)
     """
 
     values: np.ndarray
@@ -45,6 +57,21 @@ class SparseFeatures(NamedTuple):
         Where rows begin.
     intercept : int
         Table row of the constant feature, or -1.
+
+    See Also
+    --------
+    skstruct.core.DenseFeatures : The same in a dense array.
+    skstruct.core.scores : Rows times weights, inside kernels.
+
+    Examples
+    --------
+    Two rows, the second one empty:
+
+    >>> import numpy as np
+    >>> from skstruct.core import SparseFeatures
+    >>> columns, ends = np.array([0, 3], dtype=np.int32), np.array([0, 2, 2])
+    >>> SparseFeatures(np.ones(2), columns, ends, intercept=-1).data.size
+    2
     """
 
     data: np.ndarray
@@ -353,6 +380,22 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
         The potentials, written in place.
     offset : int
         Where in `theta` row `first` begins.
+
+    See Also
+    --------
+    skstruct.core.add_outer : The adjoint: residuals times rows.
+    skstruct.core.oracles.potentials : The verb whose kernels call it.
+
+    Examples
+    --------
+    The scores of the nodes of sample i, in a kernel of ``potentials``:
+
+    >>> from skstruct.core import inner_kernel, scores
+    >>> @inner_kernel
+    ... def node_scores(problem, i, w, theta):
+    ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    ...     n_labels, row = problem.cost.shape[0], problem.work.tables.row
+    ...     scores(problem.nodes, first, stop, n_labels, w.node, w, row, theta, 0)
     """
     single, lazy, half = _is_single(table, w), w.scale.shape[0] > 0, table.shape[1] // 2
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
@@ -398,6 +441,22 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
         The weights that `table` belongs to.
     acc : ndarray of shape (>= table.shape[1],)
         Scratch.
+
+    See Also
+    --------
+    skstruct.core.scores : Rows times weights.
+    skstruct.core.oracles.accumulate : The verb whose kernels call it.
+
+    Examples
+    --------
+    The nodes of sample i, in a kernel of ``accumulate``:
+
+    >>> from skstruct.core import add_outer, inner_kernel
+    >>> @inner_kernel
+    ... def add_nodes(problem, i, r, c, w):
+    ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    ...     n_labels, row = problem.cost.shape[0], problem.work.tables.row
+    ...     add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, row)
     """
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2

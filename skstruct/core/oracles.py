@@ -42,132 +42,52 @@ variables); losses that do not add up over parts are those of Blaschko and Lampe
 localize objects with structured output regression.
 """
 
-from .dispatch import generic, inner_kernel, kernel
+from .dispatch import generic, inner_kernel
+from .labellings import (
+    accumulate,
+    add_indicator,
+    adds_by_columns,
+    augment,
+    gram,
+    potentials,
+    score,
+    task_loss,
+    truth,
+)
+from .maxima import (
+    loss_augmented_max,
+    loss_augmented_top_k,
+    max_oracle,
+    relaxed_oracle,
+    top_k_oracle,
+)
 
-
-@generic
-def potentials(problem, i, w, theta):
-    """``theta <- A_i w``, with -inf on forbidden parts."""
-
-
-@generic
-def accumulate(problem, i, r, c, w):
-    """``w <- w + c[0] A_i' r``, and ``d <- d + c[1] A_i' r`` when `w` is lazy; `c` is a pair.
-
-    Where ``w.share`` is not empty only in the columns that are the thread's. A kernel that adds by
-    :func:`skstruct.core.features.add_outer` alone does so: the class that it is registered for says
-    it by ``adds_by_columns = True`` (:func:`adds_by_columns`), else one thread adds everything.
-    """
-
-
-@generic
-def gram(problem, i, r, out):
-    """``out <- A_i A_i' r``: how the potentials answer a step along the sample's gradient."""
-
-
-@generic
-def truth(problem, i, labels):
-    """Write the true labelling ``y_i`` to ``labels``."""
-
-
-@generic
-def add_indicator(problem, i, labels, c, mu):
-    """``mu += c mu(labels)``."""
-
-
-@generic
-def score(problem, i, theta, labels):
-    """``<theta, mu(labels)>``."""
-
-
-@generic
-def task_loss(problem, i, labels):
-    """``Delta(y_i, labels)``, a float, at least 0 and 0 for the truth.
-
-    Solvers keep it as a number beside each labelling that they meet. (What weights of classes and
-    nodes add in a CRF may be negative; it is never asked for as a number.)
-    """
-
-
-@generic
-def augment(problem, i, theta):
-    """``theta += l_i``, where ``<l_i, mu(y)> = Delta(y_i, y)`` for every labelling y.
-
-    Only for a task loss that is linear in parts: a structure with another one registers
-    :func:`loss_augmented_max` instead. What needs linearity, since it asks for the loss of mixtures
-    or of labellings that nobody has seen: the defaults of :func:`loss_augmented_max` and of
-    :func:`loss_augmented_top_k`, relaxations, the entropy-smoothed hinge, dual decomposition
-    (GDMM). See :func:`loss_is_linear`.
-    """
-
-
-@generic
-def max_oracle(problem, i, theta, labels):
-    """Write a labelling of largest score to `labels` and return its score.
-
-    -inf when the constraints leave no labelling. A structure with :func:`relaxed_oracle` may write
-    a labelling that is not the best one; the value is the score of what it wrote, never the bound.
-    """
-
-
-@generic
-def loss_augmented_max(problem, i, theta, labels, augmented):
-    """Write a labelling that maximises ``<theta, mu(y)> + Delta(y_i, y)`` and return that value.
-
-    `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
-    of `theta` and calls :func:`max_oracle`. A structure whose loss is not linear in parts registers
-    its own. Needed by SSVMs.
-    """
-
-
-@loss_augmented_max.register(object)
-@kernel
-def _(problem, i, theta, labels, augmented):
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        augmented[q] = theta[q]
-    augment(problem, i, augmented)
-    return max_oracle(problem, i, augmented, labels)
-
-
-@generic
-def relaxed_oracle(problem, i, theta, labels, mu):
-    """Write a point of the LP relaxation to `mu`, fractional where it is not tight.
-
-    Returns two numbers, ``(bound, value)``: an upper bound on the score of every point of the
-    relaxation (of every labelling is not enough: dual points are such points), and ``<theta, mu>``,
-    which lies below the bound where the LP was not solved to its end. `labels`
-    takes a labelling whose score is the value where the point is one; else any good one, or -1 as
-    its first entry. A structure that has this verb is trained on the relaxed hinge (Finley and
-    Joachims 2008, Training structural SVMs when exact inference is intractable); whoever certifies
-    takes the bound, whoever steps toward `mu` its value.
-    """
-
-
-@generic
-def top_k_oracle(problem, i, theta, values, labels):
-    """Write the ``len(values)`` best labellings, best first, to the rows of `labels`.
-
-    `values` takes their scores, -inf where there are fewer labellings.
-    """
-
-
-@generic
-def loss_augmented_top_k(problem, i, theta, values, labels, augmented):
-    """:func:`top_k_oracle` of ``<theta, mu(y)> + Delta(y_i, y)``.
-
-    `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
-    of `theta`; a structure with a :func:`loss_augmented_max` of its own registers its own, if
-    CasimirSSVM is to train it.
-    """
-
-
-@loss_augmented_top_k.register(object)
-@kernel
-def _(problem, i, theta, values, labels, augmented):
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        augmented[q] = theta[q]
-    augment(problem, i, augmented)
-    top_k_oracle(problem, i, augmented, values, labels)
+__all__ = [
+    "accumulate",
+    "add_indicator",
+    "adds_by_columns",
+    "augment",
+    "count_states",
+    "edge_marginals",
+    "entropic_oracle",
+    "euclidean_oracle",
+    "exp_oracle",
+    "gram",
+    "has_own_loss",
+    "log_partition",
+    "loss_augmented_max",
+    "loss_augmented_top_k",
+    "loss_is_linear",
+    "max_marginals",
+    "max_oracle",
+    "potentials",
+    "relaxed_oracle",
+    "require_linear_loss",
+    "score",
+    "task_loss",
+    "top_k_oracle",
+    "truth",
+]
 
 
 @generic
@@ -176,6 +96,44 @@ def exp_oracle(problem, i, theta, temperature, mu):
 
     Returns ``temperature * log sum_y exp(<theta, mu(y)> / temperature)``, the log-partition, which
     is not finite when the constraints leave no labelling. An empty `mu` asks for nothing else.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    temperature : float
+        Positive: near 0 it is the maximum.
+    mu : ndarray of shape (>= n_parts,) or (0,)
+        Takes the marginals.
+
+    Returns
+    -------
+    float
+        The log-partition.
+
+    See Also
+    --------
+    skstruct.core.oracles.max_oracle : The hard maximum.
+    skstruct.core.oracles.edge_marginals : Marginals of each edge, where edges share parts.
+
+    Examples
+    --------
+    Eight labellings of equal scores:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import exp_oracle
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> mu = np.empty(10)
+    >>> round(float(np.exp(exp_oracle(problem, 0, np.zeros(10), 1.0, mu))), 6)
+    8.0
+    >>> mu.round(6)
+    array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
 
 
@@ -190,6 +148,40 @@ def euclidean_oracle(problem, i, theta, temperature, mu):
     cuts), `mu` is 0. The structured extragradient of
     Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
     projections, section 4.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    temperature : float
+        Positive.
+    mu : ndarray of shape (>= n_parts,)
+        Takes the point.
+
+    Returns
+    -------
+    float
+        The maximum.
+
+    See Also
+    --------
+    skstruct.core.oracles.entropic_oracle : The same under an entropy.
+    skstruct.ExtragradientSSVM : The solver that asks for it.
+
+    Examples
+    --------
+    >>> from skstruct import Chain, Matching
+    >>> from skstruct.core.oracles import euclidean_oracle
+    >>> from skstruct.testing import training_problem
+    >>> X = [[[[1.0], [0.0]], [[0.0], [1.0]]]]
+    >>> matching = training_problem(Matching(), X, [[0, 1]])[0]
+    >>> chain = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
+    >>> [euclidean_oracle.supports(type(problem)) for problem in (matching, chain)]
+    [True, False]
     """
 
 
@@ -200,6 +192,40 @@ def entropic_oracle(problem, i, theta, temperature, mu):
     It maximises ``<theta, mu> - temperature sum_q mu_q log mu_q``: where :func:`exp_oracle`, whose
     entropy is that of whole labellings, is out of reach. A choice that is no part (in a matching:
     no link) may have a term, too. `mu` lies in the hull as there.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    temperature : float
+        Positive.
+    mu : ndarray of shape (>= n_parts,)
+        Takes the point.
+
+    Returns
+    -------
+    float
+        The maximum.
+
+    See Also
+    --------
+    skstruct.core.oracles.euclidean_oracle : The same under a norm.
+    skstruct.core.oracles.exp_oracle : The entropy of whole labellings.
+
+    Examples
+    --------
+    >>> from skstruct import Chain, Matching
+    >>> from skstruct.core.oracles import entropic_oracle
+    >>> from skstruct.testing import training_problem
+    >>> X = [[[[1.0], [0.0]], [[0.0], [1.0]]]]
+    >>> matching = training_problem(Matching(), X, [[0, 1]])[0]
+    >>> chain = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
+    >>> [entropic_oracle.supports(type(problem)) for problem in (matching, chain)]
+    [True, False]
     """
 
 
@@ -208,6 +234,42 @@ def edge_marginals(problem, i, theta, mu, out):
     """Write the (label, label) marginals of each edge to flat `out`, edge by edge.
 
     The node block of `mu` takes the node marginals; returns the log-partition.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    mu : ndarray of shape (>= n_parts,)
+        Takes the node marginals.
+    out : ndarray of shape (n_edges * n_labels ** 2,)
+        Takes the marginals of edges.
+
+    Returns
+    -------
+    float
+        The log-partition.
+
+    See Also
+    --------
+    skstruct.core.oracles.exp_oracle : Marginals of parts.
+    skstruct.SAGCRF.predict_marginals : Asks for it, with ``pairwise=True``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import edge_marginals
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> mu, out = np.empty(10), np.empty(8)
+    >>> round(float(np.exp(edge_marginals(problem, 0, np.zeros(10), mu, out))), 6)
+    8.0
+    >>> out.round(6)
+    array([0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25])
     """
 
 
@@ -224,6 +286,36 @@ def max_marginals(problem, i, theta, out):
     -inf where no labelling has it. Each node's largest is the value of :func:`max_oracle`; what a
     label lacks of it is the price of forcing that label (Yanover and Weiss 2003, Finding the M most
     probable configurations using loopy belief propagation).
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    out : ndarray of shape (>= n_nodes * n_labels,)
+        Takes the scores.
+
+    See Also
+    --------
+    skstruct.core.oracles.count_states : The number of labels.
+    skstruct.graphs.top_k_by_max_marginals : Finds the n best labellings by it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import max_marginals
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> out = np.empty(6)
+    >>> max_marginals(problem, 0, np.arange(10.0), out)
+    >>> out.reshape(3, 2)
+    array([[24., 27.],
+           [23., 27.],
+           [25., 27.]])
     """
 
 
@@ -233,33 +325,34 @@ def count_states(problem, i):
 
     ``theta[t * count_states(problem, i) + k]`` is the potential of label k at node t; -inf forbids
     that label.
-    """
-
-
-def adds_by_columns(problem) -> bool:
-    """Whether threads can share what :func:`accumulate` does, each in columns of its own.
 
     Parameters
     ----------
     problem : NamedTuple
         The problem of a structure.
+    i : int
+        The sample.
 
     Returns
     -------
-    bool
-        Whether the class that registers :func:`accumulate` says so; a subclass with a kernel of its
-        own speaks for itself.
+    int
+        The number.
+
+    See Also
+    --------
+    skstruct.core.oracles.max_marginals : Has so many numbers a node.
+    skstruct.graphs.Graph.n_states : The same in Python.
 
     Examples
     --------
-    >>> from skstruct.core.oracles import adds_by_columns
-    >>> adds_by_columns(())
-    False
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import count_states
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> count_states(problem, 0)
+    2
     """
-    for cls in type(problem).__mro__:
-        if cls in accumulate.registry:
-            return bool(vars(cls).get("adds_by_columns", False))
-    return False
 
 
 def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:

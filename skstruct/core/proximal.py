@@ -99,7 +99,37 @@ def advance_row(table, stamps, j, clock):
 
 @generic
 def catch_up_rows(features, first, stop, table, stamps, clock):
-    """Bring the table rows of the features of rows `first` to `stop` up to date."""
+    """Bring the table rows of the features of rows `first` to `stop` up to date.
+
+    Parameters
+    ----------
+    features : DenseFeatures or SparseFeatures
+        The feature rows.
+    first, stop : int
+        The range of rows.
+    table : ndarray
+        ``w.node`` or ``w.pair``.
+    stamps : ndarray of shape (n_rows, 2)
+        ``clock.node`` or ``clock.pair``.
+    clock : Clock
+        The time of the flow.
+
+    See Also
+    --------
+    skstruct.core.proximal.catch_up : The verb whose kernels call it.
+    skstruct.core.scores : Reads the same rows.
+
+    Examples
+    --------
+    The nodes of sample i, in a kernel of ``catch_up``:
+
+    >>> from skstruct.core import inner_kernel
+    >>> from skstruct.core.proximal import catch_up_rows
+    >>> @inner_kernel
+    ... def catch_up_nodes(problem, i, w, clock):
+    ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    ...     catch_up_rows(problem.nodes, first, stop, w.node, clock.node, clock)
+    """
 
 
 @catch_up_rows.register(SparseFeatures)
@@ -126,6 +156,33 @@ def catch_up(problem, i, w, clock):
     """Bring all rows of `w` that the potentials of sample i read up to date.
 
     The default brings all rows up to date, at the cost of a dense step.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    w : Weights
+        Lazy weights with ``s = 1`` and ``b = 0``.
+    clock : Clock
+        The time of the flow, and of each row.
+
+    See Also
+    --------
+    skstruct.core.proximal.catch_up_rows : The rows of some features.
+    skstruct.core.oracles.potentials : Reads them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.proximal import catch_up, start_clock
+    >>> from skstruct.core.weights import lazy_weights, zero_weights
+    >>> from skstruct.testing import training_problem
+    >>> problem, _, shapes, _ = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])
+    >>> w = lazy_weights(zero_weights(shapes))
+    >>> catch_up(problem, 0, w, start_clock(w, l1=0.1, l2=0.0))
     """
 
 

@@ -61,6 +61,21 @@ def private_copy(problem):
     -------
     NamedTuple
         The copy; all other arrays are shared.
+
+    See Also
+    --------
+    skstruct.losses.verbs.private_loss : The same of a loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.threads import private_copy
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> copy = private_copy(problem)
+    >>> copy.labels is problem.labels, copy.work is problem.work
+    (True, False)
     """
     return problem._replace(work=_copy(problem.work))
 

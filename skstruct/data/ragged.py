@@ -241,6 +241,16 @@ class RaggedArray:
             If there are no samples, their shapes do not fit together, entries are masked or
             missing, or values are of types that an array cannot hold side by side unchanged; names
             the sample.
+
+        See Also
+        --------
+        skstruct.RaggedArray.stack_columns : Several arrays side by side.
+
+        Examples
+        --------
+        >>> from skstruct import RaggedArray
+        >>> RaggedArray.from_list([["the", "cat"], ["sleeps"]]).offsets
+        array([0, 2, 3])
         """
         samples = list(samples)
         if not samples:
@@ -274,6 +284,11 @@ class RaggedArray:
         ------
         ValueError
             If there are no columns, or their lengths differ.
+
+        See Also
+        --------
+        skstruct.RaggedArray.from_list : One array of all samples.
+        skstruct.preprocessing.TemplateVectorizer : Takes what this makes.
 
         Examples
         --------

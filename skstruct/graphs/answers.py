@@ -29,6 +29,20 @@ class Answers:
         -------
         ndarray
             Here an object array of one array a sample; for a table one row a sample.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.answers : Labels, wrapped.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().wrap(np.array(["a", "b", "a"]), samples)
+        array([array(['a', 'b'], dtype='<U1'), array(['a'], dtype='<U1')],
+              dtype=object)
         """
         ends = samples.offsets.tolist()
         return object_array([flat[start:stop] for start, stop in pairwise(ends)])
@@ -47,6 +61,17 @@ class Answers:
         -------
         ndarray
             The labels, in the shape of `codes`.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.encode : The inverse.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().decode(np.array([1, 0]), np.array(["a", "b"]))
+        array(['b', 'a'], dtype='<U1')
         """
         return classes[codes]
 
@@ -62,6 +87,16 @@ class Answers:
         -------
         int
             One a class.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.n_states : Labels of a node, which may be more.
+
+        Examples
+        --------
+        >>> from skstruct import Chain
+        >>> Chain().n_marginals(["a", "b", "c"])
+        3
         """
         return len(classes)
 
@@ -81,6 +116,20 @@ class Answers:
         -------
         ndarray
             By default the labels of all nodes, wrapped.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.decode : Labels of codes.
+        skstruct.graphs.Graph.wrap : One array a sample.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().answers(np.array([0, 1, 0]), np.array(["a", "b"]), samples)[0]
+        array(['a', 'b'], dtype='<U1')
         """
         return self.wrap(self.decode(codes, classes), samples)
 
@@ -102,6 +151,18 @@ class Answers:
         -------
         ndarray of length k
             By default their labels.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.answers : The best labellings of all samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().ranked(np.array([[0, 1], [1, 1]]), np.array(["a", "b"]), None, 0)
+        array([['a', 'b'],
+               ['b', 'b']], dtype='<U1')
         """
         return self.decode(codes, classes)
 
@@ -133,6 +194,21 @@ class Answers:
         -------
         float
             By default the share of nodes that are labelled right.
+
+        See Also
+        --------
+        skstruct.metrics.node_accuracy_score : The same of labels.
+
+        Examples
+        --------
+        The second sample has weight 0:
+
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().score(np.array([0, 1, 0]), np.array([0, 0, 1]), samples, np.array([1.0, 0.0]))
+        0.5
         """
         of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
         right = predicted == truth
@@ -160,5 +236,18 @@ class Answers:
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples,)
             The scores.
+
+        See Also
+        --------
+        skstruct.SAGCRF.decision_function : Calls it.
+
+        Examples
+        --------
+        With two classes a table has one score a row, that of the second over the first:
+
+        >>> import numpy as np
+        >>> from skstruct import MultiClass
+        >>> MultiClass().decision(np.array([[1.0, 3.0]]), None, [[0.5]], None)
+        array([2.])
         """
         return scores

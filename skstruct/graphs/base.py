@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..data import labels as label_codes
-from ..data.allowed import read_sample_masks
+from ..docstrings import inherit_sections
 from ..typing import LossLike, SamplesLike
 from .answers import Answers
 from .kept import KeptWeights
+from .labels import Labels
 from .node_weights import NodeWeights
 
 
-class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
+class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
@@ -93,6 +93,10 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     pair_cone_ = None
     when_inferred = ""
 
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        inherit_sections(cls, Graph)
+
     # What a structure must define
 
     @abstractmethod
@@ -117,6 +121,19 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         ------
         ValueError, TypeError
             If X is not what the structure takes; the message names the sample.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_y : The labels of the same samples.
+        skstruct.graphs.Graph.no_samples : Packed samples without a sample.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> samples.offsets, samples.features.shape
+        (array([0, 2, 3]), (3, 1))
         """
 
     @abstractmethod
@@ -132,6 +149,17 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         NamedTuple
             What :meth:`read_X` would return.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_X : Packs what there is.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> from skstruct import Chain
+        >>> Chain().no_samples(SimpleNamespace(n_features_in_=5)).features.shape
+        (0, 5)
         """
 
     @abstractmethod
@@ -153,6 +181,21 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         tuple of two tuples of two ints
             Rows (the node features first) x columns; (0, 0) where there are no pairs.
+
+        See Also
+        --------
+        skstruct.core.Weights : The tables.
+        skstruct.graphs.Graph.pair_tables : The second one as users know it.
+
+        Examples
+        --------
+        Two features and the intercept by three labels; one row of all pairs of labels:
+
+        >>> from types import SimpleNamespace
+        >>> from skstruct import Chain
+        >>> samples = Chain().no_samples(SimpleNamespace(n_features_in_=2))
+        >>> Chain().weight_shapes(samples, 3, fit_intercept=True)
+        ((3, 3), (1, 9))
         """
 
     @abstractmethod
@@ -195,6 +238,20 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         ------
         ValueError
             If the true labels break the structure's constraints, or its parameters are wrong.
+
+        See Also
+        --------
+        skstruct.testing.training_problem : Calls this with all that comes before it.
+        skstruct.graphs.PairwiseProblem : The problem of most structures.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().make_problem(samples, np.array(["a", "b"]), True).part_ptr
+        array([ 0,  8, 14])
         """
 
     def exactly(self) -> Graph | None:
@@ -205,181 +262,18 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         Graph or None
             A copy, whose :meth:`make_problem` raises a ValueError for samples that are too large
             for it; by default there is none.
+
+        See Also
+        --------
+        skstruct.Pairwise : Has one where it decodes by a relaxation.
+
+        Examples
+        --------
+        >>> from skstruct import Chain
+        >>> Chain().exactly() is None  # it is exact
+        True
         """
         return None
-
-    # What it may define: reading, labels
-
-    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Flat labels of all nodes.
-
-        Parameters
-        ----------
-        y : object
-            What the user gave: here a list, object array or RaggedArray of label sequences.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            The labels.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If there are more or fewer, or something is no label; the message names the sample.
-        """
-        return label_codes.read_sequence_labels(y, samples.offsets)
-
-    def read_labelling(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Flat labels of one labelling a sample, where y may count several as right.
-
-        Parameters
-        ----------
-        y : object
-            What the user gave.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            By default what :meth:`read_y` reads, which is what ``score`` counts.
-        """
-        return self.read_y(y, samples)
-
-    def read_training(
-        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
-    ) -> tuple[NamedTuple, np.ndarray]:
-        """Pack X and y for fit.
-
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Takes the numbers of features.
-        X, y : object
-            What the user gave.
-
-        Returns
-        -------
-        samples : NamedTuple
-            The packed samples.
-        labels : ndarray of shape (n_nodes,)
-            Their labels.
-        """
-        samples = self.read_X(estimator, X, reset=True)
-        return samples, self.read_y(y, samples)
-
-    def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
-        """The labels that occur; a structure that learns more from them does so here.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_nodes,)
-            All labels of the samples that count.
-        samples : NamedTuple
-            The packed samples.
-
-        Returns
-        -------
-        ndarray of shape (n_classes,)
-            Sorted; the estimator's ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If there is one only.
-        """
-        classes = np.unique(labels)
-        if classes.size < 2:
-            raise ValueError(
-                f"needs at least two classes, but y has only one class: {classes.tolist()[0]!r}"
-            )
-        return classes
-
-    def encode(
-        self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
-    ) -> np.ndarray:
-        """Codes of labels, see :func:`skstruct.data.labels.encode`.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_nodes,)
-            The labels.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        offsets : ndarray of shape (n_samples + 1,)
-            Where each sample begins.
-        unseen : int, optional
-            Code of labels that do not occur; by default they are refused.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,) of int32
-            The codes.
-        """
-        return label_codes.encode(labels, classes, offsets, unseen=unseen)
-
-    def is_labelling(self, codes: np.ndarray, samples: Any, classes: Any) -> np.ndarray:
-        """Which samples have a labelling, where more than forbidden parts decides on that.
-
-        In fit all must; others have the log-likelihood -inf.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (n_nodes,) of int32
-            What :meth:`encode` returned.
-        samples : NamedTuple
-            The packed samples.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of bool
-            By default all are.
-        """
-        return np.ones(samples.offsets.size - 1, dtype=bool)
-
-    def n_states(self, classes: Any) -> int:
-        """Number of labels that one node can have.
-
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        int
-            All classes.
-        """
-        return len(classes)
-
-    def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
-        """Masks for constrained decoding.
-
-        Parameters
-        ----------
-        allowed : list of array-like of bool
-            What the user gave: here one mask of shape (n_nodes, n_classes) a sample.
-        samples : NamedTuple
-            The packed samples that they belong to.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes, n_states) of uint8
-            The masks of all nodes.
-
-        Raises
-        ------
-        ValueError
-            If a mask has the wrong shape, or is neither boolean nor of zeros and ones.
-        """
-        return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
 
     # What it may define: weights
 
@@ -397,6 +291,18 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         ndarray of shape (n_classes, n_classes) or (n_rows, n_classes, n_classes)
             Weights of (label, next label), where the table has one row, or one table a row.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.weight_shapes : The shape of the table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().pair_tables(np.arange(4.0)[None], 2)
+        array([[0., 1.],
+               [2., 3.]])
         """
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
         return tables[0] if len(tables) == 1 else tables
@@ -413,6 +319,19 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         first, second : ndarray of shape (n_edges,) of int
             The nodes; as many edges as ``samples.n_edges`` says, here none.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_X : Makes packed samples, which know how many edges they have.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> X = [[[1.0], [0.0], [1.0]], [[2.0], [1.0]]]
+        >>> first, second = Chain().edge_ends(Chain().read_X(BaseEstimator(), X, reset=True))
+        >>> first, second
+        (array([0, 1, 3]), array([1, 2, 4]))
         """
         none = np.empty(0, dtype=np.int64)
         return none, none
@@ -433,6 +352,19 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         NamedTuple
             A problem for :func:`skstruct.core.oracles.max_oracle`; most structures have one form.
+
+        See Also
+        --------
+        skstruct.core.oracles.max_oracle : Decodes.
+        skstruct.graphs.Graph.relaxation : Another form.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Matching
+        >>> from skstruct.graphs import Graph
+        >>> Matching.decoding is Graph.decoding  # one form
+        True
         """
         return problem
 
@@ -448,6 +380,18 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         NamedTuple
             The same problem, since nothing is lost without cycles.
+
+        See Also
+        --------
+        skstruct.core.oracles.relaxed_oracle : Solves it.
+
+        Examples
+        --------
+        >>> from skstruct import Chain
+        >>> from skstruct.testing import training_problem
+        >>> problem = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
+        >>> Chain().relaxation(problem) is problem
+        True
         """
         return problem
 
@@ -465,6 +409,18 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         X, y : object
             What fit takes.
+
+        See Also
+        --------
+        skstruct.testing.random_sequences : Random sequences with more to choose.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> X, y = Chain().example(np.random.default_rng(0), sparse_X=True)
+        >>> X[0].shape[0] == len(y[0])
+        True
         """
         raise TypeError(f"{type(self).__name__} has no example(): its kernels compile in a fit")
 
@@ -482,5 +438,16 @@ class Graph(NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         PairwiseFactors or BinaryFactors or None
             One of :mod:`skstruct.core.factors`, or None: GDMMSSVM cannot be trained then.
+
+        See Also
+        --------
+        skstruct.GDMMSSVM : Trains on them.
+
+        Examples
+        --------
+        >>> from skstruct import Matching
+        >>> from skstruct.graphs import Graph
+        >>> Matching.factors is Graph.factors  # None
+        True
         """
         return None

@@ -79,6 +79,20 @@ class KeptWeights:
         pair : ndarray of shape (n_pair_columns,) of int, or None
             The same for the pair table; None if nothing is known. By default columns are all pairs
             of labels.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.kept_pair_rows : The same of rows.
+        skstruct.SAGCRF.partial_fit : One that goes on with other labels.
+
+        Examples
+        --------
+        A label is new, one stays, one has gone:
+
+        >>> from skstruct import Chain
+        >>> node, pair = Chain().kept_columns(Chain(), ["b", "c"], ["a", "b"])
+        >>> node, pair
+        (array([ 1, -1]), array([ 3, -1, -1, -1]))
         """
         node = kept_positions(np.asarray(previous_classes).tolist(), np.asarray(classes).tolist())
         return node, kept_pairs(node, len(previous_classes)).ravel()
@@ -99,5 +113,16 @@ class KeptWeights:
         -------
         ndarray of int
             By default the table has a row an edge feature.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.kept_columns : The same of columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().kept_pair_rows(Chain(), np.array([1, -1]), 2)
+        array([ 1, -1])
         """
         return kept

@@ -49,6 +49,10 @@ def n_best_scratch(
     NBestScratch
         The scratch: next to nothing where the best alone is asked for.
 
+    See Also
+    --------
+    skstruct.graphs.top_k_by_max_marginals : The kernel that works on it.
+
     Examples
     --------
     >>> import numpy as np
@@ -104,6 +108,11 @@ def top_k_by_max_marginals(problem, i, theta, values, labels):
         Receives the scores, -inf where there are fewer labellings.
     labels : ndarray of shape (n_best, max_nodes) of int32
         Receives the labellings.
+
+    See Also
+    --------
+    skstruct.graphs.n_best_scratch : Its scratch.
+    skstruct.core.oracles.top_k_oracle : The verb that it is registered for.
 
     References
     ----------

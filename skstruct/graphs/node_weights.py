@@ -33,6 +33,19 @@ class NodeWeights:
         ------
         ValueError, TypeError
             If there are more or fewer, or one is negative or not finite.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_class_weight : Weights of classes.
+        skstruct.losses.task.node_costs : What the task loss makes of them.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().read_node_weight([[1, 2], [3]], samples)
+        array([1., 2., 3.])
         """
         return read_sequence_weights(node_weight, samples.offsets)
 
@@ -64,6 +77,21 @@ class NodeWeights:
         ------
         ValueError
             If a class is unknown, or a weight is negative or not finite.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_node_weight : Weights of nodes.
+        skstruct.losses.task.node_costs : What the task loss makes of them.
+
+        Examples
+        --------
+        A class that is seen a quarter of the time weighs twice as much as on average:
+
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> codes = np.array([0, 0, 0, 1], dtype=np.int32)
+        >>> Chain().read_class_weight("balanced", np.array(["a", "b"]), codes, np.ones(4))[1]
+        array([[0.66666667, 2.        ]])
         """
         if class_weight is None:
             odds = np.ones((1, len(classes)))

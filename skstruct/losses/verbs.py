@@ -38,6 +38,48 @@ def loss_oracle(loss, problem, i, theta, labels, r, augmented):
 
     `r` takes the residual ``m - mu(y_i)``, if it has room: an empty one asks for the value alone.
     `theta` stays. `labels` and `augmented`, which has room for potentials, are scratch.
+
+    Parameters
+    ----------
+    loss : NamedTuple
+        A loss.
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Scratch.
+    r : ndarray of shape (>= n_parts,) or (0,)
+        Takes the residual.
+    augmented : ndarray of shape (>= n_parts,)
+        Scratch.
+
+    Returns
+    -------
+    tuple of two floats
+        The value, and the size of its terms: rounding is a share of that.
+
+    See Also
+    --------
+    skstruct.losses.verbs.truth_score : What a kernel of it begins with.
+    skstruct.losses.verbs.augment_copy : What hinges call the maximum of.
+
+    Examples
+    --------
+    At weights of 0 the log loss of three nodes with two labels each is 3 log 2:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.losses.log import LogLoss
+    >>> from skstruct.losses.verbs import loss_oracle
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> labels, r, augmented = np.empty(3, dtype=np.int32), np.empty(10), np.empty(10)
+    >>> value, _ = loss_oracle(LogLoss(), problem, 0, np.zeros(10), labels, r, augmented)
+    >>> round(value, 6), r[:2]  # of the first node
+    (2.079442, array([-0.5,  0.5]))
     """
 
 
@@ -89,7 +131,41 @@ def dot(theta, mu, size):
 
 @inner_kernel(inline=True)
 def truth_score(problem, i, theta, labels):
-    """Write the true labelling to `labels`; returns ``<theta, mu(y_i)>``."""
+    """Write the true labelling to `labels`; returns ``<theta, mu(y_i)>``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Takes the true labelling.
+
+    Returns
+    -------
+    float
+        Its score.
+
+    See Also
+    --------
+    skstruct.core.oracles.truth : The verb that writes.
+    skstruct.core.oracles.score : The verb that scores.
+
+    Examples
+    --------
+    By how much the best labelling is better, in a kernel of a loss:
+
+    >>> from skstruct.core import inner_kernel
+    >>> from skstruct.core.oracles import max_oracle
+    >>> from skstruct.losses.verbs import truth_score
+    >>> @inner_kernel
+    ... def structured_perceptron_loss(problem, i, theta, labels):
+    ...     true = truth_score(problem, i, theta, labels)
+    ...     return max_oracle(problem, i, theta, labels) - true
+    """
     truth(problem, i, labels)
     return score(problem, i, theta, labels)
 
@@ -106,7 +182,34 @@ def minus_truth(problem, i, labels, r):
 
 @inner_kernel(inline=True)
 def augment_copy(problem, i, theta, augmented):
-    """``augmented = theta + l_i``."""
+    """``augmented = theta + l_i``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials; they stay.
+    augmented : ndarray of shape (>= n_parts,)
+        Takes them with the task loss of each part.
+
+    See Also
+    --------
+    skstruct.core.oracles.augment : The same in place.
+    skstruct.core.oracles.loss_augmented_max : For losses that are not linear in parts, too.
+
+    Examples
+    --------
+    >>> from skstruct.core import inner_kernel
+    >>> from skstruct.core.oracles import exp_oracle
+    >>> from skstruct.losses.verbs import augment_copy
+    >>> @inner_kernel
+    ... def softmax_margin(problem, i, theta, mu, augmented):
+    ...     augment_copy(problem, i, theta, augmented)
+    ...     return exp_oracle(problem, i, augmented, 1.0, mu)
+    """
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
         augmented[q] = theta[q]
     augment(problem, i, augmented)
@@ -165,6 +268,10 @@ def least_term(loss) -> float:
     float
         0; -inf where the loss says so, because its task loss may be negative.
 
+    See Also
+    --------
+    skstruct.losses.verbs.loss_oracle : The loss whose terms these are.
+
     Examples
     --------
     >>> from skstruct.losses.log import LogLoss
@@ -187,6 +294,10 @@ def private_loss(loss):
     -------
     NamedTuple
         The copy.
+
+    See Also
+    --------
+    skstruct.core.threads.private_copy : The same of a problem.
 
     Examples
     --------

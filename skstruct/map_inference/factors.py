@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..docstrings import inherit_sections
 from .arguments import integers, numbers
 
 _LARGEST_TARGET = 1e150  # whose square is finite
@@ -20,9 +21,26 @@ class Factors(ABC):
     ----------
     scopes : ndarray of shape (n_factors, arity) of int64
         The variables of each factor.
+
+    See Also
+    --------
+    skstruct.map_inference.Table : A class of factors.
+    skstruct.map_inference.FactorGraph : A model of factors over variables.
+
+    Examples
+    --------
+    >>> from skstruct.map_inference import Potts
+    >>> from skstruct.map_inference.factors import Factors
+    >>> batch = Potts([0, 1], [1, 2], 1.0)
+    >>> isinstance(batch, Factors), len(batch), batch.arity
+    (True, 2, 2)
     """
 
     scopes: np.ndarray
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        inherit_sections(cls, Factors)
 
     def __len__(self):
         return len(self.scopes)
@@ -46,6 +64,19 @@ class Factors(ABC):
         ------
         ValueError
             If a variable does not exist or has the wrong number of states.
+
+        See Also
+        --------
+        skstruct.map_inference.FactorGraph : Calls it for each batch that it is given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.map_inference import Potts
+        >>> Potts(0, 2, 1.0).check(np.array([2, 2]), 0)
+        Traceback (most recent call last):
+            ...
+        ValueError: factor 0: variable 2 does not exist, the graph has 2 variables
         """
         outside = (self.scopes < 0) | (self.scopes >= n_states.size)
         if outside.any():
@@ -68,6 +99,17 @@ class Factors(ABC):
         -------
         ndarray of shape (n_factors,)
             The scores.
+
+        See Also
+        --------
+        skstruct.map_inference.FactorGraph.score : The sum over all batches of a graph.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.map_inference import Potts
+        >>> Potts([0, 1], [1, 2], weight=[2.0, 3.0]).score(np.array([1, 1, 0]))
+        array([2., 0.])
         """
 
 
@@ -94,8 +136,26 @@ def check_scores(scores, name):
         )
 
 
-def _scopes(values, name):
-    """Scopes as rows, without repeated variables."""
+def read_scopes(values, name):
+    """Scopes as rows, without repeated variables.
+
+    Parameters
+    ----------
+    values : array-like of shape (arity,) or (n_factors, arity) of int
+        What the user gave.
+    name : str
+        For the message.
+
+    Returns
+    -------
+    ndarray of shape (n_factors, arity) of int64
+        The variables.
+
+    Raises
+    ------
+    ValueError
+        If there are more dimensions, or a factor names a variable twice.
+    """
     scopes = integers(values, name)
     if scopes.ndim == 1:
         scopes = scopes[None, :]
@@ -143,7 +203,7 @@ class Table(Factors):
     """
 
     def __init__(self, scope: Any, scores: Any) -> None:
-        self.scopes = _scopes(scope, "scope")
+        self.scopes = read_scopes(scope, "scope")
         self.tables = numbers(scores, "scores")
         n, arity = self.scopes.shape
         if self.tables.ndim == arity:
@@ -210,7 +270,7 @@ class Potts(Factors):
     def __init__(self, i: Any, j: Any, weight: Any) -> None:
         try:
             ends = np.broadcast_arrays(*(np.atleast_1d(integers(v, "i and j")) for v in (i, j)))
-            self.scopes = _scopes(np.stack(ends, axis=1), "i and j")
+            self.scopes = read_scopes(np.stack(ends, axis=1), "i and j")
             weight = np.broadcast_to(numbers(weight, "weight"), len(self.scopes))
         except ValueError as error:
             if not any(word in str(error) for word in ("broadcast", "shape", "axis remapping")):
@@ -277,7 +337,7 @@ class Cardinality(BinaryFactors):
     """
 
     def __init__(self, variables: Any, scores_by_count: Any) -> None:
-        self.scopes = _scopes(variables, "variables")
+        self.scopes = read_scopes(variables, "variables")
         scores = np.atleast_2d(numbers(scores_by_count, "scores_by_count"))
         n, arity = self.scopes.shape
         if scores.ndim != 2 or scores.shape[1] != arity + 1 or len(scores) not in (1, n):
@@ -311,6 +371,10 @@ class Cardinality(BinaryFactors):
         ValueError
             If `target` or `slack` is not finite, or `slack` is negative.
 
+        See Also
+        --------
+        skstruct.map_inference.Cardinality : Any score of a count.
+
         References
         ----------
         Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
@@ -329,166 +393,10 @@ class Cardinality(BinaryFactors):
                 f"target must be finite (below 1e150) and slack at least 0, got {target!r} and "
                 f"{slack!r}"
             )
-        counts = np.arange(_scopes(variables, "variables").shape[1] + 1)
+        counts = np.arange(read_scopes(variables, "variables").shape[1] + 1)
         return cls(variables, -(np.maximum(0.0, np.abs(counts - target) - slack) ** 2))
 
     def score(self, labels: np.ndarray) -> np.ndarray:
         """The scores of the counts."""
         rows = np.arange(len(self)) % len(self.scores_by_count)
         return self.scores_by_count[rows, labels[self.scopes].sum(axis=1)]
-
-
-class LogicFactors(BinaryFactors):
-    """Hard constraints on literals: a binary variable, or one minus it where it is negated.
-
-    Parameters
-    ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        The variables.
-    negated : array-like of bool, default=None
-        Which literals are negated, of the shape of `variables` or of one row of it; none by
-        default.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
-    """
-
-    def __init__(self, variables: Any, negated: Any = None) -> None:
-        self.scopes = _scopes(variables, "variables")
-        if self.arity == 0:
-            raise ValueError(f"variables: {type(self).__name__} needs at least one variable")
-        flags = np.zeros(1, dtype=bool) if negated is None else np.asarray(negated)
-        if flags.dtype.kind not in "b" and not np.isin(flags, (0, 1)).all():
-            raise ValueError("negated must be of booleans")
-        try:
-            flags = np.broadcast_to(flags.astype(bool), self.scopes.shape)
-        except ValueError:
-            raise ValueError(
-                f"negated must have the shape of variables, {self.scopes.shape}, got {flags.shape}"
-            ) from None
-        self.negated = np.ascontiguousarray(flags)
-
-    def n_true(self, labels: np.ndarray) -> np.ndarray:
-        """True literals of each factor under a labelling."""
-        return (labels[self.scopes].astype(bool) != self.negated).sum(axis=1)
-
-    @staticmethod
-    @abstractmethod
-    def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether the constraint holds with so many true literals."""
-
-    def score(self, labels: np.ndarray) -> np.ndarray:
-        """0 where it holds, else -inf."""
-        return np.where(self.holds(self.n_true(labels)), 0.0, -np.inf)
-
-
-class ExactlyOne(LogicFactors):
-    """Constraints that exactly one of the literals holds.
-
-    Parameters
-    ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        Binary variables.
-    negated : array-like of bool, default=None
-        Which literals are negated.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
-
-    See Also
-    --------
-    skstruct.map_inference.FactorGraph : A model of factors over variables.
-    skstruct.map_inference.AtMostOne : Constraints that at most one literal holds.
-    skstruct.map_inference.Or : Constraints that at least one literal holds.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import ExactlyOne, FactorGraph
-    >>> graph = FactorGraph([2, 2], [ExactlyOne([0, 1])])
-    >>> graph.score([1, 0]), graph.score([1, 1])
-    (0.0, -inf)
-    """
-
-    @staticmethod
-    def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether it is one."""
-        return n_true == 1
-
-
-class AtMostOne(LogicFactors):
-    """Constraints that at most one of the literals holds.
-
-    Parameters
-    ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        Binary variables.
-    negated : array-like of bool, default=None
-        Which literals are negated.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
-
-    See Also
-    --------
-    skstruct.map_inference.FactorGraph : A model of factors over variables.
-    skstruct.map_inference.ExactlyOne : Constraints that exactly one literal holds.
-    skstruct.map_inference.Cardinality : A score by the number of variables that are on.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import AtMostOne, FactorGraph
-    >>> FactorGraph([2, 2], [AtMostOne([0, 1])]).score([1, 1])
-    -inf
-    """
-
-    @staticmethod
-    def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether it is one or none."""
-        return n_true <= 1
-
-
-class Or(LogicFactors):
-    """Constraints that at least one of the literals holds.
-
-    Parameters
-    ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        Binary variables.
-    negated : array-like of bool, default=None
-        Which literals are negated.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
-
-    See Also
-    --------
-    skstruct.map_inference.FactorGraph : A model of factors over variables.
-    skstruct.map_inference.ExactlyOne : Constraints that exactly one literal holds.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Or
-    >>> FactorGraph([2, 2], [Or([0, 1], negated=[False, True])]).score([0, 1])
-    -inf
-    """
-
-    @staticmethod
-    def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether there are some."""
-        return n_true >= 1

@@ -14,6 +14,11 @@ HISTORY_FIELDS = ("passes", "seconds", "bound", "score", "infeasibility")
 class MAPResult:
     """The best labelling that was found, and how much better another one could be.
 
+    Parameters
+    ----------
+    labels, score, bound, optimal, duals, beliefs, history_, method, n_iter, converged, message
+        The attributes below.
+
     Attributes
     ----------
     labels : ndarray of shape (n_variables,) of int64

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .factors import AtMostOne, Cardinality, Or, Potts, Table
+from .constraints import AtMostOne, Or
+from .factors import Cardinality, Potts, Table
 from .graph import FactorGraph
 from .search.costs import Costs, Infeasible
 

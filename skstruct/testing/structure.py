@@ -70,6 +70,12 @@ def check_structure(
         If `labellings` has codes of labels that do not occur in y, or samples do not begin where
         they can.
 
+    See Also
+    --------
+    skstruct.testing.training_problem : The problem, to call verbs on one by one.
+    skstruct.testing.all_labellings : What it compares with.
+    skstruct.testing.check_structured_estimator : The same for an estimator.
+
     Examples
     --------
     >>> import numpy as np
@@ -123,6 +129,11 @@ def training_problem(
         Shapes of the weight tables.
     n_states : int
         Values that a node can take.
+
+    See Also
+    --------
+    skstruct.testing.check_structure : Calls all verbs.
+    skstruct.core.oracles.max_oracle : One of them.
 
     Examples
     --------

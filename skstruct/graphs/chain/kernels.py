@@ -46,6 +46,26 @@ class SequenceProblem(PairwiseProblem):
 
     Chains, and structures that have their parts but other oracles: it has none that they could
     inherit by mistake.
+
+    Parameters
+    ----------
+    *fields : object
+        Those of :class:`~skstruct.graphs.PairwiseProblem`.
+
+    See Also
+    --------
+    skstruct.graphs.PairwiseProblem : Graphs of any edges.
+    skstruct.core.oracles.max_oracle : A verb that a subclass registers a kernel for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.graphs import SequenceProblem
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> isinstance(problem, SequenceProblem), problem.part_ptr
+    (True, array([ 0, 10]))
     """
 
 

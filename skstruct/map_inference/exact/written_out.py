@@ -4,7 +4,8 @@ import numpy as np
 
 from ...core.offsets import ends_of
 from ...inference.junction_tree import Tables
-from ..factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from ..constraints import AtMostOne, ExactlyOne, Or
+from ..factors import Cardinality, Potts, Table
 
 _SMALL_ARITY = 8
 

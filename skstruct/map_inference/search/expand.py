@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from ..constraints import AtMostOne, ExactlyOne, Or
+from ..factors import Cardinality, Potts, Table
 from .costs import spread
 
 _MOST_CELLS = 1 << 22  # of the tables of one implicit factor

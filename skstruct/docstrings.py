@@ -1,0 +1,71 @@
+"""Docstrings of methods that override others: a line of their own, sections of those above them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from itertools import pairwise
+
+_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+# Examples are those of the method above, with its class; Notes may not hold below.
+_INHERITED = "Parameters", "Returns", "Yields", "Raises", "See Also"
+
+
+def _sections(text):
+    """Title and text of each section, heading included."""
+    heads = list(_SECTION.finditer(text))
+    starts = [head.start() for head in heads] + [len(text)]
+    return {
+        head[1]: text[i:j].strip() for head, (i, j) in zip(heads, pairwise(starts), strict=True)
+    }
+
+
+def inherit_sections(cls: type, base: type) -> None:
+    r"""Complete the docstrings of methods that say in a line what differs from those they override.
+
+    Parameters
+    ----------
+    cls : type
+        Its own methods are completed: with the parameters, what is returned and raised, and where
+        to look further. Those with sections of their own stay.
+    base : type
+        The class that documents methods in full: what overrides one of them points to it, since it
+        has the example.
+
+    See Also
+    --------
+    inspect.getdoc : Inherits docstrings of methods without any.
+
+    Examples
+    --------
+    >>> from skstruct.docstrings import inherit_sections
+    >>> class Base:
+    ...     def area(self, height):
+    ...         '''Its area.
+    ...
+    ...         Parameters
+    ...         ----------
+    ...         height : float
+    ...         '''
+    >>> class Triangle(Base):
+    ...     def area(self, height):
+    ...         '''Half of the rectangle.'''
+    >>> inherit_sections(Triangle, Base)
+    >>> Triangle.area.__doc__.split("\n")[:3]
+    ['Half of the rectangle.', '', 'Parameters']
+    """
+    for name, member in vars(cls).items():
+        function = inspect.unwrap(getattr(member, "__func__", member))
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        above = next((vars(b)[name] for b in cls.__mro__[1:] if name in vars(b)), None)
+        own = inspect.cleandoc(function.__doc__ or "")
+        found = _sections(inspect.getdoc(above) or "")
+        if not found or _sections(own):
+            continue
+        entry = f"{base.__name__}.{name} : What it overrides, with an example."
+        others = found.get("See Also", "See Also\n--------").split("\n")
+        if hasattr(base, name) and entry not in others:
+            others.insert(2, entry)
+        found["See Also"] = "\n".join(others)
+        function.__doc__ = "\n\n".join([own, *(found[s] for s in _INHERITED if s in found)])

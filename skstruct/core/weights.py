@@ -206,17 +206,7 @@ def aligned(size, make=np.zeros):
 
 
 def padded_width(width):
-    """Columns of a row that is to be whole cache lines.
-
-    Parameters
-    ----------
-    width : int
-        Those in use.
-
-    Returns
-    -------
-    int
-        A multiple of 8; `width` itself where it is below 4, so that little would be mostly padding.
+    """Columns of a row that is to be whole cache lines; below 4 none are added.
 
     Examples
     --------

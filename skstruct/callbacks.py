@@ -31,7 +31,24 @@ class _Timed:
         self._since = {}
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Begin to watch a fit."""
+        """Begin to watch a fit.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is to be fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        Raises
+        ------
+        TypeError
+            If it is no estimator of this package.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
         if not isinstance(estimator, StructuredEstimator):
             name, host = type(self).__name__, type(estimator).__name__
             raise TypeError(
@@ -41,11 +58,35 @@ class _Timed:
         self._restart(estimator)
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """The fit has ended, or failed."""
+        """The fit has ended, or failed.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What was fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
         self._since.pop(id(estimator), None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
-        """Nothing to do."""
+        """Nothing to do.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins: a fit, an epoch, or a piece of one.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
 
     def _restart(self, estimator):
         self._since[id(estimator)] = time.monotonic()
@@ -119,6 +160,10 @@ class TimeLimit(_Timed):
         -------
         bool
             True to end the fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
         """
         return self._seconds(estimator) >= self.seconds
 
@@ -187,7 +232,26 @@ class Checkpoint(_Timed):
         self.every_seconds = _check_seconds("every_seconds", every_seconds, positive=False)
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse a path that cannot be written to before the time is spent."""
+        """Refuse a path that cannot be written to before the time is spent.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is to be fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        Raises
+        ------
+        FileNotFoundError, IsADirectoryError, PermissionError
+            If `path` is in no folder, a folder itself, or in one that cannot be written to.
+        TypeError
+            If it is no estimator of this package.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
         super().setup(estimator, context)
         path = Path(self.path)
         if path.is_dir():
@@ -210,6 +274,10 @@ class Checkpoint(_Timed):
             The task that has ended.
         fitted_estimator : StructuredEstimator or None
             The model as it is now; None after a piece of a pass.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
         """
         if fitted_estimator is None:
             return

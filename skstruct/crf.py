@@ -430,6 +430,23 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         ------
         ValueError
             If the file is not a CRFsuite model, or damaged.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceVectorizer : Takes sklearn-crfsuite's dicts.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pycrfsuite
+        >>> from skstruct import SAGCRF
+        >>> trainer = pycrfsuite.Trainer(verbose=False)
+        >>> trainer.append([["word=He"], ["word=runs"]], ["D", "V"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trainer.train(f"{folder}/model")
+        ...     tagger = SAGCRF.from_crfsuite(f"{folder}/model")
+        >>> tagger.predict([[["word=runs"], ["word=He"]]])[0].tolist()
+        ['V', 'D']
         """
         from .crfsuite import read_crfsuite
 

@@ -215,7 +215,24 @@ class EarlyStopping:
         vars(self).update(state, _runs=WeakKeyDictionary())
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse what has no epochs to hear of."""
+        """Refuse what has no epochs to hear of.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is to be fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        Raises
+        ------
+        TypeError
+            If it is no estimator of this package.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
         if estimator not in self._runs:
             raise TypeError(
                 "EarlyStopping watches the passes of an estimator of skstruct, which "
@@ -224,11 +241,35 @@ class EarlyStopping:
             )
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """The fit has ended, or failed."""
+        """The fit has ended, or failed.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What was fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
         self._runs.pop(estimator, None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
-        """Nothing to do."""
+        """Nothing to do.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins: a fit, an epoch, or a piece of one.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
 
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
@@ -248,6 +289,10 @@ class EarlyStopping:
         -------
         bool
             True to end the fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
         """
         if fitted_estimator is None or context.task_name != "epoch":
             return False

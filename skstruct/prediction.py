@@ -199,6 +199,25 @@ class Predictor(NamedFeatures):
             If X or `allowed` has the wrong shape, or no labelling is allowed.
         FloatingPointError
             If the scores of a sample overflow.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : The best labellings, with their scores.
+        skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> [labels.tolist() for labels in crf.predict([X[0], X[0][:1], X[0][:0]])]
+        [['D', 'N'], ['D'], []]
+
+        Without "D" at the first word:
+
+        >>> crf.predict(X[:1], allowed=[[[False, True], [True, True]]])[0].tolist()
+        ['N', 'N']
         """
         samples, codes = self._decode(X, allowed)
         return self.graph_.answers(codes, self.classes_, samples)
@@ -270,6 +289,23 @@ class Predictor(NamedFeatures):
             If `k` is not a positive integer, X is not as in fit, or n-best decoding is exact only
             at other weights than the model's (:class:`Pairwise` by minimum cuts, where somebody has
             written weights that do not attract).
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict : The best one.
+        skstruct.SAGCRF.decision_function : Its lead over the second best.
+
+        Examples
+        --------
+        Two words have four labellings:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> labels, scores = crf.predict_top_k(X, k=5)
+        >>> labels[0].shape, labels[0][0].tolist()
+        ((4, 2), ['D', 'N'])
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
@@ -322,6 +358,22 @@ class Predictor(NamedFeatures):
             matchings an object array with the scores of each sample's candidates or pairs.
             Otherwise of shape (n_samples, 2): the score of the best labelling, and its lead over
             the runner-up (inf if there is no other).
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : Scores of more labellings.
+        skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> score, lead = crf.decision_function(X)[0]
+        >>> _, scores = crf.predict_top_k(X, k=2)
+        >>> score == scores[0][0], lead == scores[0][0] - scores[0][1]
+        (np.True_, np.True_)
         """
         check_is_fitted(self)
         if self.graph_.is_table or self.graph_.has_items:
@@ -374,6 +426,23 @@ class Predictor(NamedFeatures):
         -----
         UserWarning
             If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
+
+        See Also
+        --------
+        skstruct.metrics.node_f1_score : F1 of labels of nodes.
+        skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+        skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+        Examples
+        --------
+        A node without a label does not count:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> crf.score(X, [["D", "N"], ["D", "D"]]), crf.score(X, [["D", "N"], [None, "D"]])
+        (0.75, 1.0)
         """
         if isinstance(X, Shards):
             return score_shards(self, X, y, sample_weight)

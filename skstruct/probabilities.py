@@ -53,6 +53,24 @@ class ProbabilisticPredictor:
         ------
         TypeError
             If `pairwise` is asked of a structure without edges.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_log_likelihood : Probabilities of whole labellings.
+        skstruct.model_selection.cross_val_marginals : Those of samples that were held out.
+        skstruct.inspection.MarginalsDisplay : Draws them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> nodes, edges = crf.predict_marginals(X, pairwise=True)
+        >>> nodes[0].shape, edges[0].shape
+        ((2, 2), (1, 2, 2))
+        >>> np.allclose(edges[0][0].sum(axis=1), nodes[0][0])  # they are of one distribution
+        True
         """
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict")
@@ -100,6 +118,19 @@ class ProbabilisticPredictor:
         ndarray
             For a table of shape (n_samples, n_classes); otherwise an object array of one (n_nodes,
             n_classes) array a sample.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : The same, with those of edges.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> np.allclose(crf.predict_proba(X)[0].sum(axis=1), 1.0)
+        True
         """
         return self.predict_marginals(X)
 
@@ -132,6 +163,23 @@ class ProbabilisticPredictor:
             If the scores of a sample overflow.
         ValueError
             If X or y is not as in fit, or the weights are not finite.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.predict_top_k : The best labellings.
+
+        Examples
+        --------
+        The probabilities of all labellings of a sample add up to 1:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> every = [["D", "D"], ["D", "N"], ["N", "D"], ["N", "N"]]
+        >>> np.allclose(np.exp(crf.predict_log_likelihood(X[:1] * 4, every)).sum(), 1.0)
+        True
         """
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict_top_k for scores")

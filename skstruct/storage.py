@@ -166,6 +166,20 @@ class CompactPickles:
         ------
         ValueError
             If `threshold` is negative, `dtype` another one or too small for the weights.
+
+        See Also
+        --------
+        skstruct.SAGCRF.densify : Undoes it, but for the rounding.
+        skstruct.preprocessing.drop_unused_features : Shrinks the vectorizer, too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> type(crf.sparsify(1e-3).coef_).__name__
+        'csr_matrix'
         """
         check_is_fitted(self)
         if not threshold >= 0:
@@ -190,6 +204,19 @@ class CompactPickles:
         -------
         CompactPickles
             The estimator itself.
+
+        See Also
+        --------
+        skstruct.SAGCRF.sparsify : Leaves zeros out of pickles.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> type(crf.sparsify(1e-3).densify().coef_).__name__
+        'ndarray'
         """
         check_is_fitted(self)
         self.__dict__.pop("_stored_as", None)

@@ -65,6 +65,10 @@ def show_versions() -> None:
 
     Packages that are not installed are listed as None.
 
+    See Also
+    --------
+    skstruct.core.dispatch.cache_folder : Where compiled kernels lie.
+
     Examples
     --------
     >>> import skstruct

@@ -104,6 +104,22 @@ class ConvergenceDisplay:
         ------
         ValueError
             If a history has no such key, or the values were not tracked.
+
+        See Also
+        --------
+        skstruct.inspection.ConvergenceDisplay.plot : Draws other curves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.inspection import ConvergenceDisplay
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(track_objective=True, random_state=0).fit(X, y)
+        >>> display = ConvergenceDisplay.from_estimators(crf, ax=Figure().subplots())
+        >>> list(display.curves), display.ax_.get_yscale()
+        (['SAGCRF'], 'log')
         """
         models = _named(estimators)
         key = "objective" if y == "excess" else y
@@ -140,6 +156,20 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
             The display itself.
+
+        See Also
+        --------
+        skstruct.inspection.ConvergenceDisplay.from_estimators : Takes curves from models.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import ConvergenceDisplay
+        >>> curve = np.arange(3), np.array([1.0, 0.1, 0.02])
+        >>> display = ConvergenceDisplay({"SAGCRF": curve}, xlabel="epochs", ylabel="duality gap")
+        >>> len(display.plot(Figure().subplots()).lines_)
+        1
         """
         ax = _axes(ax)
         self.lines_ = []
@@ -244,6 +274,22 @@ class TransitionDisplay(_HeatMap):
         -------
         TransitionDisplay
             The display, drawn.
+
+        See Also
+        --------
+        skstruct.inspection.transition_frame : The numbers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.inspection import TransitionDisplay
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> display = TransitionDisplay.from_estimator(crf, ax=Figure().subplots())
+        >>> display.weights.shape, display.ax_.get_xlabel()
+        ((2, 2), 'next label')
         """
         from .tables import transition_frame
 
@@ -262,6 +308,19 @@ class TransitionDisplay(_HeatMap):
         -------
         TransitionDisplay
             The display itself.
+
+        See Also
+        --------
+        skstruct.inspection.TransitionDisplay.from_estimator : Takes weights from a model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import TransitionDisplay
+        >>> display = TransitionDisplay(np.array([[0.5, -0.5], [0.0, 1.0]]), ["a", "b"])
+        >>> display.plot(Figure().subplots()).image_.get_clim()
+        (-1.0, 1.0)
         """
         bound = float(np.abs(self.weights).max()) or 1.0
         self._draw(
@@ -334,6 +393,22 @@ class MarginalsDisplay(_HeatMap):
         -------
         MarginalsDisplay
             The display, drawn.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : The numbers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.inspection import MarginalsDisplay
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> display = MarginalsDisplay.from_estimator(crf, X[0], ax=Figure().subplots())
+        >>> display.marginals.shape
+        (2, 2)
         """
         model, before, _ = _parts(model, None)
         X = [x] if before is None else before.transform([x])
@@ -356,6 +431,20 @@ class MarginalsDisplay(_HeatMap):
         ------
         ValueError
             If the marginals are those of an image, or of no nodes with labels.
+
+        See Also
+        --------
+        skstruct.inspection.MarginalsDisplay.from_estimator : Takes marginals from a model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import MarginalsDisplay
+        >>> marginals, tokens = np.array([[0.9, 0.1], [0.2, 0.8]]), ["the", "dog"]
+        >>> display = MarginalsDisplay(marginals, ["D", "N"], tokens)
+        >>> [text.get_text() for text in display.plot(Figure().subplots()).ax_.get_xticklabels()]
+        ['the', 'dog']
         """
         if np.ndim(self.marginals) != 2:
             raise ValueError(

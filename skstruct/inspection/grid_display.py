@@ -107,6 +107,19 @@ class GridDisplay:
         ------
         ValueError
             If there are no true or no predicted labels.
+
+        See Also
+        --------
+        skstruct.metrics.node_accuracy_score : The share of pixels that are right.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.inspection import GridDisplay
+        >>> truth, predicted = np.eye(2, dtype=int), np.ones((2, 2), dtype=int)
+        >>> GridDisplay(y_true=[truth], y_pred=[predicted]).errors(0)
+        array([[False,  True],
+               [ True, False]])
         """
         if len(self.codes) < 2:
             raise ValueError("errors need both y_true and y_pred")
@@ -139,6 +152,20 @@ class GridDisplay:
         -------
         GridDisplay
             The display, drawn.
+
+        See Also
+        --------
+        skstruct.inspection.GridDisplay.from_estimator : Predicts, too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import GridDisplay
+        >>> truth, predicted = np.eye(2, dtype=int), np.ones((2, 2), dtype=int)
+        >>> axes = Figure().subplots(1, 3)
+        >>> GridDisplay.from_predictions(y_true=[truth], y_pred=[predicted], axes=axes).columns_
+        ['y_true', 'y_pred', 'errors']
         """
         return cls(images, y_true, y_pred, classes=classes).plot(axes)
 
@@ -163,6 +190,25 @@ class GridDisplay:
         -------
         GridDisplay
             The display, drawn.
+
+        See Also
+        --------
+        skstruct.inspection.GridDisplay.from_predictions : Of labels that are there already.
+
+        Examples
+        --------
+        Anything that has ``predict`` and ``classes_``:
+
+        >>> from types import SimpleNamespace
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import GridDisplay
+        >>> def predict(X):
+        ...     return [x[..., 0] > 0.5 for x in X]
+        >>> model = SimpleNamespace(predict=predict, classes_=[False, True])
+        >>> X, axes = [np.eye(2)[..., None]], Figure().subplots(1, 2)
+        >>> GridDisplay.from_estimator(model, X, axes=axes).columns_
+        ['image', 'y_pred']
         """
         classes = model.classes_
         if y is not None:  # the model need not know them all
@@ -187,6 +233,19 @@ class GridDisplay:
         ------
         ValueError
             If `axes` has another shape.
+
+        See Also
+        --------
+        skstruct.inspection.GridDisplay.from_predictions : Makes and draws.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import GridDisplay
+        >>> display = GridDisplay(y_true=[np.eye(2, dtype=int)])
+        >>> display.plot(Figure().subplots()).axes_.shape
+        (1, 1)
         """
         plt = _pyplot()
         self.columns_ = ["image"] * (self.images is not None) + list(self.codes)

@@ -95,6 +95,23 @@ class MAPConvergenceDisplay:
         ------
         ValueError
             If `x` is neither.
+
+        See Also
+        --------
+        skstruct.map_inference.solve_map : Makes results.
+
+        Examples
+        --------
+        A result of an exact method has no history and is drawn across:
+
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import MAPConvergenceDisplay
+        >>> from skstruct.map_inference import MAPResult
+        >>> result = MAPResult(np.array([0, 1]), 1.5, 1.5, True, method="tree")
+        >>> display = MAPConvergenceDisplay.from_results(result, ax=Figure().subplots())
+        >>> list(display.score_lines_)
+        ['tree']
         """
         if x not in ("seconds", "passes"):
             raise ValueError(f'x must be "seconds" or "passes", got {x!r}')
@@ -120,6 +137,19 @@ class MAPConvergenceDisplay:
         -------
         MAPConvergenceDisplay
             The display itself.
+
+        See Also
+        --------
+        skstruct.inspection.MAPConvergenceDisplay.from_results : Takes curves from results.
+
+        Examples
+        --------
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import MAPConvergenceDisplay
+        >>> curve = ([0.1, 0.2], [3.0, 2.0], [1.5, 2.0])
+        >>> display = MAPConvergenceDisplay({"method": curve}, xlabel="seconds")
+        >>> display.plot(Figure().subplots()).ax_.get_ylabel()
+        'score and bound'
         """
         ax = _axes(ax)
         self.bound_lines_, self.score_lines_ = {}, {}

@@ -34,6 +34,17 @@ class RaggedTransformer(TransformerMixin):
         -------
         RaggedTransformer
             The transformer itself.
+
+        See Also
+        --------
+        skstruct.preprocessing.PerNode : Runs its transformer with arrays, too.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> vectorizer = SequenceVectorizer().set_output(transform="pandas")
+        >>> vectorizer.fit_transform([[["word=He"], ["word=runs"]]])
+        RaggedArray(1 samples, 2 rows)
         """
         return self
 
@@ -51,6 +62,17 @@ class RaggedTransformer(TransformerMixin):
         -------
         RaggedTransformer
             The transformer itself.
+
+        See Also
+        --------
+        skstruct.preprocessing.fit_vectorizer : Fits on parts of a corpus, one after another.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> vectorizer = SequenceVectorizer().fit([[["word=He"], ["word=runs"]]])
+        >>> vectorizer.n_features_out_
+        2
         """
         self.fit_transform(X, y)
         return self

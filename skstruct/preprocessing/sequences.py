@@ -127,6 +127,17 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ValueError, TypeError
             If X has no tokens, a value has an unsupported type or is not finite (names the sequence
             and the token), or a parameter is out of range.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceVectorizer.transform : Of other sequences.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
+        >>> SequenceVectorizer(min_count=1).fit_transform(X).flat.shape
+        (2, 3)
         """
         self._check_parameters()
         vector_lengths, lengths = {}, []
@@ -198,6 +209,19 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ------
         ValueError, TypeError
             If a value has an unsupported type or is not finite; names the sequence and the token.
+
+        See Also
+        --------
+        skstruct.Chain : Takes the sequences.
+
+        Examples
+        --------
+        Features that fit has not seen are left out:
+
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
+        >>> SequenceVectorizer().fit(X).transform([[{"word": "She", "title": True}]])[0].toarray()
+        array([[1., 0., 0.]])
         """
         check_is_fitted(self)
         lengths = []
@@ -239,6 +263,18 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             In hashing mode, which keeps no names, or if `support` is no mask of the columns.
+
+        See Also
+        --------
+        skstruct.preprocessing.drop_unused_features : Does so with those that a model does not use.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
+        >>> vectorizer = SequenceVectorizer().fit(X).restrict([False, True, True])
+        >>> vectorizer.get_feature_names_out().tolist()
+        ['word=He', 'word=runs']
         """
         check_is_fitted(self)
         if self.vocabulary_ is None:
@@ -272,6 +308,17 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             In hashing mode, which keeps no names.
+
+        See Also
+        --------
+        skstruct.inspection.top_features : Names weights by them.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
+        >>> SequenceVectorizer(separator=":").fit(X).get_feature_names_out().tolist()
+        ['title', 'word:He', 'word:runs']
         """
         check_is_fitted(self)
         if self.vocabulary_ is None:

@@ -128,6 +128,20 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         str
             Its text, for `templates`.
+
+        See Also
+        --------
+        skstruct.preprocessing.TemplateVectorizer.write_templates : The inverse.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TemplateVectorizer("U:%x[0,0]").write_templates(f"{folder}/template")
+        ...     text = TemplateVectorizer.read_templates(f"{folder}/template")
+        >>> text.splitlines()
+        ['U:%x[0,0]']
         """
         return Path(path).read_text(encoding="utf-8-sig")
 
@@ -138,6 +152,24 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         ----------
         path : str or Path
             Where.
+
+        See Also
+        --------
+        skstruct.preprocessing.TemplateVectorizer.read_templates : The inverse.
+
+        Examples
+        --------
+        Templates that were given as pairs get the syntax of the file:
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     vectorizer = TemplateVectorizer([(0, 0), ((-1, 0), (0, 0))])
+        ...     vectorizer.write_templates(f"{folder}/template")
+        ...     text = Path(folder, "template").read_text(encoding="utf-8")
+        >>> text.splitlines()
+        ['U0:%x[0,0]', 'U1:%x[-1,0]/%x[0,0]']
         """
         lines = [template.line for template in self._parse()]
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -157,7 +189,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
 
     def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
-        """Learn the features and transform.
+        r"""Learn the features and transform.
 
         Parameters
         ----------
@@ -176,6 +208,18 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         ValueError, TypeError
             If a template is malformed, names a column that is not there, or tokens have different
             numbers of columns; names the line, or the sequence and the token.
+
+        See Also
+        --------
+        skstruct.preprocessing.TemplateVectorizer.transform : On other sequences.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
+        >>> TemplateVectorizer("U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]").fit_transform(X)[0].toarray()
+        array([[1., 0., 0., 1.],
+               [0., 1., 1., 0.]])
         """
         templates, tokens = self._read_training(X)
         vocabulary = {}
@@ -257,7 +301,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return _Features(members[0].texts, tables, keys[keep], first)
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
-        """Expand the templates on new sequences; features not seen in fit are ignored.
+        r"""Expand the templates on new sequences; features not seen in fit are ignored.
 
         Sequences without tokens, and X without sequences, stay so.
 
@@ -271,6 +315,22 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         RaggedArray or ndarray of object
             CSR features of all tokens; with ``B`` templates that have macros one pair (features,
             edge features) a sequence, the first edge feature being constant.
+
+        See Also
+        --------
+        skstruct.Chain : Takes the sequences; with ``edge_features=True`` the pairs.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
+        >>> vectorizer = TemplateVectorizer("U:%x[0,0]\nB:%x[0,1]").fit(X)
+        >>> features, edge_features = vectorizer.transform([[("She", "PRP"), ("runs", "VBZ")]])[0]
+        >>> features.toarray()  # no feature of "She"
+        array([[0., 0.],
+               [0., 1.]])
+        >>> edge_features.shape
+        (1, 3)
         """
         check_is_fitted(self)
         tokens = read_columns(X, self.sequence_id, self.columns, self._tokens)
@@ -310,13 +370,26 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_columns,)
             The names.
+
+        See Also
+        --------
+        skstruct.preprocessing.TemplateVectorizer.get_edge_feature_names_out : Of edges.
+        skstruct.inspection.top_features : Names weights by them.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
+        >>> vectorizer = TemplateVectorizer("U:%X[0,0]/%x[0,1]").fit(X)
+        >>> vectorizer.get_feature_names_out().tolist()
+        ['U:he/PRP', 'U:runs/VBZ']
         """
         check_is_fitted(self)
         return np.asarray(TemplateNames(self.vocabulary_, self._node_features))
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the edge features, if there is a ``B`` template with macros.
+        r"""Names of the edge features, if there is a ``B`` template with macros.
 
         Parameters
         ----------
@@ -327,6 +400,19 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_edge_features,)
             "B" for the constant, then the templates with their macros replaced.
+
+        See Also
+        --------
+        skstruct.preprocessing.TemplateVectorizer.get_feature_names_out : Of nodes.
+        skstruct.inspection.transition_frame : Takes such a name.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
+        >>> vectorizer = TemplateVectorizer("U:%x[0,0]\nB:%x[0,1]").fit(X)
+        >>> vectorizer.get_edge_feature_names_out().tolist()
+        ['B', 'B:PRP', 'B:VBZ']
         """
         return np.asarray(TemplateNames(self.vocabulary_, self._edge_features, "B"))
 

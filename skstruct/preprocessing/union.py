@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
-from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_union
@@ -21,31 +18,21 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
-from ..data.names import FeatureNames, names_of, with_names
-from ..data.packing import as_list, is_empty_list
+from ..data.names import with_names
 from ..data.ragged import RaggedArray, object_array
-from ..data.sequences import read_sequences
 from ..sklearn_private import BaseComposition, union_block
 from ..typing import SamplesLike
+from .blocks import (
+    Learned,
+    check_lengths,
+    check_pairs,
+    check_weights,
+    read_block,
+    side_by_side,
+    without_rows,
+)
 from .names import joined_names, output_names
 from .ragged_transformer import RaggedTransformer
-
-
-class _Block(NamedTuple):
-    """What one member put out, packed."""
-
-    name: str
-    features: np.ndarray | sparse.csr_matrix
-    offsets: np.ndarray
-    edge_features: np.ndarray | sparse.csr_matrix | None
-    names: tuple[FeatureNames | None, FeatureNames | None]
-
-
-class _Learned(NamedTuple):
-    """What fit found out of one member: shapes and kinds of its output, without rows."""
-
-    features: np.ndarray | sparse.csr_matrix
-    edge_features: np.ndarray | sparse.csr_matrix | None
 
 
 def _has_edge_features(union):
@@ -132,6 +119,18 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         -------
         dict
             Values by name.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceUnion.set_params : Sets them.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceUnion, SequenceVectorizer, TemplateVectorizer
+        >>> members = [("words", TemplateVectorizer("U:%x[0,0]")), ("dicts", SequenceVectorizer())]
+        >>> union = SequenceUnion(members)
+        >>> union.get_params()["words__min_count"]
+        1
         """
         return self._get_params("transformer_list", deep=deep)
 
@@ -147,6 +146,18 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         -------
         SequenceUnion
             The union itself.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceUnion.get_params : Shows them.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceUnion, SequenceVectorizer, TemplateVectorizer
+        >>> members = [("words", TemplateVectorizer("U:%x[0,0]")), ("dicts", SequenceVectorizer())]
+        >>> union = SequenceUnion(members)
+        >>> [member for _, member in union.set_params(dicts="drop").transformer_list][1]
+        'drop'
         """
         self._set_params("transformer_list", **kwargs)
         return self
@@ -168,6 +179,17 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         -------
         SequenceUnion
             The union itself.
+
+        See Also
+        --------
+        skstruct.preprocessing.fit_vectorizer : Fits a vectorizer on parts of a corpus.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
+        >>> union = SequenceUnion([("words", TemplateVectorizer("U:%x[0,0]"))])
+        >>> union.fit([["He", "runs"]]).named_transformers_["words"].n_features_out_
+        2
         """
         self.fit_transform(X, y, **params)
         return self
@@ -196,6 +218,21 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         ValueError
             If there is no member, members disagree about the number of nodes (names the sample), or
             `transformer_weights` names an unknown one.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceUnion.transform : Of other sequences.
+
+        Examples
+        --------
+        Member "b" is trusted twice as much:
+
+        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
+        >>> members = [(name, TemplateVectorizer("U:%x[0,0]")) for name in "ab"]
+        >>> union = SequenceUnion(members, transformer_weights={"b": 2.0})
+        >>> union.fit_transform([["He", "runs"]])[0].toarray()
+        array([[1., 0., 2., 0.],
+               [0., 1., 0., 2.]])
         """
         members = self._members()
         if params and not get_config()["enable_metadata_routing"]:
@@ -210,9 +247,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             )
         fitted = [(name, own) for (name, _), (own, _) in zip(members, results, strict=True)]
         blocks = [
-            _read(name, output) for (name, _), (_, output) in zip(members, results, strict=True)
+            read_block(name, output)
+            for (name, _), (_, output) in zip(members, results, strict=True)
         ]
-        learned = [_Learned(_no_rows(b.features), _no_rows(b.edge_features)) for b in blocks]
+        learned = [Learned(without_rows(b.features), without_rows(b.edge_features)) for b in blocks]
         names = joined_names(blocks, self.verbose_feature_names_out)
         out = self._join(blocks, names)
         self.transformers_, self._learned, self._names_out = fitted, learned, names
@@ -237,6 +275,18 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         ------
         ValueError
             If members disagree about the number of nodes (names the sample).
+
+        See Also
+        --------
+        skstruct.Chain : Takes the sequences; with ``edge_features=True`` the pairs.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
+        >>> union = SequenceUnion([("words", TemplateVectorizer("U:%x[0,0]"))])
+        >>> union.fit([["He", "runs"]]).transform([["She", "runs"]])[0].toarray()
+        array([[0., 0.],
+               [0., 1.]])
         """
         check_is_fitted(self)
         with config_context(transform_output="default"):
@@ -244,7 +294,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
                 delayed(_transform)(member, X) for _, member in self.transformers_
             )
         blocks = [
-            _read(name, output, learned)
+            read_block(name, output, learned)
             for (name, _), output, learned in zip(
                 self.transformers_, outputs, self._learned, strict=True
             )
@@ -257,10 +307,10 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         return Bunch(**dict(self.transformers_))
 
     def _members(self):
-        _check_pairs(self.transformer_list)
+        check_pairs(self.transformer_list)
         names = [name for name, _ in self.transformer_list]
         self._validate_names(names)
-        _check_weights(self.transformer_weights)
+        check_weights(self.transformer_weights)
         unknown = set(self.transformer_weights or ()) - set(names)
         if unknown:
             raise ValueError(f"transformer_weights names {sorted(unknown)}, members are {names}")
@@ -277,14 +327,14 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
     def _join(self, blocks, names):
         first = blocks[0]
         for other in blocks[1:]:
-            _check_lengths(first, other)
-        _check_weights(self.transformer_weights)
+            check_lengths(first, other)
+        check_weights(self.transformer_weights)
         weights = self.transformer_weights or {}
 
         def scaled(table, name):
             return table * weights.get(name, 1.0)
 
-        features = _side_by_side([scaled(block.features, block.name) for block in blocks])
+        features = side_by_side([scaled(block.features, block.name) for block in blocks])
         offsets = first.offsets
         edges = [
             scaled(block.edge_features, block.name)
@@ -293,7 +343,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         ]
         if not edges:
             return RaggedArray(features, offsets, names[0])
-        edges = _side_by_side(edges)
+        edges = side_by_side(edges)
         ends = ends_of(np.maximum(np.diff(offsets) - 1, 0))
         pairs = [
             (features[offsets[i] : offsets[i + 1]], edges[ends[i] : ends[i + 1]])
@@ -318,13 +368,26 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         ------
         ValueError
             If `verbose_feature_names_out` is False and names are not unique.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceUnion.get_edge_feature_names_out : Of edges.
+        skstruct.inspection.top_features : Names weights by them.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
+        >>> members = [("words", TemplateVectorizer("U:%x[0,0]"))]
+        >>> union = SequenceUnion(members, verbose_feature_names_out=False)
+        >>> union.fit([["He", "runs"]]).get_feature_names_out().tolist()
+        ['U:He', 'U:runs']
         """
         check_is_fitted(self)
         return self._names(False)
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the edge features, if a member has any.
+        r"""Names of the edge features, if a member has any.
 
         Parameters
         ----------
@@ -335,6 +398,18 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         -------
         ndarray of str of shape (n_edge_features,)
             The names.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceUnion.get_feature_names_out : Of nodes.
+        skstruct.inspection.transition_frame : Takes such a name.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
+        >>> union = SequenceUnion([("words", TemplateVectorizer("U:%x[0,0]\nB:%x[0,0]"))])
+        >>> union.fit([["He", "runs"]]).get_edge_feature_names_out().tolist()
+        ['words__B', 'words__B:He', 'words__B:runs']
         """
         return self._names(True)
 
@@ -414,29 +489,6 @@ def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> Sequen
     return SequenceUnion(make_union(*transformers).transformer_list, n_jobs=n_jobs)
 
 
-def _check_pairs(members):
-    wanted = "transformer_list must be a list of pairs (name, transformer)"
-    if not isinstance(members, (list, tuple)):
-        raise TypeError(f"{wanted}, got {members!r}")
-    for member in members:
-        if not isinstance(member, (list, tuple)) or len(member) != 2:
-            raise TypeError(f"{wanted}, got the entry {member!r}")
-
-
-def _check_weights(weights):
-    if weights is None:
-        return
-    if not isinstance(weights, Mapping):
-        raise TypeError(
-            f"transformer_weights must be a dict from names to numbers, got {weights!r}"
-        )
-    for name, weight in weights.items():
-        if not isinstance(weight, Real) or not math.isfinite(weight):
-            raise ValueError(
-                f"transformer_weights[{name!r}] must be a finite number, got {weight!r}"
-            )
-
-
 def _fit_transform(member, X, y, routed):
     if member == "passthrough":
         return member, X
@@ -449,51 +501,3 @@ def _fit_transform(member, X, y, routed):
 
 def _transform(member, X):
     return X if member == "passthrough" else member.transform(X)
-
-
-def _read(name, output, learned=None):
-    """A member's output, packed; an output without samples takes its shapes from `learned`."""
-    if learned is not None and is_empty_list(output):
-        none = np.zeros(1, dtype=np.int64)
-        return _Block(name, learned.features, none, learned.edge_features, (None, None))
-    names = names_of(output)
-    if not isinstance(output, (RaggedArray, np.ndarray)):
-        output = as_list(output, f"output of {name!r}")
-    pairs = not isinstance(output, RaggedArray) and any(isinstance(row, tuple) for row in output)
-    packed = read_sequences(output, f"output of {name!r}", edge_features=pairs)
-    block = _Block(name, *packed, names)
-    if learned is not None:
-        for kind in ("features", "edge_features"):
-            now, before = (getattr(own, kind) for own in (block, learned))
-            width = [None if table is None else table.shape[1] for table in (now, before)]
-            if width[0] != width[1]:
-                raise ValueError(
-                    f"{name!r} has {width[0]} {kind.replace('_', ' ')}, in fit {width[1]}"
-                )
-    return block
-
-
-def _no_rows(table):
-    """The shape and kind of a table, without keeping it in memory."""
-    return None if table is None else table[:0].copy()
-
-
-def _check_lengths(first, other):
-    if first.offsets.size != other.offsets.size:
-        raise ValueError(
-            f"{first.name!r} has {first.offsets.size - 1} samples, {other.name!r} "
-            f"{other.offsets.size - 1}"
-        )
-    wrong = np.flatnonzero(np.diff(first.offsets) != np.diff(other.offsets))
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"sample {i}: {first.name!r} has {np.diff(first.offsets)[i]} nodes, {other.name!r} has "
-            f"{np.diff(other.offsets)[i]}"
-        )
-
-
-def _side_by_side(tables):
-    if any(sparse.issparse(table) for table in tables):
-        return sparse.hstack(tables, format="csr")
-    return np.hstack(tables)

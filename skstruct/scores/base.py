@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..docstrings import inherit_sections
+
 
 class Linearisation:
     """A score map at some parameters: its scores there, and its Jacobian.
@@ -65,6 +67,23 @@ class Linearisation:
         -------
         ndarray of shape (n_rows, n_columns)
             The Jacobian times the direction.
+
+        See Also
+        --------
+        skstruct.scores.Linearisation.vjp : The transposed product.
+        skstruct.scores.ScoreMap.jvp : Without anything kept.
+
+        Examples
+        --------
+        Linear scores are their own derivative:
+
+        >>> import numpy as np
+        >>> from skstruct.scores import LinearMap
+        >>> score_map = LinearMap()
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> there = score_map.linearise(params, np.ones((5, 2)))
+        >>> np.allclose(there.jvp(params), there.scores)
+        True
         """
         return self.score_map.jvp(self.params, self.rows, tangent)
 
@@ -80,6 +99,21 @@ class Linearisation:
         -------
         ndarray of shape (n_params,)
             The transposed Jacobian times the weights.
+
+        See Also
+        --------
+        skstruct.scores.Linearisation.jvp : The product with the Jacobian itself.
+        skstruct.scores.ScoreMap.vjp : Without anything kept.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.scores import LinearMap
+        >>> score_map = LinearMap()
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> there = score_map.linearise(params, np.ones((5, 2)))
+        >>> there.vjp(np.ones((5, 3))).reshape(3, 3)[-1]  # the constants: of five rows
+        array([5., 5., 5.])
         """
         return self.score_map.vjp(self.params, self.rows, cotangent)
 
@@ -95,6 +129,19 @@ class Linearisation:
         -------
         Linearisation
             Of those rows; nothing is computed again.
+
+        See Also
+        --------
+        skstruct.scores.ScoreMap.linearise : Of all rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.scores import LinearMap
+        >>> score_map = LinearMap()
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> score_map.linearise(params, np.ones((5, 2))).take(slice(1, 3)).scores.shape
+        (2, 3)
         """
         return type(self)(self.score_map, self.params, self.rows[index], self.scores[index])
 
@@ -140,6 +187,10 @@ class ScoreMap(BaseEstimator, ABC):
     rowwise = True
     takes_sparse = False
 
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        inherit_sections(cls, ScoreMap)
+
     @abstractmethod
     def initialise(
         self,
@@ -170,6 +221,18 @@ class ScoreMap(BaseEstimator, ABC):
         ------
         ValueError
             If the map does not take rows of that length.
+
+        See Also
+        --------
+        skstruct.scores.ScoreMap.scores : What parameters are for.
+        skstruct.ProxLinearSSVM : Trains them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.scores import MLPMap
+        >>> MLPMap(n_hidden=4).initialise(2, 3, np.random.default_rng(0)).size
+        27
         """
 
     @abstractmethod
@@ -187,6 +250,19 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         ndarray of shape (n_rows, n_columns)
             The scores.
+
+        See Also
+        --------
+        skstruct.scores.ScoreMap.linearise : The scores with their Jacobian.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.scores import MLPMap
+        >>> score_map = MLPMap(n_hidden=4)
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> score_map.scores(params, np.ones((5, 2))).shape
+        (5, 3)
         """
 
     @abstractmethod
@@ -206,6 +282,24 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         ndarray of shape (n_rows, n_columns)
             The Jacobian times the direction.
+
+        See Also
+        --------
+        skstruct.scores.ScoreMap.vjp : The transposed product.
+        skstruct.scores.ScoreMap.linearise : Several products at the same parameters.
+
+        Examples
+        --------
+        A difference of scores is close to it:
+
+        >>> import numpy as np
+        >>> from skstruct.scores import MLPMap
+        >>> score_map, rows = MLPMap(n_hidden=4), np.ones((5, 2))
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> step = 1e-6 * np.ones_like(params)
+        >>> difference = score_map.scores(params + step, rows) - score_map.scores(params, rows)
+        >>> np.allclose(score_map.jvp(params, rows, step), difference, rtol=1e-4)
+        True
         """
 
     @abstractmethod
@@ -225,6 +319,23 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         ndarray of shape (n_params,)
             The transposed Jacobian times the weights.
+
+        See Also
+        --------
+        skstruct.scores.ScoreMap.jvp : The product with the Jacobian itself.
+        skstruct.scores.ScoreMap.linearise : Several products at the same parameters.
+
+        Examples
+        --------
+        Both products agree:
+
+        >>> import numpy as np
+        >>> from skstruct.scores import MLPMap
+        >>> score_map, rows, weights = MLPMap(n_hidden=4), np.ones((5, 2)), np.ones((5, 3))
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> forward = (score_map.jvp(params, rows, params) * weights).sum()
+        >>> np.allclose(score_map.vjp(params, rows, weights) @ params, forward)
+        True
         """
 
     def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
@@ -241,5 +352,19 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         Linearisation
             The scores and the products.
+
+        See Also
+        --------
+        skstruct.scores.Linearisation : What it returns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.scores import MLPMap
+        >>> score_map = MLPMap(n_hidden=4)
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> there = score_map.linearise(params, np.ones((5, 2)))
+        >>> there.scores.shape, there.vjp(there.scores).shape
+        ((5, 3), (27,))
         """
         return Linearisation(self, params, rows)

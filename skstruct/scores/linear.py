@@ -57,6 +57,20 @@ class LinearMap(ScoreMap):
             The weights.
         constants : ndarray of shape (n_columns,)
             The constants; zeros that are no view without an intercept.
+
+        See Also
+        --------
+        skstruct.scores.MLPMap.layers : The same of a network.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.scores import LinearMap
+        >>> score_map = LinearMap()
+        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
+        >>> weights, constants = score_map.tables(params)
+        >>> weights.shape, constants
+        ((2, 3), array([0., 0., 0.]))
         """
         table = params.reshape(self.shape_)
         d = self.n_features_in_

@@ -228,6 +228,22 @@ class Shards:
         -------
         ndarray of shape (n_columns,) of int64, or None
             As ``open(k).columns``.
+
+        See Also
+        --------
+        skstruct.datasets.Shards.open : The whole shard.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from scipy import sparse
+        >>> from skstruct.datasets import pack_shards
+        >>> X, y = [sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[:2])], ["aba", "ba"]
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     shards = pack_shards(X, list(map(list, y)), f"{place}/shards", shard_size=1)
+        ...     [shards.columns(k).tolist() for k in range(2)]
+        [[0, 1, 2], [0, 1]]
         """
         entry = self._entry(k)
         file = entry["files"].get("columns.npy")
@@ -250,6 +266,20 @@ class Shards:
         ------
         ValueError
             If the shards have no labels, or a file of them is damaged.
+
+        See Also
+        --------
+        skstruct.datasets.Shards.open : The labels of a shard.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from skstruct.datasets import pack_shards
+        >>> X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "a"]]
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     pack_shards(X, y, f"{place}/shards").label_weights()
+        array([3., 2.])
         """
         if self.classes is None:
             raise ValueError("the shards have no labels")
@@ -307,6 +337,22 @@ class Shards:
             is what :meth:`check` finds out.
         IndexError
             If there is no such shard.
+
+        See Also
+        --------
+        skstruct.datasets.Shard : What it returns.
+        skstruct.datasets.Shards.check : Looks at every byte.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from skstruct.datasets import pack_shards
+        >>> X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "a"]]
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     shard = pack_shards(X, y, f"{place}/shards").open(0, map_from=10**6)
+        >>> shard.codes, shard.samples.offsets
+        (array([0, 1, 0, 1, 0], dtype=int32), array([0, 3, 5]))
         """
         entry = self._entry(k)
         folder = self.folder / entry["folder"]
@@ -362,6 +408,20 @@ class Shards:
         ------
         ValueError
             If a file is not what was written; names it.
+
+        See Also
+        --------
+        skstruct.datasets.pack_shards : Writes the checksums.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from skstruct.datasets import pack_shards
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     shards = pack_shards([np.eye(2)], [["a", "b"]], f"{place}/shards")
+        ...     shards.check() is shards
+        True
         """
         for entry in self._manifest["names"].values():
             check_file(self.folder / entry["file"], entry)

@@ -253,6 +253,18 @@ class Pairwise(PairwiseGraph):
         -------
         list of str
             A name each type.
+
+        See Also
+        --------
+        skstruct.inspection.transition_frame : Names tables by them.
+
+        Examples
+        --------
+        >>> from skstruct import Grid, Pairwise
+        >>> Pairwise(edge_types=2).edge_type_names()
+        ['type 0', 'type 1']
+        >>> Grid(directions=True).edge_type_names()
+        ['to the right', 'down']
         """
         return [f"type {t}" for t in range(self._n_types())]
 
@@ -263,6 +275,16 @@ class Pairwise(PairwiseGraph):
         -------
         list of str or None
             None where the user gave them.
+
+        See Also
+        --------
+        skstruct.inspection.transition_frame : Names rows by them.
+
+        Examples
+        --------
+        >>> from skstruct import Grid
+        >>> Grid(edge_features="contrast").edge_feature_names()
+        ['1', 'likeness']
         """
         return None
 

@@ -39,7 +39,31 @@ class ItemGraph(Graph):
         return super().wrap(flat[:, 0] if flat.shape[1:] == (1,) else flat, samples)
 
     def chosen_items(self, codes: np.ndarray, samples: Any) -> np.ndarray:
-        """Mask of the items that labellings choose."""
+        """Mask of the items that labellings choose.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_nodes,) of int32
+            Labellings.
+        samples : NamedTuple
+            The packed samples.
+
+        Returns
+        -------
+        ndarray of shape (n_items,) of bool
+            Of all samples.
+
+        See Also
+        --------
+        skstruct.inspection.explain : Says what features of chosen items count.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Candidates
+        >>> Candidates().chosen_items(np.array([0, 1, 0]), None)
+        array([False,  True, False])
+        """
         return codes == 1
 
     def n_marginals(self, classes: Any) -> int:

@@ -137,6 +137,20 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         ValueError
             If an image is smaller than a patch, has other channels than the first or values that
             are not finite, or a parameter is out of range.
+
+        See Also
+        --------
+        skstruct.preprocessing.PatchWords.transform : Of other images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.preprocessing import PatchWords
+        >>> images = [np.random.default_rng(0).random((20, 24, 3))]
+        >>> words = PatchWords(n_colours=2, n_edges=3, random_state=0)
+        >>> positions, codes, size = words.fit_transform(images)[0]
+        >>> codes.shape, size  # twenty patches, five words
+        ((20, 5), (20, 24))
         """
         self._check_parameters()
         images = self._images(X, None)
@@ -174,6 +188,21 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         ValueError
             If an image is smaller than a patch, has other channels than those of `fit` or values
             that are not finite.
+
+        See Also
+        --------
+        skstruct.preprocessing.BoxProposals : Takes what it puts out.
+        skstruct.Boxes : So does this.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.preprocessing import PatchWords
+        >>> images = [np.random.default_rng(0).random((20, 24, 3))]
+        >>> words = PatchWords(n_colours=2, n_edges=3, random_state=0)
+        >>> smaller = images[0][:8, :8]  # one patch
+        >>> words.fit(images).transform([smaller])[0][0].tolist()
+        [[4, 4]]
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -192,6 +221,19 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_words,)
             The names.
+
+        See Also
+        --------
+        skstruct.preprocessing.BoxProposals.get_feature_names_out : Takes such names.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.preprocessing import PatchWords
+        >>> images = [np.random.default_rng(0).random((20, 24, 3))]
+        >>> words = PatchWords(n_colours=2, n_edges=3, random_state=0)
+        >>> words.fit(images).get_feature_names_out().tolist()
+        ['colour0', 'colour1', 'edge0', 'edge1', 'edge2']
         """
         check_is_fitted(self)
         kinds = {"colour": self.colours_, "edge": self.edges_}

@@ -142,6 +142,19 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             If a sample is no such tuple (names it), or a parameter is out of range.
+
+        See Also
+        --------
+        skstruct.preprocessing.PatchWords : Makes such points.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.preprocessing import BoxProposals
+        >>> points = [(np.array([[4, 4], [4, 8]]), np.eye(2), (20, 24))]
+        >>> table, boxes = BoxProposals(n_sizes=2, step=1.0).fit_transform(points)[0]
+        >>> len(table) == len(boxes), boxes[0].round(1).tolist()
+        (True, [0.0, 0.0, 4.8, 4.0])
         """
         self._check_parameters()
         images = [_read(sample, i) for i, sample in enumerate(as_list(X, "X"))]
@@ -166,6 +179,19 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             If a sample is no such tuple, or has another number of words than those of `fit`.
+
+        See Also
+        --------
+        skstruct.Candidates : Takes the features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.preprocessing import BoxProposals
+        >>> points = [(np.array([[4, 4], [4, 8]]), np.eye(2), (20, 24))]
+        >>> proposals = BoxProposals(n_sizes=2, step=1.0).fit(points)
+        >>> proposals.transform([])
+        array([], dtype=object)
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -189,6 +215,19 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             If there are more or fewer names than words.
+
+        See Also
+        --------
+        skstruct.preprocessing.PatchWords.get_feature_names_out : Names of the words.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.preprocessing import BoxProposals
+        >>> points = [(np.array([[4, 4], [4, 8]]), np.eye(2), (20, 24))]
+        >>> proposals = BoxProposals(n_sizes=2, step=1.0).fit(points)
+        >>> proposals.get_feature_names_out(["red", "blue"])[:3].tolist()
+        ['red', 'blue', 'root_area']
         """
         check_is_fitted(self)
         words = [f"word{k}" for k in range(self.n_words_)]

@@ -213,14 +213,16 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     References
     ----------
     .. [1] Schmidt, Babanezhad, Ahmed, Defazio, Clifton, Sarkar (2015). Non-Uniform Stochastic
-       Average Gradient Method for Training Conditional Random Fields. AISTATS.
+       Average Gradient Method for Training Conditional Random Fields. AISTATS. Algorithms 1 to 3
+       and section 4.
     .. [2] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS.
+       Models. NeurIPS. Algorithm 2.
     .. [3] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
        Functions. NAACL.
     .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
        adjustment. ICLR.
     .. [5] Andrew, Gao (2007). Scalable Training of L1-Regularized Log-Linear Models. ICML.
+       Algorithm 1.
     .. [6] Collins, Globerson, Koo, Carreras, Bartlett (2008). Exponentiated Gradient Algorithms for
        Conditional Random Fields and Max-Margin Markov Networks. JMLR. Figure 4 and section 7.
 

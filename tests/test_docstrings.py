@@ -1,6 +1,7 @@
 """Every public object has a numpydoc docstring that matches it, and examples that run."""
 
 import doctest
+import functools
 import importlib.util
 import inspect
 import pkgutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from numba.core.registry import CPUDispatcher
+from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import validate
 from sklearn.pipeline import Pipeline
 
@@ -81,6 +83,12 @@ def test_examples_run(name):
     assert runner.failures == 0
 
 
+def test_example_of_scorers_runs():
+    comment = "\n".join(re.findall(r"^#: ?(.*)$", inspect.getsource(skstruct.metrics), re.M))
+    test = doctest.DocTestParser().get_doctest(comment, {}, "SCORERS", None, None)
+    assert doctest.DocTestRunner().run(test) == (0, 5)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_of_the_guide_run(page):
     failed, tried = doctest.testfile(str(API.parent / f"{page}.rst"), module_relative=False)
@@ -122,6 +130,126 @@ def test_numpydoc(name):
 def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", API.read_text(), re.M))
     assert {name.removeprefix("skstruct.") for name in _exports()} <= listed
+
+
+# scikit-learn calls these in a fit: their classes show one.
+_CALLBACKS = r"callbacks\.\w+\.(setup|teardown|on_fit_task_begin|on_fit_task_end)"
+# What the pages in the reference may lack, and why.
+_MAY_LACK = [
+    (_CALLBACKS, {"Examples"}),
+    # a dictionary, shown with the comment above it
+    (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
+    # the fields are those of its base, PairwiseProblem
+    (r"graphs\.SequenceProblem", {"Parameters"}),
+]
+# As in doc/conf.py: what is not ours.
+_OTHERS = "sklearn.", "torch."
+_NOT_SHOWN = r"set_\w+_request|get_metadata_routing"
+
+
+def _methods(cls):
+    """Public methods of a class, those of its bases in this package included."""
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        member = getattr(member, "fn", member)  # what `available_if` wraps
+        function = inspect.unwrap(getattr(member, "__func__", member))
+        if name.startswith("_") or re.fullmatch(_NOT_SHOWN, name):
+            continue
+        if inspect.isfunction(function) and not function.__module__.startswith(_OTHERS):
+            yield name, function
+
+
+def _shows_overridden(cls, name):
+    """Whether a method that this one overrides has an example."""
+    above = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+    return any(">>> " in (inspect.getdoc(member) or "") for member in above)
+
+
+def _lacking(item, overridden_shows=False):
+    """Sections that the documentation of a class or a function lacks."""
+    doc = NumpyDocString(inspect.getdoc(item) or "")
+    named = ",".join(parameter.name for parameter in doc["Parameters"]).replace("*", "")
+    taken = {*inspect.signature(item).parameters} - {"self", "cls"}
+    if {name.strip() for name in named.split(",") if name.strip()} != taken:
+        yield "Parameters"
+    if not doc["See Also"]:
+        yield "See Also"
+    if not doc["Examples"] and not overridden_shows:
+        yield "Examples"
+
+
+@functools.cache
+def _reference():
+    """What every class, function and method lacks that has a place in the reference."""
+    return dict(_look_up_reference())
+
+
+def _look_up_reference():
+    for name in re.findall(r"^   ([\w.]+)$", API.read_text(), re.M):
+        if name.startswith("torch.") and not HAS_TORCH:
+            continue
+        item = pydoc.locate(f"skstruct.{name}")
+        if not callable(item):
+            yield name, {"Parameters", "See Also", "Examples"}
+            continue
+        yield name, set(_lacking(getattr(item, "py_func", item)))
+        for method, function in _methods(item) if inspect.isclass(item) else ():
+            lacking = _lacking(function, _shows_overridden(item, method))
+            yield f"{name}.{method}", set(lacking)
+
+
+def test_the_reference_has_parameters_relations_and_examples():
+    lacking = {}
+    for name, sections in _reference().items():
+        may = [may for pattern, may in _MAY_LACK if re.fullmatch(pattern, name)]
+        if sections - set().union(*may):
+            lacking[name] = sorted(sections - set().union(*may))
+    assert not lacking
+
+
+def test_what_the_reference_may_lack_is_there():
+    names = [name for name, sections in _reference().items() if sections]
+    for pattern, _ in _MAY_LACK:
+        assert any(re.fullmatch(pattern, name) for name in names), pattern
+
+
+def test_a_method_without_sections_is_seen():
+    class Base:
+        def bare(self, weight):
+            """Only this."""
+
+        def complete(self, weight):
+            """All.
+
+            Parameters
+            ----------
+            weight : float
+
+            See Also
+            --------
+            bare : Less.
+
+            Examples
+            --------
+            >>> 1
+            1
+            """
+
+    class Below(Base):
+        complete = Base.bare
+
+    found = {name: set(_lacking(item)) for name, item in _methods(Base)}
+    assert found == {"bare": {"Parameters", "See Also", "Examples"}, "complete": set()}
+    assert _shows_overridden(Below, "complete")
+    assert not _shows_overridden(Below, "bare")
+
+
+def test_overriding_methods_inherit_sections():
+    doc = NumpyDocString(inspect.getdoc(skstruct.Boxes.read_X))
+    assert [parameter.name for parameter in doc["Parameters"]] == ["estimator", "X", "reset"]
+    assert doc["Returns"]
+    assert doc["See Also"][0][0][0][0] == "Graph.read_X"
+    assert doc["Summary"] != NumpyDocString(inspect.getdoc(skstruct.graphs.Graph.read_X))["Summary"]
 
 
 def _functions(item):

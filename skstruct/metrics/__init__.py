@@ -56,6 +56,21 @@ __all__ = [
 #: Scorers for ``scoring=``: ``GridSearchCV(..., scoring=SCORERS["chunk_f1"])``, or the whole dict
 #: in ``cross_validate``. "node_f1" weighs labels by their number, "node_f1_macro" does not; chunks
 #: are those of conlleval, all kinds together.
+#:
+#: See Also
+#: --------
+#: skstruct.metrics.chunk_f1_score : F1 of chunks.
+#: skstruct.metrics.node_f1_score : F1 of labels of nodes.
+#: skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+#:
+#: Examples
+#: --------
+#: >>> from sklearn.model_selection import GridSearchCV
+#: >>> from skstruct import SAGCRF
+#: >>> from skstruct.metrics import SCORERS
+#: >>> search = GridSearchCV(SAGCRF(), {"C": [0.1, 1.0]}, scoring=SCORERS["chunk_f1"])
+#: >>> sorted(SCORERS)[:3]
+#: ['chunk_f1', 'chunk_precision', 'chunk_recall']
 SCORERS = {
     "node_accuracy": make_scorer(node_accuracy_score),
     "node_f1": make_scorer(node_f1_score),

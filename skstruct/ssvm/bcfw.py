@@ -151,9 +151,9 @@ class BCFWSSVM(StructuralSVM):
     References
     ----------
     .. [1] Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013). Block-Coordinate Frank-Wolfe
-       Optimization for Structural SVMs. ICML.
+       Optimization for Structural SVMs. ICML. Algorithm 4.
     .. [2] Osokin, Alayrac, Lukasewitz, Dokania, Lacoste-Julien (2016). Minding the Gaps for Block
-       Frank-Wolfe Optimization of Structured SVMs. ICML.
+       Frank-Wolfe Optimization of Structured SVMs. ICML. Sections 3.1 to 3.3.
     .. [3] Shah, Kolmogorov, Lampert (2015). A Multi-plane Block-coordinate Frank-Wolfe Algorithm
        for Training Structural SVMs with a Costly max-Oracle. CVPR. Section 3.4: inner products.
     .. [4] Bertrand, Massias (2021). Anderson Acceleration of Coordinate Descent. AISTATS.

@@ -156,7 +156,7 @@ class CasimirSSVM(StructuralSVM):
     References
     ----------
     .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS.
+       Models. NeurIPS. Algorithms 2 and 4.
 
     Examples
     --------

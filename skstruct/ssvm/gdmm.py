@@ -138,7 +138,7 @@ class GDMMSSVM(StructuralSVM):
     References
     ----------
     .. [1] Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar (2016). Dual Decomposed Learning with
-       Factorwise Oracles for Structural SVMs of Large Output Domain. NeurIPS.
+       Factorwise Oracles for Structural SVMs of Large Output Domain. NeurIPS. Algorithms 1 to 3.
     .. [2] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
        Primal-Dual Optimization. ICML. Algorithm 1.
 

@@ -109,7 +109,7 @@ class SubgradientSSVM(Streaming, StructuralSVM):
     References
     ----------
     .. [1] Shalev-Shwartz, Singer, Srebro, Cotter (2011). Pegasos: primal estimated sub-gradient
-       solver for SVM. Mathematical Programming.
+       solver for SVM. Mathematical Programming. Figure 1.
 
     Examples
     --------

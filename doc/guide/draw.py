@@ -1,6 +1,6 @@
 """Draw the figures of the guide: ``python doc/guide/draw.py`` writes doc/_static/guide/*.svg.
 
-Curves are computed by the package, other figures are those that the captions name.
+Curves are computed by the package, other figures are committed results or named in the captions.
 """
 # ruff: noqa: D103 (a function is a figure; its caption is in the guide)
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import computed
 import learned
+import measured
 import svg
 from svg import BLUE, GREEN, GREY, INK, PALE, RED, Drawing, bars
 
@@ -20,15 +21,6 @@ def why():
         ["digits, alone", "digits, chain", "dates, alone", "dates, chain"],
         [91.8, 93.4, 57.8, 65.4],
         ["91.8 %", "93.4 %", "57.8 %", "65.4 %"],
-    )
-
-
-def large():
-    return bars(
-        "Seconds a pass: 137,531 characters, 2,797 labels",
-        ["GDMMSSVM", "Frank-Wolfe"],
-        [1.6, 262],
-        ["1.6 s", "262 s"],
     )
 
 
@@ -207,39 +199,6 @@ def evaluation():
     return drawing
 
 
-def deployment():
-    drawing = Drawing(690, 100)
-    steps = [
-        ["fit", "Pipeline"],
-        ["make small", "sparsify"],
-        ["store", "skops, joblib"],
-        ["build", "tag one line"],
-        ["serve", "predict"],
-    ]
-    for k, lines in enumerate(steps):
-        drawing.box(8 + 138 * k, 26, 116, lines)
-        if k:
-            drawing.path([(138 * k - 14, 49), (138 * k + 5, 49)], arrow=True)
-    return drawing
-
-
-def threads():
-    drawing = Drawing(640, 180)
-    for block in range(2):
-        x = 30 + 310 * block
-        drawing.text(x + 130, 24, f"block {block + 1}", bold=True)
-        for thread in range(2):
-            y = 40 + 44 * thread
-            for k in range(4):
-                drawing.rect(x + 36 * k, y, 32, 32, (BLUE, GREEN)[thread], "white", 3)
-        drawing.text(x + 70, 146, "marginals, in threads", 12, GREY)
-        drawing.path([(x + 150, 78), (x + 176, 78)], arrow=True)
-        for k in range(8):
-            drawing.rect(x + 182 + 11 * k, 62, 9, 32, RED)
-        drawing.text(x + 226, 146, "steps, in order", 12, GREY)
-    return drawing
-
-
 def reproducible():
     drawing = Drawing(640, 190)
     drawing.text(160, 24, "they depend on", bold=True)
@@ -394,12 +353,12 @@ def network():
     return drawing
 
 
-DRAWN = [why, large, compiling, scaling, partial, choosing, ragged, certificate, structures]
-DRAWN += [evaluation, deployment, threads, reproducible, glossary, guide, layers, templates]
+DRAWN = [why, compiling, scaling, partial, choosing, ragged, certificate, structures]
+DRAWN += [evaluation, reproducible, glossary, guide, layers, templates]
 DRAWN += [migration, command_line, network]
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for figure in DRAWN + computed.FIGURES + learned.FIGURES:
+    for figure in DRAWN + computed.FIGURES + learned.FIGURES + measured.FIGURES:
         figure().save(FOLDER / f"{figure.__name__}.svg")
         print(figure.__name__)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import os
-import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..datasets.conll import split_line
+from .files import naming, standard
 
 
 class Sentence(NamedTuple):
@@ -69,15 +67,9 @@ def encoding_name(text: str) -> str:
 encoding_name.__name__ = "encoding"  # as argparse shows it
 
 
-def _standard(stream, name):
-    if stream is None:
-        raise ValueError(f"standard {name} is closed")
-    return stream.buffer
-
-
 def _opened(name):
     if name == "-":
-        return _standard(sys.stdin, "input")
+        return standard(sys.stdin, "input")
     return gzip.open(name) if name.endswith(".gz") else open(name, "rb")
 
 
@@ -86,9 +78,11 @@ def _lines(name, encoding):
     shown = "standard input" if name == "-" else name
     lines, number = _opened(name), 0
     try:
-        for number, line in enumerate(lines, start=1):
-            text = line.decode(encoding).rstrip("\r\n")
-            yield f"{shown}, line {number}", text.removeprefix("\ufeff") if number == 1 else text
+        with naming(shown):
+            for number, line in enumerate(lines, start=1):
+                text = line.decode(encoding).rstrip("\r\n")
+                text = text.removeprefix("\ufeff") if number == 1 else text
+                yield f"{shown}, line {number}", text
     except UnicodeDecodeError as error:
         raise ValueError(f"{shown}, line {number}: {error} (--encoding says another)") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -124,7 +118,7 @@ def read_sentences(
     """
     lines, tokens, begin = [], [], ""
     for place, line in _lines(name, encoding):
-        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+        if not line.strip(" \t") or begins_document(line):
             yield Sentence(lines, tokens, begin, line) if lines else line
             lines, tokens = [], []
             continue
@@ -139,6 +133,22 @@ def read_sentences(
         tokens.append(token)
     if lines:
         yield Sentence(lines, tokens, begin, None)
+
+
+def begins_document(line: str) -> bool:
+    """Whether a line stands between documents, as those of CoNLL-2003 do.
+
+    Parameters
+    ----------
+    line : str
+        The line.
+
+    Returns
+    -------
+    bool
+        Whether it is no token for that reason.
+    """
+    return line.startswith("-DOCSTART-")
 
 
 def _checked_widths(place, n_columns, widths):
@@ -172,62 +182,3 @@ def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
             part, n = [], 0
     if part:
         yield part
-
-
-def refuse_same(name: str, sources: Iterable[str]) -> None:
-    """Let nothing be written over what is read.
-
-    Parameters
-    ----------
-    name : str
-        A file that is to be written.
-    sources : iterable of str
-        Files that are read, ``-`` for standard input.
-
-    Raises
-    ------
-    ValueError
-        If one of them is that file.
-    """
-    for source in sources:
-        with suppress(OSError, AttributeError):  # not there, or standard input is no file
-            read = os.fstat(sys.stdin.fileno()) if source == "-" else os.stat(source)
-            if stat.S_ISREG(read.st_mode) and os.path.samestat(read, os.stat(name)):
-                raise ValueError(f"{name}: output and input are the same file")
-
-
-@contextmanager
-def writing(name: str, sources: tuple[str, ...], encoding: str):
-    """A function that writes lines to a file, ``-`` for standard output.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-    sources : tuple of str
-        The files that are read, which must be others.
-    encoding : str
-        Of the output.
-
-    Yields
-    ------
-    callable
-        Takes a list of lines.
-
-    Raises
-    ------
-    ValueError
-        If one of them is the output.
-    """
-    if name == "-":
-        out = _standard(sys.stdout, "output")
-        yield lambda lines: _write(out, lines, encoding)
-        return
-    refuse_same(name, sources)
-    with open(name, "wb") as out:
-        yield lambda lines: _write(out, lines, encoding)
-
-
-def _write(out, lines, encoding):
-    out.write("".join(f"{line}\n" for line in lines).encode(encoding))
-    out.flush()

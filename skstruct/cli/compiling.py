@@ -19,6 +19,7 @@ from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..map_inference import FactorGraph, Potts, Table, solve_map
 from ..map_inference.solve import METHODS
+from .files import say
 
 _DOC = """\
 Compile the kernels of structures and estimators into the cache, so that no first fit and no first
@@ -80,7 +81,7 @@ def _compile_one(estimator, graph, is_sparse):
             try:
                 getattr(estimator, name)(X, *arguments)
             except TypeError as error:
-                print(f"  {error}")
+                say(f"  {error}")
 
 
 def usual_features(graph):
@@ -115,7 +116,7 @@ def compile_pairs(graphs, estimators, features):
     for graph in graphs:
         for estimator in estimators:
             for kind in features or usual_features(graph):
-                print(f"{type(estimator).__name__} on {graph}, {kind} features")
+                say(f"{type(estimator).__name__} on {graph}, {kind} features")
                 start, names = time.perf_counter(), []
                 try:
                     with warnings.catch_warnings(), announced_compiles(names.append):
@@ -123,8 +124,8 @@ def compile_pairs(graphs, estimators, features):
                         _compile_one(estimator, graph, kind == "csr")
                 except Exception as error:
                     failed += 1
-                    print(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
-                print(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+                    say(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
+                say(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
     return failed
 
 
@@ -155,7 +156,7 @@ def compile_methods(methods):
     """
     failed = 0
     for method in methods:
-        print(f"solve_map by {method}")
+        say(f"solve_map by {method}")
         start, names, refusals = time.perf_counter(), [], []
         for model in _models():
             try:
@@ -165,8 +166,8 @@ def compile_methods(methods):
                 refusals.append(error)
         if len(refusals) == len(list(_models())):
             failed += 1
-            print(f"  {refusals[0]}")
-        print(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+            say(f"  {refusals[0]}")
+        say(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
     return failed
 
 
@@ -213,5 +214,5 @@ def _compile(given):
         graphs = given.graph or [_graph("chain")]
         estimators = given.estimator or [_estimator("SAGCRF")]
         failed += compile_pairs(graphs, estimators, given.features)
-    print(f"kept in {cache_folder()}")
+    say(f"kept in {cache_folder()}")
     return int(failed > 0)

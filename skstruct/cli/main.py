@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ..versions import show_versions
 from .compiling import add_compile
+from .files import naming
 from .tagging import add_tag
 from .templates import add_template
 from .training import add_train
@@ -38,11 +39,14 @@ def _parser():
 
 
 def _show_versions(given):
-    show_versions()
+    with naming("standard output"):
+        show_versions()
     return 0
 
 
 def _say(kind, text):
+    if sys.stderr is None:  # print would take standard output
+        return
     print(f"skstruct: {kind}{' '.join(str(text).split())}", file=sys.stderr)
 
 
@@ -59,7 +63,12 @@ def _of_system(error):
 
 def _forget_output():
     """Let what is still buffered go nowhere, or Python would complain about it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,8 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             code = given.run(given)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        with naming("standard output"):
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         _say("", "interrupted")
         return _INTERRUPTED
@@ -105,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("error: ", "standard output was closed")
         return 1
     except OSError as error:
+        _forget_output()
         _say("error: ", _of_system(error))
         return 1
     except (ValueError, TypeError, ArithmeticError, ImportError, MemoryError) as error:

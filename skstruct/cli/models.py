@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from ..base import StructuredEstimator
 from ..preprocessing import TemplateVectorizer
+from .files import naming, replacing
 
 # What a file of `save_model` contains besides scikit-learn's and numpy's own types.
 TRUSTED = [
@@ -67,32 +66,6 @@ def is_skops(name: str) -> bool:
     return True
 
 
-def beside(name: str) -> str:
-    """A new file in the folder of another.
-
-    Parameters
-    ----------
-    name : str
-        The other.
-
-    Returns
-    -------
-    str
-        Its name.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written to, or the name is too long.
-    """
-    try:
-        handle, new = tempfile.mkstemp(prefix=f".{Path(name).name}-", dir=Path(name).parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, name) from None
-    os.close(handle)
-    return new
-
-
 def may_be_model(name: str) -> bool:
     """Whether a file begins as joblib's and skops's do, or is empty.
 
@@ -124,21 +97,13 @@ def save_model(model: Pipeline, name: str) -> None:
     Raises
     ------
     OSError
-        If the folder cannot be written to.
+        If it cannot be written.
     """
-    new = beside(name)
-    try:
+    with replacing(name) as new, naming(name):
         if is_skops(name):
             _skops(name).dump(model, new, compression=zipfile.ZIP_DEFLATED)
         else:
             joblib.dump(model, new, compress=3)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(new, 0o666 & ~mask)  # mkstemp lets its owner only
-        os.replace(new, name)
-    except BaseException:
-        os.unlink(new)
-        raise
 
 
 def load_model(name: str) -> Pipeline:

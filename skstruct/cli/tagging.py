@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .checking import Check, are_chunks
-from .columns import Sentence, batches, encoding_name, read_sentences, writing
+from .columns import Sentence, batches, begins_document, encoding_name, read_sentences
+from .files import writing
 from .models import load_model
 from .training import _count
 
@@ -88,7 +89,7 @@ def _tag(given):
         _require_probabilities(estimator, given.model)
     if given.n_jobs is not None:
         estimator.set_params(n_jobs=given.n_jobs)
-    n_columns = len(vectorizer._tokens.values)
+    n_columns = vectorizer.n_columns_
     widths = (n_columns + 1,) if given.check else (n_columns, n_columns + 1)
     check = Check(are_chunks(map(str, estimator.classes_.tolist())))
     waits = given.data == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -103,14 +104,14 @@ def _tag(given):
             lines = []
             for one in part:
                 if isinstance(one, str):
-                    lines.append(one)
+                    lines.append(_between(one, given.label))
                     continue
                 ranked = next(answered)
                 lines += _written(one, ranked, given.label)
                 if given.check:
                     check.add([token[-1] for token in one.tokens], ranked[0].labels)
             write(lines)
-    if given.check:
+    if given.check and sys.stderr is not None:  # print would take standard output
         print("\n".join(check.lines()), file=sys.stderr)
     return 0
 
@@ -128,8 +129,15 @@ def _written(sentence, ranked, alone):
         if k + 1 < len(ranked):
             lines.append("")
         elif sentence.end is not None:
-            lines.append(sentence.end)
+            lines.append(_between(sentence.end, alone))
     return lines
+
+
+def _between(line, alone):
+    """A line without a token; one of a document gets a label: conlleval counts the columns."""
+    if not begins_document(line):
+        return line
+    return "O" if alone else f"{line.rstrip(' ')}\tO"
 
 
 def _answers_of(given, estimator):

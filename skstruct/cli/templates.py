@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..preprocessing import TemplateVectorizer
 from ..preprocessing.patterns import parse
+from .files import say
 
 _WINDOW = range(-2, 3)
 
@@ -100,5 +101,5 @@ def add_template(commands):
 def _template(given):
     if given.columns < 1:
         raise ValueError(f"--columns must be at least 1, got {given.columns}")
-    print(default_template(given.columns))
+    say(default_template(given.columns))
     return 0

@@ -14,9 +14,11 @@ from .. import BCFWSSVM, SAGCRF, Chain
 from ..callbacks import EarlyStopping
 from ..metrics import SCORERS
 from ..preprocessing import TemplateVectorizer
+from ..preprocessing.patterns import parse
 from .checking import are_chunks
-from .columns import Sentence, encoding_name, read_sentences, refuse_same
-from .models import beside, is_skops, may_be_model, save_model
+from .columns import Sentence, encoding_name, read_sentences
+from .files import beside, refuse_same, say
+from .models import is_skops, may_be_model, save_model
 from .templates import default_template, read_template
 
 _DOC = """\
@@ -150,7 +152,7 @@ def _estimator(given, parser, template):
 
 
 def _has_edge_macros(template):
-    return any("B" in one.kinds and one.macros for one in TemplateVectorizer(template)._parse())
+    return any("B" in one.kinds and one.macros for one in parse(template))
 
 
 def _fit(estimator, X, y, sentences):
@@ -188,19 +190,19 @@ def _train(given, parser):
         stopper = EarlyStopping((vectorizer.transform(held_out), gold), metric=SCORERS[metric])
         estimator.set_callbacks(stopper)
     n_tokens = sum(map(len, y))
-    print(
+    say(
         f"{len(y)} sentences, {n_tokens} tokens, {vectorizer.n_features_out_} features, "
         f"{len(set().union(*y))} labels"
     )
     _fit(estimator, Xt, y, sentences)
     _report(estimator, time.perf_counter() - start)
     if dev is not None:
-        print(f"{given.dev}: {metric} {estimator.best_validation_score_:.4f}")
+        say(f"{given.dev}: {metric} {estimator.best_validation_score_:.4f}")
         estimator.set_callbacks()
     if given.compact:
         estimator.sparsify(_LEAST_WEIGHT, dtype="float32")
     save_model(Pipeline([("vectorizer", vectorizer), ("estimator", estimator)]), given.model)
-    print(f"{given.model}: {os.path.getsize(given.model) / 1e6:.1f} MB")
+    say(f"{given.model}: {os.path.getsize(given.model) / 1e6:.1f} MB")
     return 0
 
 
@@ -226,6 +228,4 @@ def _check_place(given):
 
 def _report(estimator, seconds):
     gap = "" if np.isnan(estimator.dual_gap_) else f", relative gap {estimator.suboptimality_:.1e}"
-    print(
-        f"{estimator.n_iter_} passes in {seconds:.1f} s, objective {estimator.objective_:.6g}{gap}"
-    )
+    say(f"{estimator.n_iter_} passes in {seconds:.1f} s, objective {estimator.objective_:.6g}{gap}")

@@ -77,6 +77,8 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         Codes of strings.
     n_features_out_ : int
         Number of columns of the node features.
+    n_columns_ : int
+        Number of columns of a token.
 
     See Also
     --------
@@ -187,6 +189,12 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         if isinstance(self.templates, Iterable) and not isinstance(self.templates, bytes):
             return from_tuples(self.templates)
         raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
+
+    @property
+    def n_columns_(self) -> int:
+        """Number of columns of a token."""
+        check_is_fitted(self)
+        return len(self._tokens.values)
 
     def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
         r"""Learn the features and transform.

@@ -1,0 +1,243 @@
+"""Files that are written: they appear when they are whole, and errors name them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+# What opens a file that is open already: to replace that would not reach who holds it.
+_OPEN_FILES = "/dev/fd/", "/dev/std", "/proc/"
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Give errors of the system a file name where they have none: a full disk's, for instance.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+
+    Raises
+    ------
+    OSError
+        Whatever is raised inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = name
+        raise
+
+
+def beside(name: str) -> str:
+    """A new file in the folder of another, or of what that links to.
+
+    Parameters
+    ----------
+    name : str
+        The other.
+
+    Returns
+    -------
+    str
+        Its name.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written to, the name is too long, or the other is read-only.
+    """
+    target = os.path.realpath(name)
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+    folder, last = os.path.split(target)
+    try:
+        handle, new = tempfile.mkstemp(prefix=f".{last}-", dir=folder)
+    except OSError as error:
+        place = name if error.errno == errno.ENAMETOOLONG else folder
+        raise OSError(error.errno, error.strerror, place) from None
+    os.close(handle)
+    return new
+
+
+@contextmanager
+def replacing(name: str) -> Iterator[str]:
+    """A file to be written, which takes the place of another if nothing is raised.
+
+    Parameters
+    ----------
+    name : str
+        The other, which need not be there; of a link, what it points to.
+
+    Yields
+    ------
+    str
+        The file to write.
+
+    Raises
+    ------
+    OSError
+        If it cannot take that place.
+    """
+    new, target = beside(name), os.path.realpath(name)
+    try:
+        yield new
+        try:
+            os.chmod(new, _mode(target))
+            os.replace(new, target)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, name) from None
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def _mode(target):
+    """Who may do what with a file, as before; mkstemp lets its owner only."""
+    if os.path.exists(target):
+        return stat.S_IMODE(os.stat(target).st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def refuse_same(name: str, sources: Iterable[str]) -> None:
+    """Let nothing be written over what is read.
+
+    Parameters
+    ----------
+    name : str
+        A file that is to be written, ``-`` for standard output.
+    sources : iterable of str
+        Files that are read, ``-`` for standard input.
+
+    Raises
+    ------
+    ValueError
+        If one of them is that file.
+    """
+    written = _status(name, sys.stdout)
+    for source in sources:
+        read = _status(source, sys.stdin)
+        if written and read and stat.S_ISREG(read.st_mode) and os.path.samestat(read, written):
+            shown = "standard output" if name == "-" else name
+            raise ValueError(f"{shown}: output and input are the same file")
+
+
+def _status(name, stream):
+    """What the system knows of a file or of the stream; None of what is none."""
+    with suppress(OSError, AttributeError, ValueError):
+        return os.fstat(stream.fileno()) if name == "-" else os.stat(name)
+    return None
+
+
+def standard(stream, name: str):
+    """The bytes of a standard stream.
+
+    Parameters
+    ----------
+    stream : text file or None
+        ``sys.stdin`` or ``sys.stdout``.
+    name : str
+        "input" or "output".
+
+    Returns
+    -------
+    binary file
+        Where they are read or written.
+
+    Raises
+    ------
+    ValueError
+        If it is closed.
+    """
+    if stream is None:
+        raise ValueError(f"standard {name} is closed")
+    return stream.buffer
+
+
+def say(text: str) -> None:
+    """Print a line.
+
+    Parameters
+    ----------
+    text : str
+        The line.
+
+    Raises
+    ------
+    OSError
+        If standard output, which it names, cannot be written.
+    """
+    with naming("standard output"):
+        print(text)
+
+
+@contextmanager
+def writing(name: str, sources: tuple[str, ...], encoding: str):
+    """A function that writes lines to a file, ``-`` for standard output.
+
+    A regular file is replaced at the end, if nothing is raised; pipes and devices get lines at
+    once.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+    sources : tuple of str
+        The files that are read, which must be others.
+    encoding : str
+        Of the output.
+
+    Yields
+    ------
+    callable
+        Takes a list of lines.
+
+    Raises
+    ------
+    ValueError
+        If one of them is the output.
+    OSError
+        If it cannot be written.
+    """
+    refuse_same(name, sources)
+    if name == "-" or _is_standard_output(name):
+        out = standard(sys.stdout, "output")
+        yield lambda lines: _write(out, lines, encoding, "standard output")
+    elif _is_stream(name):
+        with naming(name), open(name, "wb") as out:
+            yield lambda lines: _write(out, lines, encoding, name)
+    else:
+        with replacing(name) as new, naming(name), open(new, "wb") as out:
+            yield lambda lines: _write(out, lines, encoding, name)
+
+
+def _is_standard_output(name):
+    """Whether a name is another one of standard output, as /dev/stdout."""
+    named, own = _status(name, None), _status("-", sys.stdout)
+    return bool(named and own and os.path.samestat(named, own))
+
+
+def _is_stream(name):
+    if os.path.abspath(name).startswith(_OPEN_FILES):
+        return True
+    return os.path.exists(name) and not os.path.isfile(name)
+
+
+def _write(out, lines, encoding, name):
+    try:
+        coded = "".join(f"{line}\n" for line in lines).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name}: {error} (--encoding says another)") from None
+    with naming(name):
+        out.write(coded)
+        out.flush()

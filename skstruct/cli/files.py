@@ -165,7 +165,7 @@ def standard(stream, name: str):
 
 
 def say(text: str) -> None:
-    """Print a line.
+    """Print a line, with escapes for what the terminal's encoding has not.
 
     Parameters
     ----------
@@ -177,8 +177,9 @@ def say(text: str) -> None:
     OSError
         If standard output, which it names, cannot be written.
     """
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     with naming("standard output"):
-        print(text)
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 @contextmanager

@@ -38,6 +38,20 @@ def _parser():
     return parser
 
 
+def _parsed(arguments):
+    """What the arguments say; argparse misses files behind options behind other files."""
+    parser = _parser()
+    given, others = parser.parse_known_args(arguments)
+    are_files = all(text == "-" or not text.startswith("-") for text in others)
+    if are_files and given.command == "train":
+        *given.data, given.model = [*given.data, given.model, *others]
+    elif are_files and given.command == "tag" and given.data is None and len(others) == 1:
+        (given.data,) = others
+    elif others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    return given
+
+
 def _show_versions(given):
     with naming("standard output"):
         show_versions()
@@ -97,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Uw-2:%x[-2,0]
     ...
     """
-    given = _parser().parse_args(arguments)
+    given = _parsed(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

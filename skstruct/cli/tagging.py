@@ -31,7 +31,7 @@ def add_tag(commands):
     parser = commands.add_parser("tag", help="tag column files", description=_DOC, epilog=_EPILOG)
     add = parser.add_argument
     add("model", metavar="MODEL", help="what train has written")
-    add("data", nargs="?", default="-", metavar="FILE", help="by default -, standard input")
+    add("data", nargs="?", metavar="FILE", help="by default -, standard input")
     add("-o", "--output", default="-", metavar="FILE", help="by default -, standard output")
     add("-l", "--label", action="store_true", help="write the predicted labels alone")
     add(
@@ -83,6 +83,7 @@ def _require_probabilities(estimator, name):
 
 
 def _tag(given):
+    source = "-" if given.data is None else given.data
     model = load_model(given.model)
     vectorizer, estimator = model[0], model[-1]
     if given.probabilities or given.marginals:
@@ -92,11 +93,11 @@ def _tag(given):
     n_columns = vectorizer.n_columns_
     widths = (n_columns + 1,) if given.check else (n_columns, n_columns + 1)
     check = Check(are_chunks(map(str, estimator.classes_.tolist())))
-    waits = given.data == "-" and sys.stdin is not None and sys.stdin.isatty()
+    waits = source == "-" and sys.stdin is not None and sys.stdin.isatty()
     size = given.batch or (1 if waits else 500)
     answers = _answers_of(given, estimator)
-    found = read_sentences(given.data, widths, given.encoding)
-    with writing(given.output, (given.data, given.model), given.encoding) as write:
+    found = read_sentences(source, widths, given.encoding)
+    with writing(given.output, (source, given.model), given.encoding) as write:
         for part in batches(found, size):
             sentences = [one for one in part if isinstance(one, Sentence)]
             tokens = [[token[:n_columns] for token in one.tokens] for one in sentences]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..preprocessing import TemplateVectorizer
 from ..preprocessing.patterns import parse
-from .files import say
+from .files import naming, say
 
 _WINDOW = range(-2, 3)
 
@@ -82,7 +82,8 @@ def read_template(name: str) -> str:
         If it cannot be read.
     """
     try:
-        text = TemplateVectorizer.read_templates(Path(name))
+        with naming(name):
+            text = TemplateVectorizer.read_templates(Path(name))
         parse(text)
     except ValueError as error:  # UnicodeDecodeError is one
         raise ValueError(f"{name}, {error}") from None

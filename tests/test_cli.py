@@ -1,6 +1,8 @@
 """The command line: python -m skstruct train, tag, template, show-versions."""
 
+import errno
 import io
+import os
 import re
 import subprocess
 import sys
@@ -93,8 +95,8 @@ def test_lines_come_out_with_a_label_behind(folder, monkeypatch, capsysbinary, w
     X = [[tuple(word.split()[:2]) for word in s.split("|")] for s in _SENTENCES[:3]]
     predicted = iter(np.concatenate(list(model.predict(X))).tolist())
     for a, b in zip(before, after, strict=True):
-        is_token = a.strip() and not a.startswith("-DOCSTART-")
-        assert b == (f"{a}\t{next(predicted)}" if is_token else a)
+        label = "O" if a.startswith("-DOCSTART-") else a.strip() and next(predicted)
+        assert b == (f"{a}\t{label}" if label else a)
 
 
 def test_files_output_encoding_and_batches_change_nothing(folder, monkeypatch, capsysbinary):
@@ -107,6 +109,11 @@ def test_files_output_encoding_and_batches_change_nothing(folder, monkeypatch, c
     assert to.read_bytes().decode("latin-1") == out
     _, alone, _ = _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, "--label")
     assert alone.split("\n") == [line.rpartition("\t")[2] for line in out.split("\n")]
+    short = ["tag", "-l", f"{folder}/crf.joblib"]
+    assert main([*short, f"{folder}/train.txt", "-o", str(to)]) == 0
+    # argparse by itself takes no file behind options behind another file.
+    assert main([*short, "-o", f"{to}2", f"{folder}/train.txt"]) == 0
+    assert to.read_bytes() == Path(f"{to}2").read_bytes() == alone.encode()
 
 
 def test_n_best_with_probabilities(folder, monkeypatch, capsysbinary):
@@ -263,6 +270,8 @@ def test_the_default_template_uses_every_column(n_columns, capsys):
         ["tag", "m", "--encoding", "base64"],
         ["tag", "m", "--encoding", "utf-16"],
         ["tag", "m", "--scores", "--marginals"],
+        ["tag", "m", "a", "--label", "b"],
+        ["tag", "m", "--labels", "a"],
         ["guess"],
         [],
     ],
@@ -301,7 +310,7 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
         ({"d": "a b\n", "e": "c d\n"}, "train {}/d {}/e", "{}/e is there, and no model: MODEL"),
         ({"d": "a b\n"}, "train {}/d {}/d", "{}/d: output and input are the same file"),
         ({"d": "a b\n"}, "train {}/d {}/" + "m" * 250, "mm: File name too long"),
-        ({"d": "a b\n"}, "train {}/d /dev/zero", "/dev/zero is no regular file"),
+        ({"d": "a b\n"}, f"train {{}}/d {os.devnull}", f"{os.devnull} is no regular file"),
         ({}, "tag {}/m", "{}/m: No such file or directory"),
         ({"m": "none"}, "tag {}/m", "{}/m cannot be read as a model"),
         ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model"),
@@ -344,6 +353,100 @@ def test_a_file_to_tag_must_have_the_columns_of_the_model(
     before = model.read_bytes()
     assert main(["tag", str(model), str(same), "-o", str(model)]) == 1
     assert (same.read_text(), model.read_bytes()) == ("a b\n", before)
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A file that says "old", and a link to it."""
+    (tmp_path / "there").mkdir()
+    old, link = tmp_path / "there" / "old", tmp_path / "link"
+    old.write_bytes(b"old")
+    try:
+        link.symlink_to(old)
+    except OSError:  # Windows lets administrators only
+        pytest.skip("links cannot be made here")
+    return old, link
+
+
+def test_an_output_is_replaced_when_it_is_whole(folder, linked, capsys):
+    old, link = linked
+    (old.parent / "bad").write_bytes(b"the DT\n\nc\n")
+    given = ["tag", f"{folder}/crf.joblib", "--batch", "1", "-o", str(link)]
+    assert main([*given, f"{old.parent}/bad"]) == 1
+    assert main([*given, f"{old.parent}/nothing"]) == 1
+    assert old.read_bytes() == b"old"
+    assert sorted(path.name for path in old.parent.iterdir()) == ["bad", "old"]
+    mode = old.stat().st_mode
+    assert main([*given, f"{folder}/train.txt"]) == 0
+    assert link.is_symlink()
+    assert old.read_bytes().startswith(b"the DT B-NP\tB-NP\n")
+    assert old.stat().st_mode == mode
+
+
+def test_a_link_to_a_model_stays_one(folder, linked):
+    old, link = linked
+    old.write_bytes((folder / "crf.joblib").read_bytes())
+    mode = old.stat().st_mode & ~0o044
+    old.chmod(mode)
+    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", str(link), "--tol", "0.9"]
+    assert main(given) == 0
+    assert link.is_symlink()
+    assert load_model(str(old))[-1].tol == 0.9
+    assert old.stat().st_mode == mode
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="open files have no names here")
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/{}"])
+def test_an_open_file_is_written_where_it_is(folder, capfdbinary, name):
+    """Whoever holds it would not see a file that takes its place."""
+    read, write = os.pipe()
+    try:
+        given = ["tag", f"{folder}/crf.joblib", f"{folder}/train.txt", "-l", "-o"]
+        assert main([*given, name.format(write)]) == 0
+    finally:
+        os.close(write)
+    with open(read, "rb") as pipe:
+        found = pipe.read() or capfdbinary.readouterr().out
+    assert found.startswith(b"B-NP\nI-NP\nB-VP\nO\n\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is always full here")
+@pytest.mark.parametrize(
+    "command", ["tag crf.joblib train.txt", "template", "show-versions", "tag crf.joblib -o {}"]
+)
+def test_a_full_disk_is_named(folder, monkeypatch, capsys, command):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the DT\n")))
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        if "{}" not in command:
+            patch.setattr(sys, "stdout", full)
+        assert main(command.format("/dev/full").split()) == 1
+    name = "/dev/full" if "{}" in command else "standard output"
+    assert capsys.readouterr().err == f"skstruct: error: {name}: {os.strerror(errno.ENOSPC)}\n"
+
+
+def test_a_model_that_finds_no_room_is_named(folder, monkeypatch, capsys):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(joblib, "dump", full)
+    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", f"{folder}/full.joblib"]
+    assert main([*given, "--tol", "0.9"]) == 1
+    assert capsys.readouterr().err == f"skstruct: error: {folder}/full.joblib: full\n"
+    assert not [path for path in folder.iterdir() if "full" in path.name]
+
+
+@pytest.mark.parametrize("name", ["d\u00e9v.txt", "d\udcffv.txt"])
+def test_names_that_cannot_be_printed_cost_no_model(folder, tmp_path, monkeypatch, name):
+    dev = tmp_path / name
+    try:
+        dev.write_bytes((folder / "train.txt").read_bytes())
+    except (OSError, UnicodeError):
+        pytest.skip("no such name here")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", "--dev", str(dev)]
+    assert main([*given, f"{tmp_path}/m.joblib", "--tol", "0.9"]) == 0
+    assert b"chunk_f1" in sys.stdout.buffer.getvalue()
 
 
 def test_models_of_other_kinds_are_refused(tmp_path, capsys):

@@ -26,7 +26,6 @@ RUNS = (
     ("sgd", 0.02, 40),
     ("asg", 0.03, 60),
     ("adagrad", 0.2, 60),
-    ("oeg", 1.0, 30),
 )
 
 warnings.filterwarnings("ignore", message=".*did not converge.*")

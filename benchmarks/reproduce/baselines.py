@@ -1,7 +1,7 @@
-"""Ways to train a CRF that the package does not offer, on its oracles: AdaGrad and OEG.
+"""Ways to train a CRF that the package does not offer: stochastic gradients, AdaGrad.
 
-:class:`BaselineCRF` is a SAGCRF whose solver is one of them, or stochastic gradients of one of
-three kinds by the package's own kernel. It has callbacks, histories and predictions like SAGCRF.
+:class:`BaselineCRF` is a SAGCRF whose solver is AdaGrad, on the package's oracles, or stochastic
+gradients of one of three kinds, by its kernel. It has callbacks, histories and predictions as well.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ import numpy as np
 
 from skstruct import SAGCRF
 from skstruct.core.dispatch import kernel
-from skstruct.core.oracles import accumulate, add_indicator, exp_oracle, gram, potentials, truth
+from skstruct.core.oracles import accumulate, potentials
 from skstruct.core.threads import make_scratch
 from skstruct.core.weights import zero_weights
 from skstruct.losses.log import LogLoss
-from skstruct.losses.verbs import dot, loss_oracle
+from skstruct.losses.verbs import loss_oracle
 from skstruct.sklearn_private import Interval, StrOptions
 from skstruct.solvers.primal import compile_losses, objective_value
 from skstruct.solvers.run import Method, run
 from skstruct.solvers.sgd import sgd
 
-METHODS = "pegasos", "sgd", "asg", "adagrad", "oeg"
+METHODS = "pegasos", "sgd", "asg", "adagrad"
 # A rate that is constant is one that decays after so many passes.
 _NEVER = 1e12
-_MOST_HALVINGS = 30
 
 
 @kernel
@@ -94,63 +93,6 @@ def catch_up(w, squares, seen, rate, lam):
             seen[j] = seen[last]
 
 
-@kernel
-def oeg_start(problem, w, phi, mu, entropy, inverse, first, buffers, labels):
-    """Dual points near the truth: `first` is the score of each of its parts."""
-    change = buffers[0]
-    for i in range(entropy.shape[0]):
-        start, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
-        own, marginals = phi[start:stop], mu[start:stop]
-        truth(problem, i, labels)
-        add_indicator(problem, i, labels, 1.0, own)
-        for q in range(stop - start):  # a transition that occurs ten times is no surer for that
-            own[q] = first if own[q] > 0.0 else 0.0
-        log_z = exp_oracle(problem, i, own, 1.0, marginals)
-        entropy[i] = log_z - dot(own, marginals, stop - start)
-        for q in range(stop - start):
-            change[q] = marginals[q]
-        add_indicator(problem, i, labels, -1.0, change)
-        accumulate(problem, i, change, (-inverse, 0.0), w)
-
-
-@kernel
-def oeg_pass(problem, w, phi, mu, entropy, rates, inverse, order, calls, buffers):
-    """Online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
-
-    A step of sample i takes its log-potentials phi to ``(1 - eta) phi + eta A_i w``; eta is halved
-    until the dual objective does not fall, and grows by 1.05 afterwards. `inverse` is ``1 / (lam
-    n)``.
-    """
-    theta, trial, marginals, change = buffers[0], buffers[1], buffers[2], buffers[3]
-    for step in range(order.shape[0]):
-        i = order[step]
-        start, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
-        size = stop - start
-        potentials(problem, i, w, theta)
-        for _ in range(_MOST_HALVINGS):
-            eta = rates[i]
-            for q in range(size):
-                trial[q] = (1.0 - eta) * phi[start + q] + eta * theta[q]
-            log_z = exp_oracle(problem, i, trial, 1.0, marginals)
-            calls[0] += 1.0
-            found = log_z - dot(trial, marginals, size)
-            for q in range(size):
-                change[q] = marginals[q] - mu[start + q]
-            gain = found - entropy[i] + dot(theta, change, size)
-            answer = buffers[4]
-            gram(problem, i, change, answer)
-            gain -= 0.5 * inverse * dot(answer, change, size)
-            if gain >= 0.0:
-                for q in range(size):
-                    phi[start + q] = trial[q]
-                    mu[start + q] = marginals[q]
-                entropy[i] = found
-                accumulate(problem, i, change, (-inverse, 0.0), w)
-                rates[i] = min(1.05 * eta, 1.0)
-                break
-            rates[i] = 0.5 * eta
-
-
 class _Known(NamedTuple):
     """The objective, and nothing else."""
 
@@ -170,17 +112,21 @@ class _Known(NamedTuple):
         return {"objective_": self.objective}
 
 
-class _Baseline(Method):
-    """Weights that are measured after each pass."""
+class AdaGrad(Method):
+    """Proximal AdaGrad; rows are brought up to date when they are read."""
 
     fields = ()
 
-    def __init__(self, *task, n_buffers):
+    def __init__(self, *task, rate):
         super().__init__(*task)
-        self.loss, self.calls = LogLoss(), np.zeros(1)
+        if not hasattr(self.problem.nodes, "indptr"):
+            raise TypeError("AdaGrad reads the columns of CSR features: X must be sparse")
+        self.loss, self.rate, self.calls = LogLoss(), rate, 0.0
         self.w = zero_weights(self.shapes)
+        self.gradient, self.squares = zero_weights(self.shapes), zero_weights(self.shapes)
+        self.seen = np.zeros(self.shapes[0][0] + 1, dtype=np.int64)
         scratch = make_scratch(self.problem)
-        self.buffers, self.labels = np.empty((n_buffers, scratch.theta.size)), scratch.labels
+        self.buffers, self.labels = np.empty((3, scratch.theta.size)), scratch.labels
 
     def compile(self):
         """Compile outside the clock."""
@@ -190,6 +136,13 @@ class _Baseline(Method):
     def epoch(self, k, rng, progress):
         """A pass in a new order."""
         self.visit(rng.permutation(self.n))
+
+    def visit(self, order):
+        """Steps at the samples of an order."""
+        state = self.w, self.gradient, self.squares, self.seen, self.rate, self.lam
+        adagrad_pass(self.loss, self.problem, *state, order, self.buffers, self.labels)
+        catch_up(self.w, self.squares, self.seen, self.rate, self.lam)
+        self.calls += order.size
 
     def certify(self):
         """The objective of the present weights."""
@@ -202,55 +155,11 @@ class _Baseline(Method):
 
     def work(self):
         """Oracle calls."""
-        return float(self.calls[0]), 0.0
+        return self.calls, 0.0
 
     def weights(self):
         """A copy."""
         return self.w.copy()
-
-
-class AdaGrad(_Baseline):
-    """Proximal AdaGrad; rows are brought up to date when they are read."""
-
-    def __init__(self, *task, rate):
-        super().__init__(*task, n_buffers=3)
-        if not hasattr(self.problem.nodes, "indptr"):
-            raise TypeError("AdaGrad reads the columns of CSR features: X must be sparse")
-        self.rate = rate
-        self.gradient, self.squares = zero_weights(self.shapes), zero_weights(self.shapes)
-        self.seen = np.zeros(self.shapes[0][0] + 1, dtype=np.int64)
-
-    def visit(self, order):
-        """Steps at the samples of an order."""
-        state = self.w, self.gradient, self.squares, self.seen, self.rate, self.lam
-        adagrad_pass(self.loss, self.problem, *state, order, self.buffers, self.labels)
-        catch_up(self.w, self.squares, self.seen, self.rate, self.lam)
-        self.calls[0] += order.size
-
-
-class OEG(_Baseline):
-    """Online exponentiated gradient in the dual, with a step size a sample."""
-
-    def __init__(self, *task):
-        super().__init__(*task, n_buffers=5)
-        self.phi, self.mu = np.zeros((2, self.problem.part_ptr[-1]))
-        self.entropy, self.rates = np.zeros(self.n), np.full(self.n, 0.5)
-        self.inverse = 1.0 / (self.lam * self.n)
-
-    def begin(self, progress):
-        """Dual points near the truth."""
-        state = self.w, self.phi, self.mu, self.entropy, self.inverse
-        oeg_start(self.problem, *state, 5.0, self.buffers, self.labels)
-        self.calls[0] += self.n
-
-    def published(self):
-        """How long its steps are."""
-        return {"mean_rate_": float(self.rates.mean())}
-
-    def visit(self, order):
-        """Steps at the samples of an order."""
-        state = self.w, self.phi, self.mu, self.entropy, self.rates, self.inverse
-        oeg_pass(self.problem, *state, order, self.calls, self.buffers)
 
 
 class BaselineCRF(SAGCRF):
@@ -258,9 +167,9 @@ class BaselineCRF(SAGCRF):
 
     Parameters
     ----------
-    method : {"pegasos", "sgd", "asg", "adagrad", "oeg"}
+    method : {"pegasos", "sgd", "asg", "adagrad"}
         Steps of ``1 / (lam t)`` (without the average of the iterates), constant steps, constant
-        steps and the average with weights t, AdaGrad, or online exponentiated gradient.
+        steps and the average with weights t, or AdaGrad.
     rate : float
         Step size of "sgd", "asg" and "adagrad".
     graph, C, fit_intercept, max_iter, random_state : object
@@ -290,8 +199,6 @@ class BaselineCRF(SAGCRF):
         common = {"max_iter": max_iter, "tol": 0.0, "rng": rng, "after_epoch": after_epoch}
         if self.method == "adagrad":
             return run(AdaGrad(*task, None, rate=self.rate), **common)
-        if self.method == "oeg":
-            return run(OEG(*task, None), **common)
         steps = {"rate": 0.0, "period": 0.0}
         if self.method != "pegasos":
             steps = {"rate": self.rate, "period": _NEVER}

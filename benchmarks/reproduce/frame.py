@@ -55,7 +55,7 @@ class Panel(NamedTuple):
     top: float | None = None
 
 
-def arguments(doc, tasks=(), argv=None, methods=()):
+def arguments(doc, tasks=(), argv=None):
     """The options that all scripts have."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("SKSTRUCT_DATA"))
@@ -65,8 +65,6 @@ def arguments(doc, tasks=(), argv=None, methods=()):
     parser.add_argument("--out", type=Path, help="folder of the results, by default results/ here")
     if tasks:
         parser.add_argument("--tasks", nargs="+", choices=list(tasks), default=list(tasks))
-    if methods:
-        parser.add_argument("--methods", nargs="+", choices=methods, help="run these alone")
     args = parser.parse_args(argv)
     if args.data is None:
         parser.error("--data FOLDER or the variable SKSTRUCT_DATA is needed")
@@ -189,7 +187,7 @@ def draw(path, panels, columns=2):
     for ax, panel in zip(axes.flat, panels, strict=False):
         for name, (x, y) in panel.curves.items():
             k = names.index(name)
-            style = _STYLES[k // len(_COLOURS) % 4] if len(names) > len(_COLOURS) else "-"
+            style = _STYLES[k % len(_STYLES)] if len(names) > len(_COLOURS) else "-"
             (lines[name],) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=1.3)
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
@@ -197,7 +195,8 @@ def draw(path, panels, columns=2):
         if "y" in panel.log:
             ax.set_yscale("log")
         if panel.top is not None:
-            ax.set_ylim(top=panel.top)
+            least = min(min(y) for _, y in panel.curves.values())
+            ax.set_ylim(least - 0.05 * (panel.top - least), panel.top)
         ax.grid(alpha=0.3, lw=0.5)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()

@@ -42,6 +42,6 @@ for method, rate, passes in RUNS:
     found["ends"][method] = [objective[0], objective[-1]]
 sag.GRID = dict.fromkeys(sag.GRID, (0.01, 0.1))
 part = SimpleNamespace(X=X, y=y)
-found["sag"] = sag.run(SimpleNamespace(train=part, test=part), 8, 2)
+found["sag"] = sag.run(SimpleNamespace(train=part, test=part), 8)
 found["methods"] = [name for name, _ in sag.methods(8)]
 print(json.dumps(found, default=list))

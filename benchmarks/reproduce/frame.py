@@ -31,7 +31,9 @@ _DPI = 85
 _COLUMNS = "Claim", "Where", "Ours", "Holds", "Why, or what differs"
 # No colour twice, and styles that can be told apart in print.
 _COLOURS = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #8c510a #7570b3 #66a61e".split()
+_COLOURS.append("#e6002e")
 _STYLES = ["-", "--", "-.", ":"]
+_MANY = 10  # curves, of which colours alone are hard to tell apart
 
 
 class Claim(NamedTuple):
@@ -178,7 +180,7 @@ def draw(path, panels, columns=2):
     import matplotlib.pyplot as plt
     from PIL import Image
 
-    plt.rcParams |= {"font.size": 9}
+    plt.rcParams |= {"font.size": 10}
     n_rows = -(-len(panels) // columns)
     names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
     size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
@@ -187,7 +189,7 @@ def draw(path, panels, columns=2):
     for ax, panel in zip(axes.flat, panels, strict=False):
         for name, (x, y) in panel.curves.items():
             k = names.index(name)
-            style = _STYLES[k % len(_STYLES)] if len(names) > len(_COLOURS) else "-"
+            style = _STYLES[k % len(_STYLES)] if len(names) > _MANY else "-"
             (lines[name],) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=1.3)
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
@@ -197,7 +199,7 @@ def draw(path, panels, columns=2):
         if panel.top is not None:
             least = min(min(y) for _, y in panel.curves.values())
             ax.set_ylim(least - 0.05 * (panel.top - least), panel.top)
-        ax.grid(alpha=0.3, lw=0.5)
+        ax.grid(color="#d9d9d9", lw=0.6)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     shown = [name for name in names if name in lines]
@@ -206,7 +208,7 @@ def draw(path, panels, columns=2):
     fig.savefig(drawn, dpi=_DPI, format="png")
     plt.close(fig)
     # A palette takes a third of the bytes, and SVG three times as many; median cuts lose colours.
-    palette = Image.open(drawn).convert("RGB").quantize(160, Image.Quantize.FASTOCTREE)
+    palette = Image.open(drawn).convert("RGB").quantize(96, Image.Quantize.FASTOCTREE)
     palette.save(path, optimize=True)
 
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
+
+from skstruct import BCFWSSVM, RaggedArray
+from skstruct.testing import random_sequences
 
 REPRODUCE = Path(__file__).resolve().parent.parent / "benchmarks" / "reproduce"
 sys.path[:0] = [str(REPRODUCE), str(REPRODUCE.parent)]
@@ -21,6 +25,7 @@ import prox_linear  # noqa: E402
 import sag  # noqa: E402
 import smooth_map  # noqa: E402
 from baselines import METHODS  # noqa: E402
+from large_bcfw import BCFW, Chains, objective  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -108,67 +113,135 @@ def test_casimir_claims_follow_the_curves():
     variants |= {f"constant, nu = {nu:g}": nu for nu in casimir.STRENGTHS["ner"]}
     variants |= {"warm start: previous": 0.1, "K = 2": 0.012}
     variants = {name: _curve((2, 1.0), (100, v)) for name, v in variants.items()}
-    own = {"solvers": curves, "variants": variants, "passes": 100, "n": 9, "strong": {}}
-    rows = list(casimir.claims({"ner": own | {"exact_share": dict.fromkeys(variants, 0.5)}}))
+    own = {"solvers": curves, "variants": variants, "passes": 100}
+    own["spread"] = {group: casimir.spread(own, "ner", group) for group in casimir.GROUPS}
+    assert own["spread"]["warm start"][1][0] == 1.0
+    assert own["spread"]["warm start"][1][-1] == 10.0
+    rows = list(casimir.claims({"ner": own}))
     assert [row.holds for row in rows] == ["yes", "yes", "yes", "yes", "yes", "no", "yes"]
+    assert "worst previous (10 %)" in rows[5].why
+    # What is near the optimum at the end only is not robust before.
+    early = _curve((2, 1.0), (20, 0.9), (26, 0.1), (100, 0.01))
+    own["variants"]["K = 2"] = early
+    own["spread"]["K"] = casimir.spread(own, "ner", "K")
+    assert list(casimir.claims({"ner": own}))[6].holds == "no"
+
+
+def test_casimir_sizes_say_what_matters():
+    def row(n, strength, limit, ratio):
+        own = {"n": n, "lambda n": strength, "limit": limit, "kappa n": 40.0}
+        return own | {"Casimir": ratio, "BCFW": 1.0, "SGD": 3.0}
+
+    weak = [row(500, 0.1, 500, 5.0), row(500, 10.0, 500, 1.1), row(9000, 0.01, None, 0.9)]
+    by_n, by_lambda, ahead = casimir.claims(
+        {}, [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 4.0), *weak]
+    )
+    assert (by_n.holds, by_lambda.holds, ahead.holds) == ("yes", "yes", "yes")
+    assert "500: 4, 9,000: 4" in by_n.ours
+    same = [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 1.0), row(500, 10.0, 500, 4.0)]
+    rows = casimir.claims({}, [*same, row(9000, 0.01, None, 4.0)])
+    assert [claim.holds for claim in rows] == ["no", "no", "no"]
 
 
 def test_gdmm_claims_follow_the_curves():
     own = {"GDMM": _curve((0.1, 0.5), (0.2, 0.1), (0.4, 1e-3)), "BCFW": _curve((5, 0.2))}
-    own |= {"GDMM, exact search": own["GDMM"], "Soft-BCFW": _curve((1, 0.2))}
-    own |= {"BCFW, pairwise": _curve((0.1, 0.0001)), "Subgradient": _curve((1, 0.1))}
-    found = {"pos": {"curves": own, "passes_a_second": dict.fromkeys(own, 1.0)}}
+    own |= {"Soft-BCFW": _curve((1, 0.2)), "BCFW, pairwise": _curve((0.1, 0.0001))}
+    own["Subgradient"] = _curve((1, 0.1))
+    cost = {"GDMM": 3.0, "BCFW": 7.0}
+    found = {"pos": {"curves": own, "passes": {"GDMM": 9.0, "BCFW": np.inf}, "visits": cost}}
     K = np.array([10.0, 100.0])
     costs = {"labels": K, "GDMM": K, "its search": K, "exact search": K**2, "Viterbi": K**2}
-    holds = [row.holds for row in gdmm.claims(found, costs)]
-    assert holds == ["yes", "no", "no", "yes", "yes", "yes", "yes"]
-    assert [row.holds for row in gdmm.claims({}, costs | {"its search": K**2})] == ["no", "yes"]
+    rates = {"GDMM": _curve((10, 0.1), (20, 0.01), (35, 0.001)), "BCFW": _curve((10, 0.1))}
+    chars = {"GDMM": _curve((1, 2.0), (3, 1.0)), "BCFW": _curve((9, 2.0), (20, 1.5))}
+    rows = list(gdmm.claims(found, costs, rates, {"curves": chars}))
+    assert [row.holds for row in rows] == ["on 1 of 2", "no", "no", "yes", "yes", "yes", "yes"]
+    assert "to where BCFW ends: 3 s against 20 s" in rows[0].ours
+    assert rows[4].why.startswith("the last digit takes GDMM 1.5 times")
+    slow = {"GDMM": _curve((10, 0.1), (20, 0.01), (100, 0.001))}
+    (linear,) = gdmm.claims({}, None, slow, None)
+    assert linear.holds == "no"
+    own["GDMM"] = _curve((1.0, 0.1))
+    faster = next(gdmm.claims(found, None, None, None))
+    assert faster.holds == "no"
+    assert "takes 3 us against 7" in faster.why
+    costs["its search"] = K**2
+    assert [row.holds for row in gdmm.claims({}, costs, None, None)] == ["no", "yes"]
+
+
+def test_bcfw_of_large_outputs_comes_to_the_optimum():
+    """As plain Python around a kernel: what it ends at is BCFWSSVM's."""
+    X, y = random_sequences(np.random.default_rng(0), n_samples=6)
+    rows, offsets = np.concatenate(list(X)), np.append(0, np.cumsum([len(x) for x in X]))
+    rows = sparse.csr_matrix((rows > 0.3).astype(float))
+    codes = np.unique(np.concatenate(list(y)), return_inverse=True)[1]
+    chains = Chains(rows, codes, offsets, codes.max() + 1)
+    solver = BCFW(chains, 0.1)
+    for _ in range(60):
+        for i in range(chains.n):
+            solver.visit(i)
+    end = objective(chains, solver.W, solver.T, 0.1, range(chains.n))
+    model = BCFWSSVM("chain", C=0.1, tol=1e-6, max_iter=2000)
+    model.fit(RaggedArray(rows, offsets), RaggedArray(codes, offsets))
+    assert model.dual_objective_ <= end <= 1.01 * model.objective_
 
 
 def test_extragradient_claims_follow_the_rows():
-    def row(*points, end):
-        return {"curve": points, "objective": end, "dual_objective": 1.0}
+    def row(end, *reached):
+        levels = dict(zip(("to 0.1", "to 0.01", "to 0.001"), reached, strict=True))
+        return {"objective": end, "dual_objective": 1.0, **levels}
 
-    ours = row((10, 1.0, 0.5), (100, 2.0, 1e-2), end=1.005)
-    rows = {"BCFW, pairwise": row((10, 3.0, 5e-3), (20, 4.0, 1e-4), end=1.0001)}
-    rows |= {"BCFW": row((10, 9.0, 0.1), end=1.1), "Extragradient, euclidean": ours}
-    found = list(extragradient.claims({"task": rows}))
+    rows = {"Extragradient, euclidean": row(1.005, [10, 1.0], [100, 2.0], None)}
+    rows |= {"BCFW, pairwise": row(1.0001, [5, 3.0], [10, 3.0], [20, 4.0])}
+    rows["BCFW"] = row(1.1, [10, 9.0], None, None)
+    found = list(extragradient.claims({"task, lambda 0.01": rows}))
     assert [claim.holds for claim in found] == ["yes", "no", "yes", "yes"]
-    assert "100 passes against 10" in found[1].why
+    assert found[0].ours == "task: 100 against 10"
+    rows["BCFW, pairwise"] = row(1.2, [5, 3.0], [10, 3.0], None)
+    assert [claim.holds for claim in extragradient.claims({"task": rows})][2:] == ["no", "no"]
 
 
 def test_map_claims_follow_the_curves():
     ends = {"MPLP": 0.5, "CD, soft-max 0.1": 0.01, "AGD, L2 0.1": 0.01, "AGD, soft-max 0.1": 0.02}
     ends |= {"gradient, L2 0.1": 0.3, "gradient, soft-max 0.1": 0.2, "subgradient": 0.3}
-    ends |= {"SDCA, gamma": 0.01, "AGD, gamma": 0.01, "Frank-Wolfe, lambda": 0.005}
+    ends |= {"SDCA, gamma 0.1": 0.01, "AGD, gamma 0.1": 0.01, "Frank-Wolfe, lambda 0.1": 0.005}
     ends["decreasing smoothing"] = 1e-6
     curves = {
         name: {"history": {"passes": [1, 9], "bound": [2.0, 1.0 + v], "score": [0.0, 1.0 - v]}}
         for name, v in ends.items()
     }
     scores = [[1.0, 1.0, 0.9], [1.0, 2.0, 1.9]]
-    horses = {"methods": ["subgradient", "MPLP", "Frank-Wolfe"], "score": scores, "bound": scores}
-    protein = {"optimum": 1.0, "curves": curves}
+    horses = {"methods": ["subgradient", "MPLP", "Frank-Wolfe"], "score": scores}
+    protein = {"optimum": 1.0, "curves": curves, "plain": curves}
     found = {"stuck": {"lp": 1.0, "curves": curves}, "protein": protein, "horses": horses}
     rows = list(smooth_map.claims(found))
     some = "on 1 of 2"
-    assert [row.holds for row in rows] == ["yes", "yes", some, "yes", some, "yes", "no"]
-    for row in curves.values():
-        row["history"]["score"] = [1.0, 1.0]
-    (told,) = (row for row in smooth_map.claims({"protein": protein}) if "decode" in row.text)
-    assert told.holds == "cannot be told"
+    assert [row.holds for row in rows] == ["yes", "yes", some, "yes", some, "yes", "yes", "no"]
+    # Ten times more passes for a further digit is no linear rate.
+    own = {"passes": [1, 9, 19, 119], "bound": [3.0, 2.0, 1.1, 1.0], "score": [0.0, 0.0, 0.0, 1.0]}
+    curves["SDCA, gamma 0.1"] = {"history": own}
+    linear = next(row for row in smooth_map.claims(found) if "linearly" in row.text)
+    assert linear.holds == "on 2 of 4"
 
 
 def test_prox_linear_claims_follow_the_rows():
-    def row(method, end, stationarity):
-        curve = {"passes": [1, 10], "objective": [2 * end, end]}
-        own = {"method": method, "objective": end, "stationarity": stationarity}
-        return own | {"curve": curve, "passes": 10}
+    def row(kind, end, stationarity=None, **options):
+        curve = [[1, 5, 20], [2 * end, 1.5 * end, end]]
+        own = {"kind": kind, "objective": end, "options": options, "curve": curve, "passes": 20}
+        return own if stationarity is None else own | {"stationarity": stationarity}
 
-    rows = [row("prox-linear, l2", 3.0, 0.1), row("subgradient, constant", 2.0, 0.2)]
-    found = list(prox_linear.claims({"ocr": rows}))
-    assert [claim.holds for claim in found] == ["no", "yes"]
-    assert "after 10 of 10" in found[0].why
+    rows = [row("prox-linear, l2", 3.0, 0.1, inner_passes=5)]
+    rows += [row("prox-linear, l2", 4.0, inner_passes=1)]
+    rows += [row("subgradient, sqrt", 2.0, 0.2), row("subgradient, sqrt", 9.0)]
+    found = list(prox_linear.claims({"ocr": {"rows": rows, "passes": 20}}))
+    assert [claim.holds for claim in found] == ["no", "no", "yes", "yes"]
+    assert "3 linearisations in 20 passes, the subgradient is there after 5" in found[0].why
+    assert "with 5 / 1 inner iterations 3 / 4" in found[0].why
+
+
+def test_prox_linear_and_subgradients_have_as_many_trials():
+    for name in prox_linear.TASKS:
+        kinds = [kind for kind, _ in prox_linear.trials(name, 40, quick=False)]
+        assert len([k for k in kinds if k.startswith("prox")]) * 2 == len(kinds)
 
 
 def test_results_are_written(tmp_path, capsys, shared_data):

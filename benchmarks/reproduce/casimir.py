@@ -5,10 +5,13 @@
 Named entities (CoNLL-2003, hashed features) and localisation (kangaroos, candidate boxes, IoU),
 lambda = 1 / n: objective and test figure against passes (oracle calls over n) for Casimir-SVRG with
 adaptive and constant smoothing, SVRG, BCFW with Frank-Wolfe steps, and SGD; then Casimir for other
-strengths of smoothing, warm starts and K. The optimum is the smallest objective of any run, BCFW
-with pairwise steps among them. Learning rates are the
-estimator's own, or ("tuned") the best of a grid after an eighth of the passes. Without --full:
-500 sentences, a third of the images.
+strengths of smoothing, warm starts and K: the worst distance over the best among the values of
+each, by passes. The optimum is the smallest objective of any run, BCFW with pairwise steps among
+them. Learning rates are the estimator's own, or ("tuned") the best of a grid after an eighth of the
+passes. Without --full: 500 sentences, a third of the images.
+
+sizes: Casimir, BCFW and SGD on 500 to all 14,041 sentences, and with other lambdas on 500 and, as
+in the paper 0.01 / n, on all.
 """
 
 from __future__ import annotations
@@ -32,9 +35,19 @@ TITLES = {"ner": "CoNLL-2003, hashed", "localisation": "Localisation"}
 STRENGTHS = {"ner": (0.2, 2.0, 20.0), "localisation": (0.02, 0.2, 2.0)}
 WARM = "prox-center", "extrapolation", "previous"
 RANKS = 2, 5, 10, 20
-STRONG = 10.0  # lambda n, to see what it changes
+# Sentences and lambda n, to see what they change; the passes of each.
+SIZES = (500, 1.0), (2000, 1.0), (8000, 1.0), (None, 1.0)
+LAMBDAS = (500, 0.01), (500, 0.1), (500, 10.0), (500, 100.0), (None, 0.01)
+SIZE_PASSES = 50
+SHARES = 0.25, 0.5, 1.0  # of all passes, where robustness is read
 RATES = 1e-3, 4e-3, 1.6e-2, 6.4e-2, 0.256
 PASSES = {"ner": 100, "localisation": 50}
+GROUPS = {
+    "nu, adaptive": "adaptive, nu = ",
+    "nu, constant": "constant, nu = ",
+    "warm start": "warm start: ",
+    "K": "K = ",
+}
 
 
 def ner(args):
@@ -121,26 +134,63 @@ def run(name, args, passes):
     best = min(own.least for own in runs)
     bound = max(getattr(own.model, "dual_objective_", -np.inf) for own in runs)
     result = {"best": best, "bound": bound, "n": len(y), "rates": rates, "passes": passes}
-    result["strong"] = strong(name, X, y, options, passes)
     for part, own in found.items():
         result[part] = {k: frame.thin(*v.curve(best=best)) for k, v in own.items()}
     result["test"] = {k: frame.thin(*v.measures()) for k, v in found["solvers"].items()}
     result["solvers"]["BCFW, pairwise"] = _until(result["solvers"]["BCFW, pairwise"], passes)
     result["test"]["BCFW, pairwise"] = _until(result["test"]["BCFW, pairwise"], passes)
+    result["spread"] = {group: spread(result, name, group) for group in GROUPS}
     result["exact_share"] = {
         k: float(v.model.exact_share_) for k, v in found["variants"].items() if "nu" in k
     }
     return result
 
 
-def strong(name, X, y, options, passes):
-    """Distances from the optimum after all passes with a larger lambda."""
-    kept = "Casimir, adaptive", "BCFW", "BCFW, pairwise", "SGD, averaged"
-    options = options | {"C": 1.0 / STRONG}
-    models = dict(solvers(name, passes))
-    least = {k: fit(models[k].set_params(**options), X, y).least for k in kept}
-    best = min(least.values())
-    return {k: value / best - 1.0 for k, value in least.items() if k != "BCFW, pairwise"}
+def spread(own, name, group):
+    """The worst distance over the best among the values of an option, by passes."""
+    curves = _group(own, name, group).values()
+    marks = np.arange(4, own["passes"] + 1, 2)
+    table = np.array([[at(curve, x) for x in marks] for curve in curves])
+    return [marks.tolist(), (table.max(axis=0) / table.min(axis=0)).tolist()]
+
+
+def _group(own, name, group):
+    """Curves of the values of an option, the default's among them."""
+    begin, curves = GROUPS[group], own["variants"]
+    found = {k.removeprefix(begin): v for k, v in curves.items() if k.startswith(begin)}
+    return found if group.startswith("nu") else {"default": curves[_default(name)], **found}
+
+
+def sizes(args):
+    """Objectives over that of BCFW by the number of sentences and by lambda."""
+    models = {
+        "Casimir": CasimirSSVM(max_iter=SIZE_PASSES // 2, smoothing_strength=STRENGTHS["ner"][1]),
+        "BCFW": BCFWSSVM(
+            max_iter=SIZE_PASSES, steps="frank-wolfe", n_cached=1, averaging=True, gap_every=10
+        ),
+        "SGD": SubgradientSSVM(max_iter=SIZE_PASSES),
+    }
+    rows = []
+    tasks = {}
+    for limit, strength in (*SIZES, *LAMBDAS):
+        if limit not in tasks:
+            (tasks[limit],) = entities(args.data, args.quick, limit)
+        task = tasks[limit]
+        options = {"C": 1.0 / strength, "fit_intercept": False, "random_state": 0}
+        row = {"n": len(task.y), "lambda n": strength, "limit": limit}
+        for label, model in models.items():
+            model.set_params(tol=0.0 if label == "SGD" else 1e-9, **options)
+            own = fit(model, task.X, task.y)
+            row[label] = at(own.curve(), SIZE_PASSES)
+            if label == "Casimir":
+                row["kappa n"] = float(model.kappa_ * len(task.y))
+                row["nu"] = float(model.smoothing_strength_)
+            row[f"{label}, s"] = round(float(own.seconds[-1]), 2)
+        rows.append(row)
+        print("  " + ", ".join(f"{k} {v}" for k, v in row.items()), flush=True)
+        if args.quick and len(rows) == 2:
+            break
+    return rows
 
 
 def tuned(model, X, y, max_iter):
@@ -161,15 +211,19 @@ def _until(curve, passes):
     return [column[:n] for column in curve]
 
 
-def claims(found):
-    """What the paper says beside what was measured; `found` by task."""
-    yield _competitive(found)
-    yield _early(found)
-    yield _acceleration(found)
-    yield _robust(found, "adaptive")
-    yield _sensitive(found)
-    yield _spread(found, "Where the inner solver starts matters little", "warm start: ")
-    yield _spread(found, "K matters little", "K = ")
+def claims(found, rows=()):
+    """What the paper says beside what was measured; `found` by task, `rows` of sizes."""
+    if found:
+        yield _competitive(found)
+        yield _early(found)
+        yield _acceleration(found)
+        text = "Adaptive smoothing hardly depends on its first strength nu"
+        yield _spread(found, text, "nu, adaptive", 2.0)
+        yield _sensitive(found)
+        yield _spread(found, "Where the inner solver starts matters little", "warm start", 1.5)
+        yield _spread(found, "K matters little", "K", 1.5)
+    if rows:
+        yield from _sizes(rows)
 
 
 def _percent(value):
@@ -177,47 +231,53 @@ def _percent(value):
     return f"{float(f'{100 * value:.2g}'):,g} %"
 
 
-def _list(name, ends):
-    """Distances of a task."""
-    return f"{TITLES[name]}: {_ends_text(ends)}"
-
-
-def _ends_text(ends):
-    """Distances."""
-    return ", ".join(f"{k} {_percent(v)}" for k, v in ends.items())
-
-
-def _begin(name, own):
-    """What the distances are to be compared with."""
-    first = own["variants"][_default(name)][1][0]
-    return f"{TITLES[name]}: all come from {_percent(first)} in {own['passes']} passes"
-
-
 def _competitive(found):
     """Against BCFW and SGD at the end."""
-    cells, outcomes, why = [], [], []
+    cells, outcomes = [], []
     for name, own in found.items():
         ends = {k: at(v, own["passes"]) for k, v in own["solvers"].items() if k != "SVRG"}
-        cells.append(f"{_list(name, ends)} after {own['passes']} passes")
-        ours = min(v for k, v in ends.items() if k.startswith("Casimir"))
-        outcomes.append(ours <= 1.1 * min(ends["BCFW"], ends["SGD, averaged"]))
-        if not outcomes[-1]:
-            share = own["exact_share"][_default(name)]
-            why.append(f"{TITLES[name]}: {own['n']} samples make short passes for so small a "
-                       f"lambda; with {STRONG:g} / n: {_ends_text(own['strong'])}; K = 5 gives "
-                       f"the exact smoothing in {100 * share:.0f} % of the calls")  # fmt: skip
-    text = "Casimir-SVRG is as near to the optimum as BCFW and SGD, or nearer"
-    return Claim(text, "abstract, figures 2 and 3", "; ".join(cells), verdict(outcomes),
-                 "; ".join(why))  # fmt: skip
+        ours = {k: v for k, v in ends.items() if k.startswith("Casimir")}
+        plain, best = ours["Casimir, adaptive"], min(ours.values())
+        cells.append(f"{TITLES[name]}: Casimir {_percent(plain)} (best variant {_percent(best)}), "
+                     f"BCFW {_percent(ends['BCFW'])}, SGD {_percent(ends['SGD, averaged'])}"
+                     )  # fmt: skip
+        outcomes.append(best <= 1.1 * min(ends["BCFW"], ends["SGD, averaged"]))
+    text = "Casimir-SVRG is as near to the optimum as BCFW and SGD, or nearer (distances after "
+    text += " and ".join(f"{own['passes']}" for own in found.values()) + " passes)"
+    return Claim(text, "abstract, figures 2 and 3", "; ".join(cells), verdict(outcomes))
+
+
+def _sizes(rows):
+    """What samples and lambda change."""
+    if all(row["limit"] is None or row["lambda n"] == 1.0 for row in rows):
+        return
+    own = [row for row in rows if row["lambda n"] == 1.0]
+    cells = ", ".join(f"{row['n']:,}: {row['Casimir'] / row['BCFW']:.2g}" for row in own)
+    text = "(Ours) The rank does not come from few samples: objective over BCFW's by sentences"
+    ratios = [row["Casimir"] / row["BCFW"] for row in own]
+    yield Claim(f"{text}, after {SIZE_PASSES} passes", "-", cells,
+                "yes" if ratios[-1] >= 0.8 * ratios[0] else "no")  # fmt: skip
+    own = sorted((row for row in rows if row["limit"] == 500), key=lambda row: row["lambda n"])
+    cells = ", ".join(f"{row['lambda n']:g} / n: {row['Casimir'] / row['BCFW']:.2g}" for row in own)
+    ratios = [row["Casimir"] / row["BCFW"] for row in own]
+    why = "kappa grows as nu shrinks; it ends at "
+    why += ", ".join(f"{row['kappa n'] / row['lambda n']:.2g}" for row in own) + " lambda"
+    text = "(Ours) It comes from lambda: objective over BCFW's by lambda, 500 sentences"
+    yield Claim(text, "-", cells, "yes" if ratios[-1] < 0.5 * max(ratios) else "no", why)
+    (row,) = (row for row in rows if row["limit"] is None and row["lambda n"] != 1.0)
+    cells = ", ".join(f"{k} {row[k]:.3g}" for k in ("Casimir", "BCFW", "SGD"))
+    text = f"All {row['n']:,} sentences, lambda = {row['lambda n']:g} / n: Casimir is ahead of both"
+    yield Claim(text, "figure 2", f"objectives after {SIZE_PASSES} passes: {cells}",
+                "yes" if row["Casimir"] <= min(row["BCFW"], row["SGD"]) else "no")  # fmt: skip
 
 
 def _early(found):
     """After ten passes."""
     cells, outcomes = [], []
     for name, own in found.items():
-        ends = {k: at(own["solvers"][k], 10) for k in ("Casimir, adaptive", "SGD, averaged")}
-        cells.append(_list(name, ends))
-        outcomes.append(ends["Casimir, adaptive"] <= ends["SGD, averaged"])
+        a, b = (at(own["solvers"][k], 10) for k in ("Casimir, adaptive", "SGD, averaged"))
+        cells.append(f"{TITLES[name]}: {_percent(a)} against {_percent(b)}")
+        outcomes.append(a <= b)
     text = "Smooth methods lead SGD from the first passes on (after 10)"
     return Claim(text, "figures 2 and 3", "; ".join(cells), verdict(outcomes))
 
@@ -237,51 +297,48 @@ def _acceleration(found):
                  "; ".join(why))  # fmt: skip
 
 
-def _ends(own, begin):
-    """Distances of variants, by what is behind their prefix."""
-    curves = own["variants"].items()
-    return {k.removeprefix(begin): at(v, own["passes"]) for k, v in curves if k.startswith(begin)}
+def _marks(own, group):
+    """Worst over best at shares of the passes."""
+    return [at(own["spread"][group], share * own["passes"]) for share in SHARES]
 
 
-def _robust(found, variant):
-    """Adaptive smoothing."""
+def _shown(values):
+    return " / ".join(f"{value:.2g}" for value in values)
+
+
+def _passes(found):
+    """Where robustness is read."""
+    return "; ".join(
+        f"{TITLES[name]}: {_shown([share * own['passes'] for share in SHARES])}"
+        for name, own in found.items()
+    )
+
+
+def _spread(found, text, group, factor):
+    """How far the values of an option lie apart."""
     cells, outcomes, why = [], [], []
     for name, own in found.items():
-        ends = _ends(own, f"{variant}, nu = ")
-        cells.append(_list(name, {f"{k}:": v for k, v in ends.items()}))
-        outcomes.append(max(ends.values()) <= 2.0 * min(ends.values()))
+        values = _marks(own, group)
+        cells.append(f"{TITLES[name]}: {_shown(values)}")
+        outcomes.append(max(values) <= factor)
         if not outcomes[-1]:
-            why.append(_begin(name, own))
-    text = "Adaptive smoothing hardly depends on its first strength nu (within a factor of 2)"
+            ends = {k: at(v, own["passes"]) for k, v in _group(own, name, group).items()}
+            ends = sorted(ends.items(), key=lambda pair: pair[1])
+            (good, a), (bad, b) = ends[0], ends[-1]
+            why.append(f"{TITLES[name]}: best {good} ({_percent(a)}), worst {bad} ({_percent(b)})")
+    text += f" (worst distance over best, at most {factor:g}, after a quarter / half / all passes)"
     return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes), "; ".join(why))
 
 
 def _sensitive(found):
     """Constant smoothing."""
-    cells, outcomes, why = [], [], []
+    cells, outcomes = [], []
     for name, own in found.items():
-        ends = [_ends(own, f"{v}, nu = ").values() for v in ("adaptive", "constant")]
-        ratios = [max(v) / min(v) for v in ends]
-        cells.append(f"{TITLES[name]}: worst over best {ratios[1]:.1f}, adaptive {ratios[0]:.1f}")
-        outcomes.append(ratios[1] > 1.1 * ratios[0])
-        if not outcomes[-1]:
-            why.append(_begin(name, own))
-    text = "Constant smoothing depends on its strength more than adaptive smoothing"
-    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes), "; ".join(why))
-
-
-def _spread(found, text, begin):
-    """Variants of something else, beside the default."""
-    cells, outcomes, why = [], [], []
-    for name, own in found.items():
-        ends = {"default": at(own["variants"][_default(name)], own["passes"])}
-        ends |= _ends(own, begin)
-        cells.append(_list(name, {f"{k}:": v for k, v in ends.items()}))
-        outcomes.append(max(ends.values()) <= 1.5 * min(ends.values()))
-        if not outcomes[-1]:
-            why.append(_begin(name, own))
-    text += " (within a factor of 1.5)"
-    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes), "; ".join(why))
+        constant, adaptive = (_marks(own, f"nu, {v}") for v in ("constant", "adaptive"))
+        cells.append(f"{TITLES[name]}: {_shown(constant)} against {_shown(adaptive)}")
+        outcomes.append(constant[-1] > 1.1 * adaptive[-1])
+    text = "Constant smoothing depends on nu more than adaptive smoothing (the last ratios)"
+    return Claim(text, "figure 5", "; ".join(cells), verdict(outcomes))
 
 
 def _default(name):
@@ -289,27 +346,38 @@ def _default(name):
     return f"adaptive, nu = {STRENGTHS[name][1]:g}"
 
 
-def panels(found):
-    """Three panels a task."""
+def panels(found, rows=()):
+    """Three panels a task, one of sizes."""
     for name, own in found.items():
         title, y = TITLES[name], "relative distance from optimum"
         yield Panel(f"{title}: objective", "passes", y, own["solvers"])
         measure = "F1 of chunks, %" if name == "ner" else "mean overlap, %"
         yield Panel(f"{title}: test", "passes", measure, own["test"], log="")
-        yield Panel(f"{title}: robustness", "passes", y, own["variants"])
+        y = "worst distance over best"
+        yield Panel(f"{title}: robustness", "passes", y, own["spread"])
+    if rows:
+        own = [row for row in rows if row["limit"] == 500]
+        own.sort(key=lambda row: row["lambda n"])
+        x = [row["lambda n"] for row in own]
+        names = {"Casimir": "Casimir, adaptive", "SGD": "SGD, averaged", "BCFW": "BCFW"}
+        curves = {v: [x, [row[k] for row in own]] for k, v in names.items()}
+        yield Panel(f"500 sentences, {SIZE_PASSES} passes", "lambda n", "objective", curves, "xy")
 
 
 def main(argv=None):
     """All figures and the table."""
-    args = frame.arguments(__doc__, TASKS, argv)
-    found = {}
+    args = frame.arguments(__doc__, [*TASKS, "sizes"], argv)
+    found, rows = {}, []
     for name in args.tasks:
-        print(TITLES[name], flush=True)
-        found[name] = run(name, args, 12 if args.quick else PASSES[name])
-    kept = "best", "bound", "n", "exact_share", "rates", "passes", "strong"
+        print(TITLES.get(name, name), flush=True)
+        if name == "sizes":
+            rows = sizes(args)
+        else:
+            found[name] = run(name, args, 12 if args.quick else PASSES[name])
+    kept = "best", "bound", "n", "exact_share", "rates", "passes", "variants"
     more = {"tasks": {name: {key: own[key] for key in kept} for name, own in found.items()}}
-    drawn = list(panels(found))
-    return frame.write("casimir", args, PAPER, drawn, list(claims(found)), 3, **more)
+    drawn, told = list(panels(found, rows)), list(claims(found, rows))
+    return frame.write("casimir", args, PAPER, drawn, told, sizes=rows, **more)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 Prox-linear steps with Casimir-SVRG inside beside stochastic subgradients: objective against oracle
 calls, and how stationary the end is. Both have the same map, first parameters, C and number of
 oracle calls, and the same number of trials: prox-linear with two smoothings, three strengths of
-each, two numbers of inner iterations and two sizes of batches; subgradients with three schedules,
-four first rates and two sizes of batches. Curves are those of the best trial of each kind. One
+each, two numbers of inner iterations and one or two sizes of batches; subgradients with three schedules,
+four first rates and as many sizes of batches. Curves are those of the best trial of each kind. One
 hidden layer under a chain (words of OCR), and a convolution over candidate boxes (localisation).
 Without --full: 100 words, 14 images.
 """
@@ -30,7 +30,7 @@ PAPER = "Pillutla, Roulet, Kakade, Harchaoui 2018, figures 4, 6 and 7"
 PROX, SUBGRADIENT = "prox-linear", "subgradient"
 # A first grid (1 to 5 inner iterations, batches of 2 to 16, nu from 0.03 to 1) had its best there.
 INNER = {"ocr": (5, 10), "localisation": (2, 5)}
-BATCHES = {"ocr": (1, 4), "localisation": (1, 2)}
+BATCHES = {"ocr": (1, 4), "localisation": (2,)}
 STRENGTHS = {"l2": (0.3, 1.0, 3.0), "entropy": (0.1, 0.3, 1.0)}
 RATES = 1e-2, 3e-2, 0.1, 0.3
 PASSES = {"ocr": 82, "localisation": 42}

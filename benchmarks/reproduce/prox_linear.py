@@ -5,10 +5,10 @@
 Prox-linear steps with Casimir-SVRG inside beside stochastic subgradients: objective against oracle
 calls, and how stationary the end is. Both have the same map, first parameters, C and number of
 oracle calls, and the same number of trials: prox-linear with two smoothings, three strengths of
-each, two numbers of inner iterations and one or two sizes of batches; subgradients with three schedules,
-four first rates and as many sizes of batches. Curves are those of the best trial of each kind. One
-hidden layer under a chain (words of OCR), and a convolution over candidate boxes (localisation).
-Without --full: 100 words, 14 images.
+each, and two numbers of inner iterations; subgradients with three schedules and four first rates;
+both with the same sizes of batches. Curves are those of the best trial of each kind. One hidden
+layer under a chain (words of OCR), and a convolution over candidate boxes (localisation). Without
+--full: 100 words, 14 images.
 """
 
 from __future__ import annotations

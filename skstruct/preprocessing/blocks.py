@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from ..data.names import FeatureNames, names_of
 from ..data.packing import as_list, is_empty_list
@@ -152,3 +153,49 @@ def check_weights(weights):
             raise ValueError(
                 f"transformer_weights[{name!r}] must be a finite number, got {weight!r}"
             )
+
+
+def fit_transform(member, X, y, routed):
+    """Fit a clone of a member.
+
+    Parameters
+    ----------
+    member : transformer or "passthrough"
+        The member.
+    X, y : object
+        What the union was given.
+    routed : Bunch
+        Metadata for its methods.
+
+    Returns
+    -------
+    member : transformer or "passthrough"
+        The fitted clone.
+    output : object
+        What it put out.
+    """
+    if member == "passthrough":
+        return member, X
+    member = clone(member)
+    if hasattr(member, "fit_transform"):
+        return member, member.fit_transform(X, y, **routed.get("fit_transform", {}))
+    member.fit(X, y, **routed.get("fit", {}))
+    return member, member.transform(X, **routed.get("transform", {}))
+
+
+def transform(member, X):
+    """Transform by a fitted member.
+
+    Parameters
+    ----------
+    member : transformer or "passthrough"
+        The member.
+    X : object
+        What the union was given.
+
+    Returns
+    -------
+    object
+        What it put out.
+    """
+    return X if member == "passthrough" else member.transform(X)

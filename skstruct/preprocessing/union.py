@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context, get_config
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_union
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -27,8 +27,10 @@ from .blocks import (
     check_lengths,
     check_pairs,
     check_weights,
+    fit_transform,
     read_block,
     side_by_side,
+    transform,
     without_rows,
 )
 from .names import joined_names, output_names
@@ -243,7 +245,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         routed = process_routing(self, "fit_transform", **params)
         with config_context(transform_output="default"):
             results = Parallel(n_jobs=self.n_jobs)(
-                delayed(_fit_transform)(member, X, y, routed[name]) for name, member in members
+                delayed(fit_transform)(member, X, y, routed[name]) for name, member in members
             )
         fitted = [(name, own) for (name, _), (own, _) in zip(members, results, strict=True)]
         blocks = [
@@ -291,7 +293,7 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         check_is_fitted(self)
         with config_context(transform_output="default"):
             outputs = Parallel(n_jobs=self.n_jobs)(
-                delayed(_transform)(member, X) for _, member in self.transformers_
+                delayed(transform)(member, X) for _, member in self.transformers_
             )
         blocks = [
             read_block(name, output, learned)
@@ -487,17 +489,3 @@ def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> Sequen
     ['templatevectorizer', 'sequencevectorizer']
     """
     return SequenceUnion(make_union(*transformers).transformer_list, n_jobs=n_jobs)
-
-
-def _fit_transform(member, X, y, routed):
-    if member == "passthrough":
-        return member, X
-    member = clone(member)
-    if hasattr(member, "fit_transform"):
-        return member, member.fit_transform(X, y, **routed.get("fit_transform", {}))
-    member.fit(X, y, **routed.get("fit", {}))
-    return member, member.transform(X, **routed.get("transform", {}))
-
-
-def _transform(member, X):
-    return X if member == "passthrough" else member.transform(X)

@@ -16,8 +16,10 @@ class MAPResult:
 
     Parameters
     ----------
-    labels, score, bound, optimal, duals, beliefs, history_, method, n_iter, converged, message
-        The attributes below.
+    labels, score, bound, optimal : object
+        Those of the attributes below that must be given.
+    duals, beliefs, history_, method, n_iter, converged, message : object, optional
+        The others.
 
     Attributes
     ----------

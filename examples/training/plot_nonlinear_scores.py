@@ -7,6 +7,7 @@ stroke that has moved by one are other pixels, with other weights. A small convo
 wherever they are; the chain above it stays the same, and so do its oracles.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -58,7 +58,7 @@ def deployment():
 def threads():
     """A block of SAG, and what two threads are worth."""
     rows = _rows("threads")
-    drawing = Drawing(640, 206 + 28 * len(rows) if rows else 166)
+    drawing = Drawing(640, 206 + 28 * len(rows) if rows else 180)
     for block in range(2):
         x = 30 + 310 * block
         drawing.text(x + 130, 24, f"block {block + 1}", bold=True)

@@ -66,9 +66,8 @@ print(search.best_params_, f"cross-validated chunk F1 {search.best_score_:.3f}")
 print(f"test chunk F1 {chunk_f1_score(data.test.entity, search.predict(data.test.word)):.3f}")
 
 # %%
-# The words before and behind are worth more than any ``C``: "near" and "Mr." say what a name is. A
-# second word on either side adds features, and nothing else. Bars are standard deviations over the
-# folds.
+# No ``C`` makes up for the words before and behind: "near" and "Mr." say what a name is. A second
+# word on either side adds features, and nothing else. Bars are standard deviations over the folds.
 
 results = search.cv_results_
 fig, ax = plt.subplots(layout="constrained")

@@ -23,7 +23,9 @@ def inventory(build):
 
 def listed():
     """Names in the reference's tables."""
-    return re.findall(r"^   ([a-z_]*\.?\w+(?:\.\w+)*)$", (DOC / "api.rst").read_text(), re.M)
+    return re.findall(
+        r"^   ([a-z_]*\.?\w+(?:\.\w+)*)$", (DOC / "api.rst").read_text(encoding="utf-8"), re.M
+    )
 
 
 def members(name):

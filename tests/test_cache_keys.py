@@ -21,7 +21,7 @@ from skstruct.inference.viterbi import viterbi
 
 def _imports_by_ast(path, package):
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found.update((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -42,7 +42,7 @@ def _package_of(path):
 def test_imports_are_found_as_python_finds_them():
     for path in _own_files():
         package = _package_of(path)
-        found = sources.imports(path.read_text(), package)
+        found = sources.imports(path.read_text(encoding="utf-8"), package)
         assert found >= _imports_by_ast(path, package), path
 
 
@@ -159,7 +159,7 @@ def test_helpers_of_foreign_kernels_are_in_the_key(foreign):
     assert all(before)
     assert keys() == before
     for edited in ("area.py", "helpers.py", "consts.py", "more.py"):
-        (foreign / edited).write_text((foreign / edited).read_text() + "# edited\n")
+        (foreign / edited).write_text((foreign / edited).read_text(encoding="utf-8") + "# edited\n")
         # this process still runs the old text
         assert keys() == before
         sources.note_kernel(function)
@@ -193,7 +193,7 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
     try:
         before = sources.foreign_digest(function, [])
         for name, counts in (("installed", False), ("beside", True), ("a_script", True)):
-            files[name].write_text(files[name].read_text() + "# edited\n")
+            files[name].write_text(files[name].read_text(encoding="utf-8") + "# edited\n")
             sources.note_kernel(function)
             assert (sources.foreign_digest(function, []) != before) == counts, name
             before = sources.foreign_digest(function, [])

@@ -309,7 +309,12 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
         ),
         ({"d": "a b\n", "e": "c d\n"}, "train {}/d {}/e", "{}/e is there, and no model: MODEL"),
         ({"d": "a b\n"}, "train {}/d {}/d", "{}/d: output and input are the same file"),
-        ({"d": "a b\n"}, "train {}/d {}/" + "m" * 250, "mm: File name too long"),
+        pytest.param(
+            {"d": "a b\n"},
+            "train {}/d {}/" + "m" * 250,
+            "mm: File name too long",
+            marks=pytest.mark.skipif(os.name == "nt", reason="another message"),
+        ),
         ({"d": "a b\n"}, f"train {{}}/d {os.devnull}", f"{os.devnull} is no regular file"),
         ({}, "tag {}/m", "{}/m: No such file or directory"),
         ({"m": "none"}, "tag {}/m", "{}/m cannot be read as a model"),
@@ -518,14 +523,14 @@ def test_training_that_nobody_listens_to_is_an_error(folder):
     """A pipe that closes early would be exit code 0 without a model."""
     code = (
         "import sys; from skstruct.cli import main, training;"
-        "training._train = lambda given, parser: print('passes', flush=True);"
+        "training._train = lambda given, parser: training.say('passes');"
         "sys.stdin.readline(); sys.exit(main(['train', 'a', 'b']))"
     )
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
         process.stdout.close()
         process.stdin.close()
-        assert process.stderr.read() == b"skstruct: error: standard output was closed\n"
+        assert process.stderr.read().rstrip() == b"skstruct: error: standard output was closed"
     assert process.returncode == 1
 
 

@@ -128,7 +128,7 @@ def test_numpydoc(name):
 
 
 def test_every_public_name_is_in_the_reference():
-    listed = set(re.findall(r"^   ([\w.]+)$", API.read_text(), re.M))
+    listed = set(re.findall(r"^   ([\w.]+)$", API.read_text(encoding="utf-8"), re.M))
     assert {name.removeprefix("skstruct.") for name in _exports()} <= listed
 
 

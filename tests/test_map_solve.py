@@ -1,7 +1,6 @@
 """``solve_map``: its front, and "auto"."""
 
 import itertools
-import os
 import signal
 import time
 
@@ -27,7 +26,7 @@ def enumerate_all(graph, *, tol, max_iter, time_limit, rng, on_pass, pause=0.0, 
             best, labels = graph.score(row), np.array(row)
         records.add(count, np.inf, best)
         if interrupt_at == count:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         time.sleep(pause)
         if on_pass(count / len(every), bound=np.inf, score=best):
             break

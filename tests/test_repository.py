@@ -31,12 +31,12 @@ def test_structures_are_exported_from_both_places():
 
 
 def test_the_citation_names_this_version():
-    text = (ROOT / "CITATION.cff").read_text()
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (.*)$", text, re.M).group(1) == skstruct.__version__
 
 
 def test_the_changelog_begins_with_this_version():
-    text = (ROOT / "CHANGELOG.md").read_text()
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^## (\S+)", text, re.M).group(1) == skstruct.__version__
 
 

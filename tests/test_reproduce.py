@@ -249,9 +249,16 @@ def test_results_are_written(tmp_path, capsys, shared_data):
     claim = frame.Claim("It is fast, they say", "figure 1", "it is", "yes")
     panel = frame.Panel("Title", "passes", "objective", {"one": [[1, 2], [0.5, 0.1]]})
     written = frame.write("own", args, "Someone 2020", [panel], [claim])
-    assert json.loads((tmp_path / "own.json").read_text()) == json.loads(json.dumps(written))
+    assert json.loads((tmp_path / "own.json").read_text(encoding="utf-8")) == json.loads(
+        json.dumps(written)
+    )
     assert written["versions"]["numpy"] == np.__version__
-    assert (tmp_path / "own.csv").read_text().splitlines()[1].startswith('"It is fast, they say",')
+    assert (
+        (tmp_path / "own.csv")
+        .read_text(encoding="utf-8")
+        .splitlines()[1]
+        .startswith('"It is fast, they say",')
+    )
     assert "| It is fast, they say | figure 1 | it is | yes |" in capsys.readouterr().out
     assert (tmp_path / "own.png").read_bytes()[:4] == b"\x89PNG"
 
@@ -261,7 +268,7 @@ RESULTS = sorted((REPRODUCE / "results").glob("*.json"))
 
 @pytest.mark.parametrize("path", RESULTS, ids=[path.stem for path in RESULTS])
 def test_committed_results_belong_together(path):
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     with open(path.with_suffix(".csv"), newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     assert rows == [list(claim.values()) for claim in found["claims"]]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +26,8 @@ from skstruct.solvers.rounds.engine import Engine, EngineGone
 from skstruct.solvers.rounds.part import gather, scatter_add
 from skstruct.solvers.rounds.quasi import part_gradient
 from skstruct.testing import random_sequences
+
+_DEADLY = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has the second only
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_tasks_of_a_worker_that_died_are_repeated(tmp_path):
     def square(k):  # inside: workers need not import this module
         if k == 2 and not flag.exists():
             flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), _DEADLY)
         return k * k
 
     engine = Engine(2)
@@ -169,7 +170,7 @@ class _Mortal:
     def open(self, k):
         if k == 3 and os.getpid() != self.driver and not self.flag.exists():
             self.flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), _DEADLY)
         return self.source.open(k)
 
 
@@ -292,6 +293,7 @@ def test_a_state_whose_fingerprint_is_damaged_is_of_no_other_training(
 
 
 def test_a_full_disk_is_told_with_what_is_safe(shards, tmp_path, monkeypatch):
+    resource = pytest.importorskip("resource")  # Windows has no limit of file sizes
     crf = _rounds_to(tmp_path / "c", SAGCRF(tol=1e-6), shards, 3, monkeypatch)
     before = crf.node_weights_.copy()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -362,7 +364,7 @@ def _half_a_result(k, flag):
         if len(data) > 1e5 and not os.path.exists(flag):
             open(flag, "w").close()
             write(self._handle, data[: len(data) // 2])
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), _DEADLY)
         sent(self, data, write)
 
     sent, Connection._send = Connection._send, send

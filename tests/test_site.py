@@ -19,17 +19,21 @@ def test_code_of_the_landing_page_runs():
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_speed_figure_shows_what_was_measured(mode):
-    shown = (DOC / "_static" / f"speed-{mode}.svg").read_text()
+    shown = (DOC / "_static" / f"speed-{mode}.svg").read_text(encoding="utf-8")
     seconds = [float(text) for text in re.findall(r">[^<]+: (\d+\.\d+) s<", shown)]
-    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text())["rows"]
+    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text(encoding="utf-8"))[
+        "rows"
+    ]
     measured = {(float(row[2]), float(row[3])) for row in rows}
     assert len(seconds) >= 8
     assert set(zip(seconds[::2], seconds[1::2], strict=True)) <= measured
 
 
 def test_the_table_of_the_readme_is_what_was_measured():
-    readme = (ROOT / "README.md").read_text()
-    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text())["rows"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text(encoding="utf-8"))[
+        "rows"
+    ]
     for row in rows:
         assert f"| {row[2]} | {row[3]} | {row[4]} |" in readme, row
 
@@ -47,5 +51,5 @@ def test_formulas_become_mathml():
 
 def test_readme_links_to_nothing_that_is_only_in_the_repository():
     """A link to a file is dead where the README is shown alone, as on the package index."""
-    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import warnings
@@ -75,6 +76,12 @@ def _of_system(error):
     return f"{error.filename}: {error.strerror}"
 
 
+def _is_closed_pipe(error):
+    # Windows has no error of its own for it.
+    is_output = os.name == "nt" and error.filename == "standard output"
+    return isinstance(error, BrokenPipeError) or (is_output and error.errno == errno.EINVAL)
+
+
 def _forget_output():
     """Let what is still buffered go nowhere, or Python would complain about it at its end."""
     if sys.stdout is None:
@@ -122,15 +129,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("", "interrupted")
         return _INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
         _forget_output()
+        if not _is_closed_pipe(error):
+            _say("error: ", _of_system(error))
+            return 1
         if given.command not in _MAKERS:
             return 0
         _say("error: ", "standard output was closed")
-        return 1
-    except OSError as error:
-        _forget_output()
-        _say("error: ", _of_system(error))
         return 1
     except (ValueError, TypeError, ArithmeticError, ImportError, MemoryError) as error:
         _say("error: ", error or type(error).__name__)

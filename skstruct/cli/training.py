@@ -211,7 +211,7 @@ def _check_place(given):
     name = given.model
     place = Path(name)
     if not place.parent.is_dir():
-        raise ValueError(f"{name}: there is no folder {place.parent}")
+        raise ValueError(f"{name}: there is no folder {os.path.dirname(name)}")
     if place.is_dir() or name.endswith("/"):
         raise ValueError(f"{name} is a folder")
     refuse_same(name, [*given.data, *(f for f in (given.dev, given.template) if f is not None)])

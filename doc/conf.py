@@ -1,5 +1,7 @@
 """Sphinx configuration."""
 
+import json
+import os
 import pydoc
 import re
 import sys
@@ -73,6 +75,18 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+# Versions in the bar, and their folders on the site; only with the site's address, which a build
+# for a disk has not.
+_VERSIONS = {release: ""}
+_SITE = os.environ.get("DOCS_URL", "").rstrip("/")
+if _SITE:
+    html_baseurl = f"{_SITE}/"
+    html_theme_options |= {
+        "switcher": {"json_url": f"{_SITE}/versions.json", "version_match": release},
+        "check_switcher": False,  # it comes with this build
+        "navbar_end": ["version-switcher", "theme-switcher"],
+    }
 
 nitpicky = True
 # Types in the docstrings' lists of parameters, where a page exists for them.
@@ -157,7 +171,18 @@ def _resolve(app, env, node, contnode):
     return None if item is None else contnode
 
 
+def _write_versions(app, exception):
+    """Write what the version switcher reads."""
+    if _SITE and exception is None:
+        entries = [
+            {"version": version, "url": f"{_SITE}/{folder}".rstrip("/") + "/"}
+            for version, folder in _VERSIONS.items()
+        ]
+        (Path(app.outdir) / "versions.json").write_text(json.dumps(entries), encoding="utf-8")
+
+
 def setup(app):
     """Connect the hooks above."""
+    app.connect("build-finished", _write_versions)
     app.connect("autodoc-skip-member", _skip_metadata_routing)
     app.connect("missing-reference", _resolve)

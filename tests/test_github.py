@@ -26,7 +26,12 @@ def _workflow(name):
 
 
 def _steps(workflow):
-    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+    return [step for job in workflow["jobs"].values() for step in job.get("steps", ())]
+
+
+def _needs(job):
+    needs = job.get("needs", [])
+    return {needs} if isinstance(needs, str) else set(needs)
 
 
 def _minor(version):
@@ -44,8 +49,12 @@ def test_workflows_are_whole(name):
     assert True in workflow  # YAML 1.1 reads the key "on" so
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
-        assert job["runs-on"]
-        assert set(job.get("needs", "").split()) <= set(workflow["jobs"])
+        if "uses" in job:
+            called = _read(ROOT / job["uses"])
+            assert "workflow_call" in called[True]
+        else:
+            assert job["runs-on"]
+        assert _needs(job) <= set(workflow["jobs"])
     for step in _steps(workflow):
         assert ("run" in step) != ("uses" in step)
         assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v\d+)", step.get("uses", "a/b@v1"))
@@ -76,6 +85,24 @@ def test_the_ends_of_the_range_are_tested_with_oldest_and_coming_versions():
     matrix = jobs["tests"]["strategy"]["matrix"]["python"]
     assert pythons == {"lint": matrix[0], "oldest": matrix[0], "prereleases": matrix[-1]}
     assert _workflow("tests.yml")[True]["schedule"]
+
+
+def test_nothing_is_released_untested():
+    jobs = _workflow("release.yml")["jobs"]
+    (tests,) = [name for name, job in jobs.items() if job.get("uses", "").endswith("/tests.yml")]
+    assert _needs(jobs["publish"]) == {tests, "build"}
+    # A push of a tag runs the matrix and the oldest versions, as any other push.
+    assert jobs[tests].keys() == {"uses"}
+    for name in ("lint", "tests", "oldest"):
+        assert _workflow("tests.yml")["jobs"][name]["if"] == "github.event_name != 'schedule'"
+
+
+def test_no_deployment_is_cancelled():
+    for name in ("docs.yml", "release.yml"):
+        assert _workflow(name)["concurrency"]["cancel-in-progress"] in (
+            False,
+            "${{ github.event_name == 'pull_request' }}",
+        )
 
 
 def test_the_linter_is_the_same_everywhere():

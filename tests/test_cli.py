@@ -391,8 +391,8 @@ def test_an_output_is_replaced_when_it_is_whole(folder, linked, capsys):
 def test_a_link_to_a_model_stays_one(folder, linked):
     old, link = linked
     old.write_bytes((folder / "crf.joblib").read_bytes())
-    mode = old.stat().st_mode & ~0o044
-    old.chmod(mode)
+    old.chmod(old.stat().st_mode & ~0o044)
+    mode = old.stat().st_mode
     given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", str(link), "--tol", "0.9"]
     assert main(given) == 0
     assert link.is_symlink()

@@ -225,7 +225,8 @@ def writing(name: str, sources: tuple[str, ...], encoding: str):
 def _is_standard_output(name):
     """Whether a name is another one of standard output, as /dev/stdout."""
     named, own = _status(name, None), _status("-", sys.stdout)
-    return bool(named and own and os.path.samestat(named, own))
+    # Windows gives all its devices and pipes the same number.
+    return bool(named and own and named.st_ino and os.path.samestat(named, own))
 
 
 def _is_stream(name):

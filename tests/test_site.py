@@ -17,6 +17,37 @@ def test_code_of_the_landing_page_runs():
     assert (failed, tried) == (0, 18)
 
 
+def _code_of_the_readme():
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+def test_the_readme_begins_with_the_code_of_the_landing_page():
+    """What runs there, with the same results, need not run here again."""
+    examples = doctest.DocTestParser().get_examples((DOC / "index.rst").read_text())
+    tested = {_bare(line) for example in examples for line in example.source.splitlines()}
+    for block in _code_of_the_readme()[:3]:
+        *lines, last = filter(None, map(_bare, block.splitlines()))
+        assert set(lines) <= tested, set(lines) - tested
+        assert any(last in line for line in tested), last
+
+
+def _bare(line):
+    """A line of code without its comment."""
+    return re.sub(r"  #.*", "", line).strip()
+
+
+def test_the_rest_of_the_code_of_the_readme_runs():
+    sequences, scores = _code_of_the_readme()[3:]
+    found = {}
+    exec(sequences, found)
+    crf, (x, _) = found["crf"], found["X"]
+    mask = found["np"].array([[0, 0, 1], [1, 1, 1], [1, 1, 1]], bool)
+    assert crf.predict([x])[0].tolist() == ["B-NP", "I-NP", "O"]
+    assert crf.predict([x], allowed=[mask])[0][0] == "O"
+    exec(scores, found)
+    assert found["result"].optimal
+
+
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_speed_figure_shows_what_was_measured(mode):
     shown = (DOC / "_static" / f"speed-{mode}.svg").read_text(encoding="utf-8")

@@ -14,6 +14,8 @@ import pytest
 DOC = Path(__file__).parent.parent / "doc"
 GUIDE = DOC / "guide"
 CHAPTERS = sorted(path for path in GUIDE.glob("*.rst") if path.stem != "index")
+# Chapters beside the folder, whose code test_docstrings.py runs, but that of text.rst.
+PAGES = [DOC / f"{name}.rst" for name in ("imperfect_labels", "scale", "small_models", "text")]
 _MODULES = (
     *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),
     *(".preprocessing", ".scores", ".ssvm"),
@@ -44,11 +46,22 @@ def test_code_runs(chapter):
     assert tried > 0 or ".. code-block:: python" not in chapter.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("chapter", [*CHAPTERS, DOC / "text.rst"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)
 def test_code_fits_the_page(chapter):
     """At 1280 pixels a block of code has room for 94 characters."""
-    lines = chapter.read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith((">>>", "...")) and len(line) > 94] == []
+    text = chapter.read_text(encoding="utf-8")
+    blocks = re.findall(r"\.\. code-block:: \w+\n((?:    .*\n|\n)+)", text)
+    lines = [line[4:] for block in blocks for line in block.splitlines()]
+    lines += [line for line in text.splitlines() if line.startswith((">>>", "..."))]
+    assert [line for line in lines if len(line) > 94] == []
+
+
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)
+def test_chapters_end_with_where_to_go(chapter):
+    """A reader is never left without a next page; lists to look things up in have no end."""
+    end = chapter.read_text(encoding="utf-8").rstrip().splitlines()[-14:]
+    looked_up = {"glossary", "pitfalls", "recipes"}
+    assert chapter.stem in looked_up or any(line.startswith("Next") for line in end)
 
 
 def _listed():

@@ -174,27 +174,29 @@ def _reached(curve, level):
     return f"{first_below(curve, level):.0f}".replace("inf", "not reached")
 
 
-def _compare(curves, first, second, level):
-    """Passes of two methods to a level: cells, and where the first needs fewer."""
-    cells, outcomes = [], []
+def _compare(curves, first, second, level, share=1.0):
+    """Passes of two methods to a level: cells, and where the first needs less than a share."""
+    cells, outcomes = [], {}
     for name, own in curves.items():
-        cells.append(f"{TITLES[name]}: " + " against ".join(
-            _reached(own[k], level) for k in (first, second)
-        ))  # fmt: skip
-        outcomes.append(first_below(own[first], level) < first_below(own[second], level))
-    return "; ".join(cells), verdict(outcomes)
+        cells.append(" against ".join(_reached(own[k], level) for k in (first, second)))
+        passes, rival = (first_below(own[k], level) for k in (first, second))
+        outcomes[name] = passes < share * rival
+    cells = "; ".join(f"{TITLES[k]}: {cell}" for k, cell in zip(curves, cells, strict=True))
+    return cells, verdict(outcomes.values()), [k for k, holds in outcomes.items() if not holds]
 
 
 def _sampling_claim(curves):
     """Non-uniform sampling."""
-    cells, holds = _compare(curves, "SAG-NUS", "SAG", 1e-2)
-    text = "Non-uniform sampling substantially improves on uniform SAG (passes to 1e-2)"
-    return Claim(text, ABSTRACT, cells, holds)
+    cells, holds, less = _compare(curves, "SAG-NUS", "SAG", 1e-2, 0.8)
+    text = "Non-uniform sampling substantially improves on uniform SAG (by a fifth, passes to 1e-2)"
+    skipped = {name: _reached(curves[name]["SAG-NUS*"], 1e-2) for name in less}
+    why = "; ".join(f"{TITLES[name]}: NUS* needs {skipped[name]}" for name in less)
+    return Claim(text, ABSTRACT, cells, holds, why)
 
 
 def _search_claim(curves):
     """The line search."""
-    cells, holds = _compare(curves, "SAG-NUS*", "SAG-NUS", LEVEL)
+    cells, holds, _ = _compare(curves, "SAG-NUS*", "SAG-NUS", LEVEL)
     text = f"Skipping line searches after successes saves passes (NUS* against NUS, to {LEVEL:g})"
     return Claim(text, UNCHECKED, cells, holds)
 

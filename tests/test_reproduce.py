@@ -21,6 +21,7 @@ import casimir  # noqa: E402
 import extragradient  # noqa: E402
 import frame  # noqa: E402
 import gdmm  # noqa: E402
+import gdmm_rate  # noqa: E402
 import prox_linear  # noqa: E402
 import sag  # noqa: E402
 import smooth_map  # noqa: E402
@@ -147,25 +148,38 @@ def test_gdmm_claims_follow_the_curves():
     own = {"GDMM": _curve((0.1, 0.5), (0.2, 0.1), (0.4, 1e-3)), "BCFW": _curve((5, 0.2))}
     own |= {"Soft-BCFW": _curve((1, 0.2)), "BCFW, pairwise": _curve((0.1, 0.0001))}
     own["Subgradient"] = _curve((1, 0.1))
-    cost = {"GDMM": 3.0, "BCFW": 7.0}
-    found = {"pos": {"curves": own, "passes": {"GDMM": 9.0, "BCFW": np.inf}, "visits": cost}}
+    task = {"n": 10**6, "visits": {"GDMM": 3.0, "BCFW": 7.0}, "passes": {"GDMM": 9, "BCFW": 2}}
+    found = {"pos": task | {"curves": own}}
     K = np.array([10.0, 100.0])
     costs = {"labels": K, "GDMM": K, "its search": K, "exact search": K**2, "Viterbi": K**2}
-    rates = {"GDMM": _curve((10, 0.1), (20, 0.01), (35, 0.001)), "BCFW": _curve((10, 0.1))}
     chars = {"GDMM": _curve((1, 2.0), (3, 1.0)), "BCFW": _curve((9, 2.0), (20, 1.5))}
-    rows = list(gdmm.claims(found, costs, rates, {"curves": chars}))
-    assert [row.holds for row in rows] == ["on 1 of 2", "no", "no", "yes", "yes", "yes", "yes"]
-    assert "to where BCFW ends: 3 s against 20 s" in rows[0].ours
-    assert rows[4].why.startswith("the last digit takes GDMM 1.5 times")
-    slow = {"GDMM": _curve((10, 0.1), (20, 0.01), (100, 0.001))}
-    (linear,) = gdmm.claims({}, None, slow, None)
-    assert linear.holds == "no"
+    test = {"GDMM": _curve((1, 70.0), (3, 90.0)), "BCFW": _curve((9, 50.0), (20, 70.0))}
+    seconds = {"labels": 2000, "passes": {"BCFW": 2.0}, "pass_seconds": {"BCFW": 10.0}}
+    rows = list(gdmm.claims(found, costs, seconds | {"curves": chars, "test": test}))
+    assert [row.holds for row in rows] == [
+        "on 1 of 2", "yes", "yes", "no", "no", "yes", "yes", "yes"
+    ]  # fmt: skip
+    assert rows[0].ours == "its first pass: 1 s against 10; its 2 passes: 3 s against 20"
+    assert (rows[0].why, rows[1].why) == ("10 and 6.7 times", "20 times")
     own["GDMM"] = _curve((1.0, 0.1))
-    faster = next(gdmm.claims(found, None, None, None))
+    faster = next(gdmm.claims(found, None, None))
     assert faster.holds == "no"
-    assert "takes 3 us against 7" in faster.why
+    assert "POS: 3 us a sample (7), 9 passes (2), 27 s in all (14)" in faster.why
+    task["passes"]["BCFW"] = np.inf
+    assert next(gdmm.claims(found, None, None)).why.endswith("too many passes")
     costs["its search"] = K**2
-    assert [row.holds for row in gdmm.claims({}, costs, None, None)] == ["no", "yes"]
+    assert [row.holds for row in gdmm.claims({}, costs, None)] == ["no", "yes"]
+
+
+def test_rates_are_read_from_digits():
+    linear = _curve((10, 1.0), (20, 0.1), (35, 0.01), (50, 0.001))
+    slow = _curve((10, 1.0), (20, 0.1), (120, 0.01))
+    first, second = gdmm_rate.claims({"BCFW": slow, "GDMM": linear})
+    assert (first.holds, second.holds) == ("yes", "no")
+    assert first.why.startswith("each digit takes 1.5, 1 times")
+    assert second.ours == "10 / 20 / 120 / -; ends at 0.01 after 120"
+    (unknown,) = gdmm_rate.claims({"GDMM": _curve((10, 1.0), (20, 0.1))})
+    assert (unknown.holds, unknown.why) == ("no", "")
 
 
 def test_bcfw_of_large_outputs_comes_to_the_optimum():

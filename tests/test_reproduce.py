@@ -130,7 +130,7 @@ def test_casimir_claims_follow_the_curves():
 
 def test_casimir_sizes_say_what_matters():
     def row(n, strength, limit, ratio):
-        own = {"n": n, "lambda n": strength, "limit": limit, "kappa n": 40.0}
+        own = {"n": n, "lambda n": strength, "limit": limit, "kappa n": 40.0, "nu": 1.0}
         return own | {"Casimir": ratio, "BCFW": 1.0, "SGD": 3.0}
 
     weak = [row(500, 0.1, 500, 5.0), row(500, 10.0, 500, 1.1), row(9000, 0.01, None, 0.9)]
@@ -139,6 +139,7 @@ def test_casimir_sizes_say_what_matters():
     )
     assert (by_n.holds, by_lambda.holds, ahead.holds) == ("yes", "yes", "yes")
     assert "500: 4, 9,000: 4" in by_n.ours
+    assert by_lambda.why.startswith("kappa ends at 400, 40, 4 lambda; nu,")
     same = [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 1.0), row(500, 10.0, 500, 4.0)]
     rows = casimir.claims({}, [*same, row(9000, 0.01, None, 4.0)])
     assert [claim.holds for claim in rows] == ["no", "no", "no"]

@@ -340,7 +340,9 @@ def explain(
     """
     model, before, names = _parts(model, feature_names)
     if model.graph_.has_label_sets:
-        raise ValueError("explain is for single labels: for label sets see coef_frame")
+        raise ValueError(
+            "explain is for single labels: for label sets see coef_frame and transition_frame"
+        )
     X = _as_input(model, before, x)
     samples, codes = model._decode(X)
     if labels is not None:

@@ -99,7 +99,11 @@ class TokenReader:
         if isinstance(value, bytes):
             # Bytes that are no UTF-8 stay distinct, as they are for CRFsuite.
             return value.decode("utf-8", errors="surrogateescape")
-        raise TypeError(f"{self._where()}: {what} is of type {type(value).__name__}, not str")
+        hint = ""
+        if isinstance(value, (dict, list, tuple)):
+            hint = "; lists are nested one level too deep, or a list of samples stands for one"
+        found = type(value).__name__
+        raise TypeError(f"{self._where()}: {what} is of type {found}, not str{hint}")
 
     def _number(self, name, value):
         try:

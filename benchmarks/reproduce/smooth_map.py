@@ -80,7 +80,12 @@ def claims(found):
 def _stuck(bounds):
     """Figure 1."""
     ends = {k: _named(bounds, k)[1][-1] for k in ("MPLP", "CD, soft", "AGD, L2", "SDCA", "decr")}
-    cells = ", ".join(f"{k} {v:.2g}" for k, v in ends.items())
+    names = {
+        "CD, soft": "CD with soft-max",
+        "AGD, L2": "AGD with L2",
+        "decr": "decreasing smoothing",
+    }
+    cells = ", ".join(f"{names.get(k, k)} {v:.2g}" for k, v in ends.items())
     text = "Coordinate descent without smoothing stops above the LP's optimum, smoothed methods not"
     rest = max(v for k, v in ends.items() if k != "MPLP")
     # A smoothed optimum has its bias: "not" means an order of magnitude nearer.
@@ -94,7 +99,7 @@ def _strong(name, bounds):
     keys = (*STRONG, "Frank-Wolfe", "subgradient")
     ends = {k: _named(bounds, k)[1][-1] for k in keys}
     cells = f"{name}, bound above the reference at the end: "
-    cells += ", ".join(f"{k} {v:.2g}" for k, v in ends.items())
+    cells += ", ".join(f"{_short(k)} {v:.2g}" for k, v in ends.items())
     text = "Smooth and strong relaxations end nearer than subgradients"
     holds = max(ends[k] for k in STRONG) < ends["subgradient"]
     return Claim(text, "figure 2", cells, "yes" if holds else "no")
@@ -111,7 +116,7 @@ def _linear(found):
             shown = " / ".join(f"{v:.0f}" for v in at)
             cells.append(f"{name}, {key.removesuffix(', gamma')}: {shown}")
             outcomes.append(at[2] - at[1] <= 3.0 * max(at[1] - at[0], 1.0))
-    text = "They converge linearly: a further digit takes about as many passes (at most 3 times)"
+    text = "Smooth and strong relaxations converge linearly (at most 3 times the passes a digit)"
     return Claim(text, "theorems 3 and 4", f"to 1 / 0.1 / {LEVEL:g} above their own end: "
                  + "; ".join(cells), frame.verdict(outcomes))  # fmt: skip
 

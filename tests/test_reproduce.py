@@ -177,7 +177,7 @@ def test_rates_are_read_from_digits():
     slow = _curve((10, 1.0), (20, 0.1), (120, 0.01))
     first, second = gdmm_rate.claims({"BCFW": slow, "GDMM": linear})
     assert (first.holds, second.holds) == ("yes", "no")
-    assert first.why.startswith("each digit takes 1.5, 1 times")
+    assert first.why.startswith("digits take 1.5, 1 times")
     assert second.ours == "10 / 20 / 120 / -; ends at 0.01 after 120"
     (unknown,) = gdmm_rate.claims({"GDMM": _curve((10, 1.0), (20, 0.1))})
     assert (unknown.holds, unknown.why) == ("no", "")

@@ -60,8 +60,9 @@ def claims(curves):
         if name == "GDMM":
             text = f"Linear rate of GDMM (passes to a gap of {levels})"
         else:
-            text = f"(Beside it) {name}"
-        why = f"each digit takes {times} times the passes of the one before" if times else ""
+            text = f"(Beside it) passes of {name}"
+        why = f"digits take {times} times the passes of the one before; 1/eps means 10"
+        why = why if times else ""
         holds = verdict([bool(ratios.size) and bool(ratios.max() <= _MOST)])
         yield Claim(text, "abstract, theorem 1", f"{shown}; ends at {end}", holds, why)
 

@@ -84,7 +84,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         the optimum after every pass, estimates the gap, and before it stops measures it by one more
         pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "oeg"}, default="auto"
-        "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**18
+        "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
         weights or more and nothing is known to start from, else with SAG, and goes on with L-BFGS
         from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
         variant SAGA, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration [2]_, or

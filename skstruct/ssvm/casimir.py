@@ -149,7 +149,8 @@ class CasimirSSVM(StructuralSVM):
     Proposition 29 chooses kappa under constant smoothing. So kappa is kept at or above
     ``A / (10 n nu_k)``, with A measured, and nu shrinks by the present q. Algorithm 4 allows for a
     kappa that changes. With a fixed one, a few hundred sentences end 20 to 400 percent above the
-    optimum; with this rule they get within two percent in 300 iterations.
+    optimum; with this rule they get within two percent in 300 iterations, unless C is large: with
+    C = 100 (lambda = 0.01/n) nu is still at 1.8 after 25 iterations.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 

@@ -137,8 +137,8 @@ class GDMMSSVM(StructuralSVM):
 
     References
     ----------
-    .. [1] Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar (2016). Dual Decomposed Learning with
-       Factorwise Oracles for Structural SVMs of Large Output Domain. NeurIPS. Algorithms 1 to 3.
+    .. [1] Yen, Huang, Zhong, Zhang, Ravikumar, Dhillon (2016). Dual Decomposed Learning with
+       Factorwise Oracle for Structural SVM of Large Output Domain. NeurIPS. Algorithms 1 to 3.
     .. [2] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
        Primal-Dual Optimization. ICML. Algorithm 1.
 

@@ -135,13 +135,15 @@ def proximal_hybrid(
 
 
 class Hybrid(Method):
-    """SAG (in ``_sag``, or what subclasses put there), then L-BFGS: the present one is asked.
+    """SAG, or what subclasses begin with, then L-BFGS: the present one is asked.
 
     When to change depends on passes and gaps, never on clocks: a seed gives the same weights.
     """
 
     def __init__(self, *task, tol, **options):
-        self._now = self._sag = self._first(*task, **options)
+        #: The method of the first epochs; None from where L-BFGS goes on.
+        self._early = self._make_early(*task, **options)
+        self._now = self._early
         super().__init__(*task)
         self._tol = max(tol, _LEAST_TOL)
         self._gaps = []
@@ -149,16 +151,20 @@ class Hybrid(Method):
         self._cost = 1.0
         self._before = 0.0, 0.0
 
-    def _first(self, *task, **options):
+    def _make_early(self, *task, **options):
         return SAG(*task, **options)
 
-    def _second(self, task):
-        """L-BFGS, from SAG's weights and with its dual point."""
-        sag, point = self._sag, self._sag.leave()
-        method = QuasiNewton(*task, loss=sag.loss, start=sag.weights())
-        method.take_dual(*point, sag.dual)
-        method.first_step = 1.0 / (sag.state.lipschitz.mean() + self.lam)
+    def _make_late(self, task):
+        """L-BFGS, from the weights so far and with their dual point."""
+        early, point = self._early, self._early.leave()
+        method = QuasiNewton(*task, loss=early.loss, start=early.weights())
+        method.take_dual(*point, early.dual)
+        method.first_step = self._first_step()
         return method
+
+    def _first_step(self):
+        """The length of the first step of L-BFGS: SAG knows the curvature."""
+        return 1.0 / (self._early.state.lipschitz.mean() + self.lam)
 
     def _n_weights(self):
         """Length of the vectors that L-BFGS would work on."""
@@ -183,26 +189,26 @@ class Hybrid(Method):
         self._now.stalled = value
 
     def compile(self):
-        """Compile SAG; L-BFGS where it is needed."""
-        self._sag.compile()
+        """Compile the early method; L-BFGS where it is needed."""
+        self._early.compile()
 
     def begin(self, progress):
-        """SAG's."""
-        self._sag.begin(progress)
+        """That of the early method."""
+        self._early.begin(progress)
 
     def epoch(self, k, rng, progress):
         """One of the present method."""
-        if self._sag is not None:
+        if self._early is not None:
             share = self._n_weights() / max(int(self.problem.part_ptr[-1]), 1)
             self._cost = 1.0 + _VECTORS * share
             if self._is_slow():
                 self._change(progress)
         self._now.epoch(k, rng, progress)
-        if self._sag is not None:
-            self._gaps.append(self._sag.stored_gap)
+        if self._early is not None:
+            self._gaps.append(self._early.stored_gap)
 
     def _is_slow(self):
-        """Whether SAG, as its gap falls, needs more passes than L-BFGS is likely to."""
+        """Whether the early method, as its gap falls, needs more passes than L-BFGS may."""
         k = len(self._gaps)
         if k < _FIRST:
             return False
@@ -215,10 +221,10 @@ class Hybrid(Method):
 
     def _change(self, progress):
         """Go on by L-BFGS."""
-        self._before = self._sag.work()
+        self._before = self._early.work()
         task = self.problem, self.shapes, self.sample_weight, self.lam, self.n_jobs
-        method = self._second(task)
-        self._now, self._sag = method, None  # and its memory is free
+        method = self._make_late(task)
+        self._now, self._early = method, None  # and its memory is free
         with progress.paused():
             method.compile()
         method.begin(progress)
@@ -245,37 +251,34 @@ class Hybrid(Method):
 
     def remedy(self):
         """What to do where the tolerance was not reached."""
-        # SAG alone would advise what is running already.
-        return REMEDY if self._sag is not None else self._now.remedy()
+        # The early method alone would advise what is running already.
+        return REMEDY if self._early is not None else self._now.remedy()
 
 
 class DualHybrid(Hybrid):
     """OEG, then L-BFGS."""
 
-    def _first(self, *task, **options):
+    def _make_early(self, *task, **options):
         return OEG(*task, **options)
 
-    def _second(self, task):
-        first, point = self._sag, self._sag.leave()
-        method = QuasiNewton(*task, loss=first.loss, start=first.weights())
-        method.take_dual(*point, first.dual)
-        return method
+    def _first_step(self):
+        return None  # it knows no curvature
 
 
 class ProximalHybrid(Hybrid):
     """Proximal SAG, then OWL-QN, both on the rows that matter; ``lam`` is lam2."""
 
-    def _first(self, *task, **options):
+    def _make_early(self, *task, **options):
         return ProximalSAG(*task, **options)
 
     def _n_weights(self):
-        tables = zip(self._sag.w.tables, self.shapes, strict=True)
+        tables = zip(self._early.w.tables, self.shapes, strict=True)
         return sum(table.shape[0] * shape[1] for table, shape in tables)
 
-    def _second(self, task):
-        sag = self._sag
+    def _make_late(self, task):
+        sag = self._early
         options = {"loss": sag.loss, "start": sag.weights(), "l1": sag.l1}
-        first_step = 1.0 / (sag.state.lipschitz.mean() + self.lam)
+        first_step = self._first_step()
         if reducible(self.problem):
             return SparseOrthantWise(*task, dual=sag.dual, first_step=first_step, **options)
         method = OrthantWise(*task, **options)

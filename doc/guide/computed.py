@@ -4,8 +4,10 @@
 import warnings
 
 import numpy as np
+from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
-from svg import BLUE, GREY, RED, Drawing, Plot
+from sklearn.preprocessing import scale
+from svg import BLUE, GREY, RED, Drawing, Plot, bars
 
 from skstruct import BCFWSSVM, SAGCRF
 from skstruct.callbacks import EarlyStopping
@@ -136,4 +138,14 @@ def l1_path():
     return plot
 
 
-FIGURES = [choosing_c, solvers, losses, early_stopping, transitions, l1_path]
+def scaling():
+    X, y = load_iris(return_X_y=True)
+    passes = [
+        BCFWSSVM("multiclass", max_iter=5000, random_state=0).fit(features, y).n_iter_
+        for features in (X, scale(X))
+    ]
+    names = ["as they are", "standardised"]
+    return bars("Passes of BCFWSSVM on iris", names, passes, [str(n) for n in passes])
+
+
+FIGURES = [choosing_c, solvers, losses, early_stopping, transitions, l1_path, scaling]

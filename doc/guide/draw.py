@@ -9,7 +9,6 @@ from pathlib import Path
 import computed
 import learned
 import measured
-import svg
 from svg import BLUE, GREEN, GREY, INK, PALE, RED, Drawing, bars
 
 FOLDER = Path(__file__).parents[1] / "_static" / "guide"
@@ -31,31 +30,6 @@ def compiling():
         [31, 36, 42],
         ["31", "36", "42"],
     )
-
-
-def scaling():
-    return bars(
-        "Passes of BCFWSSVM on iris",
-        ["as they are", "standardised"],
-        [470, 30],
-        ["about 470", "30"],
-    )
-
-
-def partial():
-    names = ["0 %", "10 %", "30 %", "50 %"]
-    rows = {
-        "marginal likelihood": [79.2, 77.4, 77.0, 72.8],
-        "latent hinge": [79.2, 78.3, 77.5, 72.5],
-        "complete words only": [79.2, 70.0, 49.3, 27.7],
-    }
-    plot = svg.Plot((0, 50), (0, 100), "labels hidden in training", "letters right, %", legend=190)
-    plot.ticks(
-        [(int(name.split()[0]), name) for name in names], [(v, str(v)) for v in (0, 50, 100)]
-    )
-    for name, values in rows.items():
-        plot.curve([0, 10, 30, 50], values, name)
-    return plot
 
 
 def choosing():
@@ -353,7 +327,7 @@ def network():
     return drawing
 
 
-DRAWN = [why, compiling, scaling, partial, choosing, ragged, certificate, structures]
+DRAWN = [why, compiling, choosing, ragged, certificate, structures]
 DRAWN += [evaluation, reproducible, glossary, guide, layers, templates]
 DRAWN += [migration, command_line, network]
 

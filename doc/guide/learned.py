@@ -2,13 +2,23 @@
 # ruff: noqa: D103 (a function is a figure; its caption is in the guide)
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from svg import BLUE, COLOURS, GREEN, GREY, INK, RED, Drawing, Plot, blend
 
-from skstruct import BCFWSSVM, SAGCRF, Boxes, Candidates, Grid, Matching, ProxLinearSSVM
-from skstruct.datasets import make_annotated_sentences
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    Boxes,
+    Candidates,
+    Chain,
+    Grid,
+    Matching,
+    ProxLinearSSVM,
+)
+from skstruct.datasets import load_digit_strings, make_annotated_sentences
 from skstruct.map_inference import FactorGraph, Table, solve_map
 from skstruct.preprocessing import AlignmentFeatures, TemplateVectorizer
 from skstruct.scores import MLPMap
@@ -279,4 +289,31 @@ def map_inference():
     return plot
 
 
-FIGURES = [graphs, items, nonlinear, torch, map_inference]
+def partial():
+    data = load_digit_strings(n_train=400, n_test=500)
+    X, y, rng = list(data.X_train), list(data.y_train), np.random.default_rng(0)
+    graph, shares, scores = Chain(boundary=True), np.linspace(0.0, 0.5, 6), {}
+    for share in shares:
+        known = [[None if rng.random() < share else int(digit) for digit in row] for row in y]
+        whole = [i for i, row in enumerate(known) if None not in row]
+        crf = SAGCRF(graph, tol=1e-2, random_state=0)
+        models = {
+            "marginal likelihood": clone(crf).fit(X, known),
+            "latent hinge": BCFWSSVM(graph, C=0.1, random_state=0).fit(X, known),
+            "complete dates only": crf.fit([X[i] for i in whole], [known[i] for i in whole]),
+        }
+        for name, model in models.items():
+            scores.setdefault(name, []).append(model.score(data.X_test, data.y_test))
+    plot = Plot(
+        (0.0, 0.5), (0.5, 1.0), "digits hidden in training", "test digits right", legend=190
+    )
+    plot.ticks(
+        [(share, f"{share:.0%}") for share in shares], [(v, f"{v:.0%}") for v in (0.5, 0.75, 1)]
+    )
+    for name, values in scores.items():
+        print(f"  {name}: {np.round(values, 3)}")
+        plot.curve(shares, values, name)
+    return plot
+
+
+FIGURES = [graphs, items, nonlinear, torch, map_inference, partial]

@@ -245,12 +245,14 @@ def test_prox_linear_claims_follow_the_rows():
         return own if stationarity is None else own | {"stationarity": stationarity}
 
     rows = [row("prox-linear, l2", 3.0, 0.1, inner_passes=5)]
-    rows += [row("prox-linear, l2", 4.0, inner_passes=1)]
-    rows += [row("subgradient, sqrt", 2.0, 0.2), row("subgradient, sqrt", 9.0)]
+    rows += [row("prox-linear, l2", end, inner_passes=1) for end in (4.0, 5.0)]
+    rows += [row("subgradient, sqrt", 2.0, 0.2)]
+    rows += [row("subgradient, sqrt", end) for end in (9.0, np.inf)]
     found = list(prox_linear.claims({"ocr": {"rows": rows, "passes": 20}}))
     assert [claim.holds for claim in found] == ["no", "no", "yes", "yes"]
     assert "3 linearisations in 20 passes, the subgradient is there after 5" in found[0].why
     assert "with 5 / 1 inner iterations 3 / 4" in found[0].why
+    assert found[3].ours == "ocr: 4 against 9"
 
 
 def test_prox_linear_and_subgradients_have_as_many_trials():

@@ -34,8 +34,7 @@ STRONG = "SDCA", "AGD, gamma"
 def options(args):
     """What the benchmark's functions read."""
     images = 1 if args.quick else 277 if args.full else 5
-    optima = args.data.parent / "design" / "map-optima.tsv"
-    common = {"data": args.data, "quick": args.quick, "exact": False, "optima": optima}
+    common = {"data": args.data, "quick": args.quick, "exact": False}
     return SimpleNamespace(**common, images=images, lam=0.01, passes=200)
 
 

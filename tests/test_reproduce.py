@@ -296,3 +296,24 @@ def test_committed_results_belong_together(path):
     page = (REPRODUCE.parent.parent / "doc" / "papers.rst").read_text(encoding="utf-8")
     assert f"results/{path.stem}.png" in page
     assert f"results/{path.stem}.csv" in page
+
+
+def test_committed_claims_of_extragradient_follow_from_its_rows():
+    found = json.loads((REPRODUCE / "results" / "extragradient.json").read_text())
+    problems = {}
+    for row in found["rows"]:
+        problems.setdefault(row["problem"], {})[row["name"]] = row
+    assert [claim._asdict() for claim in extragradient.claims(problems)] == found["claims"]
+
+
+def test_committed_verdicts_on_sag_follow_from_its_panels():
+    """Curves of panels are thinned, so that numbers may differ a little, but no verdict."""
+    found = json.loads((REPRODUCE / "results" / "sag.json").read_text())
+    curves = {panel["title"]: panel["curves"] for panel in found["panels"]}
+    tasks = {}
+    for name, own in found["tasks"].items():
+        drawn = [curves[f"{sag.TITLES[name]}: {what}"] for what in ("objective", "test")]
+        tasks[name] = own | dict(zip(("curves", "errors"), drawn, strict=True))
+    claims = sag.claims(tasks, found["memory"], 60)
+    expected = [(claim["text"], claim["holds"]) for claim in found["claims"]]
+    assert [(claim.text, claim.holds) for claim in claims] == expected

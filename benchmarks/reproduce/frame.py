@@ -14,7 +14,6 @@ import json
 import math
 import os
 import platform
-import subprocess
 import sys
 import time
 import warnings
@@ -23,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from _paths import HERE
-from collect import processor
+from collect import commit, processor
 
 RESULTS = HERE / "results"
 _POINTS = 40
@@ -125,11 +124,9 @@ def machine():
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = __import__(name).__version__
-    git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "versions": {"python": platform.python_version(), **found},
-        "commit": commit,
+        "commit": commit(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {processor()}",
         "date": time.strftime("%Y-%m-%d"),
     }

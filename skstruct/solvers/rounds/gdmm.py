@@ -232,8 +232,8 @@ def gdmm_rounds(
 
     References
     ----------
-    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large Output
-    Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
+    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
+    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
     Algorithm 1.
     """
     options = GDMMOptions(

@@ -230,7 +230,9 @@ def test_map_claims_follow_the_curves():
     found = {"stuck": {"lp": 1.0, "curves": curves}, "protein": protein, "horses": horses}
     rows = list(smooth_map.claims(found))
     some = "on 1 of 2"
-    assert [row.holds for row in rows] == ["yes", "yes", some, "yes", some, "yes", "yes", "no"]
+    holds = [row.holds for row in rows]
+    assert holds == ["on 6 of 8", "yes", some, "yes", some, "yes", "yes", "no"]
+    assert rows[0].why.startswith("not gradient with soft-max, gradient with L2, ")
     # Ten times more passes for a further digit is no linear rate.
     own = {"passes": [1, 9, 19, 119], "bound": [3.0, 2.0, 1.1, 1.0], "score": [0.0, 0.0, 0.0, 1.0]}
     curves["SDCA, gamma 0.1"] = {"history": own}

@@ -20,7 +20,7 @@ import _paths  # noqa: F401
 import bench_map as bench
 import frame
 import numpy as np
-from frame import Claim, Panel, first_below
+from frame import Claim, Panel, first_below, verdict
 
 from skstruct.map_inference.decode import Decoder
 
@@ -29,6 +29,17 @@ TASKS = "stuck", "protein", "horses"
 LEVEL = 1e-2
 LAMBDAS = 0.01, 0.1
 STRONG = "SDCA", "AGD, gamma"
+# How the names of smoothed methods begin, and what the table calls them.
+SMOOTHED = {
+    "CD, soft": "CD with soft-max",
+    "gradient, soft": "gradient with soft-max",
+    "gradient, L2": "gradient with L2",
+    "AGD, soft": "AGD with soft-max",
+    "AGD, L2": "AGD with L2",
+    "SDCA": "SDCA",
+    "AGD, gamma": "AGD, strong",
+    "decr": "decreasing smoothing",
+}
 
 
 def options(args):
@@ -78,19 +89,16 @@ def claims(found):
 
 def _stuck(bounds):
     """Figure 1."""
-    ends = {k: _named(bounds, k)[1][-1] for k in ("MPLP", "CD, soft", "AGD, L2", "SDCA", "decr")}
-    names = {
-        "CD, soft": "CD with soft-max",
-        "AGD, L2": "AGD with L2",
-        "decr": "decreasing smoothing",
-    }
-    cells = ", ".join(f"{names.get(k, k)} {v:.2g}" for k, v in ends.items())
+    ends = {name: _named(bounds, begin)[1][-1] for begin, name in SMOOTHED.items()}
+    stuck = _named(bounds, "MPLP")[1][-1]
+    cells = ", ".join(f"{name} {v:.2g}" for name, v in ends.items())
     text = "Coordinate descent without smoothing stops above the LP's optimum, smoothed methods not"
-    rest = max(v for k, v in ends.items() if k != "MPLP")
-    # A smoothed optimum has its bias: "not" means an order of magnitude nearer.
-    holds = ends["MPLP"] > 10.0 * rest
-    why = "" if holds else f"worst smoothed method {rest:.2g}"
-    yield Claim(text, "figure 1", f"above the LP: {cells}", "yes" if holds else "no", why)
+    # A smoothed optimum has its bias.
+    nearer = {name: 10.0 * v < stuck for name, v in ends.items()}
+    far = ", ".join(name for name, is_nearer in nearer.items() if not is_nearer)
+    yield Claim(f"{text} (come ten times nearer)", "figure 1",
+                f"above the LP: MPLP {stuck:.2g}; {cells}", verdict(nearer.values()),
+                f"not {far}, by the end of its passes" if far else "")  # fmt: skip
 
 
 def _strong(name, bounds):
@@ -171,7 +179,8 @@ def _horses(found):
     text = "Frank-Wolfe has the best score on most images with a cardinality factor"
     where = f"best on, of {len(scores)} (mean distance below the best): {cells}"
     holds = max(wins[k] for k in ours) > len(scores) / 2
-    return Claim(text, "figure 2, right", where, "yes" if holds else "no")
+    why = f"the better of {len(ours)} lambdas; the others had one trial each"
+    return Claim(text, "figure 2, right", where, "yes" if holds else "no", why)
 
 
 def _short(name, keep=False):

@@ -21,7 +21,9 @@ DOC = Path(__file__).parent
 RESULTS = DOC / "_static" / "benchmarks"
 PAGE = DOC / "benchmarks.rst"
 OURS, PEER, TEXT = "#2f6fb5", "#9a9a9a", "#7a7a7a"  # to be read on white and on black
-ROW, BARS, CHARACTER = 18, 300, 6.4
+ROW, BARS = 18, 300
+CHARACTER, CAPITAL = 6.4, 9.0  # widths of letters in the widest font that browsers draw them in
+LONG = 20  # rows that a reader need not scroll past
 
 HEAD = """\
 .. This page is written by doc/benchmarks.py.
@@ -64,6 +66,10 @@ def _text(x, y, text, anchor="start"):
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
+def _width(text):
+    return sum(CAPITAL if letter.isupper() else CHARACTER for letter in text)
+
+
 def bars(result):
     """A bar a row."""
     figure, columns = result["figure"], result["columns"]
@@ -75,7 +81,7 @@ def bars(result):
         if value is not None:
             shown.append((", ".join(row[j] for j in labels), value))
     most = max(value for _, value in shown)
-    left = 12 + math.ceil(CHARACTER * max(len(label) for label, _ in shown))
+    left = 12 + math.ceil(max(_width(label) for label, _ in shown))
     parts = [_text(0, 14, figure["title"])]
     for k, (label, value) in enumerate(shown):
         y, width = 26 + k * ROW, BARS * value / most
@@ -119,12 +125,17 @@ def scatter(result):
 
 
 def table(result):
-    """Lines of the table."""
-    yield from (".. list-table::", "   :header-rows: 1", "")
-    for row in [result["columns"], *result["rows"]]:
+    """Lines of the table, folded if it is long."""
+    rows, indent = result["rows"], ""
+    if len(rows) > LONG:
+        yield from (f".. dropdown:: The table, {len(rows)} rows", "")
+        indent = "   "
+    yield from (f"{indent}.. list-table::", f"{indent}   :header-rows: 1", "")
+    for row in [result["columns"], *rows]:
         if len(row) != len(result["columns"]):
             raise ValueError(f"{result['title']}: {row} has not {len(result['columns'])} cells")
-        yield from (f"   {' ' if k else '*'} - {cell}".rstrip() for k, cell in enumerate(row))
+        for k, cell in enumerate(row):
+            yield f"{indent}   {' ' if k else '*'} - {cell}".rstrip()
     yield ""
 
 

@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import skstruct
 
 DOC = Path(__file__).parent
@@ -146,9 +148,27 @@ sphinx_gallery_conf = {
 }
 
 
-def _skip_metadata_routing(app, what, name, item, skip, options):
-    """Leave out what scikit-learn gives every estimator: requests of metadata."""
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+def _skip_inherited(app, what, name, item, skip, options):
+    """Leave out what scikit-learn gives every estimator, and Python every NamedTuple."""
+    if re.fullmatch(r"set_\w+_request|get_metadata_routing", name):
+        return True
+    of_tuples = name in ("count", "index") and item is getattr(tuple, name)
+    return True if of_tuples or type(item).__name__ == "_tuplegetter" else None
+
+
+def _shorten_defaults(app, what, name, item, options, signature, returns):
+    """Leave out defaults that are arrays; those of NamedTuples cannot be read from the source."""
+    if signature is None or "=(array(" not in signature:
+        return None
+    return re.sub(r"=\(array\(.*\)\)\)", "=...)", signature), returns
+
+
+def _keep_exponents(app, doctree, docname):
+    """No line ends within 1e-3."""
+    for text in [t for entry in doctree.findall(nodes.entry) for t in entry.findall(nodes.Text)]:
+        kept = re.sub(r"(?<=\de)-(?=\d)", "-\u2060", text)
+        if kept != text:
+            text.parent.replace(text, nodes.Text(kept))
 
 
 def _resolve(app, env, node, contnode):
@@ -184,5 +204,7 @@ def _write_versions(app, exception):
 def setup(app):
     """Connect the hooks above."""
     app.connect("build-finished", _write_versions)
-    app.connect("autodoc-skip-member", _skip_metadata_routing)
+    app.connect("autodoc-skip-member", _skip_inherited)
+    app.connect("autodoc-process-signature", _shorten_defaults)
+    app.connect("doctree-resolved", _keep_exponents)
     app.connect("missing-reference", _resolve)

@@ -23,7 +23,7 @@ from skstruct.data.packing import pack_nodes
 from skstruct.graphs import Graph
 from skstruct.graphs.chain.graph import Sequences
 from skstruct.graphs.multiclass.graph import MultiClassProblem
-from skstruct.testing import check_structure, random_sequences
+from skstruct.testing import check_structure, random_sequences, training_problem
 
 
 class Words(NamedTuple):
@@ -328,3 +328,20 @@ def test_what_is_no_labelling_is_refused_in_fit_and_has_no_likelihood():
         SAGCRF(Distinct()).fit(X, [y[0], np.array(["a", "a"])])
     with pytest.raises(ValueError, match="y: sample 2 has labels"):
         SAGCRF(Distinct()).fit(X + X[:1], [*y, y[0][[0, 0, 1]]], sample_weight=[1, 0, 1])
+
+
+class _TwoKinds(Chain):
+    """Edges between neighbours, and between nodes two apart, with weights of their own."""
+
+    def weight_shapes(self, samples, n_classes, fit_intercept):
+        node, (_, width) = super().weight_shapes(samples, n_classes, fit_intercept)
+        return node, (2, width)
+
+
+def test_weights_of_several_kinds_of_edges_are_shown():
+    tables = np.arange(8.0).reshape(2, 4)
+    assert_array_equal(_TwoKinds().pair_tables(tables, 2), tables.reshape(2, 2, 2))
+    problem, _, shapes, _ = training_problem(_TwoKinds(), [np.eye(3)], [["a", "b", "a"]])
+    assert shapes[1] == (2, 4)
+    assert_array_equal(problem.part_ptr, [0, 3 * 2 + 2 * 4])
+    assert_array_equal(problem.n_tables, [2])

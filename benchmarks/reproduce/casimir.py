@@ -268,14 +268,14 @@ def _sizes(rows):
     cells = ", ".join(f"{row['n']:,}: {row['Casimir'] / row['BCFW']:.2g}" for row in own)
     text = "(Ours) BCFW's lead does not come from few samples (objective over BCFW's, by sentences"
     ratios = [row["Casimir"] / row["BCFW"] for row in own]
-    yield Claim(f"{text}, {SIZE_PASSES} passes)", "-", cells,
+    yield Claim(f"{text}, {SIZE_PASSES} passes)", "ours", cells,
                 "yes" if ratios[-1] >= 0.8 * ratios[0] else "no")  # fmt: skip
     own = sorted((row for row in rows if row["limit"] == 500), key=lambda row: row["lambda n"])
     cells = ", ".join(f"{row['lambda n']:g} / n: {row['Casimir'] / row['BCFW']:.2g}" for row in own)
     ratios = [row["Casimir"] / row["BCFW"] for row in own]
     text = "(Ours) It comes from a small lambda (objective over BCFW's, by lambda, 500 sentences)"
     holds = "yes" if ratios[-1] < 0.5 * max(ratios) else "no"
-    yield Claim(text, "-", cells, holds, _schedule(own))
+    yield Claim(text, "ours", cells, holds, _schedule(own))
     (row,) = (row for row in rows if row["limit"] is None and row["lambda n"] != 1.0)
     cells = ", ".join(f"{k} {row[k]:.3g}" for k in ("Casimir", "BCFW", "SGD"))
     text = f"All {row['n']:,} sentences, lambda = {row['lambda n']:g} / n: Casimir is ahead of both"

@@ -308,7 +308,7 @@ def _ends(found, names, text, where):
 def _rivals(found):
     """Beside what the paper did not have."""
     text = "(Not in the paper) GDMM ends nearer to the bound than BCFW with pairwise steps"
-    return _ends(found, ("GDMM", "BCFW, pairwise"), text, "-")
+    return _ends(found, ("GDMM", "BCFW, pairwise"), text, "ours")
 
 
 def _multipliers(found):

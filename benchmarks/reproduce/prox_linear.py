@@ -181,7 +181,7 @@ def _tuning(found):
         outcomes.append(middle[0] <= middle[1])
     text = "(Not in the paper) A trial that is not tuned ends lower (the median one)"
     why = f"of subgradients bad trials are worse: third quartiles {'; '.join(why)}"
-    return Claim(text, "-", "; ".join(cells), verdict(outcomes), why)
+    return Claim(text, "ours", "; ".join(cells), verdict(outcomes), why)
 
 
 def panels(found):

@@ -51,9 +51,9 @@ class PairwiseGraph(Graph):
         return (n_rows, n_classes), (n_pair_rows, n_classes * n_classes)
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
-        """Weights of (label, next label), one table for each edge feature."""
+        """Weights of (label, next label): one table, or one for each edge feature or row."""
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
-        return tables if self.edge_features else tables[0]
+        return tables if self.edge_features or len(tables) > 1 else tables[0]
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
         """Random sequences, of pairs of features if edges have features, too."""

@@ -142,6 +142,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": _place_in_gallery,
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
+    "ignore_repr_types": r"matplotlib|Display",  # what is drawn is seen
     "show_memory": False,
     "write_computation_times": False,  # a page that asks the network for scripts
     "parallel": 2,

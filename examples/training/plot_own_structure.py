@@ -117,4 +117,4 @@ for model in (crf, BCFWSSVM(lexicon, **options), GDMMSSVM(lexicon, **options)):
     except TypeError as error:
         print(error)
 print(crf.predict(X_test[:1]), crf.predict_top_k(X_test[:1], k=3))
-display = MarginalsDisplay.from_estimator(crf, X_test[0])
+MarginalsDisplay.from_estimator(crf, X_test[0])

@@ -116,6 +116,19 @@ def test_files_output_encoding_and_batches_change_nothing(folder, monkeypatch, c
     assert to.read_bytes() == Path(f"{to}2").read_bytes() == alone.encode()
 
 
+def test_more_labellings_than_there_are(folder, monkeypatch, capsysbinary):
+    model = folder / "crf.joblib"
+    text = "the DT\ncat NN\n"
+    n_labels = len(joblib.load(model)[-1].classes_)
+    all_of_them = _tag(monkeypatch, capsysbinary, model, text, "-n", str(n_labels**2))
+    assert all_of_them[1].count("#") == n_labels**2
+    assert _tag(monkeypatch, capsysbinary, model, text, "-n", "999999999999") == all_of_them
+    many = "the DT\n" * 60
+    code, out, err = _tag(monkeypatch, capsysbinary, model, many, "-n", "999999999999")
+    assert (code, out) == (1, "")
+    assert "999,999,999,999 labellings of each sentence would take" in err
+
+
 def test_n_best_with_probabilities(folder, monkeypatch, capsysbinary):
     code, out, _ = _tag(
         monkeypatch, capsysbinary, folder / "crf.joblib", "the DT\ncat NN\n", "-n", "3"
@@ -320,7 +333,7 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
         ({"m": "none"}, "tag {}/m", "{}/m cannot be read as a model"),
         ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model"),
         ({"m.skops": "none"}, "tag {}/m.skops", "{}/m.skops cannot be read as a model"),
-        ({}, "template --columns 0", "--columns must be at least 1, got 0"),
+        ({}, "template --columns 0", "--columns must be between 1 and 1000, got 0"),
     ],
 )
 def test_errors_are_one_line(files, options, message, tmp_path, capsys):

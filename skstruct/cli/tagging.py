@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.memory import check_memory
 from .checking import Check, are_chunks
 from .columns import Sentence, batches, begins_document, encoding_name, read_sentences
 from .files import writing
@@ -60,13 +62,17 @@ def add_tag(commands):
         "--batch",
         type=_count,
         metavar="N",
-        help="sentences tagged at once: 500, or 1 where a terminal is read",
+        help="sentences tagged at once: 500 over -n, or 1 where a terminal is read",
     )
     add("--n-jobs", type=int, metavar="N", help="threads")
     add(
         "--encoding", type=encoding_name, default="utf-8", help="of input and output, default utf-8"
     )
     parser.set_defaults(run=_tag)
+
+
+# Sentences tagged at once; bytes of a token of one labelling, on its way to the output.
+_BATCH, _TOKEN_BYTES = 500, 400
 
 
 class _Answer(NamedTuple):
@@ -94,14 +100,14 @@ def _tag(given):
     widths = (n_columns + 1,) if given.check else (n_columns, n_columns + 1)
     check = Check(are_chunks(map(str, estimator.classes_.tolist())))
     waits = source == "-" and sys.stdin is not None and sys.stdin.isatty()
-    size = given.batch or (1 if waits else 500)
-    answers = _answers_of(given, estimator)
+    size = given.batch or (1 if waits else max(_BATCH // (given.n_best or 1), 1))
+    answers = _answers_of(given, vectorizer, estimator)
     found = read_sentences(source, widths, given.encoding)
     with writing(given.output, (source, given.model), given.encoding) as write:
         for part in batches(found, size):
             sentences = [one for one in part if isinstance(one, Sentence)]
             tokens = [[token[:n_columns] for token in one.tokens] for one in sentences]
-            answered = iter(answers(vectorizer.transform(tokens)) if tokens else [])
+            answered = iter(answers(tokens) if tokens else [])
             lines = []
             for one in part:
                 if isinstance(one, str):
@@ -141,15 +147,19 @@ def _between(line, alone):
     return "O" if alone else f"{line.rstrip(' ')}\tO"
 
 
-def _answers_of(given, estimator):
-    """A function from features to the labellings of each sentence, best first."""
+def _answers_of(given, vectorizer, estimator):
+    """A function from tokens to the labellings of each sentence, best first."""
     with_marginals = given.probabilities or given.marginals
     if not (given.n_best or given.scores or with_marginals):
-        return lambda X: [[_plain(labels)] for labels in estimator.predict(X)]
+        return lambda tokens: [
+            [_plain(labels)] for labels in estimator.predict(vectorizer.transform(tokens))
+        ]
     as_scores = given.scores or not hasattr(estimator, "predict_marginals")
 
-    def answers(X):
-        labellings, scores = estimator.predict_top_k(X, given.n_best or 1)
+    def answers(tokens):
+        n = _affordable(given.n_best or 1, list(map(len, tokens)), len(estimator.classes_))
+        X = vectorizer.transform(tokens)
+        labellings, scores = estimator.predict_top_k(X, n)
         if not as_scores:
             best = estimator.predict_log_likelihood(X, [found[0] for found in labellings])
             scores = [np.exp(s - s[0] + b) for s, b in zip(scores, best, strict=True)]
@@ -161,6 +171,16 @@ def _answers_of(given, estimator):
             ]
 
     return answers
+
+
+def _affordable(n, lengths, n_classes):
+    """No more labellings than there are; raises where those do not fit into memory."""
+    longest = max(lengths)
+    if longest * math.log(n_classes) < math.log(n):
+        n = n_classes**longest
+    n_bytes = _TOKEN_BYTES * n * sum(lengths)
+    check_memory(n_bytes, f"{n:,} labellings of each sentence", "ask for fewer (-n)")
+    return n
 
 
 def _plain(labels):

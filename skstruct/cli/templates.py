@@ -9,6 +9,7 @@ from ..preprocessing.patterns import parse
 from .files import naming, say
 
 _WINDOW = range(-2, 3)
+_MOST_COLUMNS = 1000
 
 # Capitals alone, a digit, punctuation.
 _KINDS = [("C", r"^\u*$"), ("d", r"\d"), ("p", r"\p")]
@@ -100,7 +101,7 @@ def add_template(commands):
 
 
 def _template(given):
-    if given.columns < 1:
-        raise ValueError(f"--columns must be at least 1, got {given.columns}")
+    if not 1 <= given.columns <= _MOST_COLUMNS:
+        raise ValueError(f"--columns must be between 1 and {_MOST_COLUMNS}, got {given.columns}")
     say(default_template(given.columns))
     return 0

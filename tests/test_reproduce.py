@@ -319,3 +319,30 @@ def test_committed_verdicts_on_sag_follow_from_its_panels():
     claims = sag.claims(tasks, found["memory"], 60)
     expected = [(claim["text"], claim["holds"]) for claim in found["claims"]]
     assert [(claim.text, claim.holds) for claim in claims] == expected
+
+
+def test_part_of_the_tasks_and_trial_runs_take_no_place_of_results(tmp_path):
+    def folder(*argv):
+        return frame.arguments("A figure.", ["a", "b"], ["--data", f"{tmp_path}", *argv]).out
+
+    assert folder() == folder("--tasks", "b", "a") == frame.RESULTS
+    for argv in (["--quick"], ["--tasks", "a"], ["--quick", "--tasks", "a"]):
+        assert folder(*argv).resolve() not in (frame.RESULTS, *frame.RESULTS.parents)
+    args = frame.arguments("A figure.", argv=[f"--data={tmp_path}", "--full", "--out", "x"])
+    assert args.given == ["--full"]
+
+
+def test_what_would_end_a_run_of_hours_is_said_at_once(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").touch()
+    there = ["--data", str(tmp_path)]
+    for argv, message in (
+        (["--data", f"{tmp_path}/none"], "there is no folder"),
+        ([*there, "--out", f"{tmp_path}/file"], "file is no folder"),
+    ):
+        with pytest.raises(SystemExit):
+            frame.arguments("A figure.", argv=argv)
+        assert message in capsys.readouterr().err
+    monkeypatch.setattr(frame.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        frame.arguments("A figure.", argv=there)
+    assert "pip install matplotlib" in capsys.readouterr().err

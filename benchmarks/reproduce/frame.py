@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.metadata
+import importlib.util
 import io
 import json
 import math
@@ -58,27 +59,54 @@ class Panel(NamedTuple):
 
 def arguments(doc, tasks=(), argv=None):
     """The options that all scripts have."""
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--data", type=Path, default=os.environ.get("SKSTRUCT_DATA"))
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="tiny data: whether it runs at all")
     size.add_argument("--full", action="store_true", help="all of the data")
-    parser.add_argument("--out", type=Path, help="folder of the results, by default results/ here")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder of the results, by default results/ beside the "
+        "scripts; of --quick and of some tasks quick-results/ and part-results/ where you are",
+    )
     if tasks:
         parser.add_argument("--tasks", nargs="+", choices=list(tasks), default=list(tasks))
     args = parser.parse_args(argv)
     if args.data is None:
         parser.error("--data FOLDER or the variable SKSTRUCT_DATA is needed")
     args.data = Path(args.data)
-    # The numbers of a trial run are no results.
-    args.out = args.out or (Path(".") / "quick-results" if args.quick else RESULTS)
+    args.out = args.out or _own_folder(args, tasks)
+    _refuse_early(args, parser)
     args.start = time.process_time()
     given = list(sys.argv[1:] if argv is None else argv)
-    folders = {"--data", "--out"}
+    folders = "--data", "--out"
     # Where the data lie is nobody's business.
-    args.given = [x for k, x in enumerate(given) if not {x, *given[k - 1 : k]} & folders]
+    args.given = [
+        x
+        for k, x in enumerate(given)
+        if x.partition("=")[0] not in folders and not {*given[k - 1 : k]} & {*folders}
+    ]
     warnings.filterwarnings("ignore", message=".*did not converge.*")
     return args
+
+
+def _own_folder(args, tasks):
+    """Where results go: a trial run, or one of some tasks, takes no place of a whole one."""
+    if args.quick:
+        return Path("quick-results")
+    return RESULTS if not tasks or {*args.tasks} == {*tasks} else Path("part-results")
+
+
+def _refuse_early(args, parser):
+    """Say at once what would end a run of hours."""
+    if not args.data.is_dir():
+        parser.error(f"--data: there is no folder {args.data}")
+    if args.out.exists() and not args.out.is_dir():
+        parser.error(f"--out: {args.out} is no folder")
+    for module, package in (("matplotlib", "matplotlib"), ("PIL", "pillow")):
+        if importlib.util.find_spec(module) is None:
+            parser.error(f"figures are drawn by {package}: pip install {package}")
 
 
 def thin(*columns):

@@ -17,13 +17,17 @@ import tracemalloc
 import warnings
 from pathlib import Path
 
-import maxflow
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from skstruct import BCFWSSVM, Grid
 from skstruct.graphs.general.grid import _contrast
 from skstruct.solvers.bcfw import solver
+
+try:
+    import maxflow
+except ImportError:
+    maxflow = None
 
 
 def read_horses(folder):
@@ -178,6 +182,8 @@ def main():
     parser.add_argument("--data", type=Path)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if maxflow is None:
+        parser.error("the peer is needed: pip install PyMaxflow")
     warnings.simplefilter("ignore")  # passes that do not converge
     rows = []
     for name, part in (("large", large()), ("horses", horses(given.data) if given.data else ())):

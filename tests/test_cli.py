@@ -1,9 +1,11 @@
 """The command line: python -m skstruct train, tag, template, show-versions."""
 
+import contextlib
 import errno
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -20,6 +22,7 @@ from skstruct import BCFWSSVM, SAGCRF
 from skstruct.cli import main, tagging, training
 from skstruct.cli.checking import Check, are_chunks
 from skstruct.cli.columns import Sentence, batches, read_sentences
+from skstruct.cli.files import replacing
 from skstruct.cli.main import _parser
 from skstruct.cli.models import load_model
 from skstruct.cli.templates import default_template
@@ -569,3 +572,18 @@ def test_only_the_command_imports_the_command_line():
         and re.search(r"(from|import) [\w.]*\bcli\b", file.read_text(encoding="utf-8"))
     ]
     assert importing == ["__main__.py"]
+
+
+def test_a_process_that_is_terminated_leaves_no_part_of_a_file(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr(os, "kill", lambda *given: ended.append(given))
+    target = tmp_path / "out"
+    target.write_text("as before")
+    with contextlib.suppress(FileNotFoundError), replacing(str(target)):
+        assert len(list(tmp_path.iterdir())) == 2
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL  # or it ends the tests
+        signal.raise_signal(signal.SIGTERM)
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert ended == [(os.getpid(), signal.SIGTERM)]
+    assert target.read_text() == "as before"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

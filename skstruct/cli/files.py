@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -88,7 +90,8 @@ def replacing(name: str) -> Iterator[str]:
     """
     new, target = beside(name), os.path.realpath(name)
     try:
-        yield new
+        with _removed_when_terminated(new):
+            yield new
         try:
             os.chmod(new, _mode(target))
             os.replace(new, target)
@@ -98,6 +101,27 @@ def replacing(name: str) -> Iterator[str]:
         with suppress(OSError):
             os.unlink(new)
         raise
+
+
+@contextmanager
+def _removed_when_terminated(new):
+    """Leave no part of a file where a time limit or a container ends the process."""
+
+    def end(number, frame):
+        with suppress(OSError):
+            os.unlink(new)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _mode(target):

@@ -346,3 +346,8 @@ def test_what_would_end_a_run_of_hours_is_said_at_once(tmp_path, capsys, monkeyp
     with pytest.raises(SystemExit):
         frame.arguments("A figure.", argv=there)
     assert "pip install matplotlib" in capsys.readouterr().err
+
+
+def test_without_git_results_name_no_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert frame.machine()["commit"] == ""

@@ -146,7 +146,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         A lower bound on the optimum (lambda form).
     dual_gap_ : float
         ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``; never larger
-        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``.
+        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``, beside
+        what the rounding of `objective_` adds.
     suboptimality_ : float
         ``dual_gap_ / objective_``, what `tol` bounds.
     gradient_norm_ : float

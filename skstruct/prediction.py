@@ -13,6 +13,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .core.dispatch import require
+from .core.memory import check_memory
 from .core.oracles import max_oracle, top_k_oracle
 from .core.threads import make_scratch, over_samples
 from .core.weights import Weights
@@ -120,6 +121,12 @@ class Predictor(NamedFeatures):
             allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
         self._check_tables(samples)
         keep = samples.lengths > 0
+        if n_best > 1:
+            # Scores and codes of all samples, and one sample's labellings; structures take more.
+            n_nodes, longest = samples.lengths.sum(), samples.lengths.max(initial=0)
+            each = 8 * keep.size + 4 * int(n_nodes) + 4 * int(longest)
+            what = f"the {n_best:,} best labellings of {keep.size:,} samples"
+            check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
         return samples, keep, problem
 
@@ -289,6 +296,8 @@ class Predictor(NamedFeatures):
             If `k` is not a positive integer, X is not as in fit, or n-best decoding is exact only
             at other weights than the model's (:class:`Pairwise` by minimum cuts, where somebody has
             written weights that do not attract).
+        MemoryError
+            If `k` labellings of all samples would not fit.
 
         See Also
         --------

@@ -51,6 +51,11 @@ def test_top_k_refuses_a_bad_k(fitted, sequences, k):
         fitted.predict_top_k(sequences[0], k)
 
 
+def test_top_k_that_does_not_fit_is_refused_before_it_is_begun(fitted, sequences):
+    with pytest.raises(MemoryError, match=r"best labellings of \d+ samples.*ask for fewer"):
+        fitted.predict_top_k(sequences[0], 10**15)
+
+
 def test_threads_change_nothing(fitted, sequences, monkeypatch):
     monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 1)
     X, y = sequences

@@ -97,6 +97,21 @@ def test_names_come_with_the_samples(case):
     assert copy.deepcopy(names) is names
 
 
+def test_columns_of_data_frames_are_compared():
+    rng = np.random.default_rng(0)
+    X = [pd.DataFrame(rng.normal(size=(3, 2)), columns=["a", "b"]) for _ in range(4)]
+    y = [[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 0]]
+    model = SAGCRF(random_state=0).fit(X, y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    turned = [x[["b", "a"]] for x in X]
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        model.predict(turned)
+    with pytest.raises(ValueError, match=r"X: sample 1 has the columns \['b', 'a'\], but sample 0"):
+        model.fit([X[0], turned[1], *X[2:]], y)
+    assert_array_equal(model.predict([x.to_numpy() for x in X])[0], model.predict(X)[0])
+    assert names_of([x.set_axis([0, 1], axis=1) for x in X]) == (None, None)
+
+
 def test_positions_are_no_names():
     X = [np.eye(2), np.eye(2)]
     assert names_of(PerNode(StandardScaler()).fit_transform(X)) == (None, None)

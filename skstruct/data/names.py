@@ -317,4 +317,13 @@ def names_of(X: Any) -> tuple[FeatureNames | None, FeatureNames | None]:
     ['a']
     """
     found = (getattr(X, name, None) for name in ("feature_names", "edge_feature_names"))
-    return tuple(names if isinstance(names, FeatureNames) else None for names in found)
+    own, of_edges = (names if isinstance(names, FeatureNames) else None for names in found)
+    return own or _of_first_frame(X), of_edges
+
+
+def _of_first_frame(X):
+    """Columns of the first sample, if that is a data frame whose names are strings."""
+    if not isinstance(X, (list, tuple, np.ndarray)) or len(X) == 0:
+        return None
+    columns = list(getattr(X[0], "columns", ()))
+    return ListedNames(columns) if columns and all(isinstance(c, str) for c in columns) else None

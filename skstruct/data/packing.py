@@ -157,8 +157,25 @@ def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
     raise ValueError(f"{subject} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
 
 
+def _check_columns(items, name):
+    """Refuse data frames that name their columns otherwise: they are read by position."""
+    known = first = None
+    for i, item in enumerate(items):
+        columns = getattr(item, "columns", None)
+        if columns is None:
+            continue
+        if known is None:
+            known, first = list(columns), i
+        elif list(columns) != known:
+            raise ValueError(
+                f"{name}: sample {i} has the columns {list(columns)!r}, but sample {first} has "
+                f"{known!r}: all need the same, in one order"
+            )
+
+
 def _concatenate(items, name, rows="n_nodes"):
     """Stack 2-D samples; their common number of columns is checked with the sample's index."""
+    _check_columns(items, name)
     items = [
         item if sparse.issparse(item) else numeric(item, f"{name}: sample {i}")
         for i, item in enumerate(items)

@@ -1,12 +1,8 @@
 """The command line: python -m skstruct train, tag, template, show-versions."""
 
-import contextlib
-import errno
 import io
 import os
 import re
-import signal
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -15,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
+from cli_cases import SENTENCES, TEMPLATE, tag, text_of, trained_in
 from sklearn.pipeline import make_pipeline
 
 import skstruct
@@ -22,7 +19,6 @@ from skstruct import BCFWSSVM, SAGCRF
 from skstruct.cli import main, tagging, training
 from skstruct.cli.checking import Check, are_chunks
 from skstruct.cli.columns import Sentence, batches, read_sentences
-from skstruct.cli.files import replacing
 from skstruct.cli.main import _parser
 from skstruct.cli.models import load_model
 from skstruct.cli.templates import default_template
@@ -30,48 +26,17 @@ from skstruct.metrics import chunk_precision_recall_fscore_support, node_accurac
 from skstruct.preprocessing import TemplateVectorizer
 from skstruct.preprocessing.patterns import parse
 
-_SENTENCES = [
-    "the DT B-NP|cat NN I-NP|sleeps VBZ B-VP|. . O",
-    "a DT B-NP|dog NN I-NP|barks VBZ B-VP",
-    "cats NNS B-NP|see VBP B-VP|the DT B-NP|dog NN I-NP|. . O",
-    "Paris NNP B-NP|sleeps VBZ B-VP|. . O",
-    "the DT B-NP|old JJ I-NP|dog NN I-NP|sees VBZ B-VP|café NN B-NP",
-    "well UH O|, , O|cats NNS B-NP|bark VBP B-VP",
-]
-_TEMPLATE = "# words\nU0:%x[0,0]\nU1:%x[0,1]/%x[-1,1]\nB\n"
-
-
-def _text(sentences, n_columns=3):
-    lines = [s.replace("|", "\n").split("\n") for s in sentences]
-    rows = [[" ".join(line.split()[:n_columns]) for line in part] for part in lines]
-    return "\n\n".join("\n".join(part) for part in rows) + "\n"
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A training file, a template, and a CRF and an SSVM trained on them by the command line."""
-    place = tmp_path_factory.mktemp("cli")
-    (place / "train.txt").write_text(_text(_SENTENCES), encoding="utf-8")
-    (place / "template").write_text(_TEMPLATE, encoding="utf-8")
-    given = ["train", "-t", str(place / "template"), str(place / "train.txt")]
-    assert main([*given, str(place / "crf.joblib"), "--tol", "0.1", "-C", "5"]) == 0
-    assert main([*given, str(place / "ssvm.skops"), "-a", "ssvm", "--tol", "0.5"]) == 0
-    return place
-
-
-def _tag(monkeypatch, capsysbinary, model, text, *options):
-    """Exit code, output and messages of tagging a text of standard input."""
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    code = main(["tag", str(model), *options])
-    out, err = capsysbinary.readouterr()
-    return code, out.decode(), err.decode()
+    return trained_in(tmp_path_factory.mktemp("cli"))
 
 
 def test_train_says_what_it_read_and_writes_what_predicts(folder, capsys):
     model = joblib.load(folder / "crf.joblib")
     assert isinstance(model[-1], SAGCRF)
     assert model[-1].C == 5
-    assert model[0].templates == _TEMPLATE
+    assert model[0].templates == TEMPLATE
     y = model.predict([[("the", "DT"), ("dog", "NN"), ("barks", "VBZ")]])[0]
     assert y.tolist() == ["B-NP", "I-NP", "B-VP"]
     given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", f"{folder}/again.skops"]
@@ -89,13 +54,13 @@ def test_train_says_what_it_read_and_writes_what_predicts(folder, capsys):
 
 @pytest.mark.parametrize("with_labels", [False, True])
 def test_lines_come_out_with_a_label_behind(folder, monkeypatch, capsysbinary, with_labels):
-    text = "-DOCSTART- -X- O\n\n" + _text(_SENTENCES[:3], 3 if with_labels else 2) + "\n\n"
-    code, out, err = _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text)
+    text = "-DOCSTART- -X- O\n\n" + text_of(SENTENCES[:3], 3 if with_labels else 2) + "\n\n"
+    code, out, err = tag(monkeypatch, capsysbinary, folder / "crf.joblib", text)
     assert (code, err) == (0, "")
     before, after = text.split("\n"), out.split("\n")
     assert len(before) == len(after)
     model = joblib.load(folder / "crf.joblib")
-    X = [[tuple(word.split()[:2]) for word in s.split("|")] for s in _SENTENCES[:3]]
+    X = [[tuple(word.split()[:2]) for word in s.split("|")] for s in SENTENCES[:3]]
     predicted = iter(np.concatenate(list(model.predict(X))).tolist())
     for a, b in zip(before, after, strict=True):
         label = "O" if a.startswith("-DOCSTART-") else a.strip() and next(predicted)
@@ -103,14 +68,14 @@ def test_lines_come_out_with_a_label_behind(folder, monkeypatch, capsysbinary, w
 
 
 def test_files_output_encoding_and_batches_change_nothing(folder, monkeypatch, capsysbinary):
-    text = _text(_SENTENCES)
-    _, out, _ = _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text)
+    text = text_of(SENTENCES)
+    _, out, _ = tag(monkeypatch, capsysbinary, folder / "crf.joblib", text)
     (folder / "latin.txt").write_bytes(text.encode("latin-1"))
     to = folder / "tagged.txt"
     given = ["tag", f"{folder}/crf.joblib", f"{folder}/latin.txt", "-o", str(to)]
     assert main([*given, "--encoding", "latin-1", "--batch", "2", "--n-jobs", "2"]) == 0
     assert to.read_bytes().decode("latin-1") == out
-    _, alone, _ = _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, "--label")
+    _, alone, _ = tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, "--label")
     assert alone.split("\n") == [line.rpartition("\t")[2] for line in out.split("\n")]
     short = ["tag", "-l", f"{folder}/crf.joblib"]
     assert main([*short, f"{folder}/train.txt", "-o", str(to)]) == 0
@@ -123,17 +88,17 @@ def test_more_labellings_than_there_are(folder, monkeypatch, capsysbinary):
     model = folder / "crf.joblib"
     text = "the DT\ncat NN\n"
     n_labels = len(joblib.load(model)[-1].classes_)
-    all_of_them = _tag(monkeypatch, capsysbinary, model, text, "-n", str(n_labels**2))
+    all_of_them = tag(monkeypatch, capsysbinary, model, text, "-n", str(n_labels**2))
     assert all_of_them[1].count("#") == n_labels**2
-    assert _tag(monkeypatch, capsysbinary, model, text, "-n", "999999999999") == all_of_them
+    assert tag(monkeypatch, capsysbinary, model, text, "-n", "999999999999") == all_of_them
     many = "the DT\n" * 60
-    code, out, err = _tag(monkeypatch, capsysbinary, model, many, "-n", "999999999999")
+    code, out, err = tag(monkeypatch, capsysbinary, model, many, "-n", "999999999999")
     assert (code, out) == (1, "")
     assert "999,999,999,999 labellings of each sentence would take" in err
 
 
 def test_n_best_with_probabilities(folder, monkeypatch, capsysbinary):
-    code, out, _ = _tag(
+    code, out, _ = tag(
         monkeypatch, capsysbinary, folder / "crf.joblib", "the DT\ncat NN\n", "-n", "3"
     )
     assert code == 0
@@ -152,7 +117,7 @@ def test_n_best_with_probabilities(folder, monkeypatch, capsysbinary):
 @pytest.mark.parametrize("option", ["--probabilities", "--marginals"])
 def test_probabilities_of_labels(folder, monkeypatch, capsysbinary, option):
     text = "the DT\ncat NN\n"
-    _, out, _ = _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, option)
+    _, out, _ = tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, option)
     model = joblib.load(folder / "crf.joblib")
     (expected,) = model.predict_proba([[("the", "DT"), ("cat", "NN")]])
     for row, line in zip(expected, out.rstrip().split("\n")[1:], strict=True):
@@ -166,21 +131,21 @@ def test_probabilities_of_labels(folder, monkeypatch, capsysbinary, option):
 
 def test_an_ssvm_has_scores_and_no_probabilities(folder, monkeypatch, capsysbinary):
     text = "the DT\ncat NN\n"
-    code, out, _ = _tag(monkeypatch, capsysbinary, folder / "ssvm.skops", text, "--scores")
+    code, out, _ = tag(monkeypatch, capsysbinary, folder / "ssvm.skops", text, "--scores")
     assert code == 0
     assert out.split("\n")[0].startswith("# 0 ")
     assert out.split("\n")[2].split("\t") == ["cat NN", "I-NP"]
-    code, out, err = _tag(monkeypatch, capsysbinary, folder / "ssvm.skops", text, "--marginals")
+    code, out, err = tag(monkeypatch, capsysbinary, folder / "ssvm.skops", text, "--marginals")
     assert (code, out) == (1, "")
     assert "a BCFWSSVM has no probabilities; use --scores" in err
 
 
 def test_check_reports_to_standard_error(folder, monkeypatch, capsysbinary):
-    code, out, err = _tag(
-        monkeypatch, capsysbinary, folder / "crf.joblib", _text(_SENTENCES), "--check"
+    code, out, err = tag(
+        monkeypatch, capsysbinary, folder / "crf.joblib", text_of(SENTENCES), "--check"
     )
     assert code == 0
-    assert len(out.split("\n")) == len(_text(_SENTENCES).split("\n"))
+    assert len(out.split("\n")) == len(text_of(SENTENCES).split("\n"))
     assert err.startswith("24 tokens, 6 sentences; accuracy: ")
     assert "  VP: " not in err
     assert "\nVP: precision: " in err
@@ -355,13 +320,13 @@ def test_a_file_to_tag_must_have_the_columns_of_the_model(
     folder, monkeypatch, capsysbinary, tmp_path
 ):
     model = folder / "crf.joblib"
-    code, out, err = _tag(monkeypatch, capsysbinary, model, "a b\n\nc\n", "--batch", "1")
+    code, out, err = tag(monkeypatch, capsysbinary, model, "a b\n\nc\n", "--batch", "1")
     assert code == 1
     assert re.fullmatch(r"a b\t\S+\n\n", out)  # what came before the error
     assert "standard input, line 3: 1 columns, but 2 were expected" in err
-    code, _, err = _tag(monkeypatch, capsysbinary, model, "a b c d\n")
+    code, _, err = tag(monkeypatch, capsysbinary, model, "a b c d\n")
     assert "standard input, line 1: 4 columns, but 2 or 3 were expected" in err
-    code, _, err = _tag(monkeypatch, capsysbinary, model, "a b\n", "--check")
+    code, _, err = tag(monkeypatch, capsysbinary, model, "a b\n", "--check")
     assert "standard input, line 1: 2 columns, but 3 were expected" in err
     same = tmp_path / "d"
     same.write_text("a b\n")
@@ -376,100 +341,6 @@ def test_a_file_to_tag_must_have_the_columns_of_the_model(
     assert (same.read_text(), model.read_bytes()) == ("a b\n", before)
 
 
-@pytest.fixture
-def linked(tmp_path):
-    """A file that says "old", and a link to it."""
-    (tmp_path / "there").mkdir()
-    old, link = tmp_path / "there" / "old", tmp_path / "link"
-    old.write_bytes(b"old")
-    try:
-        link.symlink_to(old)
-    except OSError:  # Windows lets administrators only
-        pytest.skip("links cannot be made here")
-    return old, link
-
-
-def test_an_output_is_replaced_when_it_is_whole(folder, linked, capsys):
-    old, link = linked
-    (old.parent / "bad").write_bytes(b"the DT\n\nc\n")
-    given = ["tag", f"{folder}/crf.joblib", "--batch", "1", "-o", str(link)]
-    assert main([*given, f"{old.parent}/bad"]) == 1
-    assert main([*given, f"{old.parent}/nothing"]) == 1
-    assert old.read_bytes() == b"old"
-    assert sorted(path.name for path in old.parent.iterdir()) == ["bad", "old"]
-    mode = old.stat().st_mode
-    assert main([*given, f"{folder}/train.txt"]) == 0
-    assert link.is_symlink()
-    assert old.read_bytes().startswith(b"the DT B-NP\tB-NP\n")
-    assert old.stat().st_mode == mode
-
-
-def test_a_link_to_a_model_stays_one(folder, linked):
-    old, link = linked
-    old.write_bytes((folder / "crf.joblib").read_bytes())
-    old.chmod(old.stat().st_mode & ~0o044)
-    mode = old.stat().st_mode
-    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", str(link), "--tol", "0.9"]
-    assert main(given) == 0
-    assert link.is_symlink()
-    assert load_model(str(old))[-1].tol == 0.9
-    assert old.stat().st_mode == mode
-
-
-@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="open files have no names here")
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/{}"])
-def test_an_open_file_is_written_where_it_is(folder, capfdbinary, name):
-    """Whoever holds it would not see a file that takes its place."""
-    read, write = os.pipe()
-    try:
-        given = ["tag", f"{folder}/crf.joblib", f"{folder}/train.txt", "-l", "-o"]
-        assert main([*given, name.format(write)]) == 0
-    finally:
-        os.close(write)
-    with open(read, "rb") as pipe:
-        found = pipe.read() or capfdbinary.readouterr().out
-    assert found.startswith(b"B-NP\nI-NP\nB-VP\nO\n\n")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is always full here")
-@pytest.mark.parametrize(
-    "command", ["tag crf.joblib train.txt", "template", "show-versions", "tag crf.joblib -o {}"]
-)
-def test_a_full_disk_is_named(folder, monkeypatch, capsys, command):
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the DT\n")))
-    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
-        if "{}" not in command:
-            patch.setattr(sys, "stdout", full)
-        assert main(command.format("/dev/full").split()) == 1
-    name = "/dev/full" if "{}" in command else "standard output"
-    assert capsys.readouterr().err == f"skstruct: error: {name}: {os.strerror(errno.ENOSPC)}\n"
-
-
-def test_a_model_that_finds_no_room_is_named(folder, monkeypatch, capsys):
-    def full(*arguments, **options):
-        raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr(joblib, "dump", full)
-    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", f"{folder}/full.joblib"]
-    assert main([*given, "--tol", "0.9"]) == 1
-    assert capsys.readouterr().err == f"skstruct: error: {folder}/full.joblib: full\n"
-    assert not [path for path in folder.iterdir() if "full" in path.name]
-
-
-@pytest.mark.parametrize("name", ["d\u00e9v.txt", "d\udcffv.txt"])
-def test_names_that_cannot_be_printed_cost_no_model(folder, tmp_path, monkeypatch, name):
-    dev = tmp_path / name
-    try:
-        dev.write_bytes((folder / "train.txt").read_bytes())
-    except (OSError, UnicodeError):
-        pytest.skip("no such name here")
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
-    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", "--dev", str(dev)]
-    assert main([*given, f"{tmp_path}/m.joblib", "--tol", "0.9"]) == 0
-    assert b"chunk_f1" in sys.stdout.buffer.getvalue()
-
-
 def test_models_of_other_kinds_are_refused(tmp_path, capsys):
     joblib.dump({"a": 1}, tmp_path / "m.joblib")
     assert main(["tag", f"{tmp_path}/m.joblib"]) == 1
@@ -482,29 +353,6 @@ def test_models_of_other_kinds_are_refused(tmp_path, capsys):
     assert main(["tag", f"{tmp_path}/m.skops"]) == 1
     err = capsys.readouterr().err
     assert "m.skops has types that train does not write: collections.Counter, skstruct.cli" in err
-
-
-def test_without_skops_nothing_is_trained(folder, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "skops", None)
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    assert main(["train", f"{folder}/train.txt", f"{folder}/new.skops"]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "new.skops: install skops (pip install 'skstruct[all]')" in err
-
-
-def test_an_interrupt_leaves_no_file(folder, monkeypatch, capsys):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
-    given = ["train", "-t", f"{folder}/template", f"{folder}/train.txt", f"{folder}/cut.joblib"]
-    with monkeypatch.context() as patch:
-        patch.setattr(SAGCRF, "fit", interrupted)
-        assert main(given) == 130
-    assert capsys.readouterr().err == "skstruct: interrupted\n"
-    monkeypatch.setattr(joblib, "dump", interrupted)
-    assert main([*given, "--tol", "0.1"]) == 130
-    assert not [path for path in folder.iterdir() if "cut" in path.name]
 
 
 def test_warnings_are_one_line(folder, monkeypatch, capsys):
@@ -522,47 +370,6 @@ def test_versions_have_two_names(capsys):
     assert "scikit-learn: " in capsys.readouterr().out
 
 
-def test_a_reader_who_goes_away_is_no_error(folder):
-    text = _text(_SENTENCES * 700)  # more than a pipe holds
-    (folder / "long.txt").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "skstruct", "tag", "crf.joblib", "long.txt", "--batch", "9"]
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout.readline() == b"the DT B-NP\tB-NP\n"
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
-
-
-def test_training_that_nobody_listens_to_is_an_error(folder):
-    """A pipe that closes early would be exit code 0 without a model."""
-    code = (
-        "import sys; from skstruct.cli import main, training;"
-        "training._train = lambda given, parser: training.say('passes');"
-        "sys.stdin.readline(); sys.exit(main(['train', 'a', 'b']))"
-    )
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
-        process.stdout.close()
-        process.stdin.close()
-        assert process.stderr.read().rstrip() == b"skstruct: error: standard output was closed"
-    assert process.returncode == 1
-
-
-@pytest.mark.parametrize("name", ["stdin", "stdout"])
-def test_closed_streams_are_errors(folder, monkeypatch, capsys, name):
-    monkeypatch.setattr(sys, name, None)
-    assert main(["tag", f"{folder}/crf.joblib"]) == 1
-    assert capsys.readouterr().err == f"skstruct: error: standard {name[3:]}put is closed\n"
-
-
-def test_a_mark_of_the_encoding_is_not_written(folder, monkeypatch, capsysbinary):
-    text = "\ufeffthe DT\n\na DT\n"
-    given = "--encoding", "utf-8-sig", "--batch", "1", "-l"
-    assert _tag(monkeypatch, capsysbinary, folder / "crf.joblib", text, *given)[1].isascii()
-
-
 def test_only_the_command_imports_the_command_line():
     package = Path(skstruct.__file__).parent
     importing = [
@@ -572,18 +379,3 @@ def test_only_the_command_imports_the_command_line():
         and re.search(r"(from|import) [\w.]*\bcli\b", file.read_text(encoding="utf-8"))
     ]
     assert importing == ["__main__.py"]
-
-
-def test_a_process_that_is_terminated_leaves_no_part_of_a_file(tmp_path, monkeypatch):
-    ended = []
-    monkeypatch.setattr(os, "kill", lambda *given: ended.append(given))
-    target = tmp_path / "out"
-    target.write_text("as before")
-    with contextlib.suppress(FileNotFoundError), replacing(str(target)):
-        assert len(list(tmp_path.iterdir())) == 2
-        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL  # or it ends the tests
-        signal.raise_signal(signal.SIGTERM)
-        assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert ended == [(os.getpid(), signal.SIGTERM)]
-    assert target.read_text() == "as before"
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -118,3 +118,15 @@ def test_imports_against_the_plan_are_seen(file, text, n_broken):
 def test_lines_of_code_leave_out_the_docstring():
     (function,) = ast.parse('def f():\n    """One.\n\n    Two.\n    """\n    return 1\n').body
     assert _lines_of_code(function) == 4
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "doc", "examples"])
+def test_other_files_are_short_too(folder):
+    place = Path(__file__).parent.parent / folder
+    if not place.is_dir():  # an installed package
+        pytest.skip(f"there is no {folder}")
+    built = "auto_examples", "_build", "generated"
+    files = [path for path in place.rglob("*.py") if not {*built} & {*path.parts}]
+    long = {f.name: n for f in files if (n := len(f.read_text("utf-8").splitlines())) > MOST_LINES}
+    assert files
+    assert not long

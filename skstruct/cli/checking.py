@@ -58,6 +58,7 @@ class Check:
         self.n_right += right
         self.n_sentences += 1
         self.n_whole += right == len(gold)
+        # With a mark of a beginning, so that a sentence of O alone is one of chunks.
         if self.of_chunks and not are_chunks({*gold, "B-"}):
             self.of_chunks = False
         if self.of_chunks:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.memory import check_memory
+from .arguments import count
 from .checking import Check, are_chunks
 from .columns import Sentence, batches, begins_document, encoding_name, read_sentences
 from .files import writing
 from .models import load_model
-from .training import _count
 
 _DOC = """\
 Tag column files: the columns that the model was trained on, with or without the one of labels.
@@ -39,7 +39,7 @@ def add_tag(commands):
     add(
         "-n",
         "--n-best",
-        type=_count,
+        type=count,
         metavar="N",
         help="the N best labellings, each after a line '# rank probability' (of an SSVM: score)",
     )
@@ -60,7 +60,7 @@ def add_tag(commands):
     add("--check", action="store_true", help="report what is right, to standard error")
     add(
         "--batch",
-        type=_count,
+        type=count,
         metavar="N",
         help="sentences tagged at once: 500 over -n, or 1 where a terminal is read",
     )

@@ -15,6 +15,7 @@ from ..callbacks import EarlyStopping
 from ..metrics import SCORERS
 from ..preprocessing import TemplateVectorizer
 from ..preprocessing.patterns import parse
+from .arguments import count, number, positive_number
 from .checking import are_chunks
 from .columns import Sentence, encoding_name, read_sentences
 from .files import beside, refuse_same, say
@@ -34,30 +35,6 @@ RHO2/2; CRFsuite's c1 and c2 are --c1 and --c2."""
 _LEAST_WEIGHT = 1e-3
 
 
-def _number(text):
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError
-    return value
-
-
-def _positive(text):
-    value = _number(text)
-    if value == 0:
-        raise ValueError
-    return value
-
-
-def _count(text):
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_number.__name__, _positive.__name__, _count.__name__ = "number", "positive number", "count"
-
-
 def add_train(commands):
     """The command and its options."""
     parser = commands.add_parser(
@@ -72,14 +49,14 @@ def add_train(commands):
         "-C",
         "--C",
         "-c",
-        type=_positive,
+        type=positive_number,
         metavar="C",
         help="weight of the data against the penalty, default 1",
     )
-    add("--l1-ratio", type=_number, metavar="R", help="share of the L1 penalty (crf), default 0")
-    add("--c1", type=_number, help="weight of the L1 penalty, in place of -C (crf)")
-    add("--c2", type=_number, help="weight of the squared L2 penalty, in place of -C (crf)")
-    add("-f", "--min-count", type=_count, default=1, metavar="N", help="drop rarer features")
+    add("--l1-ratio", type=number, metavar="R", help="share of the L1 penalty (crf), default 0")
+    add("--c1", type=number, help="weight of the L1 penalty, in place of -C (crf)")
+    add("--c2", type=number, help="weight of the squared L2 penalty, in place of -C (crf)")
+    add("-f", "--min-count", type=count, default=1, metavar="N", help="drop rarer features")
     add(
         "--outside",
         choices=["mark", "wapiti", "drop"],
@@ -88,8 +65,8 @@ def add_train(commands):
         "Wapiti, or no feature",
     )
     add("--scheme", help="forbid label pairs that break it: iob1, iob2, ioe1, ioe2, iobes, bilou")
-    add("--max-iter", type=_count, metavar="N", help="passes at most")
-    add("--tol", type=_number, metavar="GAP", help="relative duality gap at which to stop")
+    add("--max-iter", type=count, metavar="N", help="passes at most")
+    add("--tol", type=number, metavar="GAP", help="relative duality gap at which to stop")
     add("--n-jobs", type=int, metavar="N", help="threads (crf)")
     add("--seed", type=int, default=0, metavar="N", help="of the sample order, default 0")
     add("--dev", metavar="FILE", help="stop when this file is tagged no better any more")
@@ -222,8 +199,8 @@ def _check_place(given):
             raise ValueError(
                 f"{name} is there, and no model: MODEL comes behind the training files"
             )
-    is_skops(name)
-    os.unlink(beside(name))
+    is_skops(name)  # says now that skops is missing, and not after the training
+    os.unlink(beside(name))  # likewise where no file can be written
 
 
 def _report(estimator, seconds):

@@ -1,0 +1,78 @@
+"""Types of arguments; argparse calls them by their names in its messages."""
+
+from __future__ import annotations
+
+
+def number(text: str) -> float:
+    """A finite number that is not negative.
+
+    Parameters
+    ----------
+    text : str
+        The argument.
+
+    Returns
+    -------
+    float
+        Its value.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+def positive_number(text: str) -> float:
+    """A finite number above 0.
+
+    Parameters
+    ----------
+    text : str
+        The argument.
+
+    Returns
+    -------
+    float
+        Its value.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    value = number(text)
+    if value == 0:
+        raise ValueError
+    return value
+
+
+def count(text: str) -> int:
+    """An integer of at least 1.
+
+    Parameters
+    ----------
+    text : str
+        The argument.
+
+    Returns
+    -------
+    int
+        Its value.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+positive_number.__name__ = "positive number"

@@ -36,10 +36,17 @@ def members(name):
         return
     if not inspect.isclass(cls):
         return
+    # Pages of named tuples have their fields under "Parameters"; what tuples and torch's modules
+    # have is theirs to document.
+    fields = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
+    ours = {
+        n for c in cls.__mro__ if c.__module__.startswith(("skstruct", "sklearn")) for n in vars(c)
+    }
     for member in dir(cls):
         hidden = member.startswith("_") or re.fullmatch(
             r"set_\w+_request|get_metadata_routing", member
         )
+        hidden = hidden or member in fields or member not in ours
         if not hidden and hasattr(inspect.getattr_static(cls, member), "__get__"):
             yield f"skstruct.{name}.{member}"
 

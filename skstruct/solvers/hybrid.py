@@ -29,8 +29,9 @@ _ITERATIONS, _MORE = 15.0, 5.0
 _VECTORS = 0.4
 # Without a tolerance: where float64 ends.
 _LEAST_TOL = 1e-12
-# Node weights from which on OEG begins. Of words it needs less than half of SAG's passes (measured
-# down to 39,000 weights), of few dense features with weak regularisation more.
+# Node weights from which on OEG begins. Of words (measured down to 39,000 weights) it needs less
+# than half of SAG's passes with C up to 50, and not more at 500; of few dense features with weak
+# regularisation it needs more.
 _MANY = 1 << 15
 
 

@@ -454,10 +454,12 @@ def test_manifests_that_are_none(copy, tmp_path):
 
 
 def test_nothing_in_the_folder_is_a_pickle(sound):
-    for path in sound.folder.rglob("*"):
+    files = [path for path in sound.folder.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".npy", ".json"}
+    for path in files:
         if path.suffix == ".npy":
             np.load(path, allow_pickle=False)
-        elif path.is_file():
+        else:
             json.loads(path.read_text(encoding="ascii"))
 
 

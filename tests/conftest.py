@@ -29,6 +29,8 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# Other draws in every run: --hypothesis-profile=varied.
+settings.register_profile("varied", settings.get_profile("skstruct"), derandomize=False)
 settings.load_profile("skstruct")
 
 # Most of the time goes to compiling, whose objects live: the collector looks at them less often.

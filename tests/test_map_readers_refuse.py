@@ -2,6 +2,7 @@
 
 import io
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -229,3 +230,65 @@ def test_no_damage_goes_by_another_error(kind, seed):
         assert not np.isnan(graph.unary).any()
         message = "<file> is a model"
     assert message.startswith("<file>")
+
+
+TOO_LARGE = [
+    (read_uai, "MARKOV 1 2000000000 0", "line 1, token 3: expected variables of at most"),
+    (read_uai, "MARKOV 3 3 2000000000 2 0", "line 1, token 4: .* states in all, got '2000000000'"),
+    (read_wcsp, "n 1 2000000000 0 9\n2000000000", "line 2, token 6: expected variables of at most"),
+    (
+        read_wcsp,
+        f"n 26 2 1 9\n{'2 ' * 26}\n26 {' '.join(map(str, range(26)))} 0 0",
+        "line 3, token",
+    ),
+    (
+        read_wcsp,
+        f"n 23 2 5 9\n{'2 ' * 23}\n" + f"23 {' '.join(map(str, range(23)))} 0 0\n" * 5,
+        "line 5, token 81: expected tables of at most",
+    ),
+    (read_wcsp, f"n 70 1 1 9\n{'1 ' * 70}\n70 {' '.join(map(str, range(70)))} 0 0", "31 variables"),
+    (
+        read_wcsp,
+        f"n 5000 9 1 9 {'9 ' * 5000} 5000 {' '.join(map(str, range(5000)))} -1 alldiff 0 0",
+        "expected a smaller alldiff: 5000 variables are too many",
+    ),
+    (read_wcsp, "n 1 2 1 9 2 1 0 -1 wregular 999999999 0 0 0", "expected a smaller wregular"),
+    (read_libdai, "1 1 0 2000000000 0", "token 4: expected variables of at most .* states in all"),
+    (read_libdai, "1 1 2000000000 2 0", "token 3: expected a variable, from 0 to"),
+    (read_libdai, "1 3 0 1 2 999 999 999 0", "token 2: expected tables of at most"),
+    (
+        read_cfn,
+        '{"problem":{"name":"t","mustbe":"<10"},\n"variables":{"x":2000000000},"functions":{}}',
+        "line 2: expected variables of at most .* values in all, got '2000000000}",
+    ),
+    (
+        read_cfn,
+        '{"problem":{"name":"t","mustbe":"<10"},"variables":{"x":9999,"y":9999},\n'
+        '"functions":{"f":{"scope":["x","y"],"defaultcost":0,"costs":[]}}}',
+        r"line 2: expected tables of at most .* tuples in all \(function f\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("read", "text", "message"), TOO_LARGE)
+def test_memory_is_in_proportion_to_the_file(read, text, message):
+    options = [{}, {"return_names": True}] if read is read_cfn else [{}]
+    for given_options in options:
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match=f"^<file>.*{message}"):
+                read(io.StringIO(text), **given_options)
+            assert tracemalloc.get_traced_memory()[1] < 2**24
+        finally:
+            tracemalloc.stop()
+
+
+def test_names_of_numbered_values_are_made_where_they_are_asked_for():
+    text = '{{p "<5"} {x 1000000} {}}'
+    tracemalloc.start()
+    try:
+        assert read_cfn(io.StringIO(text)).n_states[0] == 10**6
+        assert tracemalloc.get_traced_memory()[1] < 2**25
+    finally:
+        tracemalloc.stop()
+    assert read_cfn(io.StringIO(text), return_names=True)[1]["x"][-1] == "999999"

@@ -345,10 +345,12 @@ class _Network:
         given = rows[:, :-1]
         if ((given != np.floor(given)) | (given < 0) | (given >= shape)).any():
             self.fail(costs, label, f"positions of values below {list(shape)}")
-        tuples = given.astype(np.int64)
-        if np.unique(tuples, axis=0).shape[0] < len(tuples):
+        cells = np.zeros(len(rows), dtype=np.int64)
+        for values, n in zip(given.T, shape, strict=True):
+            cells = cells * n + values.astype(np.int64)
+        if np.unique(cells).size < len(cells):
             self.fail(costs, label, "each tuple once")
-        table[tuple(tuples.T)] = rows[:, -1]
+        table.reshape(-1)[cells] = rows[:, -1]
         return table
 
     def _value(self, label, item, v):
@@ -399,18 +401,16 @@ class _Network:
             users.setdefault(owner, []).append(f)
         by_shape: dict[tuple, list[int]] = {}
         for f in users:
-            key = (self.counted[f], len(self.scopes[f]), self.costs[f].shape)
-            by_shape.setdefault(key, []).append(f)
-        stacks = {
-            of[0]: self.sign * np.stack([self.costs[f] for f in of]) for of in by_shape.values()
-        }
+            by_shape.setdefault((self.counted[f], self.costs[f].shape), []).append(f)
+        stacks = {of[0]: np.stack([self.costs[f] for f in of]) for of in by_shape.values()}
         best = np.zeros(len(self.costs))
         for of in by_shape.values():
+            stacks[of[0]] *= self.sign
             lowest = stacks[of[0]].reshape(len(of), -1).min(axis=1)
             best[of] = np.minimum(lowest, 0.0)
         total = math.fsum(best[f] * len(of) for f, of in users.items())
         factors: list[Factors] = []
-        for (counted, *_), of in by_shape.items():
+        for (counted, _), of in by_shape.items():
             costs = stacks[of[0]]
             room = top - (total - best[of]).reshape(-1, *[1] * (costs.ndim - 1))
             scores = np.where(costs >= room, -np.inf, 0.0 - costs)

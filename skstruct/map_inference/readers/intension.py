@@ -75,7 +75,10 @@ def fits(values: np.ndarray, kinds: str) -> np.ndarray:
     """Where rows of numbers are what the letters of `kinds` ask for."""
     whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 2**53)
     by_kind = {"i": whole, "v": whole, "c": values >= 0, "C": values > -np.inf}
-    return np.stack([by_kind[kind][:, k] for k, kind in enumerate(kinds)], axis=1)
+    fitting = np.ones(values.shape, dtype=bool)
+    for k, kind in enumerate(kinds):
+        fitting[:, k] = by_kind[kind][:, k]
+    return fitting
 
 
 def parameters(keyword: str, arity: int, source: Any) -> dict[str, Any]:

@@ -112,8 +112,10 @@ def by_shape(
 
 def tables(scopes: np.ndarray, scores: np.ndarray, n_states: np.ndarray) -> Table:
     """A batch of tables; a constant of -inf forbids the states of the first variable instead."""
-    if scopes.shape[1] == 0 and np.isneginf(scores).any():
-        return Table([0], np.full(n_states[0], -np.inf))
+    if scopes.shape[1] == 0:
+        if np.isneginf(scores).any():
+            return Table([0], np.full(n_states[0], -np.inf))
+        scores = np.broadcast_to(scores, len(scopes))
     return Table(scopes, scores)
 
 

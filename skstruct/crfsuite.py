@@ -15,6 +15,7 @@ from .preprocessing import SequenceVectorizer
 _HEADER = struct.Struct("<4sI4s9I")
 _NAMES_HEADER = struct.Struct("<4s5I")
 _STATE, _TRANSITION = 0, 1
+_WEIGHTS, _WEIGHTS_PER_BYTE = 2**24, 64  # what a file may ask for
 _RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 
@@ -41,6 +42,11 @@ def _read(path):
         raise ValueError(f"{path}: a CRFsuite model of an unknown version")
     if len(data) < size:
         raise ValueError(f"{path}: the model file is damaged ({len(data)} of {size} bytes)")
+    if n_labels * (n_labels + n_attributes) > _WEIGHTS + _WEIGHTS_PER_BYTE * len(data):
+        raise ValueError(
+            f"{path}: the model file is damaged ({n_labels} labels and {n_attributes} attributes "
+            f"are too many for {len(data)} bytes)"
+        )
     try:
         n_features = struct.unpack_from("<I", data, start + 8)[0]
         model = _Model(

@@ -1,6 +1,8 @@
 """Models of CRFsuite give CRFsuite's taggings and marginals."""
 
 import pickle
+import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -154,3 +156,29 @@ def test_damaged_files_are_refused(trained, tmp_path):
             assert "damaged" in str(error) or "unknown version" in str(error)  # noqa: PT017
             refused += 1
     assert refused
+
+
+def _dictionary(n):
+    """A constant quark database of n names."""
+    names = [struct.pack("<II", k, 5) + b"%04x\0" % k for k in range(n)]
+    table = 24 + sum(map(len, names))
+    offsets = np.cumsum([24, *map(len, names[:-1])]).astype("<u4").tobytes()
+    header = struct.pack("<4s5I", b"CQDB", table + len(offsets), 0, 0, n, table)
+    return header + b"".join(names) + offsets
+
+
+def test_a_small_file_does_not_ask_for_much_memory(tmp_path):
+    n = 6000  # labels and attributes: 72 million weights
+    features = struct.pack("<4s2I", b"FEAT", 12, 0)
+    names = _dictionary(n)
+    starts = 48, 60, 60 + len(names)
+    size = 60 + 2 * len(names)
+    header = struct.pack("<4sI4s9I", b"lCRF", size, b"FOMC", 100, 0, n, n, *starts, 0, 0)
+    (tmp_path / "model").write_bytes(header + features + names + names)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"damaged .6000 labels and 6000 attributes are too m"):
+            SAGCRF.from_crfsuite(tmp_path / "model")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

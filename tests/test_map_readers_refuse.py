@@ -2,6 +2,7 @@
 
 import io
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -73,12 +74,15 @@ def test_malformed_uai(text, message):
         (WCSP.replace("0 4 0\n", "0 4\n"), "number of tuples of function 3, but the file ends"),
         (WCSP + "1", "line 12, token 40: expected the end of the file after the last cost func"),
         (
-            WCSP.replace("5 2\n0 1 100\n1 0 0", "-1 salldiff var 10"),
-            r"line 5, token 19: .* \(cost functions in intension .* not read\), got 'salldiff'",
+            WCSP.replace("5 2\n0 1 100\n1 0 0", "-1 sgrammar var 10"),
+            "line 5, token 19: expected the keyword of a cost function .* got 'sgrammar'",
         ),
         (WCSP.replace("1 0 7 1\n1 3", "1 0 7 -1"), "token 12: .*or one of 0 shared functions"),
         (WCSP.replace("0 4 0\n", "1 0 4 -1\n"), "line 11, token 40: .*shared function of 1 var"),
-        ("n 30 9 1 9\n" + "9 " * 30 + "\n9 0 1 2 3 4 5 6 7 8 0 0", "a cost function of at most"),
+        (
+            "n 30 9 1 9\n" + "9 " * 30 + "\n9 0 1 2 3 4 5 6 7 8 0 0",
+            "token 36: expected tables of at most",
+        ),
     ],
 )
 def test_malformed_wcsp(text, message):
@@ -100,7 +104,7 @@ def test_malformed_wcsp(text, message):
         (FG.replace("\n1 3\n", "\n1\n"), "1 entries of factor 1, an index and a value each, but"),
         (FG + "9", "line 17, token 20: expected the end of the file after the last factor"),
         (FG.replace("0 0.5", "0 half"), "line 8, token 9: expected a number, got 'half'"),
-        ("1 9 0 1 2 3 4 5 6 7 8" + " 9" * 9 + " 0", "token 2: expected a factor of at most"),
+        ("1 9 0 1 2 3 4 5 6 7 8" + " 9" * 9 + " 0", "token 2: expected tables of at most"),
     ],
 )
 def test_malformed_libdai(text, message):
@@ -155,10 +159,16 @@ def test_malformed_libdai(text, message):
         ('"off", 1, 100, 1', '"off", 2, 100, 1', "line 6: expected positions of values below"),
         ('"off", 1, 100, 1, 0', '"off", 1, 100, 0, 1', "line 6: expected each tuple once"),
         ('"off", 1, 100, 1', '"off", 1, 100', "line 6: expected tuples of 2 values and a cost"),
-        ('"costs": [4]', '"type": "salldiff"', "line 8: expected a table of costs: other funct"),
+        ('"costs": [4]', '"type": "mst"', r"line 8: .* type .* that is read \(.*, got '\"mst"),
+        ('"costs": [4]', '"type": "alldiff"', "line 8: expected params of alldiff, a group"),
         ('"costs": [4]', '"cost": [4]', "line 8: expected one of the fields scope, defaultcost"),
         (', "costs": [4]', "", r"line 8: expected the field costs \(function constant\), got"),
-        ('"constant"', '"fx"', "line 8: expected a function's name that was not given before"),
+        ('"constant": {"scope": []', '"fx": {"scope": [0, 1]', "line 8: expected 4 costs"),
+        (
+            "[4]",
+            '"fw"}, "fw": {"scope": [], "costs": [1]}, "fw": {"scope": [], "costs": [2]',
+            "line 8: expected costs, or the name of another function that has them, the only",
+        ),
     ],
 )
 def test_malformed_cfn(old, new, message):
@@ -220,3 +230,65 @@ def test_no_damage_goes_by_another_error(kind, seed):
         assert not np.isnan(graph.unary).any()
         message = "<file> is a model"
     assert message.startswith("<file>")
+
+
+TOO_LARGE = [
+    (read_uai, "MARKOV 1 2000000000 0", "line 1, token 3: expected variables of at most"),
+    (read_uai, "MARKOV 3 3 2000000000 2 0", "line 1, token 4: .* states in all, got '2000000000'"),
+    (read_wcsp, "n 1 2000000000 0 9\n2000000000", "line 2, token 6: expected variables of at most"),
+    (
+        read_wcsp,
+        f"n 26 2 1 9\n{'2 ' * 26}\n26 {' '.join(map(str, range(26)))} 0 0",
+        "line 3, token",
+    ),
+    (
+        read_wcsp,
+        f"n 23 2 5 9\n{'2 ' * 23}\n" + f"23 {' '.join(map(str, range(23)))} 0 0\n" * 5,
+        "line 5, token 81: expected tables of at most",
+    ),
+    (read_wcsp, f"n 70 1 1 9\n{'1 ' * 70}\n70 {' '.join(map(str, range(70)))} 0 0", "31 variables"),
+    (
+        read_wcsp,
+        f"n 5000 9 1 9 {'9 ' * 5000} 5000 {' '.join(map(str, range(5000)))} -1 alldiff 0 0",
+        "expected a smaller alldiff: 5000 variables are too many",
+    ),
+    (read_wcsp, "n 1 2 1 9 2 1 0 -1 wregular 999999999 0 0 0", "expected a smaller wregular"),
+    (read_libdai, "1 1 0 2000000000 0", "token 4: expected variables of at most .* states in all"),
+    (read_libdai, "1 1 2000000000 2 0", "token 3: expected a variable, from 0 to"),
+    (read_libdai, "1 3 0 1 2 999 999 999 0", "token 2: expected tables of at most"),
+    (
+        read_cfn,
+        '{"problem":{"name":"t","mustbe":"<10"},\n"variables":{"x":2000000000},"functions":{}}',
+        "line 2: expected variables of at most .* values in all, got '2000000000}",
+    ),
+    (
+        read_cfn,
+        '{"problem":{"name":"t","mustbe":"<10"},"variables":{"x":9999,"y":9999},\n'
+        '"functions":{"f":{"scope":["x","y"],"defaultcost":0,"costs":[]}}}',
+        r"line 2: expected tables of at most .* tuples in all \(function f\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("read", "text", "message"), TOO_LARGE)
+def test_memory_is_in_proportion_to_the_file(read, text, message):
+    options = [{}, {"return_names": True}] if read is read_cfn else [{}]
+    for given_options in options:
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match=f"^<file>.*{message}"):
+                read(io.StringIO(text), **given_options)
+            assert tracemalloc.get_traced_memory()[1] < 2**24
+        finally:
+            tracemalloc.stop()
+
+
+def test_names_of_numbered_values_are_made_where_they_are_asked_for():
+    text = '{{p "<5"} {x 1000000} {}}'
+    tracemalloc.start()
+    try:
+        assert read_cfn(io.StringIO(text)).n_states[0] == 10**6
+        assert tracemalloc.get_traced_memory()[1] < 2**25
+    finally:
+        tracemalloc.stop()
+    assert read_cfn(io.StringIO(text), return_names=True)[1]["x"][-1] == "999999"

@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..factors import Table
+from ..factors import Factors
 from ..graph import FactorGraph
+from .intension import ARITHMETIC, PARAMETERS, fits, parameters, pieces
 from .items import Group, Numeric, Parsed, Word, parse
-from .tables import MOST_CELLS, tables
+from .tables import MOST_AXES, counts_or_tables, most_cells, most_states
 from .text import read_bytes
 
 _MUST_BE = re.compile(r"([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)?")
@@ -20,13 +21,14 @@ _MUST_BE = re.compile(r"([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)?")
 def read_cfn(
     path: Any, *, return_names: bool = False
 ) -> FactorGraph | tuple[FactorGraph, dict[str, list[str]]]:
-    """Read a cost function network (``.cfn``) of tables.
+    """Read a cost function network (``.cfn``).
 
     The score of a labelling is minus its cost, or, where ``mustbe`` begins with ``>``, its value.
     An entry with which every labelling reaches the bound of ``mustbe``, even if all other
     functions were at their best (at least as good as 0), is a hard constraint: its score is -inf.
     Where no cost is negative these are the costs of at least the bound. (Nothing forbids
-    labellings of allowed entries whose sum passes the bound.)
+    labellings of allowed entries whose sum passes the bound.) A cost ``inf`` is a hard constraint
+    always. Costs are read with all their digits, where toulbar2 keeps as many as ``mustbe`` has.
 
     Parameters
     ----------
@@ -39,7 +41,9 @@ def read_cfn(
     -------
     graph : FactorGraph
         The model; variables and their states are in the file's order. Functions of one shape, and
-        those that share a table, form one batch: factors are not in the file's order.
+        those that share a table, form one batch: factors are not in the file's order. Functions
+        with a ``type`` are tables of at most 65536 cells, factors of pairs or of counts; the
+        :ref:`guide <map-files>` lists the types.
     names : dict of str to list of str
         Only with `return_names`: the names of the variables, in order, each with those of its
         values; numbers where there are no names.
@@ -47,8 +51,8 @@ def read_cfn(
     Raises
     ------
     ValueError
-        If the file is malformed (the message names the line), or has functions that are no tables
-        (with a ``type``) or interval variables.
+        If the file is malformed, or has interval variables, a function of a type that is not
+        read, or domains or tables out of proportion to its size. The message names the line.
 
     See Also
     --------
@@ -77,12 +81,17 @@ def read_cfn(
     parsed = parse(name, content)
     problem, variables, functions = _sections(parsed)
     sign, top = _objective(parsed, problem)
-    names = _variables(parsed, variables)
-    network = _Network(parsed, names)
+    domains = _variables(parsed, variables)
+    network = _Network(parsed, domains, sign)
     for label, body in _named(parsed, functions, "a function: a group with its scope"):
         network.add(label, body)
-    graph = network.graph(sign, top)
-    return (graph, names) if return_names else graph
+    graph = network.graph(top)
+    if not return_names:
+        return graph
+    return graph, {
+        label: [str(k) for k in range(of)] if isinstance(of, int) else of
+        for label, of in domains.items()
+    }
 
 
 def _sections(parsed):
@@ -141,11 +150,12 @@ def _objective(parsed, problem):
 
 
 def _variables(parsed, section):
-    """The names of the values by that of their variable, in the file's order."""
+    """The values of each variable by its name, in the file's order: their names, or how many."""
     if isinstance(section, Numeric):
         items = [Word(section.at, f"{size:.17g}") for size in section.values.tolist()]
         section = Group(section.at, items)
-    names: dict[str, list[str]] = {}
+    names: dict[str, list[str] | int] = {}
+    n_states, most = 0, most_states(len(parsed.text))
     items = iter(section.items)
     for item in items:
         is_name = isinstance(item, Word) and not item.text.lstrip("+-").isdigit()
@@ -155,19 +165,22 @@ def _variables(parsed, section):
             parsed.fail(item.at, f"the domain of the variable {label}")
         if label in names:
             parsed.fail(item.at, "a variable's name that was not given before")
-        names[label] = _domain(parsed, label, domain)
+        names[label] = values = _domain(parsed, label, domain)
+        n_states += values if isinstance(values, int) else len(values)
+        if n_states > most:
+            parsed.fail(domain.at, f"variables of at most {most} values in all")
     if not names:
         parsed.fail(section.at, "at least one variable")
     return names
 
 
 def _domain(parsed, label, domain):
-    """The names of a variable's values."""
+    """The names of a variable's values, or how many they are."""
     if isinstance(domain, Word):
         size = parsed.number(domain, f"the number of values of {label}, or their names")
         if not (size.is_integer() and 1 <= size < 2**31):
             parsed.fail(domain.at, f"at least 1 value of {label} (interval variables are not read)")
-        return [str(k) for k in range(int(size))]
+        return int(size)
     if isinstance(domain, Numeric):
         values = [f"{value:.17g}" for value in domain.values.tolist()]
     else:
@@ -200,16 +213,20 @@ def _named(parsed, section, expected):
 
 
 class _Network:
-    """The cost functions of a file, gathered."""
+    """The cost functions of a file, gathered; `sign` is -1 where values are maximised."""
 
-    def __init__(self, parsed: Parsed, names: dict[str, list[str]]) -> None:
-        self.parsed = parsed
-        self.values = [{value: k for k, value in enumerate(of)} for of in names.values()]
-        self.positions = {label: v for v, label in enumerate(names)}
-        self.n_states = np.array([len(of) for of in names.values()], dtype=np.int64)
+    def __init__(self, parsed: Parsed, domains: dict[str, Any], sign: float) -> None:
+        self.parsed, self.sign = parsed, sign
+        lists = [[] if isinstance(of, int) else of for of in domains.values()]
+        self.values = [{value: k for k, value in enumerate(of)} for of in lists]
+        self.positions = {label: v for v, label in enumerate(domains)}
+        sizes = [of if isinstance(of, int) else len(of) for of in domains.values()]
+        self.n_states = np.array(sizes, dtype=np.int64)
         self.scopes: list[list[int]] = []
         self.costs: list = []
-        self.by_name: dict[str, int] = {}
+        self.counted: list[bool] = []
+        self.by_name: dict[str, list[int]] = {}
+        self.n_cells = 0
 
     def fail(self, item: Any, label: str | None, expected: str) -> NoReturn:
         """Raise an error that also names the function."""
@@ -217,32 +234,69 @@ class _Network:
         self.parsed.fail(item.at, f"{expected} ({of})")
 
     def add(self, label: str | None, body: Group) -> None:
-        """Take a function: its table, or the word that names the function that has it."""
+        """Take a function: its table, the name of the function that has it, or its type."""
         tags = ("scope", "defaultcost", "costs", "type", "params", "parameters")
         fields = _tagged(self.parsed, body, tags)
-        for tag in tags[3:]:
-            if tag in fields:
-                self.fail(fields[tag], label, "a table of costs: other functions are not read")
-        for tag in ("scope", "costs"):
-            if tag not in fields:
-                self.fail(body, label, f"the field {tag}")
-        if label is not None and self.by_name.setdefault(label, len(self.costs)) < len(self.costs):
-            self.fail(body, label, "a function's name that was not given before")
+        if "scope" not in fields:
+            self.fail(body, label, "the field scope")
         scope = self._scope(label, fields["scope"])
+        if "type" in fields:
+            self._add_call(label, body, fields, scope)
+            return
+        if "costs" not in fields:
+            self.fail(body, label, "the field costs")
         shape = tuple(self.n_states[scope].tolist())
-        if math.prod(shape) > MOST_CELLS:
-            self.fail(body, label, f"a function of at most {MOST_CELLS} tuples")
         costs, default = fields["costs"], fields.get("defaultcost")
         if isinstance(costs, Word):
             if default is not None:
                 self.fail(default, label, "no defaultcost beside the name of a function")
-            table = costs
-        elif default is None:
+            self._take(label, scope, costs)
+            return
+        if len(shape) > MOST_AXES:
+            self.fail(fields["scope"], label, f"a table of at most {MOST_AXES} variables")
+        self._count(label, body, math.prod(shape))
+        if default is None:
             table = self._dense(label, costs, shape)
         else:
             table = self._sparse(label, costs, default, scope, shape)
+        self._take(label, scope, table)
+
+    def _count(self, label, body, n_cells):
+        """Refuse tables out of proportion to the file."""
+        self.n_cells += n_cells
+        most = most_cells(len(self.parsed.text))
+        if self.n_cells > most:
+            self.fail(body, label, f"tables of at most {most} tuples in all")
+
+    def _take(self, label, scope, costs, counted=False):
+        if label is not None:
+            self.by_name.setdefault(label, []).append(len(self.costs))
         self.scopes.append(scope)
-        self.costs.append(table)
+        self.costs.append(costs)
+        self.counted.append(counted)
+
+    def _add_call(self, label, body, fields, scope):
+        """Take a function in intension."""
+        kind = fields["type"]
+        keyword = kind.text if isinstance(kind, Word) else ""
+        if keyword not in PARAMETERS or keyword in ARITHMETIC:
+            self.fail(kind, label, "a type of functions that is read")
+        group = fields.get("params", fields.get("parameters"))
+        if not isinstance(group, Group):
+            self.fail(kind if group is None else group, label, f"params of {keyword}, a group")
+        found = parameters(keyword, len(scope), _Source(self, label, keyword, group))
+        try:
+            parts = pieces(keyword, scope, self.n_states, found, np.inf)
+        except ValueError as error:
+            self.fail(kind, label, str(error))
+        self._count(label, body, sum(part.costs.size * len(part.scopes) for part in parts))
+        for part in parts:
+            hard = np.isinf(part.costs)
+            if self.sign < 0 and part.costs[~hard].any():
+                self.fail(kind, label, f"no costs of {keyword}, since values are maximised")
+            costs = np.where(hard, self.sign * np.inf, part.costs)
+            for own in part.scopes:
+                self._take(label, own, costs, part.counted)
 
     def _scope(self, label, item):
         if isinstance(item, Numeric):
@@ -284,19 +338,19 @@ class _Network:
             ]  # fmt: skip
             numbers = self._numbers(label, Group(costs.at, items), "a cost")
         else:
-            numbers = costs.values
+            numbers = self._numbers(label, costs, "a cost")
         if numbers.size % width:
             self.fail(costs, label, f"tuples of {len(shape)} values and a cost")
         rows = numbers.reshape(-1, width)
         given = rows[:, :-1]
         if ((given != np.floor(given)) | (given < 0) | (given >= shape)).any():
             self.fail(costs, label, f"positions of values below {list(shape)}")
-        tuples = given.astype(np.int64)
-        if np.unique(tuples, axis=0).shape[0] < len(tuples):
+        cells = np.zeros(len(rows), dtype=np.int64)
+        for values, n in zip(given.T, shape, strict=True):
+            cells = cells * n + values.astype(np.int64)
+        if np.unique(cells).size < len(cells):
             self.fail(costs, label, "each tuple once")
-        if not np.isfinite(numbers).all():
-            self.fail(costs, label, "finite costs")
-        table[tuple(tuples.T)] = rows[:, -1]
+        table.reshape(-1)[cells] = rows[:, -1]
         return table
 
     def _value(self, label, item, v):
@@ -313,9 +367,13 @@ class _Network:
             for word in items:
                 if not isinstance(word, Word):
                     self.fail(word, label, expected)
+            forbidden = np.array([word.text == "inf" for word in items], dtype=bool)
+            items = [Word(word.at, "0") if word.text == "inf" else word for word in items]
             numbers = np.array([self.parsed.number(word, expected) for word in items])
         if not np.isfinite(numbers).all():
-            self.fail(item, label, "finite costs")
+            self.fail(item, label, "finite costs, or inf")
+        if not isinstance(item, Numeric):
+            numbers[forbidden] = self.sign * np.inf
         return numbers
 
     def _owner(self, f):
@@ -323,31 +381,36 @@ class _Network:
         seen = {f}
         while isinstance(self.costs[f], Word):
             word = self.costs[f]
-            if word.text not in self.by_name or self.by_name[word.text] in seen:
-                self.parsed.fail(word.at, "costs, or the name of another function that has them")
-            f = self.by_name[word.text]
+            named = self.by_name.get(word.text, [])
+            if len(named) != 1 or named[0] in seen or self.counted[named[0]]:
+                self.parsed.fail(
+                    word.at, "costs, or the name of another function that has them, the only one"
+                )
+            f = named[0]
             seen.add(f)
         return f
 
-    def graph(self, sign: float, top: float) -> FactorGraph:
+    def graph(self, top: float) -> FactorGraph:
         """The factor graph: functions of one table, and of one shape, in batches."""
         users: dict[int, list[int]] = {}
         for f, costs in enumerate(self.costs):
             owner = self._owner(f)
-            if self.costs[owner].shape != tuple(self.n_states[self.scopes[f]].tolist()):
+            shape = tuple(self.n_states[self.scopes[f]].tolist())
+            if self.costs[owner].shape != shape and not self.counted[f]:
                 self.parsed.fail(costs.at, "a function with the same numbers of values")
             users.setdefault(owner, []).append(f)
         by_shape: dict[tuple, list[int]] = {}
         for f in users:
-            by_shape.setdefault(self.costs[f].shape, []).append(f)
-        stacks = {of[0]: sign * np.stack([self.costs[f] for f in of]) for of in by_shape.values()}
+            by_shape.setdefault((self.counted[f], self.costs[f].shape), []).append(f)
+        stacks = {of[0]: np.stack([self.costs[f] for f in of]) for of in by_shape.values()}
         best = np.zeros(len(self.costs))
         for of in by_shape.values():
+            stacks[of[0]] *= self.sign
             lowest = stacks[of[0]].reshape(len(of), -1).min(axis=1)
             best[of] = np.minimum(lowest, 0.0)
         total = math.fsum(best[f] * len(of) for f, of in users.items())
-        factors: list[Table] = []
-        for of in by_shape.values():
+        factors: list[Factors] = []
+        for (counted, _), of in by_shape.items():
             costs = stacks[of[0]]
             room = top - (total - best[of]).reshape(-1, *[1] * (costs.ndim - 1))
             scores = np.where(costs >= room, -np.inf, 0.0 - costs)
@@ -355,6 +418,83 @@ class _Network:
             batches = [([of[row] for row in alone], scores[alone])] if alone else []
             batches += [(users[f], scores[row]) for row, f in enumerate(of) if len(users[f]) > 1]
             for members, stacked in batches:
-                scopes = np.array([self.scopes[f] for f in members], dtype=np.int64)
-                factors.append(tables(scopes, stacked, self.n_states))
+                scopes = [self.scopes[f] for f in members]
+                factors.append(counts_or_tables(scopes, stacked, self.n_states, counted))
         return FactorGraph(self.n_states, factors)
+
+
+class _Source:
+    """The parameters of a function in intension, by their names."""
+
+    def __init__(self, network: _Network, label: str | None, keyword: str, group: Group) -> None:
+        self.network, self.label, self.keyword, self.group = network, label, keyword, group
+        fields = [field.split(":")[0] for field in PARAMETERS[keyword].split()]
+        tags = [name for names in fields for name in names.split(",")]
+        self.fields = _tagged(network.parsed, group, tags)
+
+    def word(self, name: str, choices: list[str]) -> str:
+        """One of some words."""
+        item = self._field(name)
+        if not isinstance(item, Word) or item.text not in choices:
+            self._fail(item, f"{name}, one of {', '.join(choices)}")
+        return item.text
+
+    def number(self, name: str, kind: str) -> float:
+        """A number."""
+        return self._row(name, Group(0, [self._field(name)]), kind)[0]
+
+    def rows(self, names: list[str], kinds: str, length: int | None) -> list[np.ndarray]:
+        """A list of rows for each name."""
+        found = []
+        for name in names:
+            item = self._field(name)
+            items = self._items(name, item)
+            if length is not None and len(items) != length:
+                self._fail(item, f"{name} of {length} variables")
+            rows = [
+                self._row(name, row if len(kinds) > 1 else Group(item.at, [row]), kinds)
+                for row in items
+            ]
+            found.append(np.array(rows, dtype=np.float64).reshape(len(rows), len(kinds)))
+        return found
+
+    def sets(self, name: str, arity: int) -> list[np.ndarray]:
+        """Integers for each variable."""
+        item = self._field(name)
+        sets = self._items(name, item)
+        if len(sets) != arity:
+            self._fail(item, f"{name} of {arity} variables")
+        return [np.array(self._row(name, row, "i" * len(self._items(name, row)))) for row in sets]
+
+    def _field(self, name):
+        if name not in self.fields:
+            self._fail(self.group, f"the parameter {name}")
+        return self.fields[name]
+
+    def _items(self, name, item):
+        if isinstance(item, Numeric):
+            return [Word(item.at, f"{value:.17g}") for value in item.values.tolist()]
+        if not isinstance(item, Group):
+            self._fail(item, f"{name}, a list")
+        return item.items
+
+    def _row(self, name, item, kinds):
+        items = self._items(name, item)
+        if len(items) != len(kinds):
+            self._fail(item, f"{name}, {len(kinds)} numbers")
+        row = []
+        for word, kind in zip(items, kinds, strict=True):
+            text = word.text if isinstance(word, Word) else ""
+            if kind == "v" and text in self.network.positions:
+                row.append(float(self.network.positions[text]))
+            elif kind in "cC" and text == "inf":
+                row.append(np.inf)
+            else:
+                row.append(self.network.parsed.number(word, f"a number in {name}"))
+        if not fits(np.array([row]), kinds).all():
+            self._fail(item, f"integers and costs in {name}")
+        return row
+
+    def _fail(self, item, expected):
+        at = item if item.at else self.group
+        self.network.fail(at, self.label, f"{expected} of {self.keyword}")

@@ -32,11 +32,11 @@ class Group(NamedTuple):
 
 # A group of numbers is one token: tables are read at numpy's speed.
 _TOKENS = re.compile(
-    r"""(?P<skip>[\s,:]+|^\#[^\n]*)
+    r"""(?P<skip>[\s,:]+|^\#[^\n]*|//[^\n]*)
     |(?P<numbers>[\[{][\s,]*[-+.0-9][-+.0-9eE\s,]*[\]}])
     |(?P<open>[\[{])|(?P<close>[\]}])
     |"(?P<quoted>(?:[^"\\\n]|\\.)*)"
-    |(?P<bare>[^\s,:\[\]{}"\#]+)""",
+    |(?P<bare>(?:(?!//)[^\s,:\[\]{}"\#])+)""",
     re.X | re.M,
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

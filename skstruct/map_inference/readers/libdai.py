@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 
 from ..graph import FactorGraph
-from .tables import MOST_CELLS, by_shape, check_scopes, ragged, table_sizes, tables
+from .tables import (
+    by_shape,
+    check_cells,
+    check_scopes,
+    check_states,
+    most_states,
+    ragged,
+    table_sizes,
+    tables,
+)
 from .text import Numbers, read_bytes
 
 _COMMENT = re.compile(rb"#[^\n]*")
-_MOST_VARIABLES = 2**24
 
 
 def read_libdai(path: Any) -> FactorGraph:
@@ -37,8 +45,8 @@ def read_libdai(path: Any) -> FactorGraph:
     Raises
     ------
     ValueError
-        If the file is malformed; the message names the line and the token (comments are not
-        counted).
+        If the file is malformed, or has domains or tables out of proportion to its size; the
+        message names the line and the token (comments are not counted).
 
     See Also
     --------
@@ -63,15 +71,20 @@ def read_libdai(path: Any) -> FactorGraph:
     numbers = Numbers(name, _COMMENT.sub(b"", text))
     starts, arity, entries_at, n_entries = _walk(numbers)
     places = ragged(starts + 1, arity)
-    scope = numbers.integers(places, 0, _MOST_VARIABLES, "a variable, from 0 to {high}")
+    last = most_states(len(text)) - 1
+    scope = numbers.integers(places, 0, last, "a variable, from 0 to {high}")
     check_scopes(numbers, arity, scope, starts + 1)
     places = ragged(starts + 1 + arity, arity)
     sizes = numbers.integers(places, 1, 2**31 - 1, "a number of states, at least 1")
     n_states = np.ones(int(scope.max(initial=0)) + 1, dtype=np.int64)
     n_states[scope[::-1]] = sizes[::-1]
     numbers.check(places, n_states[scope] != sizes, "the number of states of an earlier factor")
+    variables, first = np.unique(scope, return_index=True)
+    new = np.zeros(scope.size, dtype=np.int64)
+    new[first] = n_states[variables]
+    check_states(numbers, places, new)
     cells = table_sizes(n_states, arity, scope)
-    numbers.check(starts, cells > MOST_CELLS, f"a factor of at most {MOST_CELLS} entries")
+    check_cells(numbers, starts, arity, cells)
     numbers.check(entries_at - 1, n_entries > cells, "a number of entries, at most the table's")
     factors = []
     for members, scopes, shape in by_shape(n_states, arity, scope):

@@ -6,11 +6,35 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..factors import Table
+from ..factors import Cardinality, Table
 from .text import Numbers
 
-# No file needs a larger table; one that asks for it, by a default and few tuples, is a mistake.
-MOST_CELLS = 2**27
+# What a few bytes may ask for, by a number of states or a default cost, and each further byte.
+_STATES, _CELLS, _PER_BYTE = 2**22, 2**24, 64
+MOST_AXES = 31  # of numpy's arrays, with one for the factors of a batch
+
+
+def most_states(n_bytes: int) -> int:
+    """How many states the variables of a text of `n_bytes` may have in all."""
+    return _STATES + _PER_BYTE * n_bytes
+
+
+def check_states(numbers: Numbers, at: np.ndarray, n_states: np.ndarray) -> None:
+    """Raise at the first of the places `at` where the states are too many in all."""
+    most = most_states(len(numbers.text))
+    numbers.check(at, np.cumsum(n_states) > most, f"variables of at most {most} states in all")
+
+
+def check_cells(numbers: Numbers, at: np.ndarray, arity: np.ndarray, cells: np.ndarray) -> None:
+    """Raise at the first of the places `at` where a table, or all before it, are too large."""
+    numbers.check(at, arity > MOST_AXES, f"a table of at most {MOST_AXES} variables")
+    most = most_cells(len(numbers.text))
+    numbers.check(at, np.cumsum(cells) > most, f"tables of at most {most} cells in all")
+
+
+def most_cells(n_bytes: int) -> int:
+    """How many cells the tables of a text of `n_bytes` may have in all."""
+    return _CELLS + _PER_BYTE * n_bytes
 
 
 def ragged(start: np.ndarray, length: np.ndarray) -> np.ndarray:
@@ -88,9 +112,17 @@ def by_shape(
 
 def tables(scopes: np.ndarray, scores: np.ndarray, n_states: np.ndarray) -> Table:
     """A batch of tables; a constant of -inf forbids the states of the first variable instead."""
-    if scopes.shape[1] == 0 and np.isneginf(scores).any():
-        return Table([0], np.full(n_states[0], -np.inf))
+    if scopes.shape[1] == 0:
+        if np.isneginf(scores).any():
+            return Table([0], np.full(n_states[0], -np.inf))
+        scores = np.broadcast_to(scores, len(scopes))
     return Table(scopes, scores)
+
+
+def counts_or_tables(scopes, scores, n_states, counted):
+    """Tables, or scores of how many variables have label 1."""
+    scopes = np.asarray(scopes, dtype=np.int64)
+    return Cardinality(scopes, scores) if counted else tables(scopes, scores, n_states)
 
 
 def forced_states(n_states: np.ndarray, evidence: dict[int, int]) -> list[Table]:

@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 _WORD = re.compile(rb"\S+")
+_KEYWORD = re.compile(rb"(?<!\S)(?!(?:inf(?:inity)?|nan)(?!\S))[a-z<>=!]\S*", re.I)
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)", re.I)
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
@@ -55,13 +56,15 @@ def write_text(path, text: str) -> None:
 class Numbers:
     """The numbers of a text as one array, behind its first `n_words` words.
 
-    `name` is the file's and `hint` says why there may be words instead, both for messages; tokens
-    are counted from 1, words included.
+    `name` is the file's, for messages; tokens are counted from 1, words included. With `keywords`
+    there may be words between the numbers: each is NaN among the values, and in `keywords` at its
+    place.
     """
 
-    def __init__(self, name: str, text: bytes, n_words: int = 0, hint: str = "") -> None:
+    def __init__(self, name: str, text: bytes, n_words: int = 0, *, keywords: bool = False) -> None:
         self.name, self.text = name, text
-        self.words = []
+        self.words: list[str] = []
+        self.keywords: dict[int, str] = {}
         at = 0
         for _ in range(n_words):
             found = _WORD.search(text, at)
@@ -69,9 +72,19 @@ class Numbers:
                 raise ValueError(f"{name}: the file is empty or ends after {len(self.words)} words")
             self.words.append(found.group().decode(errors="replace"))
             at = found.end()
-        self.values = self._parsed(text[at:] if at else text, f" ({hint})" if hint else "")
+        text = text[at:] if at else text
+        self.values = self._parsed(self._without_keywords(text) if keywords else text)
 
-    def _parsed(self, text, hint):
+    def _without_keywords(self, text):
+        """The text with NaN for its keywords."""
+        index = at = 0
+        for found in _KEYWORD.finditer(text):
+            index += _n_words(text[at : found.start()])
+            at = found.start()
+            self.keywords[index] = found.group().decode(errors="replace")
+        return _KEYWORD.sub(b"nan", text) if self.keywords else text
+
+    def _parsed(self, text):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", DeprecationWarning)
@@ -82,7 +95,7 @@ class Numbers:
         if values is None or values.size != _n_words(text):
             for index, found in enumerate(_WORD.finditer(text)):
                 if not _NUMBER.fullmatch(found.group()):
-                    self.fail(index, f"a number{hint}")
+                    self.fail(index, "a number")
             raise ValueError(f"{self.name}: not a text of numbers separated by white space")
         return values
 

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..graph import FactorGraph
-from .tables import by_shape, check_scopes, forced_states, ragged, table_sizes, tables
+from .tables import (
+    by_shape,
+    check_cells,
+    check_scopes,
+    check_states,
+    forced_states,
+    ragged,
+    table_sizes,
+    tables,
+)
 from .text import Numbers, read_bytes
 
 
@@ -47,7 +56,8 @@ def read_uai(
     Raises
     ------
     ValueError
-        If the file is malformed; the message names the line and the token.
+        If the file is malformed, or has domains out of proportion to its size; the message names
+        the line and the token.
 
     See Also
     --------
@@ -76,8 +86,8 @@ def read_uai(
     numbers = Numbers(name, text, n_words=1)
     if numbers.words[0].upper() not in ("MARKOV", "BAYES"):
         numbers.fail(-1, "MARKOV or BAYES")
-    n_states, arity, scope, at = _preamble(numbers)
-    cells = _cells(numbers, n_states, arity, scope, at)
+    n_states, arity, scope, starts, at = _preamble(numbers)
+    cells = _cells(numbers, n_states, arity, scope, starts, at)
     factors = []
     for members, scopes, shape in by_shape(n_states, arity, scope):
         places = cells[members][:, None] + np.arange(math.prod(shape))
@@ -98,6 +108,7 @@ def _preamble(numbers):
     n = numbers.integer(0, 1, len(numbers), "the number of variables, at least 1")
     numbers.need(1, n, f"the numbers of states of {n} variables")
     n_states = numbers.integers(slice(1, 1 + n), 1, 2**31 - 1, "a number of states, at least 1")
+    check_states(numbers, 1 + np.arange(n), n_states)
     at = 1 + n
     n_factors = numbers.integer(at, 0, np.inf, "the number of factors")
     at += 1
@@ -111,12 +122,13 @@ def _preamble(numbers):
     places = ragged(starts + 1, arity)
     scope = numbers.integers(places, 0, n - 1, "a variable of a scope, from 0 to {high}")
     check_scopes(numbers, arity, scope, starts + 1)
-    return n_states, arity, scope, at
+    return n_states, arity, scope, starts, at
 
 
-def _cells(numbers, n_states, arity, scope, at):
+def _cells(numbers, n_states, arity, scope, starts, at):
     """Where the cells of each factor's table begin."""
     sizes = table_sizes(n_states, arity, scope)
+    check_cells(numbers, starts, arity, sizes)
     # A table's size stands before it; the last that begins within the file tells what is wrong.
     ends = at + np.cumsum(sizes + 1)
     heads = np.concatenate([[at], ends[:-1]]) if sizes.size else np.empty(0)

@@ -161,7 +161,7 @@ class _Run:
         known = method.report(totals[0]) if bound > -math.inf else Report(-math.inf)
         seconds = time.perf_counter() - self.began
         self.rows.append(
-            (method.passes, seconds, bound, self.decoder.score, *known[:3]),
+            (method.passes, seconds, self.bound, self.decoder.score, *known[:3]),
         )
         return self._is_at_end(known)
 

@@ -20,6 +20,13 @@ from .losses.log import negative_log_likelihood
 _LARGEST_SCORE = 1e300
 
 
+def decodes_exactly(problem, w):
+    """Whether the max oracle of a problem finds a best labelling at these weights."""
+    exact_at = getattr(problem, "exact_at", None)
+    is_exact = getattr(problem, "inference", "exact") == "exact"
+    return is_exact and (exact_at is None or exact_at(w))
+
+
 @kernel
 def log_likelihoods(problem, w, start, stop, scratch, out):
     """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``.

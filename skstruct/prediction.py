@@ -21,7 +21,7 @@ from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.partial import split_partial
 from .data.ragged import object_array
 from .naming import NamedFeatures
-from .predict import decode, decode_top_k, decodes_exactly
+from .predict import decode, decode_top_k, decodes_exactly, why_relaxed
 from .sharded_prediction import by_shards, read_shard, score_shards
 from .shards.reading import Shard, Shards
 from .storage import TABLES, check_shapes
@@ -238,7 +238,7 @@ class Predictor(NamedFeatures):
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
         if not is_exact and self.graph_.inference_ == "exact":
-            self._warn_of_relaxation(problem)
+            warnings.warn(why_relaxed(problem), UserWarning, stacklevel=5)
 
         def run(part, start, stop):
             scratch = make_scratch(part)
@@ -253,17 +253,6 @@ class Predictor(NamedFeatures):
         given = np.flatnonzero(keep)
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, is_exact)
         return samples, codes
-
-    def _warn_of_relaxation(self, problem):
-        """Say that predictions are not those of the way that fit has published."""
-        why = "fit was exact, but X has graphs for which that takes too long"
-        if getattr(problem, "inference", "exact") == "exact":
-            why = "at the model's weights interactions do not attract (edited, or rounded?)"
-        warnings.warn(
-            f"{problem.structure}: {why}; predictions are good labellings, not always the best",
-            UserWarning,
-            stacklevel=5,
-        )
 
     def _decode_exactly(self, samples, i, allowed, w, codes):
         """Decode sample i, for which a relaxation has found nothing; False if that is too dear."""

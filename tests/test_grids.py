@@ -239,6 +239,8 @@ def test_a_junction_tree_is_chosen_where_it_is_worth_its_time():
     assert _way(Grid(), (7, 7), (8, 8)) == "lp"
     assert _way(Grid(inference="junction-tree"), (8, 8)) == "junction-tree"
     assert _way(Grid(inference="lp"), (3, 3)) == "lp"
+    # Pixels without edges are no reason.
+    assert _way(Grid(), (4, 4), (1, 1)) == "junction-tree"
     # max_table is a limit, not a wish.
     assert _way(Grid(max_table=3**9), (8, 8)) == "lp"
     assert _way(Grid(max_table=3**7), (7, 7)) == "lp"

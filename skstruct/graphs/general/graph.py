@@ -66,8 +66,8 @@ class Pairwise(PairwiseGraph):
         find.
     max_table : int, default=65536
         Largest table of a junction tree, in entries. "auto" also weighs its time: for estimators
-        that train on relaxations, too, all tables of a sample's tree may have 256 times as many
-        entries as the tables of its edges have, about where the tree takes 2 to 4 times as long.
+        that train on relaxations, too, all tables of a sample's tree may have 256 entries per score
+        of a node or an edge, about where the tree takes 2 to 4 times as long.
 
     Attributes
     ----------

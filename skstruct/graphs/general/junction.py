@@ -15,7 +15,7 @@ from ...inference.primal_graph import primal_graph
 from ..n_best import n_best_scratch
 from .junction_kernels import JunctionProblem, JunctionScratch, Plans
 
-# Entries of all tables of a tree per entry of all edges' tables, at most, with inference="auto". At
+# Entries of all tables of a tree per score of a node or an edge, at most, with inference="auto". At
 # that size a visit takes 2 to 4 times as long as with "lp" or "roof-dual": a price exactness is
 # worth. Beyond, it grows by a factor of about n_labels with each row of an image.
 _WORTH = 256
@@ -71,7 +71,8 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
             if graph.inference != "auto" and len(tables.n_states) <= _SEARCHED_AGAIN:
                 size = f"{best_elimination_order(primal, tables.n_states).largest:.6g}"
             return _refusal(samples, i, n_labels, limit, size)
-        if weighs and found.total > _WORTH * n_labels**2 * samples.n_edges[i]:
+        n_scores = tables.n_states.sum() + n_labels**2 * samples.n_edges[i]
+        if weighs and found.total > _WORTH * n_scores:
             return f"sample {i} needs {found.total:.6g} entries in all, a relaxation is faster"
         orders[p] = found.order
     fields["junction_trees"] = plan, where, orders

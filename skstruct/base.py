@@ -104,8 +104,10 @@ class StructuredEstimator(
     method ``_solve`` that calls a solver.
     """
 
-    #: Whether the solver takes the ``pair_cone_`` of a structure.
+    #: Whether the solver takes the ``pair_cone`` of a structure.
     _keeps_cone = False
+    #: Whether it trains on relaxations, too: the structure may then choose one.
+    _takes_relaxations = False
     #: What weights of classes and nodes make of the task loss.
     _loss_weights = staticmethod(hinge_weights)
     #: Whether nodes may have no label, or a set of labels.
@@ -116,6 +118,7 @@ class StructuredEstimator(
     def _prepare(self, X, y, sample_weight, node_weight=None) -> TrainingData:
         """Read the training data; sets ``graph_`` and ``classes_``."""
         graph = self._choose_graph(X, y)
+        graph.prefers_exact = not self._takes_relaxations
         self._refuse_other_kind(graph, X)
         samples, labels, partial = read_training(self, graph, X, y)
         n = samples.offsets.size - 1
@@ -343,7 +346,17 @@ class StructuredEstimator(
         )
         self._check_problem(problem)
         check_pointers(problem, data.sample_weight.size, data.codes.size)
+        self._publish_inference(type(problem))
         return problem
+
+    def _publish_inference(self, *kinds):
+        """Set what ``graph_`` says of these kinds of problems; where they differ, the weakest."""
+        ways = [(getattr(k, "inference", "exact"), getattr(k, "method", None)) for k in kinds]
+        inference, method = max(ways, key=lambda way: way[0])
+        found = {"inference_": inference, "training_inference_": inference}
+        if method is not None:
+            found["method_"] = method
+        vars(self.graph_).update(found)
 
     def _task_loss(self):
         """The task loss that training sees, if it sees one."""
@@ -358,7 +371,7 @@ class StructuredEstimator(
         """Refuse a structure that lacks a verb, before any compile."""
         for verb in _TRAINING:
             self._require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
-        if self.graph_.pair_cone_ is not None and not self._keeps_cone:
+        if not self._keeps_cone and self.graph_.pair_cone(self.classes_) is not None:
             raise TypeError(
                 f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "
                 "CasimirSSVM, ExtragradientSSVM or SubgradientSSVM, or attractive=False"

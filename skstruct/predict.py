@@ -20,6 +20,21 @@ from .losses.log import negative_log_likelihood
 _LARGEST_SCORE = 1e300
 
 
+def decodes_exactly(problem, w):
+    """Whether the max oracle of a problem finds a best labelling at these weights."""
+    exact_at = getattr(problem, "exact_at", None)
+    is_exact = getattr(problem, "inference", "exact") == "exact"
+    return is_exact and (exact_at is None or exact_at(w))
+
+
+def why_relaxed(problem):
+    """The warning where a problem is not decoded exactly, though those of fit were."""
+    why = "fit was exact, but X has graphs for which that takes too long"
+    if getattr(problem, "inference", "exact") == "exact":
+        why = "at the model's weights interactions do not attract (edited, or rounded?)"
+    return f"{problem.structure}: {why}; predictions are good labellings, not always the best"
+
+
 @kernel
 def log_likelihoods(problem, w, start, stop, scratch, out):
     """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``.

@@ -21,7 +21,7 @@ from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.partial import split_partial
 from .data.ragged import object_array
 from .naming import NamedFeatures
-from .predict import decode, decode_top_k
+from .predict import decode, decode_top_k, decodes_exactly, why_relaxed
 from .sharded_prediction import by_shards, read_shard, score_shards
 from .shards.reading import Shard, Shards
 from .storage import TABLES, check_shapes
@@ -157,7 +157,7 @@ class Predictor(NamedFeatures):
         # Users may have put in a transposed table; kernels are compiled for one layout.
         return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
 
-    def _refuse_unsolved(self, ends, keep):
+    def _refuse_unsolved(self, ends, keep, is_exact=True):
         """Raise for the first sample that a pass could not do; see :func:`decode`."""
         for end in ends:
             if end == -1:
@@ -165,7 +165,7 @@ class Predictor(NamedFeatures):
             self._refuse_bad_weights()
             if end >= 0:
                 # Rounding a relaxation may miss the only ones.
-                found = "is left" if self.graph_.inference_ == "exact" else "was found that is left"
+                found = "is left" if is_exact else "was found that is left"
                 raise ValueError(_NOTHING_LEFT.format(np.flatnonzero(keep)[end], found))
             raise FloatingPointError(
                 f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "
@@ -236,17 +236,22 @@ class Predictor(NamedFeatures):
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
         w = self._weights()
         problem = self.graph_.decoding(problem, w)
+        is_exact = decodes_exactly(problem, w)
+        if not is_exact and self.graph_.inference_ == "exact":
+            warnings.warn(why_relaxed(problem), UserWarning, stacklevel=5)
 
         def run(part, start, stop):
             scratch = make_scratch(part)
             while True:
                 end = decode(part, w, start, stop, scratch, codes)
-                if end < 0 or not self._decode_exactly(samples, given[end], allowed, w, codes):
+                if end < 0 or is_exact:
+                    return end
+                if not self._decode_exactly(samples, given[end], allowed, w, codes):
                     return end
                 start = end + 1
 
         given = np.flatnonzero(keep)
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, is_exact)
         return samples, codes
 
     def _decode_exactly(self, samples, i, allowed, w, codes):

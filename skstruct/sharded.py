@@ -61,13 +61,15 @@ class ShardSource:
         Numbers of shards, of features and of samples.
     n_visited : float
         Stored features of all nodes, constant ones included.
+    kinds : set of type
+        Classes of the problems that this process has opened.
     """
 
     def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
         self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
-        self.n_samples = len(shards)
+        self.n_samples, self.kinds = len(shards), set()
         self.total = float(shards.weight_sums.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # Callbacks stay with the driver.
@@ -94,6 +96,7 @@ class ShardSource:
             data = data._replace(loss_weights=weights)
         made = model._make_problem(data)
         problem, *more = made if type(made) is tuple else (made,)
+        self.kinds.add(type(problem))
         check_pointers(problem, n, shard.codes.size)
         if not self.keeps_grams:
             grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
@@ -175,6 +178,7 @@ def fit_shards(model, shards, given, checkpoint):
     _refuse(model, shards, given)
     new = model._unfitted()
     new.graph_, new.classes_ = _fitting_graph(model, shards), shards.classes
+    new.graph_.prefers_exact = not new._takes_relaxations
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_
     if shards.n_edge_features_in_ is not None:
@@ -198,7 +202,10 @@ def fit_shards(model, shards, given, checkpoint):
         common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
         try:
             with Engine(model.n_jobs) as engine:
-                return new._train_rounds(source, engine, shapes, **common)
+                result = new._train_rounds(source, engine, shapes, **common)
+            if source.kinds:
+                new._publish_inference(*source.kinds)
+            return result
         except EngineGone as error:
             raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
         except OSError as error:

@@ -147,7 +147,7 @@ class Streaming:
                 1.0 / (float(self.C) * new.n_samples_seen_),
                 state,
                 loss=new._loss_at(problem, data),
-                cone=new.graph_.pair_cone_,
+                cone=new.graph_.pair_cone(new.classes_),
                 rate=self._stream_rate(),
                 rng=_rng(new._generator(), state.n_steps),
                 n_jobs=self.n_jobs,

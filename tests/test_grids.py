@@ -5,9 +5,18 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import BCFWSSVM, SAGCRF, Grid, Pairwise
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Grid,
+    Pairwise,
+    SubgradientSSVM,
+)
+from skstruct.datasets import pack_shards
 from skstruct.graphs.general import grid_edges
 from skstruct.graphs.general.grid import _contrast
 from skstruct.testing import check_structure
@@ -217,3 +226,42 @@ def test_what_wide_images_lack_is_said_of_the_users_class():
     for graph, name in ((Grid(), "Grid"), (Picture(), "Picture")):
         with pytest.raises(TypeError, match=f"not available for {name} of two labels"):
             SAGCRF(graph).fit(X, y)
+
+
+def _way(graph, *sizes):
+    samples = graph.read_X(BaseEstimator(), [np.zeros((*size, 1)) for size in sizes], True)
+    return graph.make_problem(samples, np.arange(3), True).method
+
+
+def test_a_junction_tree_is_chosen_where_it_is_worth_its_time():
+    assert _way(Grid(), (7, 7), (4, 40)) == "junction-tree"
+    assert _way(Grid(), (8, 8)) == "lp"
+    assert _way(Grid(), (7, 7), (8, 8)) == "lp"
+    assert _way(Grid(inference="junction-tree"), (8, 8)) == "junction-tree"
+    assert _way(Grid(inference="lp"), (3, 3)) == "lp"
+    # Pixels without edges are no reason.
+    assert _way(Grid(), (4, 4), (1, 1)) == "junction-tree"
+    # max_table is a limit, not a wish.
+    assert _way(Grid(max_table=3**9), (8, 8)) == "lp"
+    assert _way(Grid(max_table=3**7), (7, 7)) == "lp"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_without_relaxations_take_any_junction_tree_that_fits(tmp_path):
+    rng = np.random.default_rng(0)
+    y = [rng.integers(3, size=(8, 8)) for _ in range(2)]
+    X = [np.eye(3)[labels] for labels in y]
+    common = {"max_iter": 2, "tol": 1e3}
+    for kind in (BCFWSSVM, SubgradientSSVM):
+        model = kind(Grid(), **common).fit(X, y)
+        assert (model.graph_.method_, model.graph_.training_inference_) == ("lp", "relaxed")
+    shards = pack_shards(X, y, tmp_path / "s", graph=Grid())
+    for kind, data in ((SAGCRF, (X, y)), (CasimirSSVM, (X, y)), (SAGCRF, (shards,))):
+        model = kind(Grid(), **common).fit(*data)
+        assert (model.graph_.method_, model.graph_.inference_) == ("junction-tree", "exact")
+        model.predict(X)  # no warning
+        again = pickle.loads(pickle.dumps(model))
+        assert_array_equal(again.predict(X)[0], model.predict(X)[0])
+    with pytest.raises(TypeError, match="exp_oracle is not available"):
+        SAGCRF(Grid(max_table=100)).fit(X, y)
+    assert BCFWSSVM(Grid(), **common).fit(shards).graph_.training_inference_ == "relaxed"

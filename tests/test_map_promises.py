@@ -5,7 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from skstruct.map_inference import AtMostOne, ExactlyOne, FactorGraph, Or, Table, solve_map
+from skstruct.map_inference import (
+    AtMostOne,
+    Cardinality,
+    ExactlyOne,
+    FactorGraph,
+    Or,
+    Table,
+    solve_map,
+)
 from skstruct.map_inference.solve import METHODS
 
 # What these do not take: cycles, more than two labels, factors without projections or tables.
@@ -52,9 +60,45 @@ def test_bounds_and_scores_keep_their_promises(method):
         assert result.score == graph.score(result.labels)
         assert (result.history_["bound"] >= best).all()
         assert (result.history_["score"] <= best).all()
+        assert (result.history_["bound"][1:] <= result.history_["bound"][:-1]).all()
+        assert (result.history_["score"][1:] >= result.history_["score"][:-1]).all()
         # Scores differ by 1/8 at least: one within the tolerance is the best one.
         assert result.score == best or not result.optimal
         n_solved += 1
         n_optimal += result.optimal
     assert n_solved >= 5
     assert n_optimal >= 1
+
+
+def _counted(rng, scale):
+    """Five variables of two labels, one of them forbidden, and scores by how many are on."""
+    unaries = [scale * rng.integers(-8, 9, 2) / 8 for _ in range(5)]
+    unaries[rng.integers(5)][rng.integers(2)] = -np.inf
+    by_count = Cardinality(range(5), scale * rng.integers(-8, 9, 6) / 8)
+    return FactorGraph([2] * 5, [by_count], unaries=unaries)
+
+
+@pytest.mark.parametrize("scale", [2.0**-80, 2.0**-30, 1.0, 2.0**80], ids=str)
+@pytest.mark.parametrize("method", ["subgradient", "coordinate-descent", "gradient", "frank-wolfe"])
+def test_bounds_beside_a_forbidden_label_hold_at_any_scale(method, scale):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        graph = _counted(rng, scale)
+        best = graph.score(np.array(list(itertools.product((0, 1), repeat=5)))).max()
+        result = solve_map(graph, method, max_iter=20, tol=0.0, random_state=0)
+        assert result.score <= best
+        assert (result.history_["bound"] >= best).all()
+
+
+@pytest.mark.parametrize("exponent", [20, 50, 100, 200, 300])
+def test_smoothed_descent_takes_scores_that_dwarf_the_smoothing(exponent):
+    rng = np.random.default_rng(exponent)
+    for _ in range(20):
+        pairs = [(0, 2), (2, 0), (0, 1)]
+        tables = [10.0**exponent * rng.normal(size=(2, 3 if 1 in pair else 2)) for pair in pairs]
+        graph = FactorGraph([2, 3, 2], list(map(Table, pairs, tables)))
+        best = graph.score(np.array(list(itertools.product(range(2), range(3), range(2))))).max()
+        result = solve_map(graph, "coordinate-descent", smoothing=3.0, max_iter=10)
+        assert np.isfinite(result.history_["objective"]).all()
+        assert result.score <= best <= result.bound < np.inf
+        assert (result.history_["bound"] >= best).all()

@@ -277,11 +277,13 @@ def test_predictions_do_not_change_what_training_was_certified_for():
     classes, codes = np.array(["a", "b"]), np.array([0, 1, 0, 1], dtype=np.int32)
     graph, reader = Pairwise(max_table=8), SimpleNamespace()
     small = graph.read_X(reader, [(np.ones((4, 1)), grid_edges(2, 2, 4)[0])], True)
-    graph.make_problem(small, classes, True, codes=codes)
-    assert (graph.inference_, graph.training_inference_) == ("exact", "exact")
+    before = dict(vars(graph))
+    problem = graph.make_problem(small, classes, True, codes=codes)
+    assert (problem.method, problem.inference) == ("junction-tree", "exact")
     large = graph.read_X(reader, [(np.ones((9, 1)), grid_edges(3, 3, 4)[0])], False)
-    graph.make_problem(large, classes, True)
-    assert (graph.inference_, graph.training_inference_) == ("relaxed", "exact")
+    problem = graph.make_problem(large, classes, True)
+    assert (problem.method, problem.inference) == ("roof-dual", "relaxed")
+    assert vars(graph) == before
 
 
 def test_equal_graphs_share_one_plan():

@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from functools import wraps
 from operator import attrgetter
@@ -160,11 +161,38 @@ def _no_collections():
             gc.enable()
 
 
+class _Compiling(threading.local):
+    """What a thread has spent on compiling."""
+
+    seconds, depth = 0.0, 0
+
+
+_compiling = _Compiling()
+
+
+def compile_seconds():
+    """Seconds that this thread has spent so far on kernels that were compiled or loaded."""
+    return _compiling.seconds
+
+
+@contextmanager
+def _timed():
+    """Add the time until the block ends to this thread's; that of inner kernels is part of it."""
+    began, _compiling.depth = time.perf_counter(), _compiling.depth + 1
+    try:
+        yield
+    finally:
+        _compiling.depth -= 1
+        if _compiling.depth == 0:
+            _compiling.seconds += time.perf_counter() - began
+
+
 def hold_interrupts(dispatcher):
     """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
 
     The interrupt comes when the compile has ended, and so does the collection of garbage. Nothing
-    changes in other threads and where somebody has set a handler of his own.
+    changes in other threads and where somebody has set a handler of his own. The time counts, see
+    :func:`compile_seconds`.
 
     Parameters
     ----------
@@ -175,7 +203,7 @@ def hold_interrupts(dispatcher):
 
     @wraps(compile_plainly)
     def compile_held(sig):
-        with _held_interrupt(), _no_collections():
+        with _timed(), _held_interrupt(), _no_collections():
             return compile_plainly(sig)
 
     dispatcher.compile = compile_held

@@ -44,10 +44,12 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     inference_, training_inference_ : {"exact", "relaxed"}
-        What predictions are decoded by, and which set the training objective ranges over: all
-        labellings, or the LP relaxation. Of a structure inside a fitted estimator.
-    pair_cone_ : ndarray of shape (n_columns,) or None
-        Training keeps the product of this with each row of the pair table at 0 or more.
+        What samples like those of training are decoded by, and which set the training objective
+        ranges over: all labellings, or the LP relaxation. Set by fit on the estimator's ``graph_``,
+        from attributes ``inference`` of problems; no prediction changes them.
+    prefers_exact : bool
+        Whether exact inference is taken at any cost that memory allows, where the structure
+        chooses: fit sets it on ``graph_`` of estimators that relaxations cannot train.
     when_inferred : str
         What more to say where ``graph="auto"`` has led here and y has too few classes.
 
@@ -62,9 +64,11 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
 
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
     :meth:`make_problem`, and register kernels of verbs for the class of its problem, which should
-    have an attribute ``structure``, its name in messages. It **may** define all the rest. A table
-    in :mod:`skstruct.core.oracles` says which verb is needed by whom; what a structure lacks raises
-    a TypeError before anything is compiled.
+    have an attribute ``structure``, its name in messages, and ``inference = "relaxed"`` if its max
+    oracle is that of a relaxation. The structure holds its configuration and what fit has learned
+    from the labels; :meth:`make_problem` writes nothing to it. It **may** define all the rest. A
+    table in :mod:`skstruct.core.oracles` says which verb is needed by whom; what a structure lacks
+    raises a TypeError before anything is compiled.
 
     *Packed samples*, which :meth:`read_X` returns and which go back into the other methods, are a
     NamedTuple of the structure's own with
@@ -92,7 +96,7 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     usual_features = "csr"
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
-    pair_cone_ = None
+    prefers_exact = False
     when_inferred = ""
 
     def __init_subclass__(cls, **options):
@@ -263,11 +267,11 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         -------
         Graph or None
             A copy, whose :meth:`make_problem` raises a ValueError for samples that are too large
-            for it; by default there is none.
+            for it; by default there is none. Asked only where a relaxation found nothing.
 
         See Also
         --------
-        skstruct.Pairwise : Has one where it decodes by a relaxation.
+        skstruct.Pairwise : Has one.
 
         Examples
         --------
@@ -337,6 +341,39 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         """
         none = np.empty(0, dtype=np.int64)
         return none, none
+
+    def pair_cone(self, classes: Any) -> np.ndarray | None:
+        """Coefficients by which training keeps interactions attractive.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,), or list
+            What :meth:`find_classes` returned.
+
+        Returns
+        -------
+        ndarray of shape (n_columns,) or None
+            Training keeps the product of this with each row of the pair table at 0 or more; None
+            where nothing is to be kept.
+
+        Raises
+        ------
+        ValueError
+            If that is impossible with these classes.
+
+        See Also
+        --------
+        skstruct.Pairwise : Has one with ``attractive=True``.
+
+        Examples
+        --------
+        >>> from skstruct import Chain, Pairwise
+        >>> Chain().pair_cone(["a", "b"]) is None
+        True
+        >>> Pairwise(attractive=True).pair_cone(["a", "b"])
+        array([ 1., -1., -1.,  1.])
+        """
+        return None
 
     # What it may define: other forms of the problem
 

@@ -5,7 +5,6 @@ induced width, a different one each pass. Where no cutset helps any more, passes
 lead away, less and less disturbed; of what they find, each independent part that is better is kept.
 """
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..inference.elimination_order import elimination_order
 from ..inference.junction_tree import JunctionTree, Tables, junction_tree
 from ..inference.primal_graph import primal_graph
 from .exact.written_out import write_out
+from .watch import solving_time
 
 _PLANS, _FRESH = 24, 0.05
 _PATIENCE = 6
@@ -266,13 +266,13 @@ def reoptimise(graph, labels, rng, on_pass=None, max_table=2**14, time_limit=Non
     >>> ring.score(labels)
     0.0
     """
-    began, is_over = time.perf_counter(), False
+    began, is_over = solving_time(), False
 
     def stops():
         nonlocal is_over
         share = 0.0
         if time_limit is not None:
-            share = (time.perf_counter() - began) / time_limit
+            share = (solving_time() - began) / time_limit
         if not is_over:
             is_over = share >= 1.0 or (on_pass is not None and bool(on_pass(share)))
         return is_over

@@ -18,7 +18,7 @@ class MAPResult:
     ----------
     labels, score, bound, optimal : object
         Those of the attributes below that must be given.
-    duals, beliefs, history_, method, n_iter, converged, message : object, optional
+    duals, beliefs, history_, method, n_iter, converged, message, compile_seconds : object, optional
         The others.
 
     Attributes
@@ -53,6 +53,9 @@ class MAPResult:
         stopped, or `max_iter` was reached.
     message : str
         Why it ended.
+    compile_seconds : float
+        Time in which kernels were compiled or loaded from the cache: neither the limit nor the
+        seconds of ``history_`` count it.
 
     See Also
     --------
@@ -78,6 +81,7 @@ class MAPResult:
     n_iter: int = 0
     converged: bool = False
     message: str = ""
+    compile_seconds: float = 0.0
 
     @property
     def gap(self) -> float:

@@ -102,7 +102,8 @@ def solve_map(
         Largest number of passes of the relaxations, of rounds of mini-buckets, of thousands of
         nodes of branch and bound; of each part of ``"auto"``.
     time_limit : float or None, default=None
-        Seconds; looked at between passes.
+        Seconds of solving; looked at between passes. The clock stands still while kernels compile,
+        in the first call of a method on a machine; the result's ``compile_seconds`` says how long.
     random_state : int, RandomState instance or None, default=None
         For methods that draw; same seed, same result (without a time limit).
     callbacks : callback or list of callbacks, default=None
@@ -165,7 +166,8 @@ def solve_map(
     }
     result = watch.run(lambda: function(graph, **common, **parameters))
     if verbose:
-        print(f"[{method}] {watch.seconds:.2f} s: {result!r}; {result.message}")
+        own = f" (and {watch.compile_seconds:.2f} s for kernels)" if watch.compile_seconds else ""
+        print(f"[{method}] {watch.seconds:.2f} s{own}: {result!r}; {result.message}")
     return _certified(graph, result, method, tol, watch)
 
 
@@ -191,4 +193,5 @@ def _certified(graph, result, method, tol, watch):
         n_iter=result.n_iter,
         converged=bool(result.converged),
         message=watch.reason or result.message,
+        compile_seconds=watch.compile_seconds,
     )

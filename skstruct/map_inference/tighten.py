@@ -6,7 +6,6 @@ the other's lose. Any such exchange gives a bound; it is made small by quasi-New
 softened bound, softened less and less.
 """
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..inference.elimination_order import elimination_order
 from ..inference.junction_tree import Tables, junction_tree
 from ..inference.primal_graph import primal_graph
 from .exact.written_out import write_out
+from .watch import solving_time
 
 _MOST_COUNTERS = 1e6
 _FIRST_TEMPERATURE, _COOLING, _PASSES = 0.5, 0.4, 8
@@ -366,14 +366,14 @@ class _Clock:
     """Counts passes, and asks whether to stop."""
 
     def __init__(self, on_pass, time_limit, max_iter):
-        self._began, self._limit = time.perf_counter(), time_limit
+        self._began, self._limit = solving_time(), time_limit
         self._on_pass, self._max_iter, self._passes = on_pass, max_iter, 0
 
     @property
     def seconds_left(self):
         """Until the time limit."""
         left = np.inf if self._limit is None else self._limit
-        return left - (time.perf_counter() - self._began)
+        return left - (solving_time() - self._began)
 
     def is_over(self):
         """Whether to stop; called after each pass."""

@@ -9,10 +9,17 @@ from contextlib import contextmanager
 
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 
+from ..core.numba_private import compile_seconds
+
 _STEPS = 100
 _LONG_STEP = 1.0
 _SECONDS_A_LINE = 1.0
 _SECONDS_A_PIECE = 0.1
+
+
+def solving_time() -> float:
+    """Seconds on a clock that stands while this thread compiles kernels, or loads them."""
+    return time.perf_counter() - compile_seconds()
 
 
 class MAPInference(CallbackSupportMixin):
@@ -35,7 +42,7 @@ class Watch:
     Parameters
     ----------
     time_limit : float or None
-        Seconds from now.
+        Seconds from now, but for those in which kernels are compiled.
     callbacks : sequence
         Callbacks of scikit-learn.
     verbose : int
@@ -50,7 +57,8 @@ class Watch:
     """
 
     def __init__(self, time_limit=None, callbacks=(), verbose=0, name="MAP"):
-        self._began = self._printed = self._piece_began = time.perf_counter()
+        self._printed = self._piece_began = time.perf_counter()
+        self._began, self._compiled = solving_time(), compile_seconds()
         self._limit = time_limit
         self._verbose, self._name = verbose, name
         self.reason = ""
@@ -62,8 +70,13 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
-        return time.perf_counter() - self._began
+        """Since the beginning, without compiling."""
+        return solving_time() - self._began
+
+    @property
+    def compile_seconds(self) -> float:
+        """Of compiling since the beginning."""
+        return compile_seconds() - self._compiled
 
     @property
     def seconds_left(self) -> float:

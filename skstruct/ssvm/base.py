@@ -47,7 +47,9 @@ class StructuralSVM(StructuredEstimator):
             return super()._train(problem, shapes, data, start=start, **common)
         given, tol = None, common["tol"]
         if start is None:
-            given = first_weights(problem, shapes, data, self._generator(), self.graph_.pair_cone_)
+            given = first_weights(
+                problem, shapes, data, self._generator(), self.graph_.pair_cone(self.classes_)
+            )
             start = given.weights
 
         def solve(completed, state, max_iter, after_epoch):

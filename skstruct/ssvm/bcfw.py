@@ -222,7 +222,7 @@ class BCFWSSVM(StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
-    _keeps_cone = True
+    _keeps_cone = _takes_relaxations = True
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
@@ -303,7 +303,7 @@ class BCFWSSVM(StructuralSVM):
             shapes,
             sample_weight,
             lam,
-            cone=self.graph_.pair_cone_,
+            cone=self.graph_.pair_cone(self.classes_),
             sampling=self.sampling,
             pairwise=_PAIRWISE_STEPS if self.steps == "pairwise" else 0,
             n_cached=self.n_cached,

@@ -251,7 +251,7 @@ class CasimirSSVM(StructuralSVM):
             sample_weight,
             lam,
             options,
-            cone=self.graph_.pair_cone_,
+            cone=self.graph_.pair_cone(self.classes_),
             loss=smooth_hinge(self.smoothing, self.smoothing_strength, self.n_best, problem),
             target=hinge_of(problem),
             rng=self._generator(),

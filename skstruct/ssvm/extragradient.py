@@ -206,7 +206,7 @@ class ExtragradientSSVM(StructuralSVM):
             None if self.radius is None else float(self.radius),
             None if self.step_size == "auto" else float(self.step_size),
         )
-        cone = self.graph_.pair_cone_
+        cone = self.graph_.pair_cone(self.classes_)
         return extragradient(
             problem,
             shapes,

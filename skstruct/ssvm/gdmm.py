@@ -216,8 +216,7 @@ class GDMMSSVM(StructuralSVM):
         if factors.edge_features:
             raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
         relaxed = graph.relaxation(problem)
-        if relaxed is not problem:
-            graph.training_inference_ = "relaxed"
+        graph.training_inference_ = getattr(relaxed, "inference", "exact")
         return relaxed, factors
 
     _works_in_rounds = True

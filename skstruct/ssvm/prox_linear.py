@@ -277,6 +277,10 @@ class ProxLinearSSVM(StructuralSVM):
 
     # Training
 
+    @property
+    def _takes_relaxations(self):
+        return self.solver == "subgradient"
+
     def _check_problem(self, problem):
         super()._check_problem(problem)
         if self.solver == "subgradient":
@@ -303,6 +307,7 @@ class ProxLinearSSVM(StructuralSVM):
         problem = self.graph_.make_problem(scored, self.classes_, False, **options)
         self._check_problem(problem)
         check_pointers(problem, data.sample_weight.size, data.codes.size)
+        self._publish_inference(type(problem))
         shapes = self.graph_.weight_shapes(scored, len(self.classes_), False)
         self._random = self._generator()
         params = score_map.initialise(
@@ -349,7 +354,7 @@ class ProxLinearSSVM(StructuralSVM):
         task = problem, sample_weight, lam
         common |= {
             "target": target,
-            "cone": self.graph_.pair_cone_,
+            "cone": self.graph_.pair_cone(self.classes_),
             "rng": self._random,
             "n_jobs": self.n_jobs,
         }

@@ -165,7 +165,7 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         self.verbose = verbose
         self.random_state = random_state
 
-    _keeps_cone = _takes_partial_labels = True
+    _keeps_cone = _takes_partial_labels = _takes_relaxations = True
 
     def _stream_rate(self):
         return float(self.learning_rate) if self.schedule == "decay" else None
@@ -182,7 +182,7 @@ class SubgradientSSVM(Streaming, StructuralSVM):
             shapes,
             sample_weight,
             lam,
-            cone=self.graph_.pair_cone_,
+            cone=self.graph_.pair_cone(self.classes_),
             loss=hinge_of(problem) if loss is None else loss,
             rate=self.learning_rate,
             period=self.period if self.schedule == "decay" else 0.0,

@@ -33,13 +33,12 @@ from ..pairwise.verbs import PairwiseProblem
 from .cut_kernels import FlowProblem, flow_scratch, round_states, solve
 from .cut_projection import project_cut
 
-INFERENCE = "exact"
-
 
 class CutProblem(FlowProblem):
     """Graphs of two labels, trained on labellings."""
 
     structure = "Pairwise of two labels that attract"
+    method = "max-flow"
 
     def exact_at(self, weights: Any) -> bool:
         """Whether all edges attract at these weights, so that every labelling found is a best one.

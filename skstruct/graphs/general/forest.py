@@ -11,8 +11,6 @@ from ...inference.rooting import root_forests
 from ...inference.tree import tree_scratch
 from .forest_kernels import ForestProblem, ForestScratch, Rooted
 
-INFERENCE = "exact"
-
 
 def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
     """Which sample has a cycle, or None.

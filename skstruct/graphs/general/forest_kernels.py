@@ -68,6 +68,8 @@ class ForestScratch(NamedTuple):
 class ForestProblem(NetworkProblem):
     """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
 
+    method = "tree"
+
 
 @inner_kernel(inline=True)
 def _forest(problem, i):

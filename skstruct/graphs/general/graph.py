@@ -58,21 +58,25 @@ class Pairwise(PairwiseGraph):
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
         How labellings are found. "auto" takes the first of these that applies: linear passes, where
         no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact
-        ("max-flow"); junction trees, where their tables are small; all these are exact. Else, for
-        two labels, the roof dual: the LP relaxation by one maximum flow, exact where interactions
-        attract; else "lp": the LP relaxation by sweeps of messages. Training is then on the relaxed
-        hinge, with messages that each sample keeps from visit to visit, solved as exactly as the
-        training gap asks for; predictions are the best labellings that the sweeps find.
+        ("max-flow"); junction trees, where their tables are small (see `max_table`); all these are
+        exact. Else, for two labels, the roof dual: the LP relaxation by one maximum flow, exact
+        where interactions attract; else "lp": the LP relaxation by sweeps of messages. Training is
+        then on the relaxed hinge, with messages that each sample keeps from visit to visit, solved
+        as exactly as the training gap asks for; predictions are the best labellings that the sweeps
+        find.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries.
+        Largest table of a junction tree, in entries. "auto" also weighs its time: for estimators
+        that train on relaxations, too, all tables of a sample's tree may have 256 entries per score
+        of a node or an edge, about where the tree takes 2 to 4 times as long.
 
     Attributes
     ----------
     inference_, training_inference_ : {"exact", "relaxed"}
-        What predictions are decoded by, and which set the training objective ranges over. Of a
-        structure inside a fitted estimator.
+        What samples like those of training are decoded by, and which set the training objective
+        ranges over. Of a structure inside a fitted estimator; predictions do not change them, but
+        warn where they are relaxed and fit was exact.
     method_ : str
-        What "auto" has chosen.
+        What "auto" has chosen in fit.
 
     See Also
     --------
@@ -122,10 +126,8 @@ class Pairwise(PairwiseGraph):
         self.inference = inference
         self.max_table = max_table
 
-    def exactly(self) -> Graph | None:
-        """The same graph by a junction tree, whose tables may be larger; None if it is exact."""
-        if self.inference_ == "exact":
-            return None
+    def exactly(self) -> Graph:
+        """The same graph by a junction tree, whose tables may be larger."""
         exact = copy.copy(self)
         exact.inference, exact.max_table = "junction-tree", max(self.max_table, _LARGE_TABLE)
         return exact
@@ -312,7 +314,7 @@ class Pairwise(PairwiseGraph):
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
-        self.pair_cone_ = self._pair_cone(mask, classes)
+        self.pair_cone(classes)  # refuses what cannot attract
         fields, tables = self._fields(
             samples, samples.features, classes, fit_intercept, codes, loss
         )
@@ -329,15 +331,8 @@ class Pairwise(PairwiseGraph):
         }
         return choose_problem(self, samples, fields, network, tables, n_best)
 
-    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
-        """The same problem; ``inference_`` says whether it is exact at these weights."""
-        exact_at = getattr(problem, "exact_at", None)
-        if exact_at is not None and not exact_at(weights):
-            self.inference_ = "relaxed"
-        return problem
-
-    def _pair_cone(self, mask, classes):
-        """Coefficients of attraction, if it is asked for and possible."""
+    def pair_cone(self, classes: Any) -> np.ndarray | None:
+        """Coefficients of attraction, if it is asked for."""
         if not isinstance(self.attractive, (bool, np.bool_)):
             raise ValueError(f"attractive must be a bool, got {self.attractive!r}")
         if not self.attractive:
@@ -348,6 +343,7 @@ class Pairwise(PairwiseGraph):
                 f"attractive=True needs two labels, here are {len(labels)}, {labels}: with more a "
                 "minimum cut is no best labelling, however their interactions attract"
             )
+        mask = transition_mask(self.forbidden, classes)
         equal = np.flatnonzero(np.isinf(np.diag(mask.pairs)))
         if equal.size:
             pair = (labels[equal[0]],) * 2

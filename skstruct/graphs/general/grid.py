@@ -52,15 +52,17 @@ class Grid(Pairwise):
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
         How labellings are found, see :class:`Pairwise`.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries.
+        Largest table of a junction tree, in entries. "auto" takes smaller ones only where a
+        relaxation serves as well, see :class:`Pairwise`.
 
     Attributes
     ----------
     inference_, training_inference_ : {"exact", "relaxed"}
-        What predictions are decoded by, and which set the training objective ranges over. Of a
-        structure inside a fitted estimator.
+        What samples like those of training are decoded by, and which set the training objective
+        ranges over. Of a structure inside a fitted estimator; predictions do not change them, but
+        warn where they are relaxed and fit was exact.
     method_ : str
-        What "auto" has chosen.
+        What "auto" has chosen in fit.
 
     See Also
     --------

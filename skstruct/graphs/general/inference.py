@@ -30,8 +30,7 @@ def choose_problem(
     Parameters
     ----------
     graph : Pairwise
-        Its ``inference`` says which; takes ``method_``, ``inference_`` and, where the labels are
-        known, ``training_inference_``: predictions on larger graphs may be decoded otherwise.
+        Its ``inference`` says which.
     samples : Networks
         The packed samples.
     fields : dict
@@ -46,7 +45,7 @@ def choose_problem(
     Returns
     -------
     NamedTuple
-        The problem.
+        The problem; ``method`` and ``inference`` of its class say which way was taken.
 
     Raises
     ------
@@ -61,10 +60,6 @@ def choose_problem(
         module = _module(method)
         refusal = module.applies(graph, samples, fields, network)
         if refusal is None:
-            graph.method_ = method
-            graph.inference_ = module.INFERENCE
-            if fields["labels"].size > 0:
-                graph.training_inference_ = module.INFERENCE
             return module.make(graph, samples, fields, network, tables, n_best)
         refusals.append(refusal)
     raise ValueError(f'inference="{asked}": {"; ".join(refusals)}')

@@ -88,6 +88,8 @@ class JunctionScratch(NamedTuple):
 class JunctionProblem(NetworkProblem):
     """Graphs of small tree width; `own.inference` are their :class:`Plans`."""
 
+    method = "junction-tree"
+
 
 @inner_kernel
 def _load(problem, i, theta, temperature):

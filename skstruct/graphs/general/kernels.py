@@ -42,7 +42,7 @@ class NetworkProblem(PairwiseProblem):
     add them.
     """
 
-    structure = "Pairwise"
+    structure, inference = "Pairwise", "exact"
     remedy = ', or inference="junction-tree" where tables are small'
 
 

@@ -10,8 +10,6 @@ from ...core.offsets import ends_of, longest_item
 from ...inference.pairwise_lp import lp_scratch
 from .lp_kernels import LPProblem, LPWork, Messages
 
-INFERENCE = "relaxed"
-
 
 def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
     """Always."""

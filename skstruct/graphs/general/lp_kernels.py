@@ -96,6 +96,7 @@ class LPProblem(NetworkProblem):
     """Graphs whose LP relaxation is solved by messages."""
 
     structure = "Pairwise by the LP relaxation"
+    method, inference = "lp", "relaxed"
 
     def heed_gap(self, gap):
         """Of a training gap each visit may leave a tenth, and need not go on for long."""

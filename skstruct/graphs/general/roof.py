@@ -16,11 +16,11 @@ from ..n_best import n_best_scratch
 from .cut_kernels import FlowProblem, flow_scratch, solve
 from .kernels import add_pair, pair_score
 
-INFERENCE = "relaxed"
-
 
 class RoofProblem(FlowProblem):
     """Graphs of two labels, trained on their relaxation."""
+
+    method, inference = "roof-dual", "relaxed"
 
 
 def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:

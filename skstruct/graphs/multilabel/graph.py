@@ -141,8 +141,6 @@ class MultiLabel(Graph):
         else:
             edges = read_edges(self.edges, n)
         self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
-        exact = self._is_forest() or self._is_few()
-        self.inference_ = self.training_inference_ = "exact" if exact else "relaxed"
         return [np.array([0, 1])] * n
 
     def encode(

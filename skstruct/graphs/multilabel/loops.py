@@ -84,6 +84,7 @@ class ManyLabelsProblem(LabelSetProblem):
     """The same for any number of labels, by the LP relaxation over the local polytope."""
 
     structure = "MultiLabel with cycles (relaxed, or more than 16 labels)"
+    inference = "relaxed"
     remedy = ", or take MultiLabel(edges='tree')"
 
 

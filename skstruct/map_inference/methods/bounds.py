@@ -11,7 +11,7 @@ from ...core.dispatch import inner_kernel, kernel
 from ...inference.simplex import project
 from ..kinds.scratch import region_scratch
 from ..kinds.verbs import region_max
-from ..regions import POTTS, TABLE, VARIABLE
+from ..regions import CARDINALITY, POTTS, TABLE, VARIABLE
 
 _WORK_OF_A_PIECE = 2e7
 _EPS = np.finfo(float).eps
@@ -32,7 +32,8 @@ def _size_of_terms(p, r, delta, mu, down):
     """Sum of the messages' absolute values that the maximum of region `r` was rounded with."""
     total = 0.0
     for k in range(p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]):
-        total += abs(delta[k]) * down[k]
+        # Counts begin with all variables off, whatever is on in the end.
+        total += abs(delta[k]) * (down[k] if p.kind[r] != CARDINALITY else 1.0)
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
         first = p.message_ptr[p.parent[at]]
         for x in range(p.size[r]):
@@ -179,16 +180,17 @@ def variable_beliefs(p, delta, gamma, entropic, mu, out):
 
 @kernel
 def score_extent(p, extent):
-    """How far apart finite scores are, and the least that a labelling of finite score can have.
+    """How far apart finite scores are, the least score of a labelling, and the largest magnitude.
 
     Parameters
     ----------
     p : Regions
         The regions.
-    extent : ndarray of shape (2,)
-        Sum of the regions' ranges, and sum of their least finite scores, written.
+    extent : ndarray of shape (3,)
+        Sum of the regions' ranges, sum of their least finite scores, and the largest magnitude of
+        a finite score, written.
     """
-    ranges, lowest = 0.0, 0.0
+    ranges, lowest, largest = 0.0, 0.0, 0.0
     for r in range(p.kind.shape[0]):
         n = p.size[r]
         if p.kind[r] == POTTS:
@@ -196,7 +198,7 @@ def score_extent(p, extent):
         elif p.kind[r] > POTTS:
             # Logical factors have no scores, those of counts one more than variables.
             n = 0
-            if p.kind[r] == POTTS + 1:
+            if p.kind[r] == CARDINALITY:
                 n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1
         low, high = math.inf, -math.inf
         if p.kind[r] == POTTS:
@@ -208,8 +210,10 @@ def score_extent(p, extent):
         if low <= high:
             ranges += high - low
             lowest += low
+            largest = max(largest, abs(low), abs(high))
     extent[0] = ranges
     extent[1] = lowest
+    extent[2] = largest
 
 
 def cut(work):
@@ -258,10 +262,10 @@ class Room:
         own = np.diff(p.message_ptr[p.slot_ptr])
         self.work = p.size * (1 + np.diff(p.parent_ptr)) + own + 10
         self.cuts = cut(self.work)
-        extent = np.zeros(2)
+        extent = np.zeros(3)
         score_extent(p, extent)
         self.mean_range = extent[0] / max(1, self.n_regions)
-        self.forbidden = -2.0 * extent[0] - 1.0
+        self.forbidden = -2.0 * extent[0] - (extent[2] or 1.0)
         self.lowest = p.offset + extent[1]
 
     def maxima(self, delta, up):
@@ -308,7 +312,7 @@ class Room:
         n_sums = min(self.n_regions, _BLOCK) + self.n_regions / _BLOCK + 4
         slack = _EPS * n_sums * (totals[1] + abs(self.regions.offset))
         bound = self.regions.offset + totals[0] + slack
-        impossible = not bound >= self.lowest - 1e-9 * (1.0 + abs(self.lowest) - self.forbidden)
+        impossible = not bound >= self.lowest - 1e-9 * (abs(self.lowest) - self.forbidden)
         return -math.inf if impossible else bound
 
 

@@ -85,12 +85,13 @@ def _pair_soft_max(p, s, delta, gamma, sums):
     _pair_max(p, s, delta)
     scores = p.scores[p.score_ptr[q] : p.score_ptr[q] + n * m]
     messages, tops, out = delta[by : by + m], delta[to : to + n], sums[to : to + n]
-    # Where nothing is possible all exponentials are 0 relative to any finite number.
+    # Where nothing is possible all exponentials are 0 relative to any finite number. Differences
+    # from the top are 0 at most, and one is 0, but for roundings that large scores magnify.
     if s == first:
         for i in range(n):
             row, top, total = scores[i * m : i * m + m], max(tops[i], _LOWEST), 0.0
             for j in range(m):
-                total += fast_exp((row[j] - messages[j] - top) * inverse)
+                total += fast_exp(min((row[j] - messages[j] - top) * inverse, 0.0))
             out[i] = total
     else:
         for i in range(n):
@@ -98,10 +99,11 @@ def _pair_soft_max(p, s, delta, gamma, sums):
         for j in range(m):
             row, message = scores[j * n : j * n + n], messages[j]
             for i in range(n):
-                out[i] += fast_exp((row[i] - message - max(tops[i], _LOWEST)) * inverse)
+                below = row[i] - message - max(tops[i], _LOWEST)
+                out[i] += fast_exp(min(below * inverse, 0.0))
     for i in range(n):
         if delta[to + i] > -math.inf:
-            delta[to + i] += gamma * math.log(sums[to + i])
+            delta[to + i] += gamma * math.log(max(sums[to + i], 1.0))
 
 
 @inner_kernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..decode import Decoder
 from ..result import MAPResult, is_proved
+from ..watch import solving_time
 from .bounds import Room, best_labels, variable_beliefs
 
 #: One entry a record; `objective` is the method's own, `dual_gap` bounds its suboptimality.
@@ -119,7 +119,7 @@ class _Run:
         self.duals, self.rows, self.n_iter = method.delta, [], 0
         self.next_improvement = 0.0
         self.message, self.converged = "", False
-        self.began = time.perf_counter()
+        self.began = solving_time()
 
     def advance(self, pieces):
         """Run a generator to its end; whether the run is to stop before."""
@@ -159,9 +159,9 @@ class _Run:
             self.bound = bound
         self._decode()
         known = method.report(totals[0]) if bound > -math.inf else Report(-math.inf)
-        seconds = time.perf_counter() - self.began
+        seconds = solving_time() - self.began
         self.rows.append(
-            (method.passes, seconds, bound, self.decoder.score, *known[:3]),
+            (method.passes, seconds, self.bound, self.decoder.score, *known[:3]),
         )
         return self._is_at_end(known)
 

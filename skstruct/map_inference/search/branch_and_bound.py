@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from ...inference.arguments import check_integer
 from ..arguments import check_duals, check_real, check_start
 from ..result import MAPResult, Records, is_proved
+from ..watch import solving_time
 from .costs import Costs, Infeasible, Stopped
 from .expand import Expanded, unit_of
 from .hybrid import Part
@@ -20,13 +19,13 @@ _GAP = 0.1  # share of the tolerance that the search may leave open
 
 class _Clock:
     def __init__(self, time_limit):
-        self._began = time.perf_counter()
+        self._began = solving_time()
         self._end = np.inf if time_limit is None else time_limit
 
     @property
     def seconds(self):
         """Since the beginning."""
-        return time.perf_counter() - self._began
+        return solving_time() - self._began
 
     @property
     def is_over(self):

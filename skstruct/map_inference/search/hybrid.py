@@ -1,11 +1,11 @@
 """Hybrid best-first search: short depth-first searches from the open node of the best bound."""
 
 import heapq
-import time
 from itertools import pairwise
 
 import numpy as np
 
+from ..watch import solving_time
 from .diffusion import adopt, diffuse, settle
 from .dive import DONE, NO_ROOM, dive, replay, rewind, start
 from .flat import BOUND, FAILS, FOUND, GAP, LEVEL, NODES, STAMP, STEP, TRAIL, UPPER, flatten, grown
@@ -196,9 +196,9 @@ class Part:
             self.loosest = max(self.loosest, float(s.real[GAP]))
             nodes, fails = int(s.count[NODES]), int(s.count[FAILS])
             piece = min(end - nodes, max(1, int(_SECONDS * self.rate)))
-            began = time.perf_counter()
+            began = solving_time()
             state = dive(self.network, s, self.width, self.floor, self.fails_left, piece)
-            spent = max(time.perf_counter() - began, 1e-6)
+            spent = max(solving_time() - began, 1e-6)
             self.rate = 0.5 * self.rate + 0.5 * (int(s.count[NODES]) - nodes) / spent
             self.fails_left -= int(s.count[FAILS]) - fails
             if state == NO_ROOM:

@@ -365,7 +365,9 @@ def test_why_auto_is_not_a_classifier_before_fit(sequences):
 def test_tables_sorted_by_class():
     """An integer cv stratifies for "multiclass"; with "auto" the score says what is wrong."""
     X, y = load_iris(return_X_y=True)
-    with pytest.warns(UserWarning, match=r"on 50 of 50 nodes: \[[012]\].*graph='multiclass' makes an"):
+    with pytest.warns(
+        UserWarning, match=r"on 50 of 50 nodes: \[[012]\].*graph='multiclass' makes an"
+    ):
         scores = cross_val_score(QUICK(), X, y, cv=3)
     assert scores.tolist() == [0, 0, 0]
     search = GridSearchCV(QUICK("multiclass"), {"C": [0.1, 1.0]}, cv=3, error_score="raise")

@@ -97,7 +97,7 @@ class _Request:
     def reduced(self, task, loss, reduction):
         """The loss of the batch."""
         if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+            raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
         batch = Batch(self.layout, task, loss, self.pair_shape, reduction)
         return StructuredLoss.apply(batch, *self.tensors)
 

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from torch_cases import LENGTHS, make_mask, make_tensors, pad  # noqa: E402
 
 from skstruct import (  # noqa: E402
+    Chain,
     ProxLinearSSVM,
     Tree,
 )
@@ -122,6 +123,38 @@ def test_crf_has_the_messages_of_pytorch_crf(call, batch_first):
 def _none(call):
     """One value per sample, so that all calls return something with a length."""
     return {"reduction": "none"} if call == "forward" else {}
+
+
+# The compiler looks at .grad, and hides the warning unless it is an error.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("graph", ["chain", Chain(forbidden=[(0, 1)])], ids=str)
+def test_torch_compile_leaves_the_layer_alone(graph):
+    torch.manual_seed(0)
+    linear, crf = torch.nn.Linear(4, 3), CRF(3, batch_first=True, graph=graph)
+    x, tags, traced = torch.randn(2, 5, 4), torch.zeros(2, 5).long(), []
+
+    def backend(module, inputs):
+        traced.extend(str(node.target) for node in module.graph.nodes)
+        return module.forward
+
+    def loss(x):
+        return -crf(linear(x), tags)
+
+    found = torch.compile(loss, backend=backend)(x)
+    assert any("linear" in name for name in traced)
+    assert not any("numpy" in name or "wrapped" in name for name in traced), traced
+    torch.testing.assert_close(found, loss(x))
+    parameters = [*linear.parameters(), *crf.parameters()]
+    for one, other in zip(
+        torch.autograd.grad(found, parameters),
+        torch.autograd.grad(loss(x), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    decode = torch.compile(lambda x: crf.decode(linear(x)), backend=backend)
+    assert decode(x) == crf.decode(linear(x))
+    share = torch.compile(lambda x: crf.marginals(linear(x)), backend=backend)(x)
+    torch.testing.assert_close(share, crf.marginals(linear(x)))
 
 
 def test_forbidden_steps():

@@ -206,7 +206,8 @@ class StructuredEstimator(
             SVMs train on partial labels, too: None (NaN, masked) where a label is missing, a set of
             labels where one of them is right. See :ref:`partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Factor s_i on the loss of each sample.
+            Factor s_i on the loss of each sample. Weight 0 leaves a sample out; weight 2 is the
+            sample twice, at the accuracy of `tol`: see :ref:`weights_and_repetitions`.
         node_weight : list, object array, RaggedArray or array, default=None
             Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
             array. On a table one number a row (for label sets one a label). See :ref:`weights`.

@@ -19,7 +19,6 @@ from .data.packing import check_pointers, read_sample_weight
 from .early_stopping import begin_validation, end_validation
 from .epochs import Epochs
 from .going_on import first_weights
-from .graphs.base import Graph
 from .graphs.registry import choose_graph, known_kind
 from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
@@ -135,9 +134,7 @@ class StructuredEstimator(
         try:
             labels, classes = self._find_classes(graph, labels, samples, partial)
         except ValueError as error:
-            inferred = not isinstance(self.graph, Graph) and self.graph == "auto"
-            hint = graph.when_inferred if inferred else ""
-            raise ValueError(f"{type(self).__name__} {error}{hint}") from None
+            raise ValueError(f"{type(self).__name__} {error}") from None
         codes = graph.encode(labels, classes, samples.offsets)
         given, completion = np.flatnonzero(keep), None
         if partial is not None:
@@ -160,7 +157,11 @@ class StructuredEstimator(
     def _choose_graph(self, X, y):
         return choose_graph(self.graph, X, y)
 
-    _find_classes = staticmethod(find_classes)
+    def _find_classes(self, graph, labels, samples, partial):
+        try:
+            return find_classes(graph, labels, samples, partial)
+        except ValueError as error:
+            raise ValueError(f"{error}{self._when_inferred(graph)}") from None
 
     def _scaled(self, data):
         """The data with weights of mean 1, and the regulariser of the lambda form."""
@@ -208,7 +209,8 @@ class StructuredEstimator(
             SVMs train on partial labels, too: None (NaN, masked) where a label is missing, a set of
             labels where one of them is right. See :ref:`partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Factor s_i on the loss of each sample.
+            Factor s_i on the loss of each sample. Weight 0 leaves a sample out; weight 2 is the
+            sample twice, at the accuracy of `tol`: see :ref:`weights_and_repetitions`.
         node_weight : list, object array, RaggedArray or array, default=None
             Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
             array. On a table one number a row (for label sets one a label). See :ref:`weights`.

@@ -17,6 +17,7 @@ from .core.memory import check_memory
 from .core.oracles import max_oracle, top_k_oracle
 from .core.threads import make_scratch, over_samples
 from .core.weights import Weights
+from .data.labels import unseen_labels
 from .data.packing import is_empty_list, is_structured, read_sample_weight
 from .data.partial import split_partial
 from .data.ragged import object_array
@@ -108,6 +109,10 @@ class Predictor(NamedFeatures):
         raise ValueError(
             f"X is {given}, but {type(self).__name__} with graph {graph} takes {taken}"
         )
+
+    def _when_inferred(self, graph):
+        """What may be wrong with labels if it was data that said which structure this is."""
+        return graph.when_inferred if isinstance(self.graph, str) and self.graph == "auto" else ""
 
     def _require(self, verb, problem, advice):
         """Refuse a structure that lacks a verb, by the name that the user knows."""
@@ -469,12 +474,8 @@ class Predictor(NamedFeatures):
         if partial is not None:
             codes[partial.hidden] = predicted[partial.hidden]
         if (codes < 0).any():
-            warnings.warn(
-                f"y: labels that fit has not seen count as wrong, on {(codes < 0).sum()} of "
-                f"{codes.size} nodes, for instance {labels[codes < 0].tolist()[0]!r}",
-                UserWarning,
-                stacklevel=3,
-            )
+            said = unseen_labels(labels[codes < 0], (codes < 0).sum(), codes.size)
+            warnings.warn(said + self._when_inferred(self.graph_), UserWarning, stacklevel=3)
         lengths = samples.lengths
         if not lengths.any():
             raise ValueError("X has no nodes: there is no score")

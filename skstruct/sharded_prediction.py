@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .data.labels import unseen_labels
 from .data.packing import check_n_features, sample_of
 from .shards.parts import relocated
 from .shards.reading import Shard, Shards
@@ -215,13 +216,8 @@ def score_shards(model: Any, shards: Shards, y: Any, sample_weight: Any) -> floa
         raise ValueError(f"{shards} has no labels: there is no score")
     right, total, unseen = map(sum, zip(*_over_shards(model, shards, _count_right), strict=True))
     if unseen.any():
-        label = shards.classes[unseen > 0].tolist()[0]
-        warnings.warn(
-            f"y: labels that fit has not seen count as wrong, on {unseen.sum()} of "
-            f"{shards.n_nodes.sum()} nodes, for instance {label!r}",
-            UserWarning,
-            stacklevel=4,
-        )
+        labels, n_nodes = shards.classes[unseen > 0], shards.n_nodes.sum()
+        warnings.warn(unseen_labels(labels, unseen.sum(), n_nodes), UserWarning, stacklevel=4)
     return float(right / total)
 
 

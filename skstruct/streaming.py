@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 from collections.abc import Mapping, Set
 from typing import Self
 
@@ -25,6 +26,7 @@ from .typing import SamplesLike
 
 _NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
 _NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge features"))
+_ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...])"
 
 
 class Streaming:
@@ -37,10 +39,15 @@ class Streaming:
 
     def _find_classes(self, graph, labels, samples, partial):
         if self._known is None:
-            return find_classes(graph, labels, samples, partial)
+            return super()._find_classes(graph, labels, samples, partial)
         classes = self._known[1]
-        if classes is None:  # of structures whose labels have no names
+        if classes is None and not _has_names(graph):
             return find_classes(graph, labels, samples, partial)
+        if classes is None:
+            try:
+                return find_classes(graph, labels, samples, partial)
+            except ValueError as error:
+                raise ValueError(f"{error}; {_ALL_CLASSES}") from None
         if partial is not None and not graph.has_label_sets:
             labels = np.where(partial.hidden, classes[:1], labels)
         return labels, classes
@@ -78,8 +85,9 @@ class Streaming:
         y : list, object array, RaggedArray or 1-D array
             Their labels, as for `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come. Needed in the first call, but for label sets, candidates
-            and matchings, whose labels have no names. Later calls may repeat it.
+            All labels that will ever occur. Without it, the first call takes the labels of its
+            batch, with a warning, and later batches may not have others. Later calls may repeat it.
+            Label sets, candidates and matchings have no named labels and need no `classes`.
         sample_weight : array-like of shape (n_samples,), default=None
             Factor s_i on the loss of each sample.
 
@@ -91,11 +99,16 @@ class Streaming:
         Raises
         ------
         ValueError
-            If X or y is wrong, or has labels that are not in `classes`; if `classes` is missing in
-            the first call, or another one later; if features or named features are missing that
-            were there before. The model is then what it was before.
+            If X or y is wrong, or has labels that are not in `classes`; if `classes` differs from
+            that of the first call; if features or named features are missing that were there
+            before. The model is then what it was before.
         FloatingPointError
             If losses or weights overflow.
+
+        Warns
+        -----
+        UserWarning
+            If the first call has no `classes`.
 
         See Also
         --------
@@ -130,6 +143,15 @@ class Streaming:
         new, before = self._unfitted(), self if hasattr(self, "node_weights_") else None
         new._known = _known(self, before, new._choose_graph, X, y, classes)
         data = new._prepare(X, y, sample_weight)
+        if classes is not None and not _has_names(new.graph_):
+            _check_unnamed(classes, new.classes_)
+        elif classes is None and before is None and _has_names(new.graph_):
+            warnings.warn(
+                "the first partial_fit has no classes and takes the labels of its batch, "
+                f"{new.classes_.tolist()}: others will be refused in later batches; {_ALL_CLASSES}",
+                UserWarning,
+                stacklevel=4,
+            )
         if before is not None:
             _check_features(before, new)
         problem = new._make_problem(data)
@@ -177,20 +199,19 @@ def _rng(first, n_steps):
 
 
 def _known(model, before, choose, X, y, classes):
-    """The structure of the stream, and its classes, if it has some that labels do not tell."""
+    """The structure of the stream, and its classes, or None where labels tell them."""
     name = type(model).__name__
     if before is not None:
-        if classes is not None and not _same(_read_classes(classes), before.classes_):
+        named = classes is not None and _has_names(before.graph_)
+        if named and not np.array_equal(_read_classes(classes), before.classes_):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{before.classes_!r}"
             )
         return copy.deepcopy(before.graph_), before.classes_
     graph = choose(X, y)
-    if graph.has_label_sets or graph.has_items:
+    if classes is None or not _has_names(graph):
         return graph, None
-    if classes is None:
-        raise ValueError("classes must be passed on the first call to partial_fit.")
     classes = _read_classes(classes)
     if classes.size < 2:
         raise ValueError(
@@ -208,8 +229,18 @@ def _read_classes(classes):
     return np.unique(as_labels(classes, "classes", "position {}".format))
 
 
-def _same(classes, before):
-    return isinstance(before, list) or np.array_equal(classes, before)
+def _has_names(graph):
+    """Whether labels have names: those of label sets and of items are 0 and 1."""
+    return not (graph.has_label_sets or graph.has_items)
+
+
+def _check_unnamed(classes, own):
+    """Refuse names of labels that have none."""
+    if not any(np.array_equal(classes, zero_one) for zero_one in ([0, 1], own)):
+        raise ValueError(
+            f"classes={classes!r}: labels of this structure have no names, but are on (1) or off "
+            "(0); leave out classes"
+        )
 
 
 def _check_features(before, new):

@@ -271,11 +271,11 @@ def test_score_counts_unseen_labels_as_wrong(sequences):
     model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
     right = model.predict(X)
     other = [codes.copy() for codes in right]
-    other[0][0] = "z"
+    other[0][:2], other[1][0] = "z", "u"
     n_nodes = sum(map(len, X))
-    said = f"count as wrong, on 1 of {n_nodes} nodes, for instance 'z'"
+    said = rf"count as wrong, on 3 of {n_nodes} nodes: \['u', 'z'\]$"
     with pytest.warns(UserWarning, match=said):
-        assert model.score(X, other) == pytest.approx(1.0 - 1.0 / n_nodes)
+        assert model.score(X, other) == pytest.approx(1.0 - 3.0 / n_nodes)
     assert model.score(X, right) == 1.0
 
 
@@ -283,7 +283,7 @@ def test_a_fold_without_a_rare_label_has_a_score(sequences):
     X, y = sequences
     rare = [codes.copy() for codes in y]
     rare[0][0] = "z"
-    with pytest.warns(UserWarning, match="count as wrong, on 1 of .* nodes, for instance 'z'"):
+    with pytest.warns(UserWarning, match="count as wrong, on 1 of .* nodes: .'z'"):
         scores = cross_val_score(SAGCRF(tol=0.5), X, rare, cv=3, error_score="raise")
     assert np.isfinite(scores).all()
 

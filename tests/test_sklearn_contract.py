@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.datasets import load_iris
+from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import (
@@ -19,6 +21,7 @@ from sklearn.model_selection import (
     GroupKFold,
     KFold,
     ShuffleSplit,
+    check_cv,
     cross_val_predict,
     cross_val_score,
     cross_validate,
@@ -64,19 +67,7 @@ _CERTIFIED = (
 )
 
 
-_STREAMED = (
-    'with graph="auto" no classifier before it has seen data, so the check gives partial_fit no '
-    'classes; it passes on graph="multiclass"'
-)
-
-
 def _expected_failures(estimator):
-    streamed = estimator.graph == "auto" and hasattr(estimator, "partial_fit")
-    extra = {"check_n_features_in_after_fitting": _STREAMED} if streamed else {}
-    return _less_exact(estimator) | extra
-
-
-def _less_exact(estimator):
     if isinstance(estimator, ExtragradientSSVM):
         return {}  # nothing is drawn, and the first certificates agree
     if not isinstance(estimator, SAGCRF):
@@ -352,11 +343,46 @@ def test_clone_repr_and_html(graph):
     assert "SAGCRF" in crf._repr_html_()
 
 
-def test_tags_depend_on_the_graph():
+def test_tags_depend_on_the_graph(sequences):
     assert not is_classifier(SAGCRF())
     assert not is_classifier(SAGCRF("chain"))
     assert is_classifier(SAGCRF("multiclass"))
     assert is_classifier(SAGCRF(MultiClass()))
+    X, y = sequences
+    assert not is_classifier(QUICK().fit(X, y))
+    assert is_classifier(QUICK().fit(np.vstack(X), np.concatenate(y)))
+
+
+def test_why_auto_is_not_a_classifier_before_fit(sequences):
+    """scikit-learn refuses y as lists of labels when an estimator says that it is one."""
+    X, y = sequences
+    lists = [labels.tolist() for labels in y]
+    with pytest.raises(ValueError, match="legacy multi-label"):
+        check_cv(3, lists, classifier=True)
+    assert cross_val_score(QUICK(), X, lists, cv=3, error_score="raise").min() > 0
+
+
+def test_tables_sorted_by_class():
+    """An integer cv stratifies for "multiclass"; with "auto" the score says what is wrong."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(
+        UserWarning, match=r"on 50 of 50 nodes: \[[012]\].*graph='multiclass' makes an"
+    ):
+        scores = cross_val_score(QUICK(), X, y, cv=3)
+    assert scores.tolist() == [0, 0, 0]
+    search = GridSearchCV(QUICK("multiclass"), {"C": [0.1, 1.0]}, cv=3, error_score="raise")
+    assert search.fit(X, y).best_score_ > 0.9
+    with pytest.warns(UserWarning, match=r"fit has not seen.*on 50 of 50 nodes: \[2\]$"):
+        QUICK("multiclass").fit(X[:100], y[:100]).score(X[100:], y[100:])
+
+
+@pytest.mark.parametrize("voting", ["hard", "soft"])
+def test_voting(voting):
+    X, y = load_iris(return_X_y=True)
+    members = [("weak", QUICK("multiclass", C=0.01)), ("strong", QUICK(MultiClass(), C=10.0))]
+    assert VotingClassifier(members, voting=voting).fit(X, y).score(X, y) > 0.9
+    with pytest.raises(ValueError, match="SAGCRF should be a classifier"):
+        VotingClassifier([("auto", QUICK())], voting=voting).fit(X, y)
 
 
 def test_frozen_estimator(sequences):

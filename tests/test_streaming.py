@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel, SubgradientSSVM
+from skstruct import BCFWSSVM, SAGCRF, Candidates, Chain, MultiLabel, SubgradientSSVM
 from skstruct.data.ragged import RaggedArray
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 from skstruct.solvers.stream import stream_pass, stream_start
@@ -195,8 +195,8 @@ def test_the_choices_of_subgradients(sequences, schedule):
 def test_what_cannot_go_on_is_refused(sequences):
     X, y = sequences
     crf = SAGCRF(random_state=0)
-    with pytest.raises(ValueError, match="classes must be passed on the first call to partial_fit"):
-        crf.partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"only one class: 'a'; name all labels that will occur"):
+        crf.partial_fit(X[:1], [np.full(len(X[0]), "a")])
     with pytest.raises(ValueError, match="classes has one only: \\['a'\\]"):
         crf.partial_fit(X, y, ["a"])
     with pytest.raises(ValueError, match="y: unknown label 'c'"):
@@ -226,6 +226,41 @@ def test_what_cannot_go_on_is_refused(sequences):
         with pytest.raises(ValueError, match=message):
             clone(crf).set_params(**options).partial_fit(X, y, CLASSES)
     assert crf.n_samples_seen_ == len(X)
+
+
+def test_the_first_batch_may_say_which_labels_there_are(sequences):
+    X, y = sequences
+    few = [np.where(labels == "c", "b", labels) for labels in y]
+    crf = SAGCRF(random_state=0)
+    with pytest.warns(UserWarning, match=r"\['a', 'b'\]: others will be refused.*classes=") as said:
+        crf.partial_fit(X, few)
+    assert said[0].filename == __file__
+    assert crf.classes_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="y: unknown label 'c'"):
+        crf.partial_fit(X, y)
+    crf.partial_fit(X, few)  # no warning
+    named = SAGCRF(random_state=0).partial_fit(X, few, ["a", "b"]).partial_fit(X, few)
+    assert_array_equal(crf.node_weights_, named.node_weights_)
+    table = np.vstack(X), np.concatenate(y)
+    with pytest.warns(UserWarning, match="others will be refused"):
+        assert SAGCRF().partial_fit(*table).classes_.tolist() == CLASSES
+
+
+@pytest.mark.parametrize("classes", [["zz"], "abc", 5, ["0", "1"], [0, 1, 2], [[0, 1]], {0, 1}])
+def test_names_for_labels_without_names_are_refused(monkeypatch, classes):
+    # What is read, not what is trained.
+    monkeypatch.setattr("skstruct.streaming.stream_pass", lambda *task, **options: task[4])
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 3)), rng.integers(2, size=(20, 3))
+    lists = [X[:4], X[4:9]], [1, 2]
+    for graph, data in ((MultiLabel(), (X, Y)), ("auto", (X, Y)), (Candidates(), lists)):
+        model = SAGCRF(graph, random_state=0)
+        with pytest.raises(ValueError, match=r"no names.*leave out classes"):
+            model.partial_fit(*data, classes=classes)
+        assert not hasattr(model, "classes_")
+        model.partial_fit(*data, classes=[0, 1]).partial_fit(*data, classes=model.classes_)
+        with pytest.raises(ValueError, match="no names"):
+            model.partial_fit(*data, classes=classes)
 
 
 def test_names_and_positions_may_alternate(sequences):

@@ -258,7 +258,7 @@ def test_any_number_of_threads_gives_the_same_bits():
         ({"pair": None}, ValueError, "pair is missing"),
         ({"pair": torch.full((3, 3), float("nan"))}, ValueError, "pair has the value nan"),
         ({"start": torch.zeros(2)}, ValueError, "start has 2 scores"),
-        ({"reduction": "average"}, ValueError, "reduction must be one of"),
+        ({"reduction": "average"}, ValueError, "invalid reduction: average; must be"),
         ({"graph": "tree"}, TypeError, "graph must be"),
         ({"graph": Chain(boundary=True)}, ValueError, "pass the scores of the ends"),
         ({"graph": Chain(forbidden="iob2")}, ValueError, "labels are numbers"),

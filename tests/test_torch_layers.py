@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from torch_cases import LENGTHS, make_mask, make_tensors, pad  # noqa: E402
 
 from skstruct import (  # noqa: E402
+    Chain,
     ProxLinearSSVM,
     Tree,
 )
@@ -63,6 +64,97 @@ def test_crf_takes_the_place_of_pytorch_crf(batch_first):
         dict(zip(names[1], gradients[1][1:], strict=True)),
     )
     assert ours.decode(emissions, mask) == theirs.decode(emissions, mask)
+
+
+def test_crf_has_the_names_of_pytorch_crf():
+    crf = CRF(num_tags=4)
+    assert (crf.num_tags, crf.batch_first) == (4, False)
+    shapes = {name: tuple(value.shape) for name, value in crf.named_parameters()}
+    assert shapes == {
+        "transitions": (4, 4),
+        "start_transitions": (4,),
+        "end_transitions": (4,),
+    }
+    assert repr(crf) == "CRF(num_tags=4)"
+    assert repr(CRF(2, True, graph=Tree())) == "CRF(num_tags=2, batch_first=True, graph=Tree())"
+    rules = CRF(2, forbidden=[(0, 1)])
+    assert repr(rules) == "CRF(num_tags=2, graph=Chain(forbidden=((0, 1),)))"
+    assert repr(CRF(2, ends=False)) == "CRF(num_tags=2, ends=False)"
+    with pytest.raises(ValueError, match="invalid number of tags: -1"):
+        CRF(-1)
+    with pytest.raises((TypeError, ValueError), match="num_tags must be an integer"):
+        CRF(2.5)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("call", ["forward", "decode", "marginals"])
+def test_crf_has_the_messages_of_pytorch_crf(call, batch_first):
+    crf = CRF(3, batch_first)
+
+    def run(emissions, mask=None, tags=None, **options):
+        if call == "forward":
+            tags = torch.zeros(emissions.shape[:2]).long() if tags is None else tags
+            return crf(emissions, tags, mask, **options)
+        return getattr(crf, call)(emissions, mask, **options)
+
+    emissions = torch.zeros(2, 2, 3)
+    late = torch.tensor([[1, 1], [0, 1]], dtype=torch.uint8)  # the second sample begins late
+    late = late if batch_first else late.T
+    for given, message in (
+        ({"emissions": torch.zeros(2, 3)}, "emissions must have dimension of 3, got 2.*lengths"),
+        ({"emissions": torch.zeros(2, 2, 4)}, "expected last dimension of emissions is 3, got 4"),
+        (
+            {"mask": torch.ones(1, 2).bool()},
+            r"first two dimensions of emissions and mask must match, got \(2, 2\) and \(1, 2\)",
+        ),
+        ({"mask": late}, "mask of the first timestep must all be on.*sample 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(**({"emissions": emissions} | given))
+    assert len(run(torch.zeros(4, 3), tags=torch.zeros(4).long(), lengths=[4], **_none(call)))
+    if call == "forward":
+        message = r"emissions and tags must match, got \(2, 2\) and \(1, 2\)"
+        with pytest.raises(ValueError, match=message):
+            run(emissions, tags=torch.zeros(1, 2).long())
+        with pytest.raises(ValueError, match=r"invalid reduction: foo.*token_mean"):
+            run(emissions, reduction="foo")
+
+
+def _none(call):
+    """One value per sample, so that all calls return something with a length."""
+    return {"reduction": "none"} if call == "forward" else {}
+
+
+# The compiler looks at .grad, and hides the warning unless it is an error.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("graph", ["chain", Chain(forbidden=[(0, 1)])], ids=str)
+def test_torch_compile_leaves_the_layer_alone(graph):
+    torch.manual_seed(0)
+    linear, crf = torch.nn.Linear(4, 3), CRF(3, batch_first=True, graph=graph)
+    x, tags, traced = torch.randn(2, 5, 4), torch.zeros(2, 5).long(), []
+
+    def backend(module, inputs):
+        traced.extend(str(node.target) for node in module.graph.nodes)
+        return module.forward
+
+    def loss(x):
+        return -crf(linear(x), tags)
+
+    found = torch.compile(loss, backend=backend)(x)
+    assert any("linear" in name for name in traced)
+    assert not any("numpy" in name or "wrapped" in name for name in traced), traced
+    torch.testing.assert_close(found, loss(x))
+    parameters = [*linear.parameters(), *crf.parameters()]
+    for one, other in zip(
+        torch.autograd.grad(found, parameters),
+        torch.autograd.grad(loss(x), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    decode = torch.compile(lambda x: crf.decode(linear(x)), backend=backend)
+    assert decode(x) == crf.decode(linear(x))
+    share = torch.compile(lambda x: crf.marginals(linear(x)), backend=backend)(x)
+    torch.testing.assert_close(share, crf.marginals(linear(x)))
 
 
 def test_forbidden_steps():
@@ -133,7 +225,7 @@ def test_a_tagger_learns():
     assert crf.decode(head(rnn(table(X))[0]), lengths=lengths) == [t.tolist() for t in tags]
     copy = pickle.loads(pickle.dumps(crf))
     assert torch.equal(copy.transitions, crf.transitions)
-    assert "graph=Chain()" in repr(copy)
+    assert repr(copy) == "CRF(num_tags=2, batch_first=True)"
 
 
 # Modules as score maps

@@ -334,6 +334,14 @@ def _listed(classes, most=30):
     return f"[{shown}, ...], {len(classes)} in all"
 
 
+def unseen_labels(labels: np.ndarray, n_unseen: int, n_nodes: int) -> str:
+    """What a warning says of true labels that `fit` has not seen: how many, and which."""
+    return (
+        f"y: labels that fit has not seen count as wrong, on {n_unseen} of {n_nodes} nodes: "
+        f"{_listed(np.unique(labels))}"
+    )
+
+
 def encode(
     labels: np.ndarray,
     classes: np.ndarray,

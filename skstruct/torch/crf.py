@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ class CRF(torch.nn.Module):
     """A conditional random field as a layer on top of a network.
 
     For chains it takes the place of ``torchcrf.CRF`` of pytorch-crf: the same parameters, under the
-    same names, and the same calls.
+    same names, and the same calls. TorchScript (``torch.jit.script``) is not supported.
 
     Parameters
     ----------
-    num_labels : int
-        Number of labels.
+    num_tags : int
+        Number K of labels.
     batch_first : bool, default=False
         Whether padded tensors are (B, T, ...) rather than (T, B, ...).
     graph : "chain" or Graph, default="chain"
@@ -43,13 +44,13 @@ class CRF(torch.nn.Module):
         forbids label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For
         other structures it is a parameter of the graph.
     labels : sequence, default=None
-        What the labels are called in `forbidden`, in order; by default 0 to num_labels - 1.
+        What the labels are called in `forbidden`, in order; by default 0 to num_tags - 1.
 
     Attributes
     ----------
-    transitions : Parameter of shape (num_labels, num_labels)
+    transitions : Parameter of shape (num_tags, num_tags)
         Scores of (label, next label).
-    start_transitions, end_transitions : Parameter of shape (num_labels,)
+    start_transitions, end_transitions : Parameter of shape (num_tags,)
         Scores of labels at the first and at the last node, or None.
 
     See Also
@@ -76,7 +77,7 @@ class CRF(torch.nn.Module):
 
     def __init__(
         self,
-        num_labels: int,
+        num_tags: int,
         batch_first: bool = False,
         *,
         graph: str | Graph = "chain",
@@ -85,22 +86,24 @@ class CRF(torch.nn.Module):
         labels: Sequence | None = None,
     ) -> None:
         super().__init__()
-        num_labels = check_integer("num_labels", num_labels, 1)
-        self.num_labels, self.batch_first = num_labels, batch_first
+        if isinstance(num_tags, Integral) and num_tags < 1:
+            raise ValueError(f"invalid number of tags: {num_tags}")
+        num_tags = check_integer("num_tags", num_tags, 1)
+        self.num_tags, self.batch_first = num_tags, batch_first
         self.graph = resolve(graph)
         is_chain = type(self.graph) is Chain
         if forbidden is not None:
             if not is_chain or self.graph.forbidden is not None:
                 raise ValueError("forbidden is for chains: pass it to the graph")
-            self.graph = Chain(forbidden=_numbered(forbidden, labels, num_labels))
+            self.graph = Chain(forbidden=_numbered(forbidden, labels, num_tags))
         if ends and not is_chain:
             raise ValueError(f"ends=True is for chains; {type(self.graph).__name__} has no ends")
         if getattr(self.graph, "edge_features", False):
             raise ValueError("CRF shares one table of pairs: for edge features take crf_loss")
-        self.transitions = torch.nn.Parameter(torch.empty(num_labels, num_labels))
+        self.transitions = torch.nn.Parameter(torch.empty(num_tags, num_tags))
+        wanted = is_chain if ends is None else ends
         for name in ("start_transitions", "end_transitions"):
-            wanted = is_chain if ends is None else ends
-            end = torch.nn.Parameter(torch.empty(num_labels)) if wanted else None
+            end = torch.nn.Parameter(torch.empty(num_tags)) if wanted else None
             self.register_parameter(name, end)
         self.reset_parameters()
 
@@ -123,12 +126,12 @@ class CRF(torch.nn.Module):
             torch.nn.init.uniform_(parameter, -0.1, 0.1)
 
     def extra_repr(self) -> str:
-        """What is shown between the brackets.
+        """What ``repr`` shows between the brackets.
 
         Returns
         -------
         str
-            The arguments.
+            The arguments that are not defaults.
 
         See Also
         --------
@@ -138,9 +141,16 @@ class CRF(torch.nn.Module):
         --------
         >>> from skstruct.torch import CRF
         >>> CRF(3).extra_repr()
-        '3, batch_first=False, graph=Chain()'
+        'num_tags=3'
         """
-        return f"{self.num_labels}, batch_first={self.batch_first}, graph={self.graph!r}"
+        shown = [f"num_tags={self.num_tags}"]
+        if self.batch_first:
+            shown.append("batch_first=True")
+        if repr(self.graph) != "Chain()":
+            shown.append(f"graph={self.graph!r}")
+        if type(self.graph) is Chain and self.start_transitions is None:
+            shown.append("ends=False")
+        return ", ".join(shown)
 
     def forward(
         self,
@@ -155,7 +165,7 @@ class CRF(torch.nn.Module):
 
         Parameters
         ----------
-        emissions : Tensor of shape (T, B, num_labels), (B, T, num_labels) or (n_rows, num_labels)
+        emissions : Tensor of shape (T, B, num_tags), (B, T, num_tags) or (n_rows, num_tags)
             Scores of labels; packed ones need `lengths`.
         tags : Tensor of int
             The labels.
@@ -187,6 +197,8 @@ class CRF(torch.nn.Module):
         True
         """
         options = self._options(emissions, lengths, mask, structure)
+        if isinstance(tags, torch.Tensor) and (emissions.dim(), tags.dim()) == (3, 2):
+            self._check_axes(emissions, "tags", tags)
         return -functional.crf_loss(
             emissions, self.transitions, tags, reduction=reduction, **options
         )
@@ -269,10 +281,24 @@ class CRF(torch.nn.Module):
     def _options(self, emissions, lengths, mask, structure) -> dict[str, Any]:
         """Arguments that all calls share."""
         check_scores(emissions, "emissions", (2, 3))
-        if emissions.shape[-1] != self.num_labels:
+        if emissions.dim() == 2 and lengths is None:
             raise ValueError(
-                f"emissions has {emissions.shape[-1]} labels, expected {self.num_labels}"
+                "emissions must have dimension of 3, got 2 (packed ones of shape (n_rows, "
+                "num_tags) need lengths)"
             )
+        if emissions.shape[-1] != self.num_tags:
+            raise ValueError(
+                f"expected last dimension of emissions is {self.num_tags}, got "
+                f"{emissions.shape[-1]}"
+            )
+        if isinstance(mask, torch.Tensor) and emissions.dim() == 3:
+            self._check_axes(emissions, "mask", mask)
+            first = mask[:, 0] if self.batch_first else mask[0]
+            if not first.all():
+                raise ValueError(
+                    "mask of the first timestep must all be on, but that of sample "
+                    f"{int(torch.argmin(first.long()))} is off"
+                )
         return {
             "lengths": lengths,
             "mask": mask,
@@ -282,6 +308,16 @@ class CRF(torch.nn.Module):
             "structure": structure,
             "batch_first": self.batch_first,
         }
+
+    @staticmethod
+    def _check_axes(emissions, name, other):
+        """Refuse a tensor that does not have a sample and a timestep for each of the emissions."""
+        axes = tuple(emissions.shape[:2]), tuple(other.shape)
+        if axes[0] != axes[1]:
+            raise ValueError(
+                f"the first two dimensions of emissions and {name} must match, got {axes[0]} and "
+                f"{axes[1]}"
+            )
 
 
 def _numbered(forbidden, labels, n_labels):

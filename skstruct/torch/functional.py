@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -31,6 +32,19 @@ from .passes import gradient_of, labels_of
 from .problems import chain_task, is_plain_chain, read_structured, resolve
 
 Reduction = Literal["sum", "mean", "token_mean", "none"]
+
+
+def _not_traced(function):
+    """Let torch.compile call a function as it is: its NumPy code is not for a graph of tensors."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        # `disable` imports the compiler, which takes seconds: only where it is there already.
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 class _Request:
@@ -97,7 +111,7 @@ class _Request:
     def reduced(self, task, loss, reduction):
         """The loss of the batch."""
         if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+            raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
         batch = Batch(self.layout, task, loss, self.pair_shape, reduction)
         return StructuredLoss.apply(batch, *self.tensors)
 
@@ -107,6 +121,7 @@ class _Request:
         return batch, batch.weights(*self.tensors)
 
 
+@_not_traced
 def crf_loss(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
@@ -195,6 +210,7 @@ def _given(labels):
     return labels
 
 
+@_not_traced
 def smoothed_hinge_loss(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
@@ -280,6 +296,7 @@ def smoothed_hinge_loss(
     return ask.reduced(task, loss, reduction)
 
 
+@_not_traced
 def log_partition(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
@@ -332,6 +349,7 @@ def log_partition(
     return ask.reduced(task, LogPartition(), reduction)
 
 
+@_not_traced
 def marginals(
     scores: torch.Tensor,
     pair: torch.Tensor | None,
@@ -385,6 +403,7 @@ def marginals(
     return torch.from_numpy(ask.layout.unpack(found.node)).to(scores)
 
 
+@_not_traced
 def decode(
     scores: torch.Tensor,
     pair: torch.Tensor | None,

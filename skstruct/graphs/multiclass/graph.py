@@ -44,7 +44,7 @@ class MultiClass(Graph):
     is_table = takes_partial_labels = has_node_weights = True
     when_inferred = (
         "; if this is a fold of cross-validation, graph='multiclass' makes an integer cv stratify "
-        "(graph='auto' is no classifier before it has seen data)"
+        "(with graph='auto' an estimator is not a classifier before fit)"
     )
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Rows:

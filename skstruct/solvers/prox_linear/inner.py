@@ -19,6 +19,8 @@ _SOLVED = 0.02
 # The learning rate grows by the one factor after a pass that succeeds, and falls by the other after
 # one that fails; then it stays below what failed by some margin, which is slowly forgotten.
 _BOLDER, _CAREFUL, _BELOW, _FORGET = 0.8, 2.0, 1.4, 0.97
+# Shorter steps change no weight.
+_MOST_CAREFUL = 2.0**52
 
 
 class Point(NamedTuple):
@@ -149,7 +151,7 @@ class CasimirSteps:
 
     def _fail(self):
         self._least_caution = _BELOW * self._caution
-        self._caution *= _CAREFUL
+        self._caution = min(_CAREFUL * self._caution, _MOST_CAREFUL)
 
     def _model(self, at, found, w, eta):
         change = w - at.vector

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.cone import make_cone, settle
 from ...core.weights import Weights, flatten
 from ...losses.verbs import require_smooth
-from ..progress import Result
+from ..progress import REMEDY, Result
 from ..run import Method, run
 from .inner import CasimirSteps
 from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights
@@ -18,6 +18,7 @@ from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights
 # may be longer if by that one. (A solved problem without error of linearisation: by all.)
 _ENOUGH, _PLENTY = 0.05, 0.5
 _MOST_TRIES = 6
+_RESOLVED = "no step improves the weights any further: increase tol"
 # The first eta is this times that of the step that would bring a linear loss to 0; a good step
 # makes the next one so many times longer.
 _START, _LONGER = 4.0, 4.0
@@ -268,6 +269,9 @@ class _ProxLinear(MappedMethod):
                 return
         # What the best labellings give is no gradient where they are too few for the smoothing.
         self.eta = eta
+        if 0.5 * self.nu <= np.finfo(float).eps * max(self.exact, np.finfo(float).tiny):
+            self.stalled = True  # smoothing is within rounding: less of it changes nothing
+            return
         self._smooth_by(0.5 * self.nu)
         self.at = self._point(self.vector, self.linearised, rng, pieces)
 
@@ -323,6 +327,10 @@ class _ProxLinear(MappedMethod):
         largest = max(self._moved, gradient)
         relative = largest / scale if scale > 0.0 else np.inf
         self.certificate = Stationarity(objective, self.best[0], self._moved, gradient, relative)
+
+    def remedy(self):
+        """More steps do not help where none improves the weights."""
+        return _RESOLVED if self.stalled else REMEDY
 
     def entry(self):
         """Objective, stationarity, and what the step was."""

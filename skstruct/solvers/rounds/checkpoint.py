@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.files import written_beside
+from ...data.files import lock, written_beside
 from .states import UNREADABLE
 
 _VERSION = 2
@@ -60,21 +60,16 @@ def _read_array(folder, entry):
 
 def _locked(folder):
     """A handle of a folder that no other fit has while this one does; None where locks are not."""
-    try:
-        import fcntl
-    except ImportError:
+    if os.name == "nt":  # which opens no folders
         return None
     handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise ValueError(
-                f"checkpoint: {folder} is in use by another fit: name another folder"
-            ) from None
-        return None  # a file system without locks
-    return handle
+    is_ours = lock(handle)
+    if is_ours:
+        return handle
+    os.close(handle)
+    if is_ours is None:
+        return None
+    raise ValueError(f"checkpoint: {folder} is in use by another fit: name another folder")
 
 
 class Checkpoint:

@@ -94,7 +94,7 @@ class LocalGDMM(Local):
         method.go_on(zero_weights(part.shapes), own)
         losses, w = method.consistent_point()
         total = float(np.einsum("i,i->", losses, part.sample_weight))
-        return total, w.node if method.constrained else None, w.pair
+        return total, w.node if method.constrained else None, w.pair.reshape(part.shapes[1])
 
 
 class GDMMBlocks(Blocks):

@@ -63,6 +63,8 @@ class TrainingData(NamedTuple):
     loss_weights: LossWeights = UNWEIGHTED
 
 
+# Mean weights above it, or below its inverse, are to blame for what overflows.
+_LARGE_WEIGHT = 1e20
 # The verbs that all training calls.
 _TRAINING = (
     oracles.potentials,
@@ -174,8 +176,14 @@ class StructuredEstimator(
 
     def _regulariser(self, n_samples, total):
         """That of the lambda form, for samples whose weights have this sum."""
-        # A float32 would make the regulariser one, and everything that is computed with it.
-        scale = float(self.C) * total
+        try:
+            # A float32 would make the regulariser one, and everything that is computed with it.
+            scale = float(self.C) * total
+        except OverflowError:
+            size = self.C.bit_length()
+            raise ValueError(
+                f"C must be a number that a float can hold, got an integer of {size} bits"
+            ) from None
         lam = 1.0 / scale if scale > 0 else np.inf
         # C=np.inf, no regularisation, is a choice that some estimators offer.
         if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(float(self.C))):
@@ -299,9 +307,8 @@ class StructuredEstimator(
             start = new._start(previous, problem, shapes)
             try:
                 result = new._train(problem, shapes, data, start=start, **common)
-            except SampleOverflow as error:
-                sample = int(data.given[error.sample])
-                raise SampleOverflow(sample, error.value, error.advice) from None
+            except FloatingPointError as error:
+                raise new._in_words_of_the_user(error, data) from None
             return end_validation(new, validation, result, (problem, shapes, data))
 
         return self._become(new, X, y, train)
@@ -317,6 +324,19 @@ class StructuredEstimator(
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return result
+
+    def _in_words_of_the_user(self, error, data):
+        """An overflow with the sample as the user counts it, or with weights that are to blame."""
+        per_weight = float(self.C) * data.lam * data.sample_weight.size if data.lam > 0.0 else 1.0
+        advice = None
+        if not 1.0 / _LARGE_WEIGHT <= per_weight <= _LARGE_WEIGHT:
+            advice = f"sample_weight has a mean of {1.0 / per_weight:.2g}, which multiplies C: "
+            advice += "divide it by its mean"
+        if isinstance(error, SampleOverflow):
+            sample = int(data.given[error.sample])
+            return SampleOverflow(sample, error.value, advice or error.advice)
+        text = str(error)
+        return FloatingPointError(f"{text.partition(':')[0]}: {advice}" if advice else text)
 
     def _train(self, problem, shapes, data: TrainingData, **common):
         """Call the solver."""

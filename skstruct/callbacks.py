@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import threading
 import time
@@ -15,6 +17,7 @@ from sklearn.base import clone
 from sklearn.callback import CallbackContext
 
 from .base import StructuredEstimator, fitted_state
+from .data.files import lock
 from .early_stopping import EarlyStopping
 from .typing import PathLike
 
@@ -168,13 +171,22 @@ class TimeLimit(_Timed):
         return self._seconds(estimator) >= self.seconds
 
 
+def _remove_left(path):
+    """Delete what processes that were killed have left beside a model: nobody has it locked."""
+    for part in path.parent.glob(f"{glob.escape(path.name)}.*-*.part"):
+        with contextlib.suppress(OSError), part.open("rb") as file:
+            if lock(file.fileno()):
+                part.unlink()
+
+
 class Checkpoint(_Timed):
     """Write the model to a file now and then during a fit, and at its end.
 
     The file is replaced in one step: it always holds a whole model. Models are written after
     passes, with the weights of that moment (for averaging solvers the average); they predict, but
     have no certificate and no ``history_`` until the end, and no callbacks. What cannot be written,
-    to a full disk for instance, is a warning; the training goes on.
+    to a full disk for instance, is a warning; the training goes on. A process that is killed while
+    it writes leaves ``<path>.<process>.part`` behind; the next fit with this path deletes it.
 
     ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues a fit that was interrupted
     from the weights in the file. (BCFWSSVM begins anew: its memory, which is as large as the data,
@@ -260,6 +272,7 @@ class Checkpoint(_Timed):
             raise FileNotFoundError(f"Checkpoint: {path.parent} is no folder")
         if not os.access(path.parent, os.W_OK):
             raise PermissionError(f"Checkpoint: the folder {path.parent} cannot be written to")
+        _remove_left(path)
 
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
@@ -293,6 +306,7 @@ class Checkpoint(_Timed):
         part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
             with part.open("wb") as file:
+                lock(file.fileno())
                 joblib.dump(kept, file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -21,6 +21,11 @@ from .typing import SamplesLike
 _NO_MEMORY = np.empty(0)
 
 
+def _clipped(marginals):
+    """The same without what rounding has added: scikit-learn's metrics refuse numbers above 1."""
+    return np.clip(marginals, 0.0, 1.0, out=marginals)
+
+
 class ProbabilisticPredictor:
     """What a fitted model predicts beside labels if it is a distribution over labellings."""
 
@@ -84,7 +89,7 @@ class ProbabilisticPredictor:
             return node_marginals(part, w, start, stop, make_scratch(part), nodes)
 
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
-        wrapped = self.graph_.wrap(nodes, samples)
+        wrapped = self.graph_.wrap(_clipped(nodes), samples)
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
     def _edges(self, samples, keep, problem):
@@ -99,7 +104,7 @@ class ProbabilisticPredictor:
 
         over_samples(run, problem, self.n_jobs)
         ends = np.cumsum(n_edges)
-        tables = flat.reshape(-1, n_classes, n_classes)
+        tables = _clipped(flat).reshape(-1, n_classes, n_classes)
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
     def predict_proba(self, X: SamplesLike | Shards) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from joblib import hash as hash_of
 
 from .core.gram import Gram, not_stored
+from .core.offsets import ends_of
 from .data.packing import check_pointers
 from .early_stopping import EarlyStopping
 from .graphs.registry import known_kind
@@ -104,7 +105,8 @@ class ShardSource:
         n_classes = len(model.classes_)
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)
-        return Part((problem, *more) if more else problem, loss, shapes, weight)
+        ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
+        return Part((problem, *more) if more else problem, loss, shapes, weight, ends)
 
 
 def _refuse(model, shards, given):

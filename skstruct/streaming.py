@@ -19,7 +19,6 @@ from .data.values import as_labels
 from .going_on import Restart, kept_weights
 from .partial import find_classes
 from .sklearn_private import fit_context
-from .solvers.progress import SampleOverflow
 from .solvers.stream import StreamState, stream_pass, stream_start
 from .storage import TABLES
 from .typing import SamplesLike
@@ -174,9 +173,8 @@ class Streaming:
                 rng=_rng(new._generator(), state.n_steps),
                 n_jobs=self.n_jobs,
             )
-        except SampleOverflow as error:
-            sample = int(data.given[error.sample])
-            raise SampleOverflow(sample, error.value, error.advice) from None
+        except FloatingPointError as error:
+            raise new._in_words_of_the_user(error, data) from None
         tables = state.mean if getattr(self, "averaging", True) else state.iterate
         new.node_weights_, new.pair_weights_ = tables.tables
         new.n_iter_ = 1

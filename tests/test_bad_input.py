@@ -1,12 +1,27 @@
 """Bad input gets an error that names the argument, the sample and what was expected."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from skstruct import GDMMSSVM, SAGCRF, Chain, MultiClass, MultiLabel, RaggedArray, Tree
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    ExtragradientSSVM,
+    MultiClass,
+    MultiLabel,
+    ProxLinearSSVM,
+    RaggedArray,
+    SubgradientSSVM,
+    Tree,
+)
 from skstruct.data.labels import read_sequence_labels
 from skstruct.data.packing import is_structured
 from skstruct.datasets import load_conll, load_ocr_letters
@@ -142,6 +157,43 @@ def test_sample_weight(sequences):
         SAGCRF().fit(X, y, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="NaN"):
         SAGCRF().fit(X, y, sample_weight=np.full(len(X), np.nan))
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_weights_that_overflow_are_named_as_the_cause(sequences, size):
+    X, y = sequences
+    weight = np.full(len(X), size)
+    kinds = CasimirSSVM, GDMMSSVM, SubgradientSSVM, ProxLinearSSVM
+    messages = []
+    for kind in kinds:
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                kind(max_iter=3, random_state=0).fit(X, y, sample_weight=weight)
+        except (ValueError, FloatingPointError) as error:
+            messages.append(str(error))
+    assert messages
+    assert all("sample_weight" in message for message in messages)
+    if size > 1.0:
+        with pytest.raises(FloatingPointError, match=r"sample_weight has a mean of 1e\+300"):
+            SubgradientSSVM(random_state=0).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SAGCRF,
+        BCFWSSVM,
+        CasimirSSVM,
+        ExtragradientSSVM,
+        GDMMSSVM,
+        ProxLinearSSVM,
+        SubgradientSSVM,
+    ],
+)
+def test_an_integer_C_that_no_float_can_hold(sequences, kind):
+    with pytest.raises(ValueError, match="C must be a number that a float can hold"):
+        kind(C=10**400).fit(*sequences)
 
 
 def test_shapes_and_types_of_X(sequences):

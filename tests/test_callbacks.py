@@ -25,6 +25,7 @@ from skstruct import (
 )
 from skstruct.callbacks import Checkpoint, TimeLimit
 from skstruct.core.pieces import Pieces
+from skstruct.data.files import lock
 
 ESTIMATORS = {
     "sag": SAGCRF(),
@@ -271,6 +272,20 @@ def test_times_that_are_none_are_refused(bad):
         Checkpoint("model", bad)
     with pytest.raises(ValueError, match="positive number of seconds, got 0"):
         TimeLimit(0)
+
+
+def test_what_a_killed_process_has_left_goes_with_the_next_fit(sequences, path):
+    left, other = (path.with_name(f"{path.name}.{pid}-1.part") for pid in (1, 2))
+    not_ours = path.with_name(f"other-{path.name}.1-1.part")
+    for file in (left, other, not_ours):
+        file.touch()
+    with other.open("rb") as file:
+        locks = lock(file.fileno())
+        SAGCRF(tol=1.0, random_state=0).set_callbacks(Checkpoint(path)).fit(*sequences)
+        assert other.exists()
+        assert left.exists() is not locks
+    assert not_ours.exists()
+    joblib.load(path)
 
 
 @pytest.mark.slow

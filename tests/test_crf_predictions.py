@@ -5,8 +5,10 @@ import pytest
 from crf_cases import TIGHT, enumerated
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.metrics import brier_score_loss
 
-from skstruct import SAGCRF, Chain, RaggedArray
+from skstruct import SAGCRF, Chain, MultiLabel, RaggedArray
+from skstruct.datasets import pack_shards
 
 # Predictions against enumeration
 
@@ -155,3 +157,32 @@ def test_allowed_on_a_table():
     assert not np.isin(crf.predict(X[:10] / 16, allowed=allowed), crf.predict(X[:10] / 16)).any()
     with pytest.raises(ValueError, match="allowed must be of shape"):
         crf.predict(X[:10] / 16, allowed=allowed[:3])
+
+
+def test_no_probability_is_above_1():
+    """Sums of many terms are, by rounding, and scikit-learn's metrics refuse that."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    Y = (X @ rng.normal(size=(3, 4)) > 0).astype(int)
+    crf = SAGCRF(MultiLabel("full"), C=1e4, solver="lbfgs", max_iter=200, tol=1e-2).fit(X, Y)
+    crf.node_weights_ *= 1e3
+    crf.pair_weights_ *= 1e3
+    p = crf.predict_proba(X)
+    assert p.min() >= 0.0
+    assert p.max() <= 1.0
+    for label in range(4):
+        brier_score_loss(Y[:, label], p[:, label])
+
+
+def test_no_probability_of_a_chain_is_above_1(sequences, tmp_path):
+    X, y = sequences
+    crf = SAGCRF(C=10.0, random_state=0).fit(X, y)
+    crf.node_weights_ *= 10.0
+    crf.pair_weights_ *= 10.0
+    nodes, edges = crf.predict_marginals(X, pairwise=True)
+    shards = pack_shards(X, y, tmp_path / "shards", shard_size=4)
+    for marginals in (nodes, edges, crf.predict_marginals(shards)):
+        assert max(m.max(initial=0.0) for m in marginals) <= 1.0
+        assert min(m.min(initial=0.0) for m in marginals) >= 0.0
+    for m in nodes:
+        np.testing.assert_allclose(m.sum(axis=1), 1.0, rtol=0, atol=1e-14)

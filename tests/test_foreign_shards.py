@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from skstruct import Pairwise, Tree
+from skstruct import Grid, Pairwise, Tree
 from skstruct.datasets import Shards, pack_shards
 from skstruct.shards import manifest
 from skstruct.shards.files import write_array
@@ -25,6 +25,14 @@ def sound(tmp_path_factory):
         "chain": pack_shards(X, y, place / "chain", **options),
         "tree": pack_shards(linked, y, place / "tree", graph=Tree(), **options),
         "pairwise": pack_shards(linked, y, place / "pairwise", graph=Pairwise(), **options),
+        "table": pack_shards(np.eye(5), list("abaab"), place / "table", **options),
+        "grid": pack_shards(
+            [np.ones((2, 2, 1))] * 5,
+            [np.eye(2, dtype=int)] * 5,
+            place / "grid",
+            graph=Grid(),
+            **options,
+        ),
     }
 
 
@@ -105,6 +113,8 @@ def _with_another_array(sound, tmp_path, file, change):
     [
         ("chain", "offsets", lambda a: a[:-1]),
         ("chain", "offsets", lambda a: a.astype(np.float64)),
+        ("table", "offsets", lambda a: np.array([0, 0, 2, 3])),
+        ("grid", "shapes", lambda a: a.astype(np.int8)),
         ("tree", "edge_ptr", lambda a: a[::-1]),
         ("tree", "edge_ptr", lambda a: a + 1),
         ("tree", "edges", lambda a: a + 100),

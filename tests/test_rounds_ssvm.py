@@ -418,6 +418,20 @@ def test_attractive_interactions_are_refused(tmp_path):
             kind(graph=graph).fit(shards)
 
 
+def test_forbidden_pairs(samples, tmp_path):
+    X, y, _ = samples
+    graph, y = Chain(forbidden=[("a", "b")]), [labels.copy() for labels in y]
+    for labels in y:
+        labels[1:][(labels[:-1] == "a") & (labels[1:] == "b")] = "c"
+    shards = pack_shards(X, y, tmp_path / "s", shard_size=5, graph=graph)
+    options = {"C": 0.1, "tol": 1e-2, "max_iter": 400, "random_state": 0}
+    bounds = []
+    for kind in SVMS:
+        svm = kind(graph=graph, **options).fit(shards)
+        bounds.append((svm.dual_objective_, svm.objective_))
+    assert max(dual for dual, _ in bounds) <= min(objective for _, objective in bounds)
+
+
 def test_overflow_names_the_shard(tmp_path):
     X = [sparse.csr_matrix(np.full((2, 1), size)) for size in (1.0, 1e200)]
     shards = pack_shards(X, [["a", "b"], ["b", "a"]], tmp_path / "s", shard_size=1, graph=Chain())

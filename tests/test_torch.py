@@ -170,6 +170,15 @@ def test_marginals_decode_and_log_partition_equal_enumeration():
     torch.testing.assert_close(gradients_of(log_z.sum(), tensors)[0], found)
 
 
+def test_no_marginal_is_above_1():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(500, 3, generator=generator, dtype=torch.float64) * 5
+    pair = torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    found = marginals(scores, pair, [10] * 50)
+    assert 0.0 <= found.min() <= found.max() <= 1.0
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(500, dtype=torch.float64))
+
+
 def test_float32_is_computed_in_float64():
     tensors, labels = make_tensors()
     single = [tensor.detach().float().requires_grad_() for tensor in tensors]

@@ -123,6 +123,24 @@ def written_beside(path: Path, *, sync: bool = False) -> Iterator[Checked]:
         raise
 
 
+def lock(handle: int) -> bool | None:
+    """Lock an open file or folder until it is closed, or the process is gone.
+
+    False if somebody else has locked it, None where the system or the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 def _sync(folder):
     """Let a renamed file outlive a power cut, where folders can be synchronised."""
     if hasattr(os, "O_DIRECTORY"):

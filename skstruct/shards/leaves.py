@@ -111,6 +111,9 @@ def _build(like, left, widths, where, prefix):
             array = left.pop(name)
             if isinstance(typical, np.ndarray) and typical.ndim != array.ndim:
                 raise Damage(f"{where}: {name} must have {typical.ndim} dimensions")
+            counts = isinstance(typical, np.ndarray) and typical.dtype.kind in "biu"
+            if counts and array.dtype != typical.dtype:
+                raise Damage(f"{where}: {name} must be {typical.dtype}, got {array.dtype}")
             fields[field] = readable(array, array.dtype)
         elif name in widths:
             fields[field] = _matrix(name, left, widths[name], where)

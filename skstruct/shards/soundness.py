@@ -31,6 +31,8 @@ def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None
         Names the file.
     """
     check_ends(samples.offsets, entry["samples"], entry["nodes"], folder / "offsets.npy")
+    if graph.is_table and (np.diff(samples.offsets) != 1).any():
+        raise Damage(f"{folder / 'offsets.npy'} is damaged: a sample of a table is one row")
     rows = entry["samples"] if graph.is_table else entry["nodes"]
     if samples.features.ndim != 2 or samples.features.shape[0] != rows:
         raise Damage(f"{folder}: there must be {rows} rows of features")

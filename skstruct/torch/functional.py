@@ -400,7 +400,7 @@ def marginals(
     batch, w = ask.tables(task)
     values, found = gradient_of(batch.loss, task, w, np.ones(ask.layout.n_samples))
     batch.check(values)
-    return torch.from_numpy(ask.layout.unpack(found.node)).to(scores)
+    return torch.from_numpy(ask.layout.unpack(np.clip(found.node, 0.0, 1.0))).to(scores)
 
 
 @_not_traced

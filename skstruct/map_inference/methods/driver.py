@@ -187,7 +187,7 @@ class _Run:
         columns = np.array(self.rows, dtype=float).reshape(-1, len(FIELDS)).T
         beliefs = self.method.beliefs()
         if beliefs is not None:
-            beliefs = np.split(beliefs, self.graph.state_ptr[1:-1])
+            beliefs = np.split(np.clip(beliefs, 0.0, 1.0), self.graph.state_ptr[1:-1])
         return MAPResult(
             labels=self.decoder.labels,
             score=self.decoder.score,

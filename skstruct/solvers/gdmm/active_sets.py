@@ -112,6 +112,14 @@ def one_entry_each(keys, share):
     return sets
 
 
+def layout(size, headroom=1024):
+    """Starts and rooms of packed lists of these sizes, the used part, and the arena's length."""
+    room = np.maximum(size + (size + 1) // 2, _ROOM)
+    ends = np.cumsum(room)
+    used = int(ends[-1]) if ends.size else 0
+    return ends - room, room, np.array([used]), 2 * used + headroom
+
+
 def packed(sets, headroom=1024):
     """The same lists in an arena with as much free room as they use, and some more.
 
@@ -134,19 +142,16 @@ def packed(sets, headroom=1024):
     >>> packed(one_entry_each(np.array([5, 7]), 1.0)).key[:1]
     array([5])
     """
-    room = np.maximum(sets.size + (sets.size + 1) // 2, _ROOM)
-    ends = np.cumsum(room)
-    used = int(ends[-1]) if ends.size else 0
-    length = 2 * used + headroom
+    start, room, used, length = layout(sets.size, headroom)
     out = ActiveSets(
-        start=ends - room,
+        start=start,
         size=sets.size.copy(),
         room=room,
         key=np.zeros(length, dtype=np.int64),
         share=np.zeros(length),
         price=np.zeros(length),
         more=np.zeros((length, sets.more.shape[1])),
-        used=np.array([used]),
+        used=used,
     )
     _copy(sets, out)
     return out

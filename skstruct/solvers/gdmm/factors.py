@@ -31,6 +31,20 @@ def _squared_rows(features):
     return row_squares(table) + float(features.intercept >= 0)
 
 
+def _transposed_product(features, table, shape):
+    """``X' T`` for the feature rows X, the constant feature included."""
+    out = np.zeros(shape)
+    if isinstance(features, DenseFeatures):
+        out[: features.values.shape[1]] = features.values.T @ table
+    else:
+        matrix = features.data, features.indices, features.indptr
+        rows = sparse.csr_matrix(matrix, shape=(features.indptr.size - 1, shape[0]))
+        out += rows.T @ table
+    if features.intercept >= 0:
+        out[features.intercept] += table.sum(axis=0)
+    return out
+
+
 def gdmm_graph(factors) -> GDMMGraph:
     """The nodes and edges of all samples, with what the passes look up.
 
@@ -146,6 +160,29 @@ class FactorRun(Run):
         self.state = _new_state(self.graph, self.reach, table, self.options.search)
         if sets is not None:
             self.state = self.state._replace(**dict(zip(self.arenas, sets, strict=True)))
+
+    def implied_weights(self, sets):
+        """The weights of the active sets of a dual point: ``sum_f C_f A_f' (mu(y_f) - q_f)``."""
+        graph, (nodes, edges, _), n_labels = self.graph, sets, self.graph.cost.shape[0]
+
+        def of_truth(lists, true, lengths, width):
+            owner = np.repeat(np.arange(lists.size.size), lists.size)
+            within = np.arange(owner.size) - np.repeat(ends_of(lists.size)[:-1], lists.size)
+            place = lists.start[owner] + within
+            table = np.zeros((lists.size.size, width))
+            table[np.arange(true.size), true] = 1.0
+            np.subtract.at(table, (owner, lists.key[place]), lists.share[place])
+            return table * np.repeat(self.reach, lengths)[:, None]
+
+        table = of_truth(nodes, graph.labels, np.diff(graph.node_ptr), n_labels)
+        w = zero_weights(self.shapes)
+        w.node[...] = _transposed_product(graph.nodes, table, self.shapes[0])
+        if len(graph.ends):
+            pairs = graph.labels[graph.ends].astype(np.int64) @ (n_labels, 1)
+            lengths = np.diff(graph.edge_ptr)
+            table = of_truth(edges, pairs, lengths, n_labels * n_labels)
+            w.pair[...] = table.sum(axis=0).reshape(self.shapes[1])
+        return w
 
     def one_pass(self, order, uniforms, pieces):
         """Visit all factors, then move the multipliers.

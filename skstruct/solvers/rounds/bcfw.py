@@ -15,7 +15,10 @@ from ..certificate import certify_pair
 from ..primal import compile_hinge
 from ..run import run
 from .blocks import ROUNDING, Blocks, Local
+from .soundness import close, like, require, require_dual_point
 from .states import read_state, write_state
+
+_MEAN = "mean-node", "mean-pair"
 
 
 class BCFWChoices(NamedTuple):
@@ -113,6 +116,23 @@ class LocalBCFW(Local):
         gap, n_oracle, n_cached = map(float, totals[[GAP, N_ORACLE, N_CACHED]])
         return losses, gap * n / turn.n_samples, n_oracle, n_cached
 
+    def implied(self, part, turn):
+        """Task losses and weights of a dual point that is one of the part."""
+        n = part.sample_weight.size
+        method = _InPart(part, turn.lam * turn.n_samples / n, self.choices)
+        known = method.dual
+        state, points = read_state(turn.before, known)
+        follows = require_dual_point(part.problem, part.ends, state, points, known)
+        names = "losses", "costs", "inner"
+        again = state._replace(**{name: getattr(state, name).copy() for name in names})
+        method.dual = again, points
+        method._rebuild(0, n)
+        require(close(state.losses[follows], again.losses[follows]), "losses are none of its")
+        require(close(state.costs, again.costs), "costs are none of its labellings")
+        # These only choose steps, and have the rounding of many differences.
+        require(close(state.inner, again.inner, tolerance=1e-6), "inner products are none of its")
+        return float(np.einsum("i,i->", state.losses, part.sample_weight)), method.w
+
 
 class BCFWBlocks(Blocks):
     """Rounds of BCFW: the dual point is a bound as it is.
@@ -131,18 +151,20 @@ class BCFWBlocks(Blocks):
         self.mean, self.n_mean, self.use_mean = None, 0, False
         self.dual, self._objective = 0.0, np.inf
 
-    def state(self):
-        """What :meth:`take_state` takes."""
-        numbers, arrays, constant = super().state()
-        if self.mean is not None:
-            arrays |= {"mean-node": self.mean.node, "mean-pair": self.mean.pair}
-        return numbers, arrays, constant
+    def _arrays(self):
+        mean = {} if self.mean is None else dict(zip(_MEAN, self.mean.tables, strict=True))
+        return super()._arrays() | mean
 
-    def take_state(self, numbers, arrays):
-        """Become what another run was."""
-        super().take_state(numbers, arrays)
-        if "mean-node" in arrays:
-            self.mean = Weights(arrays["mean-node"], arrays["mean-pair"])
+    def _take(self, numbers, arrays):
+        super()._take(numbers, arrays)
+        # Rounding may differ on another machine, the bound may not.
+        dual = self.dual_of(self.loss, self.w)[0]
+        require(close(self.dual, dual), "the dual objective is not that of the dual points")
+        require((self.n_mean > 0) == (_MEAN[0] in arrays), "n_mean is not what the training has")
+        if self.n_mean:
+            tables = zip(_MEAN, self.w.tables, strict=True)
+            self.mean = Weights(*(like(arrays[name], known, name) for name, known in tables))
+        require(self.n_mean or not self.use_mean, "use_mean is not what the training has")
 
     def note(self, members, measured, is_kept):
         """Count the work, and the block gaps."""

@@ -20,6 +20,7 @@ all parts that visit them whole.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -31,6 +32,7 @@ from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
 from ..run import Method
 from .part import borrowed, gather, received, scatter_add
+from .soundness import close, like, numbers_like, require
 from .states import States
 
 # sigma of a round by the number of its parts. What all parts agree on then overshoots by a third.
@@ -89,6 +91,10 @@ class Local(ABC):
     @abstractmethod
     def visit(self, part, k: int, w: Weights, turn: Turn) -> tuple:
         """Move w and the dual point by a turn; ``sum_i s_i c_i`` of the new one, and `measures`."""
+
+    @abstractmethod
+    def implied(self, part, turn: Turn) -> tuple:
+        """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if it is none."""
 
     def point(self, part, k: int, turn: Turn) -> tuple:
         """A dual point for the bound, where it is not the present one.
@@ -163,6 +169,16 @@ def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
             raise FloatingPointError(f"shard {k}: {error}") from None
         point = () if turn.before is None else local.point(part, k, turn)
     return value.objective * weight.size, value.magnitude * weight.size, *point
+
+
+def implied(local: Local, source, k: int, turn: Turn) -> tuple:
+    """The task: ``sum_i s_i c_i`` and the weights of a dual point, if it is one of the part."""
+    with borrowed(source, k) as part:
+        try:
+            loss, w = local.implied(part, turn)
+        except ValueError as error:
+            raise ValueError(f"{turn.before} is no dual point of shard {k}: {error}") from error
+    return loss, w.node, w.pair
 
 
 def warm_up(local: Local, source, k: int) -> None:
@@ -255,7 +271,6 @@ class Blocks(Method):
     #: Names of what a state has, beside the weights.
     numbers = ("n_attempts", "n_bytes", "n_oracle", "sigma", "seed")
     arrays = ("losses", "current", "n_turns")
-    _restored = _was_certified = False
 
     def __init__(
         self,
@@ -425,15 +440,8 @@ class Blocks(Method):
         """The certificate; changes nothing that later rounds depend on."""
 
     def certify(self):
-        """Measure the present weights, unless they have just been restored and had not been."""
-        if self._restored and not self._was_certified:
-            self._restored = False
-            return
-        counts = self.n_oracle, self.n_bytes
+        """Measure the present weights."""
         self.certificate = self.measure()
-        if self._restored:  # the run before has counted that
-            self.n_oracle, self.n_bytes = counts
-            self._restored = False
 
     def _is_time(self, k):
         """Whether certificates every so many passes have one after epoch k."""
@@ -444,20 +452,69 @@ class Blocks(Method):
         """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
         numbers |= {"certified": self.certificate is not None}
-        arrays = {"node": self.w.node, "pair": self.w.pair}
-        arrays |= {name: getattr(self, name) for name in self.arrays}
         self.states.keep(self.current.tolist())
-        return numbers, arrays, {}
+        return numbers, self._arrays(), {}
+
+    def _arrays(self):
+        """What is saved, by name."""
+        own = {name: getattr(self, name) for name in self.arrays}
+        return {"node": self.w.node, "pair": self.w.pair} | own
 
     def take_state(self, numbers, arrays):
-        """Become what another run was; nothing changes if a dual point of it is not sound."""
-        self.states.require(arrays["current"].tolist())
+        """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
+        before = dict(vars(self))
+        try:
+            self._take(numbers, arrays)
+            taken = dict(vars(self))
+            self.certificate = self.measure()
+            # What was measured counts where the run before has measured, but not the work.
+            more = ("n_oracle", "n_bytes") if numbers["certified"] else taken
+            vars(self).update({name: taken[name] for name in more})
+        except BaseException as error:
+            vars(self).clear()
+            vars(self).update(before)
+            if isinstance(error, FloatingPointError):
+                raise ValueError(str(error)) from error
+            raise
+
+    def _take(self, numbers, arrays):
+        numbers_like(numbers, {name: getattr(self, name) for name in self.numbers})
+        numbers_like(numbers, {"certified": True})
+        found = {name: like(arrays[name], known, name) for name, known in self._arrays().items()}
+        current, n_turns = found["current"], found["n_turns"]
+        for counts in (current, n_turns):
+            sound = (counts >= 0) & (counts <= numbers["n_attempts"])
+            require(sound.all(), "current or n_turns are no counts of rounds")
+        require(((current > 0) == (n_turns > 0)).all(), "current and n_turns disagree")
+        require(numbers["sigma"] >= 1.0, "sigma is below 1")
+        self.states.require(current.tolist())
         for name in self.numbers:
             setattr(self, name, numbers[name])
         for name in self.arrays:
-            setattr(self, name, arrays[name])
-        self.w = Weights(arrays["node"], arrays["pair"])
-        self._restored, self._was_certified = True, numbers["certified"]
+            setattr(self, name, found[name])
+        self.w = Weights(found["node"], found["pair"])
+        self._require_implied()
+
+    def _require_implied(self):
+        """Refuse weights and losses that are not those of the dual points."""
+        source, losses, w = self.source, np.zeros_like(self.losses), zero_weights(self.shapes)
+        members, size = np.flatnonzero(self.current).tolist(), [0.0, 0.0]
+
+        def arguments(j):
+            return self.local, source, members[j], self._turn(members[j], 0, 1.0)
+
+        results = self.engine.map(implied, len(members), arguments)
+        with contextlib.closing(results):
+            for k in members:
+                losses[k], *tables = next(results)
+                scatter_add(w, source.columns(k), source.n_features, *tables)
+                largest = [float(np.abs(table).max(initial=0.0)) for table in tables]
+                size = np.maximum(size, largest)
+        require(close(self.losses, losses), "losses are not those of the dual points")
+        for name, found, known, most in zip(
+            ("node", "pair"), self.w.tables, w.tables, size, strict=True
+        ):
+            require(close(found, known, float(most)), f"{name} is not that of the dual points")
 
     def work(self):
         """Oracle calls and visits that stand for them."""

@@ -6,8 +6,9 @@ arrays are there, so that a state is whole or absent. The last two are kept: sho
 one be damaged, the other is taken.
 
 Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
-``take_state(numbers, arrays)`` (of all arrays together; it raises a ValueError, before it takes
-anything, if a file that workers have written is not sound), and by drawing what it draws from a
+``take_state(numbers, arrays)`` (of all arrays together; it certifies what it takes, and raises a
+ValueError and stays as it was if that is not a state of this training: checksums are no secret, and
+kernels check nothing), and by drawing what it draws from a
 generator whose state is among the numbers. ``constant`` has arrays whose content never changes
 under their name: those that the last state had are not written again.
 """
@@ -24,13 +25,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.files import written_beside
+from ...data.files import lock, written_beside
+from .states import UNREADABLE
 
-_VERSION = 1
+_VERSION = 2
 _KEPT = 2
 _STATE = "round-{:08d}.json"
 # What reading a file raises that has been changed.
-_DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError)
+_DAMAGES = (OSError, LookupError, AttributeError, RecursionError, *UNREADABLE)
 
 
 def _write(path, fill):
@@ -48,6 +50,8 @@ def _write_array(path, array):
 
 
 def _read_array(folder, entry):
+    if Path(entry["file"]).name != entry["file"] or not (folder / entry["file"]).is_file():
+        raise ValueError(f"{entry['file']} is no file of the folder")
     content = (folder / entry["file"]).read_bytes()
     if len(content) != entry["bytes"] or zlib.crc32(content) != entry["crc32"]:
         raise ValueError(f"{entry['file']} is damaged")
@@ -56,21 +60,16 @@ def _read_array(folder, entry):
 
 def _locked(folder):
     """A handle of a folder that no other fit has while this one does; None where locks are not."""
-    try:
-        import fcntl
-    except ImportError:
+    if os.name == "nt":  # which opens no folders
         return None
     handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise ValueError(
-                f"checkpoint: {folder} is in use by another fit: name another folder"
-            ) from None
-        return None  # a file system without locks
-    return handle
+    is_ours = lock(handle)
+    if is_ours:
+        return handle
+    os.close(handle)
+    if is_ours is None:
+        return None
+    raise ValueError(f"checkpoint: {folder} is in use by another fit: name another folder")
 
 
 class Checkpoint:
@@ -164,8 +163,8 @@ class Checkpoint:
         Parameters
         ----------
         accept : callable, optional
-            ``accept(numbers, arrays)`` raises a ValueError if files of workers that the state names
-            are missing or damaged.
+            ``accept(numbers, arrays, round)`` raises a ValueError if the state is none of this
+            training, or if files of workers that it names are missing or damaged.
 
         Returns
         -------
@@ -186,8 +185,8 @@ class Checkpoint:
                 continue
             try:
                 if accept is not None:
-                    accept(state["numbers"], arrays)
-            except ValueError:
+                    accept(state["numbers"], arrays, state["round"])
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
                 damaged.append(path)
                 continue
             self.safe, self._constant = state["round"], state["constant"]
@@ -268,12 +267,23 @@ def _sound(path):
     state = json.loads(path.read_text())
     if state["version"] != _VERSION or zlib.crc32(_text(state)) != state["crc32"]:
         raise ValueError("damaged")
+    if type(state["round"]) is not int or path.name != _STATE.format(state["round"]):
+        raise ValueError("the state of another round")
     return state
 
 
 def _text(state):
     """What the checksum of a state is of."""
     return json.dumps({k: v for k, v in state.items() if k != "crc32"}, sort_keys=True).encode()
+
+
+def _require_records(records, known, k):
+    """Refuse records that are not those of k rounds."""
+    if records.keys() != known.keys():
+        raise ValueError("records of other fields")
+    for values in records.values():
+        if len(values) != k or {type(value) for value in values} != {float}:
+            raise ValueError("records of another number of rounds, or not of numbers")
 
 
 class Keeper:
@@ -313,12 +323,16 @@ class Keeper:
         int
             The round, 0 if there is no state.
         """
-        found = self._checkpoint.load(lambda n, arrays: method.take_state(n["method"], arrays))
+
+        def accept(numbers, arrays, k):
+            _require_records(numbers["records"], progress.history(), k)
+            method.take_state(numbers["method"], arrays)
+
+        found = self._checkpoint.load(accept)
         if found is None:
             return 0
         k, numbers, _ = found
         progress.go_on(k, numbers["records"])
-        method.certify()
         return k
 
     def keep(self, k: int, method, progress, last: bool) -> None:

@@ -21,6 +21,7 @@ from ..primal import compile_hinge
 from ..run import run
 from .blocks import Blocks, Local
 from .part import scatter_add
+from .soundness import require, require_active_sets
 from .states import read_state, write_state
 
 _STILL = 0.1
@@ -79,6 +80,13 @@ class LocalGDMM(Local):
         counts = method.n * turn.n_passes, totals[INFEASIBILITY], totals[CHANGE]
         return 0.0, *map(float, (*counts, *sizes))
 
+    def implied(self, part, turn):
+        """The weights of the active sets; there is no task loss of them as they are."""
+        method = self._run(part, turn.lam * turn.n_samples)
+        sets = read_state(turn.before, method.sets)
+        require_active_sets(method, sets)
+        return 0.0, method.implied_weights(sets)
+
     def point(self, part, k, turn):
         """A consistent dual point near the present one."""
         method = self._run(part, turn.lam * turn.n_samples)
@@ -86,7 +94,7 @@ class LocalGDMM(Local):
         method.go_on(zero_weights(part.shapes), own)
         losses, w = method.consistent_point()
         total = float(np.einsum("i,i->", losses, part.sample_weight))
-        return total, w.node if method.constrained else None, w.pair
+        return total, w.node if method.constrained else None, w.pair.reshape(part.shapes[1])
 
 
 class GDMMBlocks(Blocks):
@@ -110,6 +118,11 @@ class GDMMBlocks(Blocks):
         self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
         self.node_set = self.edge_set = 1.0
         self.measured = np.zeros((self.source.n_parts, 8))
+
+    def _take(self, numbers, arrays):
+        super()._take(numbers, arrays)
+        numbers = self.infeasibility, self.change, self.node_set, self.edge_set, self.measured.min()
+        require(min(numbers) >= 0.0, "what rounds have measured is negative")
 
     def note(self, members, measured, is_kept):
         """Count the work, and see how far nodes and edges agree."""

@@ -36,12 +36,15 @@ class Part(NamedTuple):
         Shapes of the local weight tables: the pair table is the whole one.
     sample_weight : ndarray of shape (n_samples,)
         Weights whose mean over *all* parts is 1.
+    ends : tuple of ndarray
+        First and second nodes of all edges, and where those of each sample begin.
     """
 
     problem: Any
     loss: Any
     shapes: tuple
     sample_weight: np.ndarray
+    ends: tuple = ()
 
 
 def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray]:

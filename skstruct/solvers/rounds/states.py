@@ -18,6 +18,8 @@ from ...data.leavings import own, remove_left
 
 # How often to try, and how long to wait, where a task that nobody waits for any more still writes.
 _TRIES, _PAUSE = 20, 0.1
+# What reading an array raises that is none, or as large as no memory.
+UNREADABLE = (ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError)
 # Bytes of the checksum at the end of a file.
 _SUM = 4
 
@@ -91,11 +93,11 @@ def read_state(path: Path, template: Any) -> Any:
         for known in _leaves(template):
             try:
                 array = npy.read_array(summed, allow_pickle=False)
-            except (ValueError, EOFError) as error:
+            except UNREADABLE as error:
                 raise ValueError(f"{path} is damaged: {error}") from None
             if array.dtype != known.dtype or array.ndim != known.ndim:
                 raise ValueError(f"{path} is no dual point of these shards")
-            arrays.append(array)
+            arrays.append(np.ascontiguousarray(array))
         if file.read(_SUM + 1) != summed.sum.to_bytes(_SUM, "little"):
             raise ValueError(f"{path} is damaged, or no dual point of these shards")
     return _like(template, iter(arrays))

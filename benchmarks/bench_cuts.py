@@ -2,9 +2,9 @@
 
     python benchmarks/bench_cuts.py [--data FOLDER] [--json OUT] [--parts images dynamic cuts ...]
 
-FOLDER holds ``map_models/``; peers are measured where they are installed (``pip install PyMaxflow
-thinqpbo``). CPU milliseconds, the smallest of several runs; totals begin with arrays of scores and
-end with labels. Ratios are ours over theirs.
+FOLDER holds ``map_models/``; peers are measured where they are installed
+(``pip install PyMaxflow thinqpbo``). CPU milliseconds, the smallest of several runs; totals begin
+with arrays of scores and end with labels. Ratios are ours over theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check built pages: public methods in the reference, pictures of the examples, no remote parts.
+"""Check built pages: methods, examples that ran and their pictures, colours, no remote parts.
 
 Run ``python doc/check_build.py doc/_build`` after a full build.
 """
@@ -73,6 +73,22 @@ def without_thumbnail(build):
             yield f"thumbnail of {page.name}"
 
 
+def failed(build):
+    """Examples whose page shows an error in place of results."""
+    for page in sorted((build / "auto_examples").rglob("plot_*.html")):
+        if "Traceback (most recent call last)" in page.read_text(encoding="utf-8"):
+            yield f"{page.name} shows a traceback"
+
+
+def without_colours(build):
+    """Modes of the theme, light and dark, in which code has no colours of its own."""
+    css = (build / "_static" / "pygments.css").read_text(encoding="utf-8")
+    for mode in ("light", "dark"):
+        # The theme writes them when all else is done: not after an error.
+        if not re.search(rf'^html\[data-theme="{mode}"\] \.highlight \.\w+ {{ color:', css, re.M):
+            yield f"_static/pygments.css has no colours for the {mode} mode"
+
+
 def remote(build):
     """Pages that a browser without a network would not show as they are."""
     asks = re.compile(
@@ -94,7 +110,7 @@ def main(build):
     pictures = [build / "_images" / f"sphx_glr_{path.stem}_001.png" for path in examples]
     missing += [str(path) for path in pictures if not path.is_file()]
     missing += wrong_scores(build)
-    missing += [*without_thumbnail(build), *remote(build)]
+    missing += [*failed(build), *without_thumbnail(build), *without_colours(build), *remote(build)]
     print(f"{len(expected)} names, {len(pictures)} pictures, {len(missing)} missing")
     if missing:
         sys.exit("\n".join(missing))

@@ -124,7 +124,7 @@ def test_without_skops_nothing_is_trained(folder, monkeypatch, capsys):
     assert main(["train", f"{folder}/train.txt", f"{folder}/new.skops"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert "new.skops: install skops (pip install 'skstruct[all]')" in err
+    assert "new.skops needs skops: pip install skops" in err
 
 
 def test_an_interrupt_leaves_no_file(folder, monkeypatch, capsys):

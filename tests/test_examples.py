@@ -2,9 +2,11 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import joblib
@@ -64,3 +66,23 @@ def test_the_structure_of_the_gallery_is_short_and_made_of_public_names():
         for alias in node.names
     }
     assert imported <= listed
+
+
+@pytest.mark.slow
+def test_the_chapter_on_deployment_serves_features_of_ones_own(tmp_path, monkeypatch):
+    """Its three files, trained in one process and loaded in another."""
+    chapter = (ROOT / "doc" / "guide" / "deployment.rst").read_text(encoding="utf-8")
+    files = re.findall(r"^    :caption: (\w+\.py)\n\n((?:    .*\n|\n)+)", chapter, re.M)
+    assert [name for name, _ in files] == ["features.py", "train.py", "serve.py"]
+    for name, code in files:
+        (tmp_path / name).write_text(textwrap.dedent(code), encoding="utf-8")
+    (promised,) = re.findall(r"  # (\[.*\])$", files[2][1], re.M)
+    package = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
+    _run("train.py", **package)
+    assert _run("serve.py", **package).strip() == promised
+    # What the chapter says of a file of skops.
+    skops_io = pytest.importorskip("skops.io")
+    monkeypatch.syspath_prepend(tmp_path)
+    stored = skops_io.dumps(joblib.load(tmp_path / "model.joblib"))
+    assert "features.as_dicts" in skops_io.get_untrusted_types(data=stored)
+    monkeypatch.delitem(sys.modules, "features")

@@ -108,7 +108,9 @@ def test_no_deployment_is_cancelled():
 def test_the_linter_is_the_same_everywhere():
     texts = [
         (GITHUB / "workflows" / "tests.yml").read_text(encoding="utf-8"),
-        (ROOT / ".ci" / "run").read_text(encoding="utf-8"),
+        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+        (ROOT / "doc" / "index.rst").read_text(encoding="utf-8"),
+        (ROOT / ".ci" / "commands.py").read_text(encoding="utf-8"),
     ]
     (hook,) = _read(ROOT / ".pre-commit-config.yaml")["repos"]
     versions = {re.search(r"ruff==([\d.]+)", text)[1] for text in texts}

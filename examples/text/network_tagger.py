@@ -5,7 +5,7 @@ A recurrent network under a CRF
 A network that reads both ways scores the labels of each word, and a CRF on top knows which labels
 may follow each other: it finds names. Weights of both are trained together.
 
-Needs ``pip install 'skstruct[torch]'``, so that this page is shown and not run. On its own:
+Needs PyTorch (``pip install torch``), so that this page is shown and not run. On its own:
 ``python examples/text/network_tagger.py``.
 """
 

@@ -38,7 +38,7 @@ def _skops(name):
     try:
         import skops.io
     except ImportError:
-        raise ImportError(f"{name}: install skops (pip install 'skstruct[all]')") from None
+        raise ImportError(f"{name} needs skops: pip install skops") from None
     return skops.io
 
 

@@ -28,7 +28,7 @@ last one, a blank line after each sentence. Templates are those of CRF++ and Wap
 
 _EPILOG = """\
 A model file of joblib is a pickle, which runs code when it is loaded: tag with models of your own
-only. For models that others are to load name the file MODEL.skops (pip install 'skstruct[all]').
+only. For models that others are to load name the file MODEL.skops (pip install skops).
 From other programs: crf_learn -c is -C, -f is -f; wapiti train -1 and -2 are --c1 RHO1 and --c2
 RHO2/2; CRFsuite's c1 and c2 are --c1 and --c2."""
 

@@ -17,7 +17,7 @@ def _pyplot():
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("displays need matplotlib: pip install 'skstruct[plot]'") from None
+        raise ImportError("displays need matplotlib: pip install matplotlib") from None
     return plt
 
 

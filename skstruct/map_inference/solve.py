@@ -112,7 +112,7 @@ def solve_map(
     verbose : int, default=0
         1: a line a second; 2: one a pass.
     **parameters : object
-        The method's own, by name: the guide (doc/map_inference.rst) lists them.
+        The method's own, by name. :doc:`/map_inference` lists them.
 
     Returns
     -------

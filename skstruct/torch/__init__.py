@@ -1,6 +1,6 @@
 """Structured losses and layers for PyTorch, over the compiled oracles of this package.
 
-Needs the optional dependency torch: ``pip install 'skstruct[torch]'``.
+Needs the optional dependency torch: ``pip install torch``.
 """
 
 try:
@@ -8,9 +8,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise ImportError(
-        "skstruct.torch needs PyTorch: pip install 'skstruct[torch]'", name="torch"
-    ) from error
+    raise ImportError("skstruct.torch needs PyTorch: pip install torch", name="torch") from error
 
 from .crf import CRF
 from .functional import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +21,7 @@ from .early_stopping import begin_validation, end_validation
 from .epochs import Epochs
 from .going_on import first_weights
 from .graphs.base import Graph
-from .graphs.registry import choose_graph, known_kind
+from .graphs.registry import choose_graph, known_kind, refuse_graph
 from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
@@ -72,6 +73,9 @@ _TRAINING = (
     oracles.add_indicator,
     oracles.score,
 )
+
+# A relative duality gap above this is far from any use: more passes alone will hardly help.
+_FAR = 0.1
 
 # Private names that belong to a fit, beside all that end with an underscore.
 _STATE = (
@@ -181,6 +185,10 @@ class StructuredEstimator(
             )
         return lam
 
+    def _validate_params(self):
+        refuse_graph(self.graph, type(self).__name__)
+        super()._validate_params()
+
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -255,7 +263,7 @@ class StructuredEstimator(
         >>> crf.suboptimality_ <= 1e-3
         True
         """
-        with announced_compiles(self._announce):
+        with self._announced():
             if is_shards(X):
                 given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
                 result = fit_shards(self, X, given, checkpoint)
@@ -265,20 +273,33 @@ class StructuredEstimator(
                 raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
             else:
                 result = self._fit(X, y, sample_weight, node_weight)
+        name = type(self).__name__
         if not result.converged and not result.stopped:
+            far = result.distance > _FAR and result.measure == "relative duality gap"
+            hint = "; or scale the features, or lower C: for images try 1 / pixels" if far else ""
             warnings.warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
+                f"{name} did not converge in max_iter={self.max_iter} passes: the "
                 f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
-                f"{result.remedy}",
+                f"{result.remedy}{hint}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        if self.verbose:
+            end = "stopped by a callback" if result.stopped else "max_iter reached"
+            end = "converged" if result.converged else end
+            seconds = result.history["seconds"][-1]
+            reached = f"{result.measure} {result.distance:.1e} (tol {self.tol:.1e})"
+            print(f"[{name}] {end}: {self.n_iter_} epochs, {seconds:.2f} s, {reached}")
         return self
 
-    def _announce(self, name):
-        if self.verbose:
-            kept = "" if cache_folder() is None else ", for this and later processes"
+    def _announced(self):
+        """Announce each kernel that compiles if this is verbose."""
+        kept = "" if cache_folder() is None else ", for this and later processes"
+
+        def announce(name):
             print(f"[{type(self).__name__}] compiling {name}{kept}")
+
+        return announced_compiles(announce) if self.verbose else contextlib.nullcontext()
 
     def _fit(self, X, y, sample_weight, node_weight):
         """Train, and take over the result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from numbers import Real
 from types import SimpleNamespace
 from typing import Self
 
@@ -182,8 +183,8 @@ class CompactPickles:
         'csr_matrix'
         """
         check_is_fitted(self)
-        if not threshold >= 0:
-            raise ValueError(f"threshold must be at least 0, got {threshold}")
+        if not isinstance(threshold, Real) or not threshold >= 0:
+            raise ValueError(f"threshold must be a number of at least 0, got {threshold!r}")
         if dtype not in ("float64", "float32"):
             raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
         largest = np.finfo(dtype).max

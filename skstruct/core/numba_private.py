@@ -8,12 +8,13 @@ import gc
 import hashlib
 import io
 import logging
+import os
 import pickle
 import re
 import signal
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from operator import attrgetter
 
@@ -42,6 +43,13 @@ JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
 #: What compiled code depends on beside its sources.
 VERSIONS = numba.__version__, llvmlite.__version__
+
+# A user who sees nothing for ten seconds believes that a program hangs.
+_COMPILING = (
+    "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
+    "seconds, later processes load them from the cache (SKSTRUCT_QUIET=1 silences this line)"
+)
+_has_said, _n_announcing = False, 0
 
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
 
@@ -175,10 +183,23 @@ def hold_interrupts(dispatcher):
 
     @wraps(compile_plainly)
     def compile_held(sig):
-        with _held_interrupt(), _no_collections():
+        with _held_interrupt(), _no_collections(), _notice():
             return compile_plainly(sig)
 
     dispatcher.compile = compile_held
+
+
+def _say_once(name):
+    """Say why the first fit takes so long: once in a process, and not if somebody else does."""
+    global _has_said
+    if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
+        _has_said = True
+        print(_COMPILING, file=sys.stderr, flush=True)
+
+
+def _notice():
+    """Tell of the first compile of this process that nobody else announces."""
+    return nullcontext() if _has_said or sys.stderr is None else _compiles(_say_once)
 
 
 @contextmanager
@@ -197,6 +218,18 @@ def announced_compiles(announce):
     >>> with announced_compiles(names.append):
     ...     pass
     """
+    global _n_announcing
+    _n_announcing += 1
+    try:
+        with _compiles(announce):
+            yield
+    finally:
+        _n_announcing -= 1
+
+
+@contextmanager
+def _compiles(announce):
+    """Call a function with the name of each kernel that this thread compiles."""
     if event is None:  # pragma: no cover
         yield
         return

@@ -237,6 +237,8 @@ def as_list(X, name: str) -> list:
     X = as_array(X)
     if not hasattr(X, "__len__"):
         raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
+    if getattr(X, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a list of samples, got {X!r}")
     if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
         raise TypeError(f"{name} must be a list of samples, got a {type(X).__name__}")
     if len(X) == 0:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from sklearn.base import clone
 
 from ..data.labels import is_indicator
 from ..data.packing import is_structured
+from ..sklearn_private import InvalidParameterError
 from ..typing import SamplesLike
 from .base import Graph
 from .chain.graph import Chain
@@ -64,6 +66,36 @@ def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
     if isinstance(graph, Graph):
         return clone(graph)
     return recognise(X, y) if graph == "auto" else _NAMED[graph]()
+
+
+def refuse_graph(graph: Any, name: str) -> None:
+    """Refuse what is not a structure.
+
+    Parameters
+    ----------
+    graph : object
+        The parameter of an estimator.
+    name : str
+        The estimator, for the message.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is neither a Graph nor one of `NAMES`.
+    """
+    if isinstance(graph, Graph) or (isinstance(graph, str) and graph in NAMES):
+        return
+    hint = "."
+    if isinstance(graph, type) and issubclass(graph, Graph):
+        hint = f": pass an object, {graph.__name__}(), not the class."
+    elif isinstance(graph, str):
+        near = get_close_matches(graph.lower(), NAMES, n=1)
+        hint = f": did you mean {near[0]!r}?" if near else "."
+    names = ", ".join(map(repr, sorted(NAMES)))
+    raise InvalidParameterError(
+        f"The 'graph' parameter of {name} must be one of {names} or an object of a structure, such "
+        f"as Chain(), Tree(), Grid() or Pairwise(). Got {graph!r} instead{hint}"
+    )
 
 
 def known_kind(graph: Any) -> Any:

@@ -56,9 +56,12 @@ def _parts(model, feature_names):
         feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None:
         feature_names = [f"x{j}" for j in range(n)]
-    if len(feature_names) != n:
-        raise ValueError(f"feature_names has {len(feature_names)} names, the model {n} features")
-    return model, before, np.asarray(feature_names, dtype=object)
+    names = np.asarray(feature_names, dtype=object)
+    if names.ndim != 1:
+        raise ValueError(f"feature_names must be {n} names, one per feature, got {feature_names!r}")
+    if names.size != n:
+        raise ValueError(f"feature_names has {names.size} names, the model {n} features")
+    return model, before, names
 
 
 def _node_weights(model):
@@ -191,8 +194,8 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     >>> top_features(model, 1, ["x", "y", "z"])["feature"].tolist()
     ['x', 'y', 'z']
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+        raise ValueError(f"k must be an integer of at least 1, got {k!r}")
     model, _, names = _parts(model, feature_names)
     k = min(k, names.size)
     labels, features, weights = [], [], []
@@ -343,8 +346,7 @@ def explain(
         raise ValueError(
             "explain is for single labels: for label sets see coef_frame and transition_frame"
         )
-    X = _as_input(model, before, x)
-    samples, codes = model._decode(X)
+    samples, codes = _decoded(model, before, x)
     if labels is not None:
         y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
         codes = _labelling(model, y, samples)
@@ -390,6 +392,21 @@ def _labelling(model, y, samples):
     if not model.graph_.is_labelling(codes, samples, model.classes_).all():
         raise ValueError(f"labels must be one labelling of {model.graph_}")
     return codes
+
+
+def _decoded(model, before, x):
+    """The one sample, and its best labelling."""
+    try:
+        samples, codes = model._decode(_as_input(model, before, x))
+    except (TypeError, ValueError) as error:
+        if hasattr(x, "ndim") and x.ndim <= 2 and x.dtype != object:
+            raise
+        hint = "explain takes one sample x, not a list of samples such as [x]"
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{error}; {hint}") from None
+    if samples.offsets.size != 2:
+        raise ValueError(f"explain takes one sample, got {samples.offsets.size - 1}")
+    return samples, codes
 
 
 def _as_input(model, before, x):

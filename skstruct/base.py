@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from typing import Any, NamedTuple, Self
 
@@ -15,20 +16,21 @@ from sklearn.utils import ClassifierTags, check_random_state
 
 from .core import oracles
 from .core.dispatch import cache_folder
+from .core.memory import check_memory
 from .core.numba_private import announced_compiles
 from .data.packing import check_pointers, read_sample_weight
 from .early_stopping import begin_validation, end_validation
 from .epochs import Epochs
 from .going_on import first_weights
 from .graphs.base import Graph
-from .graphs.registry import choose_graph, known_kind, refuse_graph
+from .graphs.registry import choose_graph, known_kind, wrong_graph
 from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
 from .restoring import Restoring
 from .sharded import fit_shards, is_shards
 from .shards.reading import Shards
-from .sklearn_private import fit_context
+from .sklearn_private import InvalidParameterError, fit_context
 from .solvers.progress import SampleOverflow
 from .storage import CompactPickles
 from .typing import PathLike, SamplesLike
@@ -84,6 +86,7 @@ _STATE = (
     "_dual",
     "_feature_names",
     "_edge_feature_names",
+    "_label_names",
     "_stream",
 )
 
@@ -139,6 +142,7 @@ class StructuredEstimator(
             inferred = not isinstance(self.graph, Graph) and self.graph == "auto"
             hint = graph.when_inferred if inferred else ""
             raise ValueError(f"{type(self).__name__} {error}{hint}") from None
+        self._check_size(graph, samples, classes)
         codes = graph.encode(labels, classes, samples.offsets)
         given, completion = np.flatnonzero(keep), None
         if partial is not None:
@@ -152,11 +156,27 @@ class StructuredEstimator(
             raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
         self.graph_, self.classes_ = graph, classes
         self._take_names(X)
+        self._take_label_names(y)
         self._has_intercept = bool(self.fit_intercept)
         data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
         if node_weight is not None:
             data = weigh(data, graph, classes, class_weight, node_weight, self._loss_weights)
         return self._scaled(data)
+
+    def _check_size(self, graph, samples, classes):
+        """Refuse more weights than fit into memory, before anything is allocated."""
+        node, pair = graph.weight_shapes(samples, len(classes), self.fit_intercept)
+        n_costs = 0 if graph.has_label_sets else len(classes) ** 2
+        n_labellings = getattr(self, "n_best", 0) * int(samples.lengths.max(initial=0))
+        check_memory(
+            # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
+            8 * (2 * (math.prod(node) + math.prod(pair)) + n_costs + n_labellings),
+            f"training with {node[0]:,} x {node[1]:,} weights of features and {pair[0]:,} x "
+            f"{pair[1]:,} of pairs",
+            "merge rare labels, drop rare features (min_count) or number codes without gaps"
+            + (", take fewer edges" if pair[1] else "")
+            + (", lower n_best" if n_labellings else ""),
+        )
 
     def _choose_graph(self, X, y):
         return choose_graph(self.graph, X, y)
@@ -186,7 +206,8 @@ class StructuredEstimator(
         return lam
 
     def _validate_params(self):
-        refuse_graph(self.graph, type(self).__name__)
+        if wrong := wrong_graph(self.graph):
+            raise InvalidParameterError(f"The 'graph' parameter of {type(self).__name__} {wrong}")
         super()._validate_params()
 
     @fit_context(prefer_skip_nested_validation=True)

@@ -51,6 +51,9 @@ _COMPILING = (
 )
 _has_said, _n_announcing = False, 0
 
+# What numba says of a function without reference counts that returns another array.
+_NEW_ARRAY = "Only accept returning of array passed into the function as argument"
+
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
 
 
@@ -183,8 +186,17 @@ def hold_interrupts(dispatcher):
 
     @wraps(compile_plainly)
     def compile_held(sig):
-        with _held_interrupt(), _no_collections(), _notice():
-            return compile_plainly(sig)
+        try:
+            with _held_interrupt(), _no_collections(), _notice():
+                return compile_plainly(sig)
+        except numba.core.errors.NumbaError as error:
+            if _NEW_ARRAY in str(error):
+                raise TypeError(
+                    f"{dispatcher.py_func.__qualname__} or a kernel that it calls returns an array "
+                    "that is not one of its arguments (part of `work`, perhaps): kernels write "
+                    "into arrays that they are given, or return a tuple"
+                ) from error
+            raise
 
     dispatcher.compile = compile_held
 

@@ -47,8 +47,8 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
             "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
         )
         raise ValueError(
-            f"X has {n} samples, but {name} has {len(y)}; for sequences, {name} must be a list with "
-            f"one label sequence per sample{hint}"
+            f"X has {n} samples, but {name} has {len(y)}; for sequences, {name} must be a list "
+            f"with one label sequence per sample{hint}"
         )
     if isinstance(y, RaggedArray):
         lengths, flat = y.lengths, _packed_labels(y, name)

@@ -19,16 +19,6 @@ VECTORISE = (
 def as_array(values):
     """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is.
 
-    Parameters
-    ----------
-    values : object
-        What the user gave.
-
-    Returns
-    -------
-    object
-        The same, or an ndarray.
-
     Examples
     --------
     >>> from skstruct.data.matrices import as_array
@@ -489,8 +479,7 @@ def numeric(values, where: str) -> np.ndarray:
         raise ValueError(f"{where} is not numeric: {error}") from None
 
 
-def _instead(where):
-    """What to give in place of what are not numbers: only features are made of words."""
+def _instead(where):  # only features are made of words
     return VECTORISE if where.startswith("X") else "numbers are expected"
 
 

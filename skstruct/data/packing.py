@@ -137,7 +137,7 @@ def sample_of(row: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
-def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
+def check_finite(features, offsets, name: str, row_name: str | None = "node") -> None:
     """Refuse packed rows with NaN or infinity; the message names the sample and the row in it."""
     values = features.data if sparse.issparse(features) else features
     # A finite sum proves that all entries are finite; the search is for the error only.
@@ -154,7 +154,9 @@ def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
     what = "NaN" if np.isnan(bad) else "infinity"
     i = sample_of(row, offsets)
     subject = f"Input {name}" if name.startswith("X") else name
-    raise ValueError(f"{subject} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
+    where = f"sample {i}" if row_name is None else f"sample {i}, {row_name} {row - offsets[i]}"
+    hint = " fill missing values first, as SimpleImputer does" if np.isnan(bad) else ""
+    raise ValueError(f"{subject} contains {what}. ({where}){hint and ':' + hint}")
 
 
 def _check_columns(items, name):

@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from ..data.labels import is_indicator
 from ..data.packing import is_structured
-from ..sklearn_private import InvalidParameterError
 from ..typing import SamplesLike
 from .base import Graph
 from .chain.graph import Chain
@@ -68,23 +67,27 @@ def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
     return recognise(X, y) if graph == "auto" else _NAMED[graph]()
 
 
-def refuse_graph(graph: Any, name: str) -> None:
-    """Refuse what is not a structure.
+def wrong_graph(graph: Any) -> str:
+    """What is wrong with the parameter ``graph`` of an estimator.
 
     Parameters
     ----------
     graph : object
-        The parameter of an estimator.
-    name : str
-        The estimator, for the message.
+        The parameter.
 
-    Raises
-    ------
-    InvalidParameterError
-        If it is neither a Graph nor one of `NAMES`.
+    Returns
+    -------
+    str
+        What it must be, and what comes near; empty for a Graph and for one of `NAMES`.
+
+    Examples
+    --------
+    >>> from skstruct.graphs.registry import wrong_graph
+    >>> wrong_graph("chains")[-21:]
+    "did you mean 'chain'?"
     """
     if isinstance(graph, Graph) or (isinstance(graph, str) and graph in NAMES):
-        return
+        return ""
     hint = "."
     if isinstance(graph, type) and issubclass(graph, Graph):
         hint = f": pass an object, {graph.__name__}(), not the class."
@@ -92,9 +95,9 @@ def refuse_graph(graph: Any, name: str) -> None:
         near = get_close_matches(graph.lower(), NAMES, n=1)
         hint = f": did you mean {near[0]!r}?" if near else "."
     names = ", ".join(map(repr, sorted(NAMES)))
-    raise InvalidParameterError(
-        f"The 'graph' parameter of {name} must be one of {names} or an object of a structure, such "
-        f"as Chain(), Tree(), Grid() or Pairwise(). Got {graph!r} instead{hint}"
+    return (
+        f"must be one of {names} or an object of a structure, such as Chain(), Tree(), Grid() or "
+        f"Pairwise(). Got {graph!r} instead{hint}"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import warnings
 from typing import Any, NamedTuple, Self
 
@@ -14,19 +16,20 @@ from sklearn.utils import ClassifierTags, check_random_state
 
 from .core import oracles
 from .core.dispatch import cache_folder
+from .core.memory import check_memory
 from .core.numba_private import announced_compiles
 from .data.packing import check_pointers, read_sample_weight
 from .early_stopping import begin_validation, end_validation
 from .epochs import Epochs
 from .going_on import first_weights
-from .graphs.registry import choose_graph, known_kind
+from .graphs.registry import choose_graph, known_kind, wrong_graph
 from .losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 from .partial import Completion, clamp, find_classes, read_training, without
 from .prediction import Predictor
 from .restoring import Restoring
 from .sharded import fit_shards, is_shards
 from .shards.reading import Shards
-from .sklearn_private import fit_context
+from .sklearn_private import InvalidParameterError, fit_context
 from .solvers.progress import SampleOverflow
 from .storage import CompactPickles
 from .typing import PathLike, SamplesLike
@@ -74,6 +77,9 @@ _TRAINING = (
     oracles.score,
 )
 
+# A relative duality gap above this is far from any use: more passes alone will hardly help.
+_FAR = 0.1
+
 # Private names that belong to a fit, beside all that end with an underscore.
 _STATE = (
     "_has_intercept",
@@ -81,6 +87,7 @@ _STATE = (
     "_dual",
     "_feature_names",
     "_edge_feature_names",
+    "_label_names",
     "_stream",
 )
 
@@ -137,6 +144,7 @@ class StructuredEstimator(
             labels, classes = self._find_classes(graph, labels, samples, partial)
         except ValueError as error:
             raise ValueError(f"{type(self).__name__} {error}") from None
+        self._check_size(graph, samples, classes)
         codes = graph.encode(labels, classes, samples.offsets)
         given, completion = np.flatnonzero(keep), None
         if partial is not None:
@@ -150,11 +158,27 @@ class StructuredEstimator(
             raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
         self.graph_, self.classes_ = graph, classes
         self._take_names(X)
+        self._take_label_names(y)
         self._has_intercept = bool(self.fit_intercept)
         data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
         if node_weight is not None:
             data = weigh(data, graph, classes, class_weight, node_weight, self._loss_weights)
         return self._scaled(data)
+
+    def _check_size(self, graph, samples, classes):
+        """Refuse more weights than fit into memory, before anything is allocated."""
+        node, pair = graph.weight_shapes(samples, len(classes), self.fit_intercept)
+        n_costs = 0 if graph.has_label_sets else len(classes) ** 2
+        n_labellings = getattr(self, "n_best", 0) * int(samples.lengths.max(initial=0))
+        check_memory(
+            # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
+            8 * (2 * (math.prod(node) + math.prod(pair)) + n_costs + n_labellings),
+            f"training with {node[0]:,} x {node[1]:,} weights of features and {pair[0]:,} x "
+            f"{pair[1]:,} of pairs",
+            "merge rare labels, drop rare features (min_count) or number codes without gaps"
+            + (", take fewer edges" if pair[1] else "")
+            + (", lower n_best" if n_labellings else ""),
+        )
 
     def _choose_graph(self, X, y):
         return choose_graph(self.graph, X, y)
@@ -192,6 +216,11 @@ class StructuredEstimator(
                 f"sum of {total!r}"
             )
         return lam
+
+    def _validate_params(self):
+        if wrong := wrong_graph(self.graph):
+            raise InvalidParameterError(f"The 'graph' parameter of {type(self).__name__} {wrong}")
+        super()._validate_params()
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -268,7 +297,7 @@ class StructuredEstimator(
         >>> crf.suboptimality_ <= 1e-3
         True
         """
-        with announced_compiles(self._announce):
+        with self._announced():
             if is_shards(X):
                 given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
                 result = fit_shards(self, X, given, checkpoint)
@@ -278,20 +307,33 @@ class StructuredEstimator(
                 raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
             else:
                 result = self._fit(X, y, sample_weight, node_weight)
+        name = type(self).__name__
         if not result.converged and not result.stopped:
+            far = result.distance > _FAR and result.measure == "relative duality gap"
+            hint = "; or scale the features, or lower C: for images try 1 / pixels" if far else ""
             warnings.warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} passes: the "
+                f"{name} did not converge in max_iter={self.max_iter} passes: the "
                 f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
-                f"{result.remedy}",
+                f"{result.remedy}{hint}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        if self.verbose:
+            end = "stopped by a callback" if result.stopped else "max_iter reached"
+            end = "converged" if result.converged else end
+            seconds = result.history["seconds"][-1]
+            reached = f"{result.measure} {result.distance:.1e} (tol {self.tol:.1e})"
+            print(f"[{name}] {end}: {self.n_iter_} epochs, {seconds:.2f} s, {reached}")
         return self
 
-    def _announce(self, name):
-        if self.verbose:
-            kept = "" if cache_folder() is None else ", for this and later processes"
+    def _announced(self):
+        """Announce each kernel that compiles if this is verbose."""
+        kept = "" if cache_folder() is None else ", for this and later processes"
+
+        def announce(name):
             print(f"[{type(self).__name__}] compiling {name}{kept}")
+
+        return announced_compiles(announce) if self.verbose else contextlib.nullcontext()
 
     def _fit(self, X, y, sample_weight, node_weight):
         """Train, and take over the result."""

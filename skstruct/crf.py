@@ -17,7 +17,7 @@ from .losses.log import LogLoss
 from .losses.softmax_margin import SoftmaxMargin
 from .losses.task import NamedLoss, WeightedLoss
 from .probabilities import ProbabilisticPredictor
-from .sklearn_private import Interval, StrOptions
+from .sklearn_private import N_JOBS, Interval, StrOptions
 from .solvers.casimir.solver import CasimirOptions, casimir
 from .solvers.hybrid import hybrid, proximal_hybrid
 from .solvers.oeg.solver import oeg
@@ -253,7 +253,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "precision": [StrOptions({"auto", "double", "single"})],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
-        "n_jobs": [None, Integral],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }

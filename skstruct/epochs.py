@@ -12,12 +12,15 @@ _LONG_PASS = 1.0
 _SECONDS_A_LINE = 5.0
 
 
-def _what_is_known(record):
+def _what_is_known(record, tol):
     """The numbers of a pass: without an objective, whatever else there is."""
     known = {name: value for name, value in record.items() if np.isfinite(value)}
     if "objective" in known:
-        gap = f", duality gap {known['dual_gap']:.2e}" if "dual_gap" in known else ""
-        return f"objective {known['objective']:.6f}{gap}"
+        objective, gap = known["objective"], known.get("dual_gap")
+        if gap is None:
+            return f"objective {objective:.6f}"
+        relative = gap / objective if objective > 0 else np.inf
+        return f"objective {objective:.6f}, relative duality gap {relative:.1e} (tol {tol:.1e})"
     rest = [
         f"{words} {known[name]:{form}}"
         for name, words, form in (
@@ -105,7 +108,7 @@ class Epochs:
             name = type(estimator).__name__
             print(
                 f"[{name}] epoch {self.count}: passes {record['passes']:.1f}, "
-                f"{record['seconds']:.2f} s, {_what_is_known(record)}"
+                f"{record['seconds']:.2f} s, {_what_is_known(record, estimator.tol)}"
             )
 
         def attributes():

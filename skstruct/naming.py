@@ -9,6 +9,7 @@ from .data.names import ListedNames, names_of
 
 _SHOWN = 5
 _OWN = ("_feature_names", "_edge_feature_names")
+_OF_LABELS = "_label_names"
 
 
 def _named(attribute, what):
@@ -25,7 +26,7 @@ def _named(attribute, what):
         if vars(self).pop(attribute, None) is None:
             read(self)
 
-    about = f"""Names of {what}, if X had some in fit: an object array of str.
+    about = f"""Names of {what}, if there were some in fit: an object array of str.
 
     The names are shared with the transformer that has learned them; the array is made anew at each
     look. Deleting the attribute makes the model forget them: pickles of it alone become smaller.
@@ -38,6 +39,7 @@ class NamedFeatures:
 
     feature_names_in_ = _named(_OWN[0], "features")
     edge_feature_names_in_ = _named(_OWN[1], "edge features")
+    label_names_in_ = _named(_OF_LABELS, "labels")
 
     def _take_names(self, X):
         """Those that samples carry; scikit-learn has read the columns of tables."""
@@ -46,6 +48,12 @@ class NamedFeatures:
         for attribute, names in zip(_OWN, names_of(X), strict=True):
             if names is not None:
                 setattr(self, attribute, names)
+
+    def _take_label_names(self, y):
+        """Columns of label sets, if they are named by strings."""
+        columns = list(getattr(y, "columns", ())) if self.graph_.has_label_sets else []
+        if columns and all(isinstance(name, str) for name in columns):
+            self.label_names_in_ = columns
 
     def _check_names(self, X):
         """Refuse samples with other names than in fit, where both are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Set
 
 import numpy as np
@@ -15,6 +16,8 @@ from .losses.task import UNWEIGHTED, LossWeights, cost_matrix
 from .predict import decode
 
 _TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
+# scikit-learn's mark of samples without a label, and that of PyTorch's losses.
+_MARKERS = (-1, -100)
 _STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
 
 
@@ -101,12 +104,28 @@ def find_classes(graph, labels, samples, partial):
         If there is no label, or one only.
     """
     if partial is None:
-        return labels, graph.find_classes(labels, samples)
+        classes = graph.find_classes(labels, samples)
+        _warn_of_marker(classes)
+        return labels, classes
     found = all_labels(labels, partial)
     if graph.has_label_sets:
         return labels, graph.find_classes(np.where(partial.hidden, -1, labels), samples)
     labels = np.where(partial.hidden, found[:1], labels)
     return labels, graph.find_classes(found, samples)
+
+
+def _warn_of_marker(classes):
+    """Warn of a number that marks missing labels elsewhere, beside classes 0, 1, 2, ..."""
+    if getattr(getattr(classes, "dtype", None), "kind", "") != "i" or len(classes) < 4:
+        return
+    first, rest = int(classes[0]), classes[1:]
+    if first in _MARKERS and (rest == np.arange(rest.size)).all():
+        warnings.warn(
+            f"y: {first} is a class like any other, with 0 to {rest.size - 1}: if it marks missing "
+            "labels, put None in its place",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 class Completion:

@@ -1,11 +1,13 @@
 """The names of scikit-learn that are not public, imported here and nowhere else."""
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Protocol, TypeVar
 
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, InvalidParameterError, Options
+from sklearn.utils._param_validation import StrOptions as _StrOptions
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
@@ -20,6 +22,21 @@ class _Decorator(Protocol):
 fit_context: Callable[..., _Decorator] = _fit_context
 
 
+class StrOptions(_StrOptions):
+    """Strings, which messages list in alphabetical order: a set has another one in each process."""
+
+    def __str__(self) -> str:
+        return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
+
+
+#: What ``n_jobs`` may be.
+N_JOBS = [
+    None,
+    Interval(Integral, 1, None, closed="left"),
+    Interval(Integral, None, -1, closed="right"),
+]
+
+
 def union_block(union):
     """How a union of transformers is drawn in notebooks."""
     from sklearn.pipeline import FeatureUnion  # slow to import
@@ -28,8 +45,10 @@ def union_block(union):
 
 
 __all__ = [
+    "N_JOBS",
     "BaseComposition",
     "Interval",
+    "InvalidParameterError",
     "Options",
     "StrOptions",
     "check_sample_weight",

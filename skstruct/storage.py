@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from numbers import Real
 from types import SimpleNamespace
 from typing import Self
 
@@ -11,6 +12,40 @@ from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 TABLES = ("node_weights_", "pair_weights_")
+
+#: Types in skops files of fitted models, besides those that skops trusts anyway: what
+#: ``skops.io.load(path, trusted=TRUSTED)`` needs. Structures, scores and transformers of your own
+#: are not among them.
+TRUSTED = [
+    "skstruct.crf.SAGCRF",
+    "skstruct.data.names.JoinedNames",
+    "skstruct.data.names.ListedNames",
+    "skstruct.data.names.VocabularyNames",
+    "skstruct.graphs.boxes.graph.Boxes",
+    "skstruct.graphs.candidates.graph.Candidates",
+    "skstruct.graphs.chain.graph.Chain",
+    "skstruct.graphs.general.graph.Pairwise",
+    "skstruct.graphs.general.grid.Grid",
+    "skstruct.graphs.matching.graph.Matching",
+    "skstruct.graphs.multiclass.graph.MultiClass",
+    "skstruct.graphs.multilabel.graph.MultiLabel",
+    "skstruct.graphs.tree.graph.Tree",
+    "skstruct.preprocessing.blocks.Learned",
+    "skstruct.preprocessing.columns.TokenColumns",
+    "skstruct.preprocessing.patterns.Macro",
+    "skstruct.preprocessing.patterns.Template",
+    "skstruct.preprocessing.pernode.PerNode",
+    "skstruct.preprocessing.sequences.SequenceVectorizer",
+    "skstruct.preprocessing.template.TemplateVectorizer",
+    "skstruct.preprocessing.template._Features",
+    "skstruct.preprocessing.template_names.TemplateNames",
+    "skstruct.preprocessing.union.SequenceUnion",
+    "skstruct.ssvm.bcfw.BCFWSSVM",
+    "skstruct.ssvm.casimir.CasimirSSVM",
+    "skstruct.ssvm.extragradient.ExtragradientSSVM",
+    "skstruct.ssvm.gdmm.GDMMSSVM",
+    "skstruct.ssvm.subgradient.SubgradientSSVM",
+]
 
 
 def pack_table(table: np.ndarray, dtype):
@@ -182,8 +217,8 @@ class CompactPickles:
         'csr_matrix'
         """
         check_is_fitted(self)
-        if not threshold >= 0:
-            raise ValueError(f"threshold must be at least 0, got {threshold}")
+        if not isinstance(threshold, Real) or not threshold >= 0:
+            raise ValueError(f"threshold must be a number of at least 0, got {threshold!r}")
         if dtype not in ("float64", "float32"):
             raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
         largest = np.finfo(dtype).max

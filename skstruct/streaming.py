@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import fitted_state
-from .core.numba_private import announced_compiles
 from .core.weights import Weights
 from .data.packing import check_n_features
 from .data.values import as_labels
@@ -128,7 +127,7 @@ class Streaming:
         >>> crf.partial_fit(X, y).n_samples_seen_
         4
         """
-        with announced_compiles(self._announce):
+        with self._announced():
             self._go_on(X, y, classes, sample_weight)
         return self
 

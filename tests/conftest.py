@@ -18,6 +18,9 @@ from skstruct.testing import random_sequences
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 threadpool_limits(1, user_api="blas")
 
+# Tests look at what commands print.
+os.environ.setdefault("SKSTRUCT_QUIET", "1")
+
 # In the background of a shell Ctrl-C is ignored, by children as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -243,7 +243,9 @@ def test_tables_and_sequences_are_not_confused(sequences, fitted):
         SAGCRF("chain").fit(table, labels)
     with pytest.raises(ValueError, match="X is sequences"):
         SAGCRF(MultiClass()).fit(X, y)
-    with pytest.raises(TypeError, match="edge_marginals is not available for MultiClass: it"):
+    with pytest.raises(
+        TypeError, match=r"MultiClass has no marginals of edges \(edge_marginals\); call"
+    ):
         on_table.predict_marginals(table, pairwise=True)
 
 
@@ -260,7 +262,7 @@ def test_predict_before_fit(sequences):
         ("iob2", "'a' is not a label of this scheme"),
         ([("a", "zz")], "unknown label 'zz'"),
         ([("a",)], "is not a pair"),
-        (["ab"], "is not a pair"),
+        (["ab"], "forbidden must be a scheme"),
         ([(None, None)], "empty sequence"),
     ],
 )
@@ -365,7 +367,7 @@ def test_what_beginners_pass_for_X(X, match):
 
 def test_what_beginners_pass_for_y(sequences, fitted):
     X, y = sequences
-    with pytest.raises(ValueError, match="y has 60; of sequences y is a list of label sequences"):
+    with pytest.raises(ValueError, match="y has 60; for sequences, y must be a list with one"):
         SAGCRF().fit(X, ["a"] * 60)
     with pytest.raises(ValueError, match="y has a sequence of labels for each sample, but X was"):
         SAGCRF().fit(np.eye(2), [["a", "b"], ["a"]])

@@ -164,7 +164,7 @@ def test_tables_of_weights(named):
     assert coef_frame(model).index[0] == "n", "a model keeps the names of a vectorizer"
     with pytest.raises(ValueError, match="feature_names has 1 names, the model 3"):
         coef_frame(model, ["only"])
-    with pytest.raises(ValueError, match="k must be at least 1"):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         top_features(model, 0)
 
 

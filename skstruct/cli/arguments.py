@@ -75,4 +75,53 @@ def count(text: str) -> int:
     return value
 
 
+def seed(text: str) -> int:
+    """An integer that numpy takes for a seed.
+
+    Parameters
+    ----------
+    text : str
+        The argument.
+
+    Returns
+    -------
+    int
+        Its value.
+
+    Raises
+    ------
+    ValueError
+        If it is not one.
+    """
+    value = int(text)
+    if not 0 <= value < 2**32:
+        raise ValueError
+    return value
+
+
+def n_threads(text: str) -> int:
+    """A number of threads, or below 0 how many cores to leave out, as joblib counts them.
+
+    Parameters
+    ----------
+    text : str
+        The argument.
+
+    Returns
+    -------
+    int
+        Its value.
+
+    Raises
+    ------
+    ValueError
+        If it is not one, or 0.
+    """
+    value = int(text)
+    if value == 0:
+        raise ValueError
+    return value
+
+
+n_threads.__name__ = "number of threads"
 positive_number.__name__ = "positive number"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.memory import check_memory
-from .arguments import count
+from .arguments import count, n_threads
 from .checking import Check, are_chunks
 from .columns import Sentence, batches, begins_document, encoding_name, read_sentences
 from .files import writing
@@ -64,7 +64,7 @@ def add_tag(commands):
         metavar="N",
         help="sentences tagged at once: 500 over -n, or 1 where a terminal is read",
     )
-    add("--n-jobs", type=int, metavar="N", help="threads")
+    add("--n-jobs", type=n_threads, metavar="N", help="threads")
     add(
         "--encoding", type=encoding_name, default="utf-8", help="of input and output, default utf-8"
     )

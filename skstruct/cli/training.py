@@ -15,7 +15,7 @@ from ..callbacks import EarlyStopping
 from ..metrics import SCORERS
 from ..preprocessing import TemplateVectorizer
 from ..preprocessing.patterns import parse
-from .arguments import count, number, positive_number
+from .arguments import count, n_threads, number, positive_number, seed
 from .checking import are_chunks
 from .columns import Sentence, encoding_name, read_sentences
 from .files import beside, refuse_same, say
@@ -67,8 +67,8 @@ def add_train(commands):
     add("--scheme", help="forbid label pairs that break it: iob1, iob2, ioe1, ioe2, iobes, bilou")
     add("--max-iter", type=count, metavar="N", help="passes at most")
     add("--tol", type=number, metavar="GAP", help="relative duality gap at which to stop")
-    add("--n-jobs", type=int, metavar="N", help="threads (crf)")
-    add("--seed", type=int, default=0, metavar="N", help="of the sample order, default 0")
+    add("--n-jobs", type=n_threads, metavar="N", help="threads (crf)")
+    add("--seed", type=seed, default=0, metavar="N", help="of the sample order, default 0")
     add("--dev", metavar="FILE", help="stop when this file is tagged no better any more")
     add(
         "--compact",

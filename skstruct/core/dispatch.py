@@ -375,7 +375,7 @@ def require(verb, problem, advice, given=None):
     >>> require(exp_oracle, (), "use an SSVM")
     Traceback (most recent call last):
         ...
-    TypeError: exp_oracle is not available for tuple: it has no marginals; use an SSVM
+    TypeError: tuple has no marginals (exp_oracle); use an SSVM
     """
     if verb.supports(type(problem)):
         return
@@ -384,5 +384,7 @@ def require(verb, problem, advice, given=None):
     if given is not None and any(base.__name__ == first for base in given.__mro__):
         structure = given.__name__ + structure[len(first) :]
     remedy = getattr(type(problem), "remedy", "")
-    lack = f": it has no {verb.gives}" if hasattr(verb, "gives") else ""
-    raise TypeError(f"{verb.__name__} is not available for {structure}{lack}; {advice}{remedy}")
+    lack = f"{verb.__name__} is not available for {structure}"
+    if hasattr(verb, "gives"):
+        lack = f"{structure} has no {verb.gives} ({verb.__name__})"
+    raise TypeError(f"{lack}; {advice}{remedy}")

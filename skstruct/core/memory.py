@@ -37,13 +37,26 @@ def _of_machine():
         return None
 
 
+def _of_process():
+    """What ``ulimit -v`` leaves to this process."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return None if most == resource.RLIM_INFINITY else most - pages * resource.getpagesize()
+    except (ImportError, OSError, ValueError, IndexError):
+        return None
+
+
 def available_bytes() -> int | None:
     """Memory that this process can still take without swapping.
 
     Returns
     -------
     int or None
-        The least of what the machine and the process's container have; None if neither tells.
+        The least of what the machine, the process's limit and its container have; None if none
+        tells.
 
     Examples
     --------
@@ -51,7 +64,7 @@ def available_bytes() -> int | None:
     >>> (available_bytes() or 1) > 0
     True
     """
-    free = [_of_machine()]
+    free = [_of_machine(), _of_process()]
     for limit, usage in _GROUPS:
         most, used = _number(limit), _number(usage)
         if most is not None and used is not None:

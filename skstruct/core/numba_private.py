@@ -8,13 +8,14 @@ import gc
 import hashlib
 import io
 import logging
+import os
 import pickle
 import re
 import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from operator import attrgetter
 
@@ -43,6 +44,16 @@ JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
 #: What compiled code depends on beside its sources.
 VERSIONS = numba.__version__, llvmlite.__version__
+
+# A user who sees nothing for ten seconds believes that a program hangs.
+_COMPILING = (
+    "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
+    "seconds, later processes load them from the cache (SKSTRUCT_QUIET=1 silences this line)"
+)
+_has_said, _n_announcing = False, 0
+
+# What numba says of a function without reference counts that returns another array.
+_NEW_ARRAY = "Only accept returning of array passed into the function as argument"
 
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
 
@@ -203,10 +214,32 @@ def hold_interrupts(dispatcher):
 
     @wraps(compile_plainly)
     def compile_held(sig):
-        with _timed(), _held_interrupt(), _no_collections():
-            return compile_plainly(sig)
+        try:
+            with _timed(), _held_interrupt(), _no_collections(), _notice():
+                return compile_plainly(sig)
+        except numba.core.errors.NumbaError as error:
+            if _NEW_ARRAY in str(error):
+                raise TypeError(
+                    f"{dispatcher.py_func.__qualname__} or a kernel that it calls returns an array "
+                    "that is not one of its arguments (part of `work`, perhaps): kernels write "
+                    "into arrays that they are given, or return a tuple"
+                ) from error
+            raise
 
     dispatcher.compile = compile_held
+
+
+def _say_once(name):
+    """Say why the first fit takes so long: once in a process, and not if somebody else does."""
+    global _has_said
+    if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
+        _has_said = True
+        print(_COMPILING, file=sys.stderr, flush=True)
+
+
+def _notice():
+    """Tell of the first compile of this process that nobody else announces."""
+    return nullcontext() if _has_said or sys.stderr is None else _compiles(_say_once)
 
 
 @contextmanager
@@ -225,6 +258,18 @@ def announced_compiles(announce):
     >>> with announced_compiles(names.append):
     ...     pass
     """
+    global _n_announcing
+    _n_announcing += 1
+    try:
+        with _compiles(announce):
+            yield
+    finally:
+        _n_announcing -= 1
+
+
+@contextmanager
+def _compiles(announce):
+    """Call a function with the name of each kernel that this thread compiles."""
     if event is None:  # pragma: no cover
         yield
         return

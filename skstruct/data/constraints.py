@@ -69,11 +69,12 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
 
     Parameters
     ----------
-    forbidden : None, str or list of pairs
+    forbidden : None, str, or list of pairs and str
         A tagging scheme for labels such as ``"B-NP"`` and ``"O"``: ``"iob1"``, ``"iob2"``,
         ``"ioe1"``, ``"ioe2"``, ``"iobes"`` or ``"bilou"``, in any case, or an alias that
         :func:`skstruct.data.schemes.scheme_name` knows; or pairs (label, next label), where None
-        stands for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node.
+        stands for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node. A list may have
+        both.
     classes : ndarray of shape (n_classes,)
         The labels.
 
@@ -99,20 +100,9 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     labels = classes.tolist()
     n = len(labels)
     mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
-    if forbidden is None:
-        return mask
-    if isinstance(forbidden, str):
-        scheme = scheme_name(forbidden, "forbidden")
-        ends = [*labels, None]
-        pairs = [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
-    else:
-        if not isinstance(forbidden, Iterable):
-            raise ValueError(f"forbidden must be a list of pairs of labels, got {forbidden!r}")
-        if isinstance(forbidden, Iterator):
-            raise ValueError(
-                "forbidden is an iterator, which can be read only once: pass a list of pairs"
-            )
-        pairs = list(forbidden)
+    pairs = []
+    for rule in _rules(forbidden):
+        pairs += _pairs_of_scheme(rule, labels) if isinstance(rule, str) else [rule]
     position = {label: k for k, label in enumerate(labels)}
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -121,6 +111,58 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
             if label is not None and label not in position:
                 raise ValueError(f"forbidden: unknown label {label!r}; the classes are {labels}")
         _forbid(mask, [None if label is None else position[label] for label in pair])
+    return mask
+
+
+def _rules(forbidden):
+    """The schemes and pairs of a `forbidden` argument."""
+    if forbidden is None:
+        return []
+    if isinstance(forbidden, str):
+        return [forbidden]
+    if not isinstance(forbidden, Iterable):
+        raise ValueError(f"forbidden must be a list of pairs of labels, got {forbidden!r}")
+    if isinstance(forbidden, Iterator):
+        raise ValueError(
+            "forbidden is an iterator, which can be read only once: pass a list of pairs"
+        )
+    return list(forbidden)
+
+
+def _pairs_of_scheme(name, labels):
+    """The pairs that break a scheme."""
+    scheme, ends = scheme_name(name, "forbidden"), [*labels, None]
+    return [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
+
+
+def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:
+    """The mask of steps alone, for structures without a first and a last node.
+
+    Parameters
+    ----------
+    forbidden : None or list of pairs
+        As in :func:`transition_mask`.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    kind : str
+        What has no ends, for messages.
+
+    Returns
+    -------
+    TransitionMask
+        The mask; it allows all labels at both ends.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`transition_mask`; also if a scheme or None is given.
+    """
+    names = [rule for rule in _rules(forbidden) if isinstance(rule, str)]
+    if names:
+        raise ValueError(f"forbidden={names[0]!r}: tagging schemes are for chains, not for {kind}")
+    mask = transition_mask(forbidden, classes)
+    if mask.bounds_ends:
+        raise ValueError(f"forbidden: {kind} have no first and last node, None is not allowed")
     return mask
 
 
@@ -157,20 +199,23 @@ def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
     str
         Empty if there is nothing to say.
     """
-    if not isinstance(forbidden, str):
+    named = next((rule for rule in _rules(forbidden) if isinstance(rule, str)), None)
+    if named is None:
         return ""
     labels = classes.tolist()
     pairs = np.unique(np.stack([codes[first], codes[second]], axis=1), axis=0)
     steps = [(labels[a], labels[b]) for a, b in pairs]
     steps += [(None, labels[k]) for k in np.unique(codes[offsets[:-1]])]
     steps += [(labels[k], None) for k in np.unique(codes[offsets[1:] - 1])]
-    for scheme in _SCHEMES:
+    asked = scheme_name(named)
+    for scheme in (asked, *_SCHEMES):
         try:
             follows = all(_allowed_by_scheme(scheme, *step) for step in steps)
         except ValueError:  # a label that the scheme does not have
             continue
         if follows:
-            return f" (forbidden={forbidden!r}; all labels follow {scheme!r})"
+            follow = "" if scheme == asked else f"; all labels follow {scheme!r}"
+            return f" (forbidden={forbidden!r}{follow})"
     return f" (forbidden={forbidden!r})"
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from .matrices import as_array, check_sparse, refuse_masked
 from .packing import sample_of
 from .ragged import RaggedArray, rows_of
-from .values import as_labels, join_values
+from .values import as_labels, join_values, refuse_sparse
 
 
 def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
@@ -47,8 +47,8 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
             "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
         )
         raise ValueError(
-            f"X has {n} samples, but {name} has {len(y)}; of sequences {name} is a list of label "
-            f"sequences, one a sample{hint}"
+            f"X has {n} samples, but {name} has {len(y)}; for sequences, {name} must be a list "
+            f"with one label sequence per sample{hint}"
         )
     if isinstance(y, RaggedArray):
         lengths, flat = y.lengths, _packed_labels(y, name)
@@ -70,6 +70,8 @@ def _label_lists(y, name):
     y = as_array(y)
     if not hasattr(y, "__len__"):
         raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
+    if getattr(y, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a list of label sequences, got {y!r}")
     if isinstance(y, (str, bytes, Mapping, Set)) or sparse.issparse(y):
         raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
     return y.to_numpy() if hasattr(y, "columns") else y
@@ -150,6 +152,7 @@ def rows_of_image(item, where: str) -> tuple:
     (['a', 'b', 'b', 'b'], (2, 2))
     """
     refuse_masked(item, where)
+    refuse_sparse(item, where)
     if isinstance(item, (list, tuple)):
         rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in item]
         if not rows or not all(isinstance(row, (list, tuple)) for row in rows):
@@ -164,7 +167,8 @@ def rows_of_image(item, where: str) -> tuple:
 def _labels_of(item, i, name):
     if not hasattr(item, "__len__") or isinstance(item, (str, bytes, Mapping, Set)):
         raise ValueError(
-            f"{name}: sample {i} must be a 1-D sequence of labels, one a node, got {item!r}"
+            f"{name}: sample {i} must be a 1-D sequence of labels, one per node, got {item!r}; for "
+            f"sequences, {name} must be a list with one label sequence per sample"
         )
     return as_labels(item, f"{name}: sample {i}", "node {}".format)
 

@@ -19,16 +19,6 @@ VECTORISE = (
 def as_array(values):
     """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is.
 
-    Parameters
-    ----------
-    values : object
-        What the user gave.
-
-    Returns
-    -------
-    object
-        The same, or an ndarray.
-
     Examples
     --------
     >>> from skstruct.data.matrices import as_array
@@ -458,7 +448,7 @@ def numeric(values, where: str) -> np.ndarray:
     if hasattr(values, "to_list") and not hasattr(values, "ndim"):
         values = values.to_list()  # a polars Series, perhaps of lists
     if isinstance(values, (list, tuple)) and len(values) and isinstance(values[0], Mapping):
-        raise TypeError(f"{where} is a list of dicts: {VECTORISE}")
+        raise TypeError(f"{where} is a list of dicts: {_instead(where)}")
     try:
         array = np.asarray(values)
     except ValueError:
@@ -471,7 +461,7 @@ def numeric(values, where: str) -> np.ndarray:
         and any(issubclass(kind, (str, bytes)) for kind in _kinds_of_objects(array))
     ):
         word = next(item for item in array.ravel().tolist() if isinstance(item, (str, bytes)))
-        raise ValueError(f"{where} is not numeric: it holds {word!r}; {VECTORISE}")
+        raise ValueError(f"{where} is not numeric: it holds {word!r}; {_instead(where)}")
     if array.dtype.kind in "buif":
         return array
     if array.dtype.kind != "O":
@@ -489,7 +479,13 @@ def numeric(values, where: str) -> np.ndarray:
         raise ValueError(f"{where} is not numeric: {error}") from None
 
 
+def _instead(where):  # only features are made of words
+    return VECTORISE if where.startswith("X") else "numbers are expected"
+
+
 def _uneven(where):
+    if not where.startswith("X"):
+        return f"{where} is not an array of numbers: its rows have different lengths"
     return (
         f"{where} is neither a table nor a sample: its rows have different lengths. A table has "
         "rows of one length; of sequences each sample is a 2-D array of shape (n_nodes, "

@@ -103,7 +103,7 @@ def _first_sample(samples):
 def _is_many_nodes(sample):
     if isinstance(sample, (str, bytes)):
         raise TypeError(f"X: sample 0 is the string {sample!r}: {VECTORISE}")
-    if isinstance(sample, Mapping):
+    if isinstance(sample, Mapping) and not sparse.issparse(sample):  # a DOK matrix is a dict, too
         raise TypeError(
             "X: sample 0 is a dict, but a sequence is a list of feature dicts, one a node; "
             f"{VECTORISE} (for a table sklearn's DictVectorizer)"
@@ -137,7 +137,7 @@ def sample_of(row: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
-def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
+def check_finite(features, offsets, name: str, row_name: str | None = "node") -> None:
     """Refuse packed rows with NaN or infinity; the message names the sample and the row in it."""
     values = features.data if sparse.issparse(features) else features
     # A finite sum proves that all entries are finite; the search is for the error only.
@@ -154,7 +154,9 @@ def check_finite(features, offsets, name: str, row_name: str = "node") -> None:
     what = "NaN" if np.isnan(bad) else "infinity"
     i = sample_of(row, offsets)
     subject = f"Input {name}" if name.startswith("X") else name
-    raise ValueError(f"{subject} contains {what}. (sample {i}, {row_name} {row - offsets[i]})")
+    where = f"sample {i}" if row_name is None else f"sample {i}, {row_name} {row - offsets[i]}"
+    hint = " fill missing values first, as SimpleImputer does" if np.isnan(bad) else ""
+    raise ValueError(f"{subject} contains {what}. ({where}){hint and ':' + hint}")
 
 
 def _check_columns(items, name):
@@ -237,6 +239,8 @@ def as_list(X, name: str) -> list:
     X = as_array(X)
     if not hasattr(X, "__len__"):
         raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
+    if getattr(X, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a list of samples, got {X!r}")
     if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
         raise TypeError(f"{name} must be a list of samples, got a {type(X).__name__}")
     if len(X) == 0:

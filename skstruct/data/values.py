@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from .matrices import refuse_masked
 
@@ -80,6 +81,12 @@ def _refuse_cut(values, kinds, name, place):
                 )
 
 
+def refuse_sparse(values, name: str) -> None:
+    """Refuse a sparse matrix, which NumPy takes for one object, where labels are needed."""
+    if sparse.issparse(values):
+        raise TypeError(f"{name} is a sparse matrix, expected labels: pass its toarray()")
+
+
 def as_values(values, name: str, place) -> np.ndarray:
     """Values of one kind in an array, none of them changed.
 
@@ -109,6 +116,7 @@ def as_values(values, name: str, place) -> np.ndarray:
     array([3. , 0.5])
     """
     refuse_masked(values, name)
+    refuse_sparse(values, name)
     if hasattr(values, "to_list") and not hasattr(values, "ndim"):
         values = values.to_list()  # a polars Series: None stays None
     kinds = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from sklearn.base import clone
@@ -64,6 +65,40 @@ def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
     if isinstance(graph, Graph):
         return clone(graph)
     return recognise(X, y) if graph == "auto" else _NAMED[graph]()
+
+
+def wrong_graph(graph: Any) -> str:
+    """What is wrong with the parameter ``graph`` of an estimator.
+
+    Parameters
+    ----------
+    graph : object
+        The parameter.
+
+    Returns
+    -------
+    str
+        What it must be, and what comes near; empty for a Graph and for one of `NAMES`.
+
+    Examples
+    --------
+    >>> from skstruct.graphs.registry import wrong_graph
+    >>> wrong_graph("chains")[-21:]
+    "did you mean 'chain'?"
+    """
+    if isinstance(graph, Graph) or (isinstance(graph, str) and graph in NAMES):
+        return ""
+    hint = "."
+    if isinstance(graph, type) and issubclass(graph, Graph):
+        hint = f": pass an object, {graph.__name__}(), not the class."
+    elif isinstance(graph, str):
+        near = get_close_matches(graph.lower(), NAMES, n=1)
+        hint = f": did you mean {near[0]!r}?" if near else "."
+    names = ", ".join(map(repr, sorted(NAMES)))
+    return (
+        f"must be one of {names} or an object of a structure, such as Chain(), Tree(), Grid() or "
+        f"Pairwise(). Got {graph!r} instead{hint}"
+    )
 
 
 def known_kind(graph: Any) -> Any:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from ..core.offsets import ends_of
 from ..data.matrices import check_sparse, normal_csr, numeric, readable
-from ..data.packing import take_rows
+from ..data.packing import check_finite, take_rows
 
 
 class Rows(NamedTuple):
@@ -73,9 +73,16 @@ def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
         is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
         X = numeric(list(X) if is_row else X, "X")
     X = validate_data(
-        estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,  # scikit-learn's message is about other estimators
+        reset=reset,
     )
     features = normal_csr(X) if sparse.issparse(X) else readable(X)
+    check_finite(features, np.arange(features.shape[0] + 1), "X", None)
     return Rows(features, np.arange(features.shape[0] + 1, dtype=np.int64) * n_nodes)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from numbers import Integral
 from typing import Any
 
@@ -56,9 +58,12 @@ def _parts(model, feature_names):
         feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None:
         feature_names = [f"x{j}" for j in range(n)]
-    if len(feature_names) != n:
-        raise ValueError(f"feature_names has {len(feature_names)} names, the model {n} features")
-    return model, before, np.asarray(feature_names, dtype=object)
+    names = np.asarray(feature_names, dtype=object)
+    if names.ndim != 1:
+        raise ValueError(f"feature_names must be {n} names, one per feature, got {feature_names!r}")
+    if names.size != n:
+        raise ValueError(f"feature_names has {names.size} names, the model {n} features")
+    return model, before, names
 
 
 def _node_weights(model):
@@ -148,10 +153,12 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
 
 
 def _label_names(model):
-    """What the columns of the weights are called: for label sets their numbers."""
+    """What the columns of the weights are called: for label sets their names or numbers."""
     if hasattr(model.graph_, "chosen_items"):
         return np.array(["item"], dtype=object)
-    return np.arange(len(model.classes_)) if isinstance(model.classes_, list) else model.classes_
+    if isinstance(model.classes_, list):
+        return getattr(model, "label_names_in_", np.arange(len(model.classes_)))
+    return model.classes_
 
 
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
@@ -191,8 +198,8 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     >>> top_features(model, 1, ["x", "y", "z"])["feature"].tolist()
     ['x', 'y', 'z']
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+        raise ValueError(f"k must be an integer of at least 1, got {k!r}")
     model, _, names = _parts(model, feature_names)
     k = min(k, names.size)
     labels, features, weights = [], [], []
@@ -291,6 +298,8 @@ def explain(
     labels: ArrayLike | None = None,
     feature_names: ArrayLike | None = None,
     edge_feature_names: ArrayLike | None = None,
+    *,
+    against: ArrayLike | None = None,
 ) -> Any:
     """What drove the labels of one sample: the terms whose sum is the score of its labelling.
 
@@ -306,6 +315,9 @@ def explain(
         Names of the features.
     edge_feature_names : array-like of str of shape (n_edge_features,), default=None
         Names of the edge features; default those that the steps before the estimator know.
+    against : array-like of shape (n_nodes,), default=None
+        Another labelling: the contributions of its terms are negative, and the terms that both
+        labellings have are left out. What remains adds up to the difference of the two scores.
 
     Returns
     -------
@@ -343,11 +355,9 @@ def explain(
         raise ValueError(
             "explain is for single labels: for label sets see coef_frame and transition_frame"
         )
-    X = _as_input(model, before, x)
-    samples, codes = model._decode(X)
+    samples, codes = _decoded(model, before, x)
     if labels is not None:
-        y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
-        codes = _labelling(model, y, samples)
+        codes = _labelling(model, labels, samples)
     edge_names = ["<transition>"]
     if _edge_features(samples) is not None:
         edge_names = [
@@ -356,40 +366,67 @@ def explain(
     kinds = _type_names(model)
     if kinds:
         edge_names = [name.replace(">", f", {kind}>", 1) for kind in kinds for name in edge_names]
-    if hasattr(model.graph_, "chosen_items"):
-        codes = model.graph_.chosen_items(codes, samples).astype(np.int64)
-        terms = [*_item_terms(model, samples, codes, names)]
-    else:
-        terms = [
-            *_node_terms(model, samples, codes, names),
-            *_edge_terms(model, samples, codes, edge_names),
-        ]
-    node, previous, feature, value, weight = (
-        [term[column] for term in terms] for column in range(5)
-    )
-    value, weight = np.array(value), np.array(weight)
-    order = np.argsort(node, kind="stable")
-    node = np.array(node, dtype=np.int64)
+    terms, n_negative = [*_terms(model, samples, codes, names, edge_names)], 0
+    if against is not None:
+        other = _labelling(model, against, samples)
+        own, other = Counter(terms), Counter(_terms(model, samples, other, names, edge_names))
+        terms, negative = [*(own - other).elements()], [*(other - own).elements()]
+        terms, n_negative = terms + negative, len(negative)
+    columns = [*zip(*terms, strict=True)] or [()] * 6
+    node, label, previous, feature, value, weight = columns
+    order = np.argsort(np.array(node, dtype=np.int64), kind="stable")
+    value, weight = np.array(value, dtype=np.float64), np.array(weight, dtype=np.float64)
+    sign = np.repeat([1.0, -1.0], [len(terms) - n_negative, n_negative])
     return _long(
         {
-            "node": node[order],
-            "label": model.classes_[codes[node]][order],
+            "node": np.array(node, dtype=np.int64)[order],
+            "label": model.classes_[np.array(label, dtype=np.int64)][order],
             "previous": object_array(previous)[order],
             "feature": object_array(feature)[order],
             "value": value[order],
             "weight": weight[order],
-            "contribution": (value * weight)[order],
+            "contribution": (sign * value * weight)[order],
         }
     )
 
 
-def _labelling(model, y, samples):
+def _terms(model, samples, codes, names, edge_names):
+    """Node, code, label at the other end, feature, value and weight of each term."""
+    if hasattr(model.graph_, "chosen_items"):
+        codes = model.graph_.chosen_items(codes, samples).astype(np.int64)
+        terms = _item_terms(model, samples, codes, names)
+    else:
+        terms = chain(
+            _node_terms(model, samples, codes, names),
+            _edge_terms(model, samples, codes, edge_names),
+        )
+    for node, *rest in terms:
+        yield int(node), int(codes[node]), *rest
+
+
+def _labelling(model, labels, samples):
     """Codes of the labels that the user gave."""
+    y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
     labels = model.graph_.read_labelling(y, samples)
     codes = model.graph_.encode(labels, model.classes_, samples.offsets)
     if not model.graph_.is_labelling(codes, samples, model.classes_).all():
         raise ValueError(f"labels must be one labelling of {model.graph_}")
     return codes
+
+
+def _decoded(model, before, x):
+    """The one sample, and its best labelling."""
+    try:
+        samples, codes = model._decode(_as_input(model, before, x))
+    except (TypeError, ValueError) as error:
+        if hasattr(x, "ndim") and x.ndim <= 2 and x.dtype != object:
+            raise
+        hint = "explain takes one sample x, not a list of samples such as [x]"
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{error}; {hint}") from None
+    if samples.offsets.size != 2:
+        raise ValueError(f"explain takes one sample, got {samples.offsets.size - 1}")
+    return samples, codes
 
 
 def _as_input(model, before, x):

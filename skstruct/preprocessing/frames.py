@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data.ragged import RaggedArray
+from ..shards.reading import Shards
 
 
 def is_frame(X) -> bool:
@@ -21,7 +22,17 @@ def is_frame(X) -> bool:
     -------
     bool
         True if it has columns.
+
+    Raises
+    ------
+    TypeError
+        If it is Shards: what they hold are features already.
     """
+    if isinstance(X, Shards):
+        raise TypeError(
+            "X is Shards, whose samples are vectorized: fit the last step of the pipeline on them, "
+            "crf.fit(shards); pack_shards(X, y, folder, vectorizer=...) vectorizes while it writes"
+        )
     return hasattr(X, "columns") and hasattr(X, "__getitem__")
 
 

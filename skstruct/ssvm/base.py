@@ -10,7 +10,8 @@ from ..core.oracles import augment, has_own_loss, max_oracle, task_loss
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.task import WeightedLoss
-from ..sklearn_private import Interval, StrOptions
+from ..probabilities import ProbabilisticPredictor
+from ..sklearn_private import N_JOBS, Interval, StrOptions
 from .latent import concave_convex, first_weights
 
 CONSTRAINTS = {
@@ -22,14 +23,26 @@ CONSTRAINTS = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
     "warm_start": ["boolean"],
-    "n_jobs": [None, Integral],
+    "n_jobs": N_JOBS,
     "verbose": ["verbose"],
     "random_state": ["random_state"],
 }
 
 
+# What models have that are distributions over labellings.
+_OF_DISTRIBUTIONS = {name for name in vars(ProbabilisticPredictor) if name.startswith("predict_")}
+
+
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
+
+    def __getattr__(self, name):
+        if name in _OF_DISTRIBUTIONS:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: the scores of a structural SVM are not "
+                "probabilities; train SAGCRF, or see predict_top_k and decision_function"
+            )
+        return object.__getattribute__(self, name)
 
     def _task_loss(self):
         """The parameter `loss`."""

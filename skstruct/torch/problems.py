@@ -147,7 +147,8 @@ def _mask(forbidden, n_labels) -> TransitionMask:
     for known, size, mask in list(_masks):
         if known is forbidden and size == n_labels:
             return mask
-    if isinstance(forbidden, str):
+    rules = [forbidden] if isinstance(forbidden, str) else forbidden
+    if isinstance(rules, (list, tuple)) and any(isinstance(rule, str) for rule in rules):
         raise ValueError(
             f"forbidden={forbidden!r}: here labels are numbers, so give pairs of them, None for an "
             "end; the layer CRF takes a scheme and the names of labels"

@@ -78,10 +78,10 @@ class Chain(PairwiseGraph):
         Whether transitions depend on features. A sample of X is then a pair (features, edge
         features of shape (n_nodes - 1, n_edge_features)), and every edge feature has a (n_classes,
         n_classes) table of weights. Without them all edges share one table.
-    forbidden : str or list of pairs, default=None
+    forbidden : str, or list of pairs and str, default=None
         Steps that may not occur, in training and in prediction: a tagging scheme ("iob1", "iob2",
         "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or pairs
-        (label, next label) with None for an end of the sequence.
+        (label, next label) with None for an end of the sequence, or a list of both.
 
     See Also
     --------

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ...core.offsets import ends_of
-from ...data.constraints import check_steps, transition_mask
+from ...data.constraints import check_steps, step_mask
 from ...data.packing import as_list, pack_nodes, read_edge_features
 from ...typing import LossLike, SamplesLike
 from ..base import Graph
@@ -308,9 +308,7 @@ class Pairwise(PairwiseGraph):
         n_best: int = 1,
     ) -> NamedTuple:
         """Build the problem; its class says how it is decoded."""
-        mask = transition_mask(self.forbidden, classes)
-        if mask.bounds_ends:
-            raise ValueError("forbidden: graphs have no first and last node, None is not allowed")
+        mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)

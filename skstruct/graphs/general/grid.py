@@ -157,7 +157,8 @@ class Grid(Pairwise):
     def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
         """Flat labels of all pixels, row by row."""
         items = list(y) if isinstance(y, np.ndarray) and y.ndim == 3 else y
-        if hasattr(items, "__len__") and not isinstance(items, (str, bytes)):
+        is_list = hasattr(items, "__len__") and not sparse.issparse(items)
+        if is_list and not isinstance(items, (str, bytes)):
             n = len(samples.shapes)
             if len(items) != n:
                 raise ValueError(
@@ -205,7 +206,7 @@ class Grid(Pairwise):
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
         """Masks of shape (height, width, n_classes), one a sample."""
         flat, shapes = [], samples.shapes.tolist()
-        for i, item in enumerate(allowed):
+        for i, item in enumerate(as_list(allowed, "allowed")):
             refuse_masked(item, f"allowed: sample {i}")
             mask = np.asarray(item)
             if i < len(shapes) and mask.shape != (*shapes[i], len(classes)):

@@ -68,6 +68,11 @@ class MultiLabel(Graph):
     skstruct.datasets.make_label_sets : Generated documents with label sets.
     skstruct.GDMMSSVM : Structural SVMs with very many labels.
 
+    Notes
+    -----
+    If y is a data frame whose columns are strings, the fitted estimator has them as
+    ``label_names_in_``, and the tables of :mod:`skstruct.inspection` show them.
+
     References
     ----------
     .. [1] Finley, Joachims (2008). Training Structural SVMs when Exact Inference is Intractable.

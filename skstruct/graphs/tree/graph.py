@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
 from ...core.offsets import ends_of, longest_item
-from ...data.constraints import check_steps, transition_mask
+from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
 from ...data.packing import as_list, pack_nodes, read_edge_features, take_rows
 from ...inference.tree import Forest, tree_scratch
@@ -178,11 +178,7 @@ class Tree(PairwiseGraph):
         n_best: int = 1,
     ) -> NamedTuple:
         """Build the problem; true labels are checked against `forbidden`."""
-        if isinstance(self.forbidden, str):
-            raise ValueError(f"forbidden={self.forbidden!r}: tagging schemes are for chains")
-        mask = transition_mask(self.forbidden, classes)
-        if mask.bounds_ends:
-            raise ValueError("forbidden: trees have no first and last node, None is not allowed")
+        mask = step_mask(self.forbidden, classes, "trees")
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.cone import project_rows
 from ...core.dispatch import inner_kernel, kernel
+from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
 from ...losses.hinge import expected_task_loss
 from ...losses.verbs import augment_copy, dot
@@ -79,6 +80,8 @@ def new_points(problem, n_cached, trial):
     _count_entries(problem, trial, counts)
     room = np.minimum(_ROOM * counts, np.diff(problem.part_ptr))
     ptr = np.concatenate([[0], np.cumsum(room)])
+    n_bytes = 12 * n_cached * int(ptr[-1])
+    check_memory(n_bytes, "the stored points of BCFWSSVM", "take fewer n_cached, or fewer edges")
     shape = counts.size, n_cached
     return Points(
         ptr=ptr,

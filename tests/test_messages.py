@@ -1,0 +1,381 @@
+"""What estimators say of typical mistakes, of compiling, and of how a fit ended."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+
+import skstruct.core.memory
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    Boxes,
+    CasimirSSVM,
+    Chain,
+    Grid,
+    MultiLabel,
+    Pairwise,
+    RaggedArray,
+    Tree,
+)
+from skstruct.cli import main
+from skstruct.core.dispatch import inner_kernel, kernel
+from skstruct.data.constraints import transition_mask
+from skstruct.datasets import pack_shards
+from skstruct.inspection import coef_frame, explain, transition_frame
+from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
+from skstruct.storage import TRUSTED
+
+
+@pytest.fixture
+def images():
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(3, 3, 2))] * 2, [np.eye(3, dtype=int)] * 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (Chain, r"Got <class .*Chain'> instead: pass an object, Chain\(\), not the class"),
+        ("chains", "Got 'chains' instead: did you mean 'chain'"),
+        ("MultiClass", "did you mean 'multiclass'"),
+        ("grid", r"one of 'auto', 'chain', 'multiclass', 'multilabel' or .* Grid\(\) .* 'grid'"),
+        (None, "Got None instead"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [SAGCRF, BCFWSSVM])
+def test_graphs_that_are_none(sequences, estimator, graph, message):
+    with pytest.raises(ValueError, match=f"'graph' parameter of {estimator.__name__} .*{message}"):
+        estimator(graph).fit(*sequences)
+
+
+def test_choices_are_listed_in_one_order(sequences):
+    listed = "'auto', 'casimir', 'lbfgs', 'oeg', 'sag', 'saga'"
+    with pytest.raises(ValueError, match=f"must be a str among {{{listed}}}"):
+        SAGCRF(solver="adam").fit(*sequences)
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "predict_marginals", "predict_log_likelihood"])
+def test_structural_svms_say_that_they_have_no_probabilities(method):
+    svm = BCFWSSVM()
+    assert not hasattr(svm, method)
+    with pytest.raises(AttributeError, match=f"BCFWSSVM has no {method}: .*SAGCRF"):
+        getattr(svm, method)
+    with pytest.raises(AttributeError, match="'BCFWSSVM' object has no attribute 'predict_all'"):
+        svm.predict_all  # noqa: B018
+    assert clone(svm).get_params() == svm.get_params()
+
+
+def test_marginals_that_a_structure_lacks(images):
+    X, y = images
+    with pytest.raises(TypeError, match=r"^Grid of two labels has no marginals \(exp_oracle\); t"):
+        SAGCRF(Grid(inference="lp")).fit(X, y)
+
+
+def test_a_gap_that_is_far_from_closed_gets_more_advice(sequences):
+    with pytest.warns(ConvergenceWarning, match=r"increase max_iter.*scale the features, or lower"):
+        SAGCRF(C=100.0, max_iter=1, random_state=0).fit(*sequences)
+    with pytest.warns(ConvergenceWarning) as caught:
+        SAGCRF(max_iter=12, tol=1e-9, solver="sag", random_state=0).fit(*sequences)
+    assert "scale the features" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize("estimator", [SAGCRF, BCFWSSVM])
+def test_verbose_lines_show_what_tol_bounds_and_how_it_ended(sequences, estimator, capsys):
+    model = estimator(tol=0.05, verbose=1, random_state=0).fit(*sequences)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "compiling" not in line]
+    gap = f"relative duality gap {model.suboptimality_:.1e} (tol 5.0e-02)"
+    name = estimator.__name__
+    assert lines[-1].startswith(f"[{name}] converged: {model.n_iter_} epochs, ")
+    assert lines[-1].endswith(gap)
+    assert lines[-2].startswith(f"[{name}] epoch {model.n_iter_}: ")
+    assert lines[-2].endswith(gap)
+    with pytest.warns(ConvergenceWarning):
+        estimator(tol=0.0, max_iter=1, verbose=1, random_state=0).fit(*sequences)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"[{name}] max_iter reached: 1 ep")
+
+
+_COMPILE = """
+import sys
+from skstruct.core.dispatch import kernel
+
+@kernel
+def triple(x):
+    return 3 * x
+
+@kernel
+def double(x):
+    return 2 * x
+
+assert (triple(1), double(1)) == (3, 2)
+"""
+
+
+def _stderr(path, folder, **more):
+    env = {name: value for name, value in os.environ.items() if name != "SKSTRUCT_QUIET"}
+    env |= {"NUMBA_CACHE_DIR": str(folder), **more}
+    done = subprocess.run(
+        [sys.executable, str(path)], env=env, capture_output=True, text=True, check=True
+    )
+    assert not done.stdout
+    return done.stderr
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing compiles")
+def test_the_first_compile_of_a_process_is_announced_once(tmp_path):
+    path = tmp_path / "compiles.py"
+    path.write_text(_COMPILE, encoding="utf-8")
+    said = _stderr(path, tmp_path / "cold")
+    assert said.count("\n") == 1
+    assert said.startswith("skstruct: compiling kernels")
+    assert "SKSTRUCT_QUIET=1" in said
+    assert _stderr(path, tmp_path / "cold") == "", "loaded from the cache"
+    assert _stderr(path, tmp_path / "other", SKSTRUCT_QUIET="1") == ""
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing compiles")
+def test_a_kernel_that_returns_its_scratch():
+    @inner_kernel
+    def part(work):
+        return work[1:]
+
+    @kernel
+    def total(work):
+        return part(work)[0]
+
+    with pytest.raises(TypeError, match=r"total or a kernel that it calls returns an array"):
+        total(np.zeros(3))
+
+
+def test_flat_labels(sequences):
+    X, _ = sequences
+    for y in (np.zeros(60, dtype=int), list("ab" * 12)):
+        with pytest.raises(ValueError, match="y must be a list with one label sequence per sample"):
+            SAGCRF().fit(X, y)
+
+
+def test_sparse_labels(images, sequences):
+    table = sparse.csr_matrix(np.eye(3))
+    X, y = images
+    with pytest.raises(TypeError, match="y must be a list of label sequences, got a csr_matrix"):
+        BCFWSSVM(Grid()).fit(X, table)
+    with pytest.raises(TypeError, match=r"y: sample 0 is a sparse matrix, .* toarray\(\)"):
+        BCFWSSVM(Grid()).fit(X, [table, table])
+    X, y = sequences
+    with pytest.raises(TypeError, match=r"y: sample 1 is a sparse matrix"):
+        SAGCRF().fit(X, [y[0], table, *y[2:]])
+
+
+def test_words_where_weights_and_boxes_belong_get_no_advice_for_X(sequences):
+    X, y = sequences
+    for weights in ([["a"] * len(labels) for labels in y], [[{"a": 1}] for _ in y]):
+        with pytest.raises((ValueError, TypeError), match="node_weight: sample 0") as caught:
+            SAGCRF().fit(X, y, node_weight=weights)
+        assert "numbers are expected" in str(caught.value)
+    image, box = np.zeros((4, 4), dtype=int), (0, 0, 2, "b")
+    with pytest.raises(ValueError, match=r"y: sample 0 is not numeric: it holds .*; numbers"):
+        BCFWSSVM(Boxes()).fit([image], [box])
+    with pytest.raises(ValueError, match="y: sample 0 is not an array of numbers"):
+        BCFWSSVM(Boxes()).fit([image], [(0, [1, 2], 2, 3)])
+
+
+def test_missing_values_in_a_table():
+    X = np.eye(4)
+    X[2, 1] = np.nan
+    for table in (X, sparse.csr_matrix(X), pd.DataFrame(X)):
+        with pytest.raises(ValueError, match=r"Input X contains NaN. \(sample 2\): fill") as caught:
+            SAGCRF().fit(table, [0, 1, 0, 1])
+        assert "HistGradientBoosting" not in str(caught.value)
+    X[2, 1] = np.inf
+    with pytest.raises(ValueError, match=r"Input X contains infinity. \(sample 2\)$"):
+        SAGCRF().fit(X, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("marker", [-1, -100])
+def test_marks_of_missing_labels_are_warned_of(sequences, marker):
+    X, y = sequences
+    numbers = [np.array([{"a": 0, "b": 1, "c": 2}[label] for label in labels]) for labels in y]
+    marked = [np.where(np.arange(len(labels)) == 0, marker, labels) for labels in numbers]
+    with pytest.warns(UserWarning, match=f"y: {marker} is a class like any other, with 0 to 2"):
+        SAGCRF(tol=0.5, random_state=0).fit(X, marked)
+    signs = [np.minimum(labels, 1) for labels in marked]  # -1, 0, 1: as good classes as any
+    SAGCRF(tol=0.5, random_state=0).fit(X, signs)
+
+
+def test_explain_takes_one_sample(sequences):
+    X, y = sequences
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    for given in ([X[0]], X):
+        with pytest.raises(ValueError, match=r"explain takes one sample x, not a list .* \[x\]"):
+            explain(model, given)
+    on_table = SAGCRF(tol=0.5, random_state=0).fit(np.vstack(X), np.concatenate(y))
+    with pytest.raises(ValueError, match="explain takes one sample, got 2"):
+        explain(on_table, X[0][:2])
+
+
+def test_explaining_one_labelling_against_another(sequences):
+    X, y = sequences
+    model = SAGCRF(Chain(boundary=True), tol=0.5, random_state=0).fit(X, y)
+    labels, scores = model.predict_top_k(X[:1], 2)
+    best, other = labels[0]
+    table = explain(model, X[0], best, against=other)
+    assert_allclose(table["contribution"].sum(), scores[0][0] - scores[0][1])
+    assert len(table) < len(explain(model, X[0], best)) + len(explain(model, X[0], other))
+    changed = np.flatnonzero(best != other)
+    assert set(table["node"]) <= {*changed, *(changed + 1)}
+    assert len(explain(model, X[0], best, against=best)) == 0
+
+
+def test_terms_that_occur_twice_are_all_counted():
+    # Two edges from nodes of one label end at the same node.
+    edges = np.array([[0, 2], [1, 2]])
+    X, y = [(np.eye(3), edges)] * 2, [list("aab"), list("bba")]
+    model = BCFWSSVM(Pairwise(), tol=0.5, random_state=0).fit(X, y)
+    score = {}
+    for labels in ("aab", "aaa"):
+        score[labels] = explain(model, X[0], list(labels))["contribution"].sum()
+    node = model.coef_ @ np.eye(3) + model.intercept_[:, None]
+    assert_allclose(score["aab"], node[0, :2].sum() + node[1, 2] + 2 * model.pairwise_coef_[0, 1])
+    difference = explain(model, X[0], list("aab"), against=list("aaa"))
+    assert_allclose(difference["contribution"].sum(), score["aab"] - score["aaa"])
+
+
+def test_shards_in_a_pipeline(sequences, tmp_path):
+    shards = pack_shards(*sequences, tmp_path / "shards")
+    for first in (SequenceVectorizer(), TemplateVectorizer(["U:%x[0,0]"]), PerNode(None)):
+        with pytest.raises(TypeError, match=r"X is Shards, .*vectorized: fit the last step"):
+            make_pipeline(first, SAGCRF()).fit(shards)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [("--seed", "-1", "seed"), ("--seed", "5000000000", "seed"), ("--n-jobs", "0", "threads")],
+)
+def test_the_command_line_names_its_own_options(option, value, word, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "data", "model.joblib", option, value])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {option}: invalid" in said
+    assert word in said
+
+
+def test_no_jobs_are_refused(sequences):
+    with pytest.raises(ValueError, match="'n_jobs' parameter of SAGCRF"):
+        SAGCRF(n_jobs=0).fit(*sequences)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_too_many_labels_are_refused_before_anything_is_allocated(monkeypatch, method):
+    monkeypatch.setattr(skstruct.core.memory, "available_bytes", lambda: 1 << 30)
+    X, y = [np.zeros((40_000, 1))], [np.arange(40_000)]
+    more = {"classes": y[0]} if method == "partial_fit" else {}
+    with pytest.raises(MemoryError, match=r"2 x 40,000 weights .* 1 x 1,600,000,000 of pairs"):
+        getattr(SAGCRF(), method)(X, y, **more)
+
+
+def test_too_many_of_other_things(monkeypatch, sequences):
+    monkeypatch.setattr(skstruct.core.memory, "available_bytes", lambda: 1 << 30)
+    with pytest.raises(MemoryError, match="merge rare labels, drop rare features"):
+        SAGCRF().fit(sparse.csr_matrix((4, 10**8)), [0, 1, 0, 1])
+    with pytest.raises(MemoryError, match="lower n_best"):
+        CasimirSSVM(n_best=10**9).fit(*sequences)
+    with pytest.raises(MemoryError, match="number codes without gaps"):
+        BCFWSSVM(Boxes()).fit([np.full((4, 4), 10**9)], [(0, 0, 2, 2)])
+    with pytest.raises(MemoryError, match=r"stored points of BCFWSSVM.*fewer edges"):
+        X, Y = np.ones((40, 1)), np.resize([0, 1, 1], (40, 400))
+        BCFWSSVM(MultiLabel("full"), max_iter=1).fit(X, Y)
+
+
+def test_the_limit_of_a_process_counts():
+    resource = pytest.importorskip("resource")
+    code = (
+        "import resource; from skstruct.core.memory import available_bytes; "
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 33, 1 << 33)); print(available_bytes())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) < 1 << 33
+    assert resource.RLIM_INFINITY
+
+
+def test_a_scheme_and_pairs_together():
+    labels = np.array(["B-A", "B-B", "I-A", "I-B", "O"])
+    scheme, pair = transition_mask("iob2", labels), transition_mask([("B-A", "B-B")], labels)
+    both = transition_mask(["iob2", ("B-A", "B-B")], labels)
+    for together, a, b in zip(both, scheme, pair, strict=True):
+        assert (together == np.minimum(a, b)).all()
+    assert both.pairs[0, 1] == -np.inf
+    X, y = [np.eye(3)], [["B-A", "B-B", "O"]]
+    with pytest.raises(ValueError, match=r"forbidden step \('B-A', 'B-B'\) \(forbidden=\["):
+        SAGCRF(Chain(forbidden=["bio", ("B-A", "B-B")])).fit(X, y)
+    crf = SAGCRF(Chain(forbidden=["bio", ("B-A", "B-B")]), random_state=0)
+    crf.fit(X, [["B-A", "O", "B-B"]])
+    for labels in crf.predict(np.random.default_rng(0).normal(scale=9, size=(20, 5, 3))):
+        assert ("B-A", "B-B") not in pairwise(labels.tolist())
+
+
+@pytest.mark.parametrize(
+    ("graph", "x", "kind"),
+    [(Tree, np.array([-1, 0]), "trees"), (Pairwise, np.array([[0, 1]]), "graphs")],
+)
+@pytest.mark.parametrize("forbidden", ["iob2", ["iob2", ("a", "b")]])
+def test_schemes_are_for_chains(graph, x, kind, forbidden):
+    with pytest.raises(ValueError, match=f"forbidden='iob2': .*for chains, not for {kind}"):
+        BCFWSSVM(graph(forbidden=forbidden)).fit([(np.eye(2), x)], [["a", "b"]])
+
+
+def test_names_of_label_sets_are_kept():
+    rng = np.random.default_rng(0)
+    X, names = rng.normal(size=(30, 2)), ["sport", "politics", "arts"]
+    Y = pd.DataFrame(rng.integers(0, 2, (30, 3)), columns=names)
+    svm = BCFWSSVM(MultiLabel("full"), tol=0.5, random_state=0).fit(X, Y)
+    assert svm.label_names_in_.tolist() == names
+    assert coef_frame(svm).columns.tolist() == names
+    assert transition_frame(svm).index.tolist() == names
+    svm.fit(X, Y.to_numpy())
+    assert not hasattr(svm, "label_names_in_")
+    assert coef_frame(svm).columns.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.sparsify("a"), "threshold must be a number of at least 0, got 'a'"),
+        (lambda m: coef_frame(m, 3), "feature_names must be 2 names, one per feature, got 3"),
+        (lambda m: m.predict([np.eye(2)], allowed=np.float64(3)), "allowed must be a list of sa"),
+        (lambda m: m.score([np.eye(2)], np.float64(3)), "y must be a list of label sequences, got"),
+    ],
+)
+def test_scalars_in_place_of_arrays(call, message):
+    model = SAGCRF(tol=0.5, random_state=0).fit([np.eye(2)], [["a", "b"]])
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(model)
+
+
+def test_trusted_types_are_those_of_skops_files(sequences):
+    io = pytest.importorskip("skops.io")
+    X, y = sequences
+    words = [[{"w": "a"}, {"w": "b"}]] * 2, [["N", "V"]] * 2
+    tokens = [[["a"], ["b"]]] * 2, [["N", "V"]] * 2
+    named = [pd.DataFrame(x, columns=list("abcdefgh")[: x.shape[1]]) for x in X]
+    sets = pd.DataFrame(np.resize([0, 1, 1], (24, 4)), columns=list("pqrs"))
+    trained = {"tol": 0.5, "max_iter": 50, "random_state": 0}
+    for model, data in (
+        (SAGCRF(**trained), (RaggedArray.from_list(X), y)),
+        (SAGCRF(**trained), (named, y)),
+        (BCFWSSVM(MultiLabel(), **trained), (np.eye(24), sets)),
+        (make_pipeline(SequenceVectorizer(), SAGCRF(**trained)), words),
+        (make_pipeline(TemplateVectorizer(["U:%x[0,0]"]), SAGCRF(**trained)), tokens),
+    ):
+        content = io.dumps(model.fit(*data))
+        assert set(io.get_untrusted_types(data=content)) <= set(TRUSTED)
+        io.loads(content, trusted=TRUSTED)

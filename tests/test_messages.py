@@ -291,8 +291,8 @@ def test_too_many_of_other_things(monkeypatch, sequences):
         CasimirSSVM(n_best=10**9).fit(*sequences)
     with pytest.raises(MemoryError, match="number codes without gaps"):
         BCFWSSVM(Boxes()).fit([np.full((4, 4), 10**9)], [(0, 0, 2, 2)])
+    X, Y = np.ones((40, 1)), np.resize([0, 1, 1], (40, 400))
     with pytest.raises(MemoryError, match=r"stored points of BCFWSSVM.*fewer edges"):
-        X, Y = np.ones((40, 1)), np.resize([0, 1, 1], (40, 400))
         BCFWSSVM(MultiLabel("full"), max_iter=1).fit(X, Y)
 
 

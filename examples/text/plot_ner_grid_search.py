@@ -37,7 +37,8 @@ X, y = data.train.word, data.train.entity
 print(as_dicts(X[:1], window=1)[0][0])
 
 # %%
-# Steps are tuned by their names, as always in scikit-learn.
+# Steps are tuned by their names, as always in scikit-learn. To save such a model, put ``as_dicts``
+# into a module that the program that loads it can import (:ref:`own_features`).
 
 model = Pipeline(
     [

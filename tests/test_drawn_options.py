@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 from drawn_cases import ESTIMATORS, FEATURES, GRAPHS, TABLES, clean, positions, refused, replaced
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -228,6 +228,7 @@ def _weights(X, y):
     ),
     st.sampled_from(sorted(SAME_LABELS)),
 )
+@example((True, "DOK"), "lists")  # a dict, too
 def test_equivalent_input_gives_the_same_model(form, labels):
     is_sparse, how = form
     X, y = clean("chain", is_sparse)

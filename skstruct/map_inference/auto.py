@@ -241,11 +241,13 @@ def _stages(run, max_iter):
         return
     if not simple.is_feasible:
         run.bound, run.how = -np.inf, "propagation of constraints"
+        run.note()
         return
     if simple.graph.n_variables == 0:
         run.bound, run.how = simple.graph.offset, "simplification"
         run.offer(simple.lift(np.zeros(0, dtype=np.int64)))
         run.bound = max(run.bound, run.score)
+        run.note()
         return
     small = _Small(run, simple, max_iter)
     small.eliminate()

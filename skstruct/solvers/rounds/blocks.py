@@ -113,23 +113,9 @@ class Local(ABC):
 
 
 def ascend(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
-    """The task: a turn of a part.
+    """The task: a turn of part k from its rows of the weights.
 
-    Parameters
-    ----------
-    local : Local
-        What to do.
-    source, k : object
-        The part, see :mod:`skstruct.solvers.rounds.part`.
-    turn : Turn
-        How.
-    node, pair : ndarray
-        Its rows of the weights.
-
-    Returns
-    -------
-    tuple
-        What it adds to these, the squared norm of that, and what ``visit`` returned.
+    Returns what it adds to these, the squared norm of that, and what ``visit`` returned.
     """
     w = received(node, pair)
     u = w.copy()
@@ -142,22 +128,10 @@ def ascend(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
 
 
 def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
-    """The task: hinges of a part, and the dual point of the bound.
+    """The task: sums of the weighted hinges of a part and of their magnitudes, and ``point``.
 
-    Parameters
-    ----------
-    local, source, k, turn, node, pair : object
-        As for :func:`ascend`; ``turn.before`` is None if only hinges are asked for.
-
-    Returns
-    -------
-    tuple
-        Sums of the weighted hinges and of their magnitudes, and what ``point`` returned.
-
-    Raises
-    ------
-    FloatingPointError
-        If a loss is not finite.
+    ``turn.before`` is None if only hinges are asked for; a loss that is not finite is a
+    FloatingPointError.
     """
     w = received(node, pair)
     with borrowed(source, k) as part:
@@ -182,13 +156,7 @@ def implied(local: Local, source, k: int, turn: Turn) -> tuple:
 
 
 def warm_up(local: Local, source, k: int) -> None:
-    """The task: open a part, and compile or load the kernels.
-
-    Parameters
-    ----------
-    local, source, k : object
-        As for :func:`ascend`.
-    """
+    """The task: open a part, and compile or load the kernels."""
     with borrowed(source, k) as part:
         local.compile(part)
 
@@ -220,16 +188,6 @@ def passes_of_round(n_bytes: float, n_visited: float) -> float:
 
 def parts_of_round(n_parts: int) -> int:
     """How many parts ascend at once: few, since the passes that are needed grow with them.
-
-    Parameters
-    ----------
-    n_parts : int
-        Of all.
-
-    Returns
-    -------
-    int
-        Whatever the number of workers.
 
     Examples
     --------

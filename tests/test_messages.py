@@ -77,7 +77,7 @@ def test_structural_svms_say_that_they_have_no_probabilities(method):
 
 def test_marginals_that_a_structure_lacks(images):
     X, y = images
-    with pytest.raises(TypeError, match=r"^Grid of two labels has no marginals \(exp_oracle\); t"):
+    with pytest.raises(TypeError, match=r"^Grid by the LP relaxation has no marginals \(exp_oracle\); t"):
         SAGCRF(Grid(inference="lp")).fit(X, y)
 
 
@@ -291,8 +291,8 @@ def test_too_many_of_other_things(monkeypatch, sequences):
         CasimirSSVM(n_best=10**9).fit(*sequences)
     with pytest.raises(MemoryError, match="number codes without gaps"):
         BCFWSSVM(Boxes()).fit([np.full((4, 4), 10**9)], [(0, 0, 2, 2)])
+    X, Y = np.ones((40, 1)), np.resize([0, 1, 1], (40, 400))
     with pytest.raises(MemoryError, match=r"stored points of BCFWSSVM.*fewer edges"):
-        X, Y = np.ones((40, 1)), np.resize([0, 1, 1], (40, 400))
         BCFWSSVM(MultiLabel("full"), max_iter=1).fit(X, Y)
 
 

@@ -382,7 +382,7 @@ def test_what_beginners_pass_for_y(sequences, fitted):
 def test_a_structure_without_marginals_is_named():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 2)), rng.integers(0, 2, (20, 20))
-    match = r"MultiLabel with cycles.*has no marginals; train.*SVM.*MultiLabel\(edges='tree'\)"
+    match = r"MultiLabel with cycles.*has no marginals.*; train.*SVM.*MultiLabel\(edges='tree'\)"
     with pytest.raises(TypeError, match=match):
         SAGCRF(MultiLabel("full")).fit(X, Y)
 

@@ -71,7 +71,10 @@ def test_a_new_fit_forgets(model, sparse_sequences):
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"threshold": -1}, "threshold must be at least 0"), ({"dtype": "int8"}, "dtype must be")],
+    [
+        ({"threshold": -1}, "threshold must be a number of at least 0"),
+        ({"dtype": "int8"}, "dtype must be"),
+    ],
 )
 def test_bad_options(model, options, match):
     with pytest.raises(ValueError, match=match):

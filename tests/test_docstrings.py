@@ -139,6 +139,8 @@ _MAY_LACK = [
     (_CALLBACKS, {"Examples"}),
     # a dictionary, shown with the comment above it
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
+    # a list, with its use in the chapter on deployment
+    (r"storage\.TRUSTED", {"Parameters", "See Also", "Examples"}),
     # the fields are those of its base, PairwiseProblem
     (r"graphs\.SequenceProblem", {"Parameters"}),
 ]

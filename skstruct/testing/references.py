@@ -104,7 +104,7 @@ def brute_force_marginals(scores: np.ndarray, indicators: np.ndarray) -> tuple[f
     array([0.5, 0.5])
     """
     log_z = float(logsumexp(scores))
-    return log_z, np.clip(np.exp(scores - log_z) @ indicators, 0.0, 1.0)
+    return log_z, np.exp(scores - log_z) @ indicators
 
 
 def random_sequences(

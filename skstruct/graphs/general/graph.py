@@ -341,7 +341,7 @@ class Pairwise(PairwiseGraph):
                 f"attractive=True needs two labels, here are {len(labels)}, {labels}: with more a "
                 "minimum cut is no best labelling, however their interactions attract"
             )
-        mask = step_mask(self.forbidden, classes, "graphs")
+        mask = step_mask(self.forbidden, np.asarray(classes), "graphs")
         equal = np.flatnonzero(np.isinf(np.diag(mask.pairs)))
         if equal.size:
             pair = (labels[equal[0]],) * 2

@@ -72,7 +72,7 @@ def test_a_verb_names_the_missing_type():
     with pytest.raises(TypeError, match="area is not available for Line; it is for: Disc, Square"):
         area(Line(1.0), 1.0)
     with pytest.raises(
-        TypeError, match=r"Line has no exact best labellings \(max_oracle\); use a pen"
+        TypeError, match=r"Line has no exact best labellings; use a pen \(max_oracle\)"
     ):
         require(max_oracle, Line(1.0), "use a pen")
     assert edge_marginals.supports(Square) is False

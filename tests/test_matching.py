@@ -194,7 +194,7 @@ def test_threads_grid_search_and_pickles():
 
 def test_what_needs_more_structure_says_so():
     X, y = draw(np.random.default_rng(8))
-    with pytest.raises(TypeError, match=r"Matching: it has no marginals; .*#P-hard"):
+    with pytest.raises(TypeError, match=r"Matching has no marginals; .*#P-hard"):
         SAGCRF(Matching()).fit(X, y)
     with pytest.raises(TypeError, match="Matching"):
         GDMMSSVM(Matching()).fit(X, y)

@@ -356,7 +356,7 @@ def test_subgradients_without_a_tolerance_run_all_passes(chains):
 def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
     from skstruct.core.dispatch import require
 
-    with pytest.raises(TypeError, match=r"no marginals \(exp_oracle\)"):
+    with pytest.raises(TypeError, match="has no marginals"):
         require(oracles.exp_oracle, (), "use smoothing")
 
 

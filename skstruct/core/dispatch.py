@@ -375,7 +375,7 @@ def require(verb, problem, advice, given=None):
     >>> require(exp_oracle, (), "use an SSVM")
     Traceback (most recent call last):
         ...
-    TypeError: tuple has no marginals (exp_oracle); use an SSVM
+    TypeError: tuple has no marginals; use an SSVM (exp_oracle)
     """
     if verb.supports(type(problem)):
         return
@@ -384,7 +384,8 @@ def require(verb, problem, advice, given=None):
     if given is not None and any(base.__name__ == first for base in given.__mro__):
         structure = given.__name__ + structure[len(first) :]
     remedy = getattr(type(problem), "remedy", "")
-    lack = f"{verb.__name__} is not available for {structure}"
     if hasattr(verb, "gives"):
-        lack = f"{structure} has no {verb.gives} ({verb.__name__})"
-    raise TypeError(f"{lack}; {advice}{remedy}")
+        lack, verb_name = f"{structure} has no {verb.gives}", f" ({verb.__name__})"
+    else:
+        lack, verb_name = f"{verb.__name__} is not available for {structure}", ""
+    raise TypeError(f"{lack}; {advice}{remedy}{verb_name}")

@@ -77,7 +77,8 @@ def test_structural_svms_say_that_they_have_no_probabilities(method):
 
 def test_marginals_that_a_structure_lacks(images):
     X, y = images
-    with pytest.raises(TypeError, match=r"^Grid by the LP relaxation has no marginals \(exp_oracle\); t"):
+    match = r"^Grid by the LP relaxation has no marginals \(exp_oracle\); train"
+    with pytest.raises(TypeError, match=match):
         SAGCRF(Grid(inference="lp")).fit(X, y)
 
 

@@ -244,7 +244,7 @@ def _in_intension(numbers, functions, scope, n_states, top):
             parts = pieces(numbers.keywords[at], variables, n_states, found, top)
         except ValueError as error:
             numbers.fail(at, str(error))
-        n_cells += sum(part.costs.size for part in parts)
+        n_cells += sum(part.costs.size + np.size(part.scopes) for part in parts)
         if n_cells > most:
             numbers.fail(at, f"tables of at most {most} cells in all")
         for part in parts:

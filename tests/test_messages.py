@@ -102,7 +102,8 @@ def test_verbose_lines_show_what_tol_bounds_and_how_it_ended(sequences, estimato
     assert lines[-2].endswith(gap)
     with pytest.warns(ConvergenceWarning):
         estimator(tol=0.0, max_iter=1, verbose=1, random_state=0).fit(*sequences)
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"[{name}] max_iter reached: 1 epoch,")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"[{name}] max_iter reached: 1 epoch, ")
 
 
 _COMPILE = """

@@ -323,7 +323,8 @@ class StructuredEstimator(
             end = "converged" if result.converged else end
             seconds = result.history["seconds"][-1]
             reached = f"{result.measure} {result.distance:.1e} (tol {self.tol:.1e})"
-            print(f"[{name}] {end}: {self.n_iter_} epochs, {seconds:.2f} s, {reached}")
+            epochs = f"{self.n_iter_} epoch{'s' if self.n_iter_ != 1 else ''}"
+            print(f"[{name}] {end}: {epochs}, {seconds:.2f} s, {reached}")
         return self
 
     def _announced(self):

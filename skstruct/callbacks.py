@@ -186,7 +186,8 @@ class Checkpoint(_Timed):
     passes, with the weights of that moment (for averaging solvers the average); they predict, but
     have no certificate and no ``history_`` until the end, and no callbacks. What cannot be written,
     to a full disk for instance, is a warning; the training goes on. A process that is killed while
-    it writes leaves ``<path>.<process>.part`` behind; the next fit with this path deletes it.
+    it writes leaves ``<path>.<process>-<thread>.part`` behind, which the next fit with this path
+    deletes.
 
     ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues a fit that was interrupted
     from the weights in the file. (BCFWSSVM begins anew: its memory, which is as large as the data,

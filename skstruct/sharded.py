@@ -17,7 +17,7 @@ from .shards.reading import Shards
 from .shards.structure import fitting
 from .solvers.rounds.checkpoint import Checkpoint, Keeper
 from .solvers.rounds.engine import Engine, EngineGone
-from .solvers.rounds.part import Part, close_parts
+from .solvers.rounds.part import Part, close_parts, kind_of
 
 
 def is_shards(X) -> bool:
@@ -62,15 +62,13 @@ class ShardSource:
         Numbers of shards, of features and of samples.
     n_visited : float
         Stored features of all nodes, constant ones included.
-    kinds : set of type
-        Classes of the problems that this process has opened.
     """
 
     def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
         self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
-        self.n_samples, self.kinds = len(shards), set()
+        self.n_samples = len(shards)
         self.total = float(shards.weight_sums.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # Callbacks stay with the driver.
@@ -97,7 +95,6 @@ class ShardSource:
             data = data._replace(loss_weights=weights)
         made = model._make_problem(data)
         problem, *more = made if type(made) is tuple else (made,)
-        self.kinds.add(type(problem))
         check_pointers(problem, n, shard.codes.size)
         if not self.keeps_grams:
             grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
@@ -205,8 +202,9 @@ def fit_shards(model, shards, given, checkpoint):
         try:
             with Engine(model.n_jobs) as engine:
                 result = new._train_rounds(source, engine, shapes, **common)
-            if source.kinds:
-                new._publish_inference(*source.kinds)
+                if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
+                    kinds = engine.map(kind_of, source.n_parts, lambda k: (source, k))
+                    new._publish_inference(*kinds)
             return result
         except EngineGone as error:
             raise EngineGone(f"{error}; {_what_is_safe(states)}") from error

@@ -337,6 +337,11 @@ def test_functions_in_intension_of_networks(params, expected):
             read_cfn(io.StringIO(text.format(">-9.0", f"f: {{scope: [a b c] {params}}}")))
 
 
+def test_functions_of_no_variables_are_refused():
+    with pytest.raises(ValueError, match="token 9: expected at least one variable of alldiff"):
+        read_wcsp(io.StringIO("n 1 2 1 9 2 0 -1 alldiff 0 0"))
+
+
 def test_a_shared_function_of_four_variables_has_one_default():
     text = "n 5 2 2 99\n2 2 2 2 2\n-4 0 1 2 3 9 1\n0 0 0 0 1\n4 1 2 3 4 2 -1\n"
     with pytest.raises(

@@ -253,6 +253,13 @@ TOO_LARGE = [
         "expected a smaller alldiff: 5000 variables are too many",
     ),
     (read_wcsp, "n 1 2 1 9 2 1 0 -1 wregular 999999999 0 0 0", "expected a smaller wregular"),
+    (
+        read_wcsp,
+        f"n 400 2 1 9 {'2 ' * 400} 400 {' '.join(map(str, range(400)))} -1 gcc 2000 "
+        + " ".join(f"{k} 0 1" for k in range(2000))
+        + " 0",
+        "expected a smaller gcc: 400 variables are too many",
+    ),
     (read_libdai, "1 1 0 2000000000 0", "token 4: expected variables of at most .* states in all"),
     (read_libdai, "1 1 2000000000 2 0", "token 3: expected a variable, from 0 to"),
     (read_libdai, "1 3 0 1 2 999 999 999 0", "token 2: expected tables of at most"),

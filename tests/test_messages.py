@@ -97,13 +97,14 @@ def test_verbose_lines_show_what_tol_bounds_and_how_it_ended(sequences, estimato
     lines = [line for line in capsys.readouterr().out.splitlines() if "compiling" not in line]
     gap = f"relative duality gap {model.suboptimality_:.1e} (tol 5.0e-02)"
     name = estimator.__name__
-    assert lines[-1].startswith(f"[{name}] converged: {model.n_iter_} epochs, ")
+    assert lines[-1].startswith(f"[{name}] converged: {model.n_iter_} epoch")
     assert lines[-1].endswith(gap)
     assert lines[-2].startswith(f"[{name}] epoch {model.n_iter_}: ")
     assert lines[-2].endswith(gap)
     with pytest.warns(ConvergenceWarning):
         estimator(tol=0.0, max_iter=1, verbose=1, random_state=0).fit(*sequences)
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"[{name}] max_iter reached: 1 ep")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"[{name}] max_iter reached: 1 epoch, ")
 
 
 _COMPILE = """
@@ -222,6 +223,8 @@ def test_explain_takes_one_sample(sequences):
     on_table = SAGCRF(tol=0.5, random_state=0).fit(np.vstack(X), np.concatenate(y))
     with pytest.raises(ValueError, match="explain takes one sample, got 2"):
         explain(on_table, X[0][:2])
+    with pytest.raises(ValueError, match=r"X has 1 features, .* expecting \d+ features as input.$"):
+        explain(on_table, pd.DataFrame(X[0][:1, :1]))
 
 
 def test_explaining_one_labelling_against_another(sequences):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -114,6 +115,28 @@ def test_workers_change_no_bit(shards, kind):
         with parallel_config("loky"):
             assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
     assert not _same(one, _quietly(kind(**options | {"random_state": 4}), shards))
+
+
+@pytest.mark.parametrize(
+    ("max_table", "expected"),
+    [(8, ("exact", "exact", "tree")), (4, ("relaxed", "relaxed", "roof-dual"))],
+)
+def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
+    tmp_path, monkeypatch, max_table, expected
+):
+    """Tasks get copies, as in other processes."""
+
+    def elsewhere(self, function, n_tasks, arguments):
+        for k in range(n_tasks):
+            yield function(*pickle.loads(pickle.dumps(arguments(k))))
+
+    monkeypatch.setattr(Engine, "map", elsewhere)
+    edges = [np.array([[0, 1], [1, 2]]), np.array([[0, 1], [1, 2], [0, 2]])]
+    X = [(np.eye(3), edges[i // 2]) for i in range(4)]
+    graph = Pairwise(max_table=max_table)
+    shards = pack_shards(X, [list("aba")] * 4, tmp_path / "s", shard_size=2, graph=graph)
+    found = BCFWSSVM(graph, max_iter=1, tol=1e3).fit(shards).graph_
+    assert (found.inference_, found.training_inference_, found.method_) == expected
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from operator import attrgetter
 
@@ -234,7 +234,8 @@ def _say_once(name):
     global _has_said
     if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
         _has_said = True
-        print(_COMPILING, file=sys.stderr, flush=True)
+        with suppress(OSError, ValueError):  # a stream that is closed
+            print(_COMPILING, file=sys.stderr, flush=True)
 
 
 def _notice():

@@ -414,12 +414,16 @@ def _labelling(model, labels, samples):
     return codes
 
 
+def _is_numeric(x):
+    return getattr(getattr(x, "dtype", None), "kind", "f") != "O"  # a frame has several dtypes
+
+
 def _decoded(model, before, x):
     """The one sample, and its best labelling."""
     try:
         samples, codes = model._decode(_as_input(model, before, x))
     except (TypeError, ValueError) as error:
-        if hasattr(x, "ndim") and x.ndim <= 2 and x.dtype != object:
+        if hasattr(x, "ndim") and x.ndim <= 2 and _is_numeric(x):
             raise
         hint = "explain takes one sample x, not a list of samples such as [x]"
         kind = TypeError if isinstance(error, TypeError) else ValueError

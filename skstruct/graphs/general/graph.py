@@ -65,9 +65,9 @@ class Pairwise(PairwiseGraph):
         as exactly as the training gap asks for; predictions are the best labellings that the sweeps
         find.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries. "auto" also weighs its time: for estimators
-        that train on relaxations, too, all tables of a sample's tree may have 256 entries per score
-        of a node or an edge, about where the tree takes 2 to 4 times as long.
+        Largest table of a junction tree, in entries. With "auto", estimators that can also train on
+        relaxations use a junction tree only if all its tables have at most 256 entries per score of
+        a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ class Pairwise(PairwiseGraph):
         if len(labels) != 2:
             raise ValueError(
                 f"attractive=True needs two labels, here are {len(labels)}, {labels}: with more a "
-                "minimum cut is no best labelling, however their interactions attract"
+                "minimum cut is not a best labelling, however their interactions attract"
             )
         mask = step_mask(self.forbidden, np.asarray(classes), "graphs")
         equal = np.flatnonzero(np.isinf(np.diag(mask.pairs)))

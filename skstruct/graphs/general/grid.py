@@ -52,8 +52,8 @@ class Grid(Pairwise):
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
         How labellings are found, see :class:`Pairwise`.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries. "auto" takes smaller ones only where a
-        relaxation serves as well, see :class:`Pairwise`.
+        Largest table of a junction tree, in entries. "auto" also limits the size of all tables of a
+        tree, see :class:`Pairwise`.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 
 from .tables import MOST_AXES
 
-# Of a table; of pairs of variables; variables of a count; and what filling a table may take.
+# Of a table; of pairs of variables; variables of a count; and what filling one of them may take.
 _MOST_CELLS, _MOST_CELLS_OF_PAIRS, _MOST_COUNTED, _MOST_WORK = 2**16, 2**22, 2**10, 2**26
 
 # The parameters in the order of a .wcsp file: one of some words, an integer (i), a cost (c, at
@@ -116,15 +116,17 @@ def pieces(
     if _has_small_table(keyword, shape, found):
         return [Piece([scope], _table(keyword, scope, shape, found))]
     n = len(scope)
-    if set(shape) == {2} and n <= _MOST_COUNTED and _is_symmetric(keyword, found):
+    work = n * (n + 1) * (_n_rows(found) + 2)
+    is_small = n <= _MOST_COUNTED and work <= _MOST_WORK
+    if set(shape) == {2} and is_small and _is_symmetric(keyword, found):
         x = np.tri(n + 1, n, -1, dtype=np.int64)
         return [Piece([scope], _costs(keyword, x, found, scope), counted=True)]
     n_cells = n * (n - 1) // 2 * max(shape) ** 2
     if n_cells <= _MOST_CELLS_OF_PAIRS and _is_sum_of_pairs(keyword, found, top):
         return _pairs(keyword, scope, shape, found)
     raise ValueError(
-        f"a smaller {keyword}: {n} variables are too many for a table, and it is no sum over "
-        "pairs and no function of a count"
+        f"a smaller {keyword}: {n} variables are too many for a table, and it is neither a sum "
+        "over pairs nor a small function of a count"
     )
 
 
@@ -133,9 +135,13 @@ def _has_small_table(keyword, shape, found):
     size, n = math.prod(shape), len(shape)
     if keyword in ARITHMETIC:
         return size <= _MOST_CELLS_OF_PAIRS
-    rows = sum(len(values) for values in found.values() if isinstance(values, np.ndarray))
-    work = size * max(n, 1) * (rows + max(shape, default=1) + found.get("nb_states", 0))
+    work = size * n * (_n_rows(found) + max(shape) + found.get("nb_states", 0))
     return size <= _MOST_CELLS and n <= MOST_AXES and work <= _MOST_WORK
+
+
+def _n_rows(found):
+    """How many rows of numbers the parameters have."""
+    return sum(len(values) for values in found.values() if isinstance(values, np.ndarray))
 
 
 def _table(keyword, scope, shape, found):
@@ -161,6 +167,8 @@ def _pairs(keyword, scope, shape, found):
 def _check(keyword, scope, shape, found):
     """Refuse parameters that do not fit."""
     arity = len(scope)
+    if arity == 0:
+        raise ValueError(f"at least one variable of {keyword}")
     if keyword in ARITHMETIC and arity != 2:
         raise ValueError(f"two variables of {keyword}")
     if keyword in ("wsame", "wsamegcc", "woverlap") and arity % 2:

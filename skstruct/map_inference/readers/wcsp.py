@@ -29,8 +29,8 @@ def read_wcsp(path: Any) -> FactorGraph:
 
     The score of a labelling is minus its cost. A cost of at least the problem's upper bound is a
     hard constraint: its score is -inf. The sum of allowed costs may reach the bound, too: nothing
-    forbids such labellings, which are no solutions for toulbar2; their score is at most minus the
-    bound.
+    forbids such labellings, which toulbar2 does not accept as solutions; their score is at most
+    minus the bound.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _in_intension(numbers, functions, scope, n_states, top):
             parts = pieces(numbers.keywords[at], variables, n_states, found, top)
         except ValueError as error:
             numbers.fail(at, str(error))
-        n_cells += sum(part.costs.size for part in parts)
+        n_cells += sum(part.costs.size + np.size(part.scopes) for part in parts)
         if n_cells > most:
             numbers.fail(at, f"tables of at most {most} cells in all")
         for part in parts:

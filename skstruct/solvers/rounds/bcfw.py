@@ -127,10 +127,10 @@ class LocalBCFW(Local):
         again = state._replace(**{name: getattr(state, name).copy() for name in names})
         method.dual = again, points
         method._rebuild(0, n)
-        require(close(state.losses[follows], again.losses[follows]), "losses are none of its")
-        require(close(state.costs, again.costs), "costs are none of its labellings")
+        require(close(state.losses[follows], again.losses[follows]), "losses are wrong")
+        require(close(state.costs, again.costs), "costs are wrong")
         # These only choose steps, and have the rounding of many differences.
-        require(close(state.inner, again.inner, tolerance=1e-6), "inner products are none of its")
+        require(close(state.inner, again.inner, tolerance=1e-6), "inner is wrong")
         return float(np.einsum("i,i->", state.losses, part.sample_weight)), method.w
 
 

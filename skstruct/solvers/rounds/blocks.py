@@ -151,7 +151,7 @@ def implied(local: Local, source, k: int, turn: Turn) -> tuple:
         try:
             loss, w = local.implied(part, turn)
         except ValueError as error:
-            raise ValueError(f"{turn.before} is no dual point of shard {k}: {error}") from error
+            raise ValueError(f"{turn.before} is not a dual point of shard {k}: {error}") from error
     return loss, w.node, w.pair
 
 
@@ -442,7 +442,7 @@ class Blocks(Method):
         current, n_turns = found["current"], found["n_turns"]
         for counts in (current, n_turns):
             sound = (counts >= 0) & (counts <= numbers["n_attempts"])
-            require(sound.all(), "current or n_turns are no counts of rounds")
+            require(sound.all(), "current or n_turns are not counts of rounds")
         require(((current > 0) == (n_turns > 0)).all(), "current and n_turns disagree")
         require(numbers["sigma"] >= 1.0, "sigma is below 1")
         self.states.require(current.tolist())

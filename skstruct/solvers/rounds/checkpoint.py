@@ -7,10 +7,10 @@ one be damaged, the other is taken.
 
 Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
 ``take_state(numbers, arrays)`` (of all arrays together; it certifies what it takes, and raises a
-ValueError and stays as it was if that is not a state of this training: checksums are no secret, and
-kernels check nothing), and by drawing what it draws from a
-generator whose state is among the numbers. ``constant`` has arrays whose content never changes
-under their name: those that the last state had are not written again.
+ValueError and stays as it was if that is not a state of this training: anyone can compute a
+checksum, and kernels check nothing), and by drawing what it draws from a generator whose state is
+among the numbers. ``constant`` has arrays whose content never changes under their name: those that
+the last state had are not written again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _write_array(path, array):
 
 def _read_array(folder, entry):
     if Path(entry["file"]).name != entry["file"] or not (folder / entry["file"]).is_file():
-        raise ValueError(f"{entry['file']} is no file of the folder")
+        raise ValueError(f"{entry['file']} is not a file of the folder")
     content = (folder / entry["file"]).read_bytes()
     if len(content) != entry["bytes"] or zlib.crc32(content) != entry["crc32"]:
         raise ValueError(f"{entry['file']} is damaged")
@@ -163,7 +163,7 @@ class Checkpoint:
         Parameters
         ----------
         accept : callable, optional
-            ``accept(numbers, arrays, round)`` raises a ValueError if the state is none of this
+            ``accept(numbers, arrays, round)`` raises a ValueError if the state is not one of this
             training, or if files of workers that it names are missing or damaged.
 
         Returns

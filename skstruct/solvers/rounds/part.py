@@ -199,6 +199,12 @@ def borrowed(source, k: int):
     _OPENED.give((source.token, k), part)
 
 
+def kind_of(source, k: int) -> type:
+    """The task: the class of a part's problem, which says how its samples are decoded."""
+    with borrowed(source, k) as part:
+        return type(part.problem[0] if type(part.problem) is tuple else part.problem)
+
+
 def close_parts(source) -> None:
     """Close what this process has open of a source; other processes do so when they need room.
 

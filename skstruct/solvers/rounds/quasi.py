@@ -128,7 +128,7 @@ class Mapped:
         here, numbers_here = self._here, numbers["point"]
         found = {n: like(arrays[n], here.w, n) for n in ("w", "d", "mixed")}
         first = numbers["first_step"]
-        require(first is None or (type(first) is float and first > 0.0), "first_step is no length")
+        require(first is None or (type(first) is float and first > 0.0), "first_step is negative")
         known = {n: getattr(self, n) for n in _NUMBERS if n != "first_step"}
         numbers_like(numbers, known | {"mixed": 0})
         numbers_like(numbers_here, dict.fromkeys(_OF_POINTS, 0.0) | {"known": True})
@@ -165,9 +165,9 @@ class Mapped:
         soft = np.maximum(np.abs(mixed) - self.l1, 0.0)
         half = float(soft @ soft) / (2.0 * self.lam) if self.lam > 0.0 else 0.0
         terms = abs(term) + half
-        require(term - half <= dual + TOLERANCE * terms, "mixed is no dual point of this bound")
+        require(term - half <= dual + TOLERANCE * terms, "mixed contradicts the bound")
         slack = loss - term - float(mixed @ found["w"])
-        require(slack >= -TOLERANCE * (magnitude + terms), "mixed is no dual point of the samples")
+        require(slack >= -TOLERANCE * (magnitude + terms), "mixed contradicts the samples")
 
 
 class QuasiRounds(Mapped, QuasiNewton):

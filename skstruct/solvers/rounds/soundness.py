@@ -1,7 +1,7 @@
-"""Whether what a checkpoint says is so: types and sizes, and dual points against the samples.
+"""Checks of checkpoints: types and sizes, and dual points against the samples.
 
-Kernels check no index, and a bound from a point outside of its set is none. So what was written by
-another process is compared with the samples once, before a training goes on from it.
+Kernels do not check indices, and a point outside of its set gives an invalid bound. So what another
+process has written is compared with the samples once, before a training continues from it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def numbers_like(found: dict, known: dict) -> None:
     for name, value in known.items():
         number, kind = found[name], float if isinstance(value, float) else type(value)
         require(type(number) is kind and number == number, f"{name} is not what the training has")
-        require(kind is not int or 0 <= number < 2**63, f"{name} is no count")
+        require(kind is not int or 0 <= number < 2**63, f"{name} is not a count")
         require(kind is not float or np.isfinite(number) or np.isinf(value), f"{name} is infinite")
 
 
@@ -113,7 +113,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
 
 
 def _require_inside(problem, ends, points, mass, what):
-    """Refuse points that are not in the set; a NaN is in none."""
+    """Refuse points that are not in the set, NaN included."""
     far = TOLERANCE * max(1, int(np.diff(problem.label_ptr).max(initial=1)))
     require(outside(problem, ends, points, mass) <= far, f"{what} is not one of these samples")
 
@@ -121,7 +121,7 @@ def _require_inside(problem, ends, points, mass, what):
 def _shares(shares):
     """The shares of slots that are in use, and what they leave."""
     slots = (shares == -1.0) | (shares >= 0.0)
-    require(slots.all() and (shares <= 1.0 + TOLERANCE).all(), "a share is none")
+    require(slots.all() and (shares <= 1.0 + TOLERANCE).all(), "a share is not in [0, 1]")
     kept = np.maximum(shares, 0.0)
     rest = 1.0 - kept.sum(axis=1)
     require((rest >= -TOLERANCE).all(), "shares add up to more than 1")
@@ -132,7 +132,7 @@ def _cached_labellings(problem, ends, state):
     """What the cached labellings explain of a dual point, and the share that they do not."""
     shares, rest = _shares(state.shares)
     n_labels = problem.cost.shape[0]
-    require(((state.labels >= 0) & (state.labels < n_labels)).all(), "a label is none")
+    require(((state.labels >= 0) & (state.labels < n_labels)).all(), "a label is out of range")
     explained = np.zeros_like(state.residuals)
     for c, labels in enumerate(state.labels):
         is_used, point = (state.shares[:, c] >= 0.0).astype(float), np.zeros_like(explained)
@@ -159,19 +159,19 @@ def _cached_points(problem, ends, state, points, known):
         place = known.ptr[owner] + np.arange(owner.size)
         place -= np.repeat(np.cumsum(counts) - counts, counts)
         part = points.part[c, place]
-        require(((part >= 0) & (part < size[owner])).all(), "a point has entries that are none")
+        require(((part >= 0) & (part < size[owner])).all(), "a point has entries out of range")
         point = np.zeros_like(explained)
         np.add.at(point, problem.part_ptr[owner] + part, points.much[c, place])
         _require_inside(problem, ends, point, is_used.astype(float), "a cached point")
         explained += np.repeat(shares[:, c], size) * point
         own = np.where(np.repeat(is_used, size), point - truth, 0.0)
         expected_losses(problem, state._replace(residuals=own, losses=losses), 0, size.size, trial)
-        require(close(points.costs[is_used, c], losses[is_used]), "a task loss is none")
+        require(close(points.costs[is_used, c], losses[is_used]), "a task loss is wrong")
     return explained, rest
 
 
 def require_dual_point(problem, ends: tuple, state, points, known: tuple) -> np.ndarray:
-    """Refuse a state of BCFW that is no dual point of a problem; `known` is that of the truth.
+    """Refuse a state of BCFW that is not a dual point of a problem; `known` is that of the truth.
 
     Returns the mask of the samples whose task losses follow from the state: that of an evicted
     labelling is lost where it does not add up over parts.
@@ -217,7 +217,7 @@ def _keys(sets, n_keys, what):
     within = np.arange(owner.size) - np.repeat(np.cumsum(sets.size) - sets.size, sets.size)
     place = sets.start[owner] + within
     keys = sets.key[place]
-    require(((keys >= 0) & (keys < n_keys)).all(), f"{what} have keys that are none")
+    require(((keys >= 0) & (keys < n_keys)).all(), f"{what} have keys out of range")
     require(np.unique(owner * n_keys + keys).size == keys.size, f"{what} have a key twice")
     return place, owner, keys
 
@@ -228,7 +228,7 @@ def _distributions(sets, true, n_keys, what):
     require((sets.size >= 1).all() and (sets.key[sets.start] == true).all(), f"{what} lack truth")
     shares, size = sets.share[place], sets.size.size
     total = np.bincount(owner, shares, minlength=size)
-    require((shares >= 0.0).all() and close(total, np.ones(size)), f"{what} are no distributions")
+    require((shares >= 0.0).all() and close(total, np.ones(size)), f"{what} are not distributions")
     require(not sets.price[place].any(), f"{what} have prices")
     return owner, keys, shares
 

@@ -18,7 +18,7 @@ from ...data.leavings import own, remove_left
 
 # How often to try, and how long to wait, where a task that nobody waits for any more still writes.
 _TRIES, _PAUSE = 20, 0.1
-# What reading an array raises that is none, or as large as no memory.
+# What reading raises if an array is damaged or larger than memory.
 UNREADABLE = (ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError)
 # Bytes of the checksum at the end of a file.
 _SUM = 4

@@ -3,8 +3,9 @@
     python .ci/commands.py               # is every printed command in a table below?
     python .ci/commands.py NAME ...      # run these environments, two at a time
 
-An environment is a copy of the repository with a virtual environment that its first command fills,
-and nothing else does. A command that no table has ends this with an error: say where it shall run.
+An environment is a copy of the repository, in a temporary folder or in that named by ENVIRONMENTS,
+with a virtual environment that its first command fills, and nothing else does. A command that no
+table has ends this with an error: say where it shall run.
 """
 
 import os
@@ -17,6 +18,7 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import mkdtemp
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = "He\\tPRP\\tB-NP\\nruns\\tVBZ\\tB-VP\\n\\nShe\\tPRP\\tB-NP\\n"
@@ -166,7 +168,7 @@ def sort(found):
 
 def run(name, quiet):
     """Run the commands of an environment; returns what they printed if one fails."""
-    start, place = time.perf_counter(), ROOT.parent / name
+    start, place = time.perf_counter(), Path(os.environ.get("ENVIRONMENTS") or mkdtemp()) / name
     shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", ".venv", "_build"))
     steps = ENVIRONMENTS[name]
     if name == "resolve":
@@ -198,7 +200,7 @@ def run(name, quiet):
 
 
 def main(names):
-    """Look at all printed commands, then run the environments, each in a folder beside this one."""
+    """Look at all printed commands, then run the environments, each in a folder of its own."""
     resolved = sort(printed())
     if not names:
         print("all commands are known; for pip to resolve:", *resolved)

@@ -177,10 +177,11 @@ def _certified(graph, result, method, tol, watch):
     score = float(graph.score(labels))
     if not result.bound >= score - _ROUNDING * max(1.0, abs(score)):
         raise FloatingPointError(
-            f"method {method!r}: the bound {result.bound!r} is below the score {score!r}"
+            f"method {method!r}: the bound {float(result.bound)} is below the score {score}"
         )
     # Both sides are rounded sums: an exact method's bound may be a few ulps below the score.
     bound = max(float(result.bound), score)
+    history = result.history_ | {"bound": np.maximum(result.history_["bound"], score)}
     return MAPResult(
         labels=labels,
         score=score,
@@ -188,7 +189,7 @@ def _certified(graph, result, method, tol, watch):
         optimal=is_proved(score, bound, tol),
         duals=result.duals,
         beliefs=result.beliefs,
-        history_=result.history_,
+        history_=history,
         method=method,
         n_iter=result.n_iter,
         converged=bool(result.converged),

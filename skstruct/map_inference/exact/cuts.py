@@ -10,8 +10,9 @@ from ..decode import Decoder
 from ..pairwise import is_pairwise, pairs_of
 from ..result import MAPResult, Records, is_proved
 
-# Of what was added up: the rounding error of a flow's value.
-_ROUNDING = 1e-12
+# Rounding errors relative to the sum of all sizes: of a flow's value, with much room, and of which
+# cut is the best; and the error up to which a cut counts as exact.
+_ROUNDING, _CUT_ROUNDING, _NONE = 1e-12, 16 * np.finfo(float).eps, 1e-9
 
 
 def _check(graph, method):
@@ -70,6 +71,33 @@ def is_cut(graph):
     return Switcher(pairs_of(graph)).set_up(off, graph.n_states - 1) is None
 
 
+def _without_penalties(graph, pairs):
+    """The pairs with -inf for scores that no best labelling uses; None where rounding is small.
+
+    A finite penalty that dwarfs all else would leave no digits of it in the flow. A labelling that
+    uses a score has at most that score and the largest of all others.
+    """
+    n_states, is_table = np.diff(pairs.state_ptr), pairs.columns > 0
+    best = np.maximum.reduceat(pairs.unary, pairs.state_ptr[:-1]) if n_states.size else np.empty(0)
+    sizes = np.where(is_table, n_states[pairs.ends[0]] * pairs.columns, 1)
+    at = pairs.score_ptr[:, None] + np.arange(4) % sizes[:, None]
+    scores = np.where(is_table[:, None], pairs.scores[at], np.maximum(pairs.scores[at], 0.0))
+    most = scores.max(axis=1, initial=-np.inf)
+    finite = np.isfinite(pairs.scores), np.isfinite(pairs.unary)
+    size = np.abs(pairs.scores[finite[0]]).sum() + np.abs(pairs.unary[finite[1]]).sum()
+    total = best.sum() + most.sum()
+    if not np.isfinite(total) or _CUT_ROUNDING * size <= _NONE * max(1.0, abs(total)):
+        return None
+    decoder = Decoder(graph)
+    decoder.improve(decoder.labels)
+    known = decoder.score - graph.offset
+    least = known - 1e-9 * (abs(best).sum() + abs(most).sum() + abs(known)) - total
+    unary, again = pairs.unary.copy(), pairs.scores.copy()
+    unary[unary < least + np.repeat(best, n_states)] = -np.inf
+    again[at[is_table][scores[is_table] < least + most[is_table, None]]] = -np.inf
+    return pairs._replace(unary=unary, scores=again)
+
+
 class _Run:
     """One run: the switches from label 0 to label 1 of each variable, and the result."""
 
@@ -83,7 +111,16 @@ class _Run:
     def set_up(self):
         """The first factor that is in the way of a minimum cut, if any."""
         off = np.zeros(self.graph.n_variables, dtype=np.int64)
-        return self.switcher.set_up(off, self.graph.n_states - 1)
+        refused = self.switcher.set_up(off, self.graph.n_states - 1)
+        without = _without_penalties(self.graph, self.pairs)
+        if without is not None:
+            other = Switcher(without)
+            # A pair that is forbidden may repel where its penalty was made up for.
+            if (other.set_up(off, self.graph.n_states - 1) is None) == (refused is None):
+                self.pairs, self.switcher = without, other
+            else:
+                self.switcher.set_up(off, self.graph.n_states - 1)
+        return refused
 
     def _stop(self):
         """Nobody knows how long a flow takes."""
@@ -103,12 +140,14 @@ class _Run:
             decoder.improve(labels)
             labels, score = decoder.labels, decoder.score
         bound = found.bound + self.graph.offset
-        error = _ROUNDING * (found.size + abs(self.graph.offset))
+        size = found.size + abs(self.graph.offset)
         if found.done and not halves.any():
             # The flow and the cut are equal but for the rounding of their sums.
-            bound = score if abs(bound - score) <= error else max(bound, score)
+            bound = score if abs(bound - score) <= _ROUNDING * size else max(bound, score)
+            error = _CUT_ROUNDING * size
+            bound += 0.0 if error <= _NONE * max(1.0, abs(score)) else error
         elif found.bound > -np.inf:
-            bound = max(bound + error, score)
+            bound = max(bound + _ROUNDING * size, score)
         self.records.add(1, bound, score)
         proved = is_proved(score, bound, self.tol)
         share = np.count_nonzero(~halves) / max(halves.size, 1)

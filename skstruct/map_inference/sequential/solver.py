@@ -20,7 +20,7 @@ from .implicit import visit_implicit
 from .kernels import Sweep, flip_tables, set_roles, sweep
 
 _PATIENCE = 20
-_ROUNDING = 1e-13
+_ROUNDING, _MESSAGE_ROUNDING = 1e-13, 16 * np.finfo(float).eps
 _SMALL = 4
 
 
@@ -107,7 +107,11 @@ class Sweeper(Asking):
         if self.stopped:
             return None
         total, size = self._sums
-        return self.graph.offset + total + (_ROUNDING * (1.0 + size) if total > -np.inf else 0.0)
+        if total == -np.inf:
+            return total
+        # Messages are added to scores and taken from others: large ones leave fewer digits.
+        moved = _MESSAGE_ROUNDING * float(np.abs(self.delta).sum())
+        return self.graph.offset + total + _ROUNDING * (1.0 + size) + moved
 
     @property
     def labels(self):
@@ -189,6 +193,8 @@ def solve_trws(
             message = "stopped"
             break
     decoder.improve(decoder.labels)
+    if decoder.score > records.score:
+        records.add(done, records.bound, decoder.score)
     return MAPResult(
         labels=decoder.labels,
         score=decoder.score,

@@ -287,7 +287,10 @@ def test_pairs_and_counts_agree_with_tables(n_states, call, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("wdiverse 3 0 0 0 0", "a smaller wdiverse: 4 variables are too many for a table"),
+        (
+            "wdiverse 3 0 0 0 0",
+            "a smaller wdiverse: its table of 4 variables would have 81 cells, more than 8, and",
+        ),
         ("salldiff var 999", "a smaller salldiff"),
         ("sgcc var 1 3 0 0 1 1 0 1 2 0 1", "bounds of sgcc that a labelling of 4 variables can"),
         ("sgcc var 1 1 0 2 1", "bounds of different values"),
@@ -307,6 +310,40 @@ def test_functions_that_are_refused(call, message, monkeypatch):
     monkeypatch.setattr(intension, "_MOST_CELLS", 8)
     with pytest.raises(ValueError, match=f"^<file>, line 3, .*{message}"):
         read_wcsp(io.StringIO(f"f 4 3 1 1000\n3 3 3 3\n4 0 1 2 3 -1 {call}\n"))
+
+
+@pytest.mark.parametrize(
+    ("n_states", "call", "message"),
+    [
+        ([3] * 3, "sregular var 1 1000000 1 0 1 0 0", "1000000 states .* to fill its table of 27 "),
+        ([60_000], "salldiff var 1", "60000 values of a variable .* its table of 60000 cells"),
+        ([2] * 12, f"max 0 2000 {'0 0 1 ' * 2000}", "2000 rows of parameters .* of 4096 cells"),
+        (
+            [100_000] * 2,
+            ">= 1 1",
+            "its table of 2 variables would have 10000000000 cells, more than 4194304",
+        ),
+        (
+            [3] * 12,
+            "wsum hard 1 == 5",
+            "its table of 12 .* have 531441 cells, more than 65536, and",
+        ),
+        (
+            [3] * 9999,
+            "wsum hard 1 == 5",
+            "its table of 9999 .* have at least 1e18 cells, more than",
+        ),
+        ([1] * 40, "wvarsum hard 1 ==", "a table has at most 31 variables, not 40, and it is"),
+    ],
+)
+def test_messages_name_what_was_too_many(n_states, call, message):
+    n, keyword = len(n_states), call.split()[0]
+    scope = " ".join(map(str, range(n)))
+    sizes = " ".join(map(str, n_states))
+    text = f"f {n} {max(n_states)} 1 1000\n{sizes}\n{n} {scope} -1 {call}\n"
+    expected = f"^<file>, line 3, .*: expected a smaller {keyword}: {message}.*, got '{keyword}'$"
+    with pytest.raises(ValueError, match=expected):
+        read_wcsp(io.StringIO(text))
 
 
 @pytest.mark.parametrize(

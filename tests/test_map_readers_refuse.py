@@ -1,6 +1,8 @@
 """What the readers of MAP models refuse."""
 
+import gzip
 import io
+import lzma
 import re
 import tracemalloc
 
@@ -250,7 +252,7 @@ TOO_LARGE = [
     (
         read_wcsp,
         f"n 5000 9 1 9 {'9 ' * 5000} 5000 {' '.join(map(str, range(5000)))} -1 alldiff 0 0",
-        "expected a smaller alldiff: 5000 variables are too many",
+        "expected a smaller alldiff: its table of 5000 variables",
     ),
     (read_wcsp, "n 1 2 1 9 2 1 0 -1 wregular 999999999 0 0 0", "expected a smaller wregular"),
     (
@@ -258,7 +260,7 @@ TOO_LARGE = [
         f"n 400 2 1 9 {'2 ' * 400} 400 {' '.join(map(str, range(400)))} -1 gcc 2000 "
         + " ".join(f"{k} 0 1" for k in range(2000))
         + " 0",
-        "expected a smaller gcc: 400 variables are too many",
+        "expected a smaller gcc: its table of 400 variables",
     ),
     (read_libdai, "1 1 0 2000000000 0", "token 4: expected variables of at most .* states in all"),
     (read_libdai, "1 1 2000000000 2 0", "token 3: expected a variable, from 0 to"),
@@ -299,3 +301,58 @@ def test_names_of_numbered_values_are_made_where_they_are_asked_for():
     finally:
         tracemalloc.stop()
     assert read_cfn(io.StringIO(text), return_names=True)[1]["x"][-1] == "999999"
+
+
+def chain(names, last):
+    """Functions that each take the table of the next name, and the last one's costs."""
+    words = [*(f'"{name}"' for name in names[1:]), last]
+    functions = (
+        f"{name}: {{scope: [x] costs: {word}}}" for name, word in zip(names, words, strict=True)
+    )
+    return io.StringIO("{{p '<9'} {x: 2} {\n".replace("'", '"') + "\n".join(functions) + "}}")
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_chain_of_shared_functions(backwards):
+    """Each function is followed once: 20000 walks to the end would be 2e8 steps."""
+    names = [f"f{k}" for k in range(20_000)]
+    file = chain(names, "[1 3]")
+    if backwards:
+        head, *functions = file.read().removesuffix("}}").split("\n")
+        file = io.StringIO("\n".join([head, *functions[::-1]]) + "}}")
+    graph = read_cfn(file)
+    np.testing.assert_array_equal(graph.score([[0], [1]]), [-20_000, -60_000])
+
+
+@pytest.mark.parametrize("last", ['"f0"', '"f1"', '"f2"'])
+def test_a_cycle_of_shared_functions(last):
+    with pytest.raises(ValueError, match=r"^<file>, line 4: expected costs, or the name of anoth"):
+        read_cfn(chain(["f0", "f1", "f2"], last))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_damaged_compressed_files(pack, tmp_path):
+    """A changed or missing byte anywhere behind the magic ones is noticed, with the file's name."""
+    content = pack(UAI.encode())
+    path = tmp_path / "model"
+    header = 10 if pack is gzip.compress else 6  # gzip's header has no checksum
+    for k in range(header, len(content)):
+        for damaged in (content[:k], content[:k] + bytes([content[k] ^ 255]) + content[k + 1 :]):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: .* file is damaged: "):
+                read_uai(path)
+
+
+@pytest.mark.parametrize("escape", ["\\q", "\\u12", "\\ud"])
+def test_invalid_escapes(escape):
+    with pytest.raises(ValueError, match=r"^<file>, line 3: expected a string with valid JSON es"):
+        read_cfn(io.StringIO(f'\n\n{{"a{escape}": 1}}'))
+
+
+@pytest.mark.parametrize("letter", "[{")
+def test_deep_nesting(letter):
+    message = "^<file>, line 101: expected at most 100 levels of brackets and braces, got "
+    with pytest.raises(ValueError, match=message):
+        read_cfn(io.StringIO(f"{letter}\n" * 1_500_000))
+    with pytest.raises(ValueError, match=r"line 101: expected what closes .* of line 100, but th"):
+        read_cfn(io.StringIO(f"{letter}\n" * 100))

@@ -376,25 +376,26 @@ class _Network:
             numbers[forbidden] = self.sign * np.inf
         return numbers
 
-    def _owner(self, f):
-        """The function that has the table of function f."""
+    def _owner(self, f, owners):
+        """The function that has the table of function f, stored in `owners` for all on the way."""
         seen = {f}
-        while isinstance(self.costs[f], Word):
-            word = self.costs[f]
+        while f not in owners and isinstance(word := self.costs[f], Word):
             named = self.by_name.get(word.text, [])
             if len(named) != 1 or named[0] in seen or self.counted[named[0]]:
-                self.parsed.fail(
-                    word.at, "costs, or the name of another function that has them, the only one"
-                )
+                expected = "costs, or the name of another function that has them, the only one"
+                self.parsed.fail(word.at, expected)
             f = named[0]
             seen.add(f)
+        f = owners.get(f, f)
+        owners.update(dict.fromkeys(seen, f))
         return f
 
     def graph(self, top: float) -> FactorGraph:
         """The factor graph: functions of one table, and of one shape, in batches."""
         users: dict[int, list[int]] = {}
+        owners: dict[int, int] = {}
         for f, costs in enumerate(self.costs):
-            owner = self._owner(f)
+            owner = self._owner(f, owners)
             shape = tuple(self.n_states[self.scopes[f]].tolist())
             if self.costs[owner].shape != shape and not self.counted[f]:
                 self.parsed.fail(costs.at, "a function with the same numbers of values")
@@ -406,8 +407,7 @@ class _Network:
         best = np.zeros(len(self.costs))
         for of in by_shape.values():
             stacks[of[0]] *= self.sign
-            lowest = stacks[of[0]].reshape(len(of), -1).min(axis=1)
-            best[of] = np.minimum(lowest, 0.0)
+            best[of] = stacks[of[0]].reshape(len(of), -1).min(axis=1, initial=0.0)
         total = math.fsum(best[f] * len(of) for f, of in users.items())
         factors: list[Factors] = []
         for (counted, _), of in by_shape.items():

@@ -124,10 +124,7 @@ def pieces(
     n_cells = n * (n - 1) // 2 * max(shape) ** 2
     if n_cells <= _MOST_CELLS_OF_PAIRS and _is_sum_of_pairs(keyword, found, top):
         return _pairs(keyword, scope, shape, found)
-    raise ValueError(
-        f"a smaller {keyword}: {n} variables are too many for a table, and it is neither a sum "
-        "over pairs nor a small function of a count"
-    )
+    raise ValueError(f"a smaller {keyword}: {_too_many(keyword, shape, found)}")
 
 
 def _has_small_table(keyword, shape, found):
@@ -137,6 +134,28 @@ def _has_small_table(keyword, shape, found):
         return size <= _MOST_CELLS_OF_PAIRS
     work = size * n * (_n_rows(found) + max(shape) + found.get("nb_states", 0))
     return size <= _MOST_CELLS and n <= MOST_AXES and work <= _MOST_WORK
+
+
+def _too_many(keyword, shape, found):
+    """Why a function has no small table."""
+    size, n, most = math.prod(shape), len(shape), _MOST_CELLS
+    if keyword in ARITHMETIC:
+        return (
+            f"its table of {n} variables would have {size} cells, more than {_MOST_CELLS_OF_PAIRS}"
+        )
+    if size <= most and n <= MOST_AXES:
+        counts = {
+            "states": found.get("nb_states", 0),
+            "values of a variable": max(shape),
+            "rows of parameters": _n_rows(found),
+        }
+        what = max(counts, key=counts.get)
+        return f"{counts[what]:.0f} {what} are too many to fill its table of {size} cells"
+    cells = size if size < 1e18 else "at least 1e18"  # a long integer cannot be printed
+    cause = f"a table has at most {MOST_AXES} variables, not {n}"
+    if size > most:
+        cause = f"its table of {n} variables would have {cells} cells, more than {most}"
+    return f"{cause}, and it is neither a small sum over pairs nor a small function of a count"
 
 
 def _n_rows(found):

@@ -40,6 +40,7 @@ _TOKENS = re.compile(
     re.X | re.M,
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_MOST_NESTED = 100
 
 
 class Parsed:
@@ -74,6 +75,8 @@ class Parsed:
             if kind == "numbers":
                 stack[-1].items.append(Numeric(start, self._values(found.group(), start)))
             elif kind == "open":
+                if len(stack) > _MOST_NESTED:
+                    self.fail(start, f"at most {_MOST_NESTED} levels of brackets and braces")
                 inner = Group(start, [])
                 stack[-1].items.append(inner)
                 stack.append(inner)
@@ -84,8 +87,7 @@ class Parsed:
                 if "[{".index(opened) != "]}".index(found.group()):
                     self.fail(start, f"what closes {opened!r}")
             elif kind == "quoted":
-                text = found.group("quoted")
-                text = json.loads(f'"{text}"') if "\\" in text else text
+                text = self._unescaped(found.group("quoted"), start)
                 stack[-1].items.append(Word(start, text))
             elif kind == "bare":
                 stack[-1].items.append(Word(start, found.group()))
@@ -93,6 +95,13 @@ class Parsed:
             line = self.text.count("\n", 0, stack[-1].at) + 1
             self.fail(len(self.text), f"what closes {self.text[stack[-1].at]!r} of line {line}")
         return root
+
+    def _unescaped(self, text, start):
+        """A quoted string without its escapes."""
+        try:
+            return json.loads(f'"{text}"') if "\\" in text else text
+        except ValueError:
+            self.fail(start, "a string with valid JSON escapes")
 
     def _values(self, text, start):
         """The numbers of a group of numbers."""

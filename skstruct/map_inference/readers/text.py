@@ -8,6 +8,7 @@ import lzma
 import os
 import re
 import warnings
+import zlib
 from typing import NoReturn
 
 import numpy as np
@@ -37,7 +38,7 @@ def _unpacked(name, content):
             return gzip.decompress(content)
         if content.startswith(_XZ):
             return lzma.decompress(content)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{name}: the compressed file is damaged: {error}") from error
     return content
 

@@ -251,7 +251,7 @@ class TestDisplays:
     def test_matplotlib_is_optional(self, named, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(ImportError, match=r"skstruct\[plot\]"):
+        with pytest.raises(ImportError, match="pip install matplotlib"):
             TransitionDisplay.from_estimator(named)
 
 

@@ -1,5 +1,7 @@
 """Cuts, roof duals and moves against enumeration and linear programming."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -360,3 +362,31 @@ def test_real_roof_duals(shared_data):
     result = solve_map(read_uai(path), "roof-dual")
     np.testing.assert_allclose(result.bound, 3736.7258, atol=1e-4)
     assert 2000 < result.score <= 3015.744726
+
+
+@pytest.mark.parametrize("method", ["auto", "max-flow", "roof-dual"])
+@pytest.mark.parametrize("penalty", [1e6, 1e12, 1e14, 1e16, 1e18])
+def test_penalties_that_dwarf_all_else_prove_nothing_wrong(method, penalty):
+    never = FactorGraph(
+        [2, 2],
+        [Table([0, 1], [[-0.3, 1.3], [-penalty, 0.0]])],
+        unaries=[[0.1, -penalty], [0.1, 1.0]],
+    )
+    result = solve_map(never, method)
+    assert result.optimal
+    assert result.labels.tolist() == [0, 1]
+    rng = np.random.default_rng(int(np.log10(penalty)))
+    labels = np.array(list(itertools.product(range(2), repeat=4)))
+    edges = [(a, b) for a in range(4) for b in range(a)]
+    for _ in range(40):
+        tables = rng.normal(size=(len(edges), 2, 2))
+        pull = tables[:, 0, 0] + tables[:, 1, 1] - tables[:, 0, 1] - tables[:, 1, 0]
+        tables[pull < 0] = tables[pull < 0][:, :, ::-1]
+        tables[:, 0, 1] -= penalty * (rng.random(len(edges)) < 0.3)
+        unaries = rng.normal(size=(4, 2)) - penalty * (rng.random((4, 2)) < 0.15)
+        graph = FactorGraph([2] * 4, [Table(edges, tables)], unaries=list(unaries))
+        best = graph.score(labels).max()
+        result = solve_map(graph, method)
+        assert result.history_["bound"].min() >= best
+        assert result.bound >= best
+        assert not result.optimal or best - result.score <= 1e-6 * max(1.0, abs(best))

@@ -193,3 +193,19 @@ def test_sweeps_go_on_from_their_messages():
     for wrong in (half.duals[1:], np.full_like(half.duals, np.inf)):
         with pytest.raises(ValueError, match=r"duals must (have the shape|be finite)"):
             solve_map(graph, "trws", duals=wrong)
+
+
+@pytest.mark.parametrize("penalty", [1e3, 1e9, 1e12, 1e16])
+def test_bounds_of_sweeps_hold_beside_large_penalties(penalty):
+    rng = np.random.default_rng(int(np.log10(penalty)))
+    labels = np.array(list(itertools.product(range(2), repeat=3)))
+    for _ in range(40):
+        tables = rng.normal(size=(3, 2, 2)) - penalty * (rng.random((3, 2, 2)) < 0.3)
+        counts = rng.normal(size=4) - penalty * (rng.random(4) < 0.4)
+        unaries = rng.normal(size=(3, 2)) - penalty * (rng.random((3, 2)) < 0.15)
+        factors = [Table([(0, 1), (1, 2), (0, 2)], tables), Cardinality([0, 1, 2], counts)]
+        graph = FactorGraph([2] * 3, factors, unaries=list(unaries))
+        best = graph.score(labels).max()
+        result = solve_map(graph, "trws", max_iter=50)
+        assert result.history_["bound"].min() >= best - 1e-12 * max(1.0, abs(best))
+        assert result.history_["score"][-1] == pytest.approx(result.score)

@@ -25,7 +25,7 @@ from .naming import NamedFeatures
 from .predict import decode, decode_top_k, decodes_exactly, why_relaxed
 from .sharded_prediction import by_shards, read_shard, score_shards
 from .shards.reading import Shard, Shards
-from .storage import TABLES, check_shapes
+from .storage import TABLES, check_parts, check_shapes
 from .typing import SamplesLike
 
 # The largest whose products with features stay finite.
@@ -42,6 +42,7 @@ def on_one_state(method):
     def call(self, *args, **kwargs):
         now = type(self).__new__(type(self))
         vars(now).update(vars(self))
+        check_parts(now)
         return method(now, *args, **kwargs)
 
     return call

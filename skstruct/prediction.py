@@ -13,7 +13,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .core.dispatch import require
-from .core.memory import check_memory
+from .core.memory import check_memory, shown
 from .core.oracles import max_oracle, top_k_oracle
 from .core.threads import make_scratch, over_samples
 from .core.weights import Weights
@@ -25,7 +25,7 @@ from .naming import NamedFeatures
 from .predict import decode, decode_top_k, decodes_exactly, why_relaxed
 from .sharded_prediction import by_shards, read_shard, score_shards
 from .shards.reading import Shard, Shards
-from .storage import TABLES, check_shapes
+from .storage import TABLES, check_parts, check_shapes
 from .typing import SamplesLike
 
 # The largest whose products with features stay finite.
@@ -42,6 +42,7 @@ def on_one_state(method):
     def call(self, *args, **kwargs):
         now = type(self).__new__(type(self))
         vars(now).update(vars(self))
+        check_parts(now)
         return method(now, *args, **kwargs)
 
     return call
@@ -130,7 +131,7 @@ class Predictor(NamedFeatures):
             # Scores and codes of all samples, and one sample's labellings; structures take more.
             n_nodes, longest = samples.lengths.sum(), samples.lengths.max(initial=0)
             each = 8 * keep.size + 4 * int(n_nodes) + 4 * int(longest)
-            what = f"the {n_best:,} best labellings of {keep.size:,} samples"
+            what = f"{shown(n_best)} best labellings of {keep.size:,} samples"
             check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
         return samples, keep, problem
@@ -484,11 +485,11 @@ class Predictor(NamedFeatures):
             weight = read_sample_weight(sample_weight, lengths.size)
             if not weight[lengths > 0].any():
                 raise ValueError("sample_weight is zero on all nodes: there is no score")
-        if partial is None:
-            return self.graph_.score(predicted, codes, samples, weight)
-        counted = ~partial.hidden
-        if not counted.any() or (
-            weight is not None and not np.repeat(weight, lengths)[counted].any()
-        ):
+        counted = () if partial is None else (~partial.hidden,)
+        among = np.ones(lengths.sum()) if weight is None else np.repeat(weight, lengths)
+        largest = among[counted].max(initial=0.0)
+        if not largest:
             raise ValueError("no node with a label has a weight: there is no score")
-        return self.graph_.score(predicted, codes, samples, weight, counted)
+        if weight is not None:  # sums must not overflow; a power of 2 changes no bit of a mean
+            weight = np.ldexp(np.minimum(weight, largest), -np.frexp(largest)[1])
+        return self.graph_.score(predicted, codes, samples, weight, *counted)

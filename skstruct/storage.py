@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from numbers import Real
+from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
+
+from .graphs.base import Graph
 
 TABLES = ("node_weights_", "pair_weights_")
 
@@ -172,6 +174,30 @@ def check_shapes(model, shapes: dict) -> None:
                 f"the model is damaged: {name} must be a float64 array of shape {tuple(shape)}, "
                 f"got {getattr(table, 'shape', type(table).__name__)}"
             )
+
+
+def check_parts(model) -> None:
+    """Refuse a model whose structure, classes or number of features are none.
+
+    Parameters
+    ----------
+    model : StructuredEstimator
+        Perhaps not fitted: what it lacks is not looked at.
+
+    Raises
+    ------
+    ValueError
+        If one is there and is of another type.
+    """
+    kinds = {
+        "graph_": (Graph, "a structure"),
+        "classes_": ((np.ndarray, list, tuple), "an array or list"),
+        "n_features_in_": (Integral, "an integer"),
+    }
+    for name, (kind, expected) in kinds.items():
+        value = vars(model).get(name, model)
+        if value is not model and not isinstance(value, kind):
+            raise ValueError(f"the model is damaged: {name} must be {expected}, got {value!r}")
 
 
 class CompactPickles:

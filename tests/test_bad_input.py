@@ -15,6 +15,7 @@ from skstruct import (
     CasimirSSVM,
     Chain,
     ExtragradientSSVM,
+    Matching,
     MultiClass,
     MultiLabel,
     ProxLinearSSVM,
@@ -480,3 +481,15 @@ def test_labels_that_numpy_would_cut():
 def test_what_is_empty_but_no_list(fitted, nothing):
     with pytest.raises(TypeError, match="X must be a list of samples, got a"):
         fitted.predict(nothing)
+
+
+@pytest.mark.parametrize("graph", [Matching(), MultiLabel()])
+def test_lists_that_contain_themselves(graph):
+    X, y = graph.example(np.random.default_rng(0), False)
+    endless = []
+    endless.append(endless)
+    model = BCFWSSVM(graph, max_iter=2, tol=1e9).fit(X, y)
+    for call in (model.fit, model.score):
+        for labels in (endless, [endless] * len(X)):
+            with pytest.raises(ValueError, match=r"\by\b"):
+                call(X, labels)

@@ -22,6 +22,8 @@ from skstruct import (
     CasimirSSVM,
     Chain,
     Grid,
+    Matching,
+    MultiClass,
     MultiLabel,
     Pairwise,
     RaggedArray,
@@ -384,3 +386,23 @@ def test_trusted_types_are_those_of_skops_files(sequences):
         content = io.dumps(model.fit(*data))
         assert set(io.get_untrusted_types(data=content)) <= set(TRUSTED)
         io.loads(content, trusted=TRUSTED)
+
+
+def test_labels_that_are_none_beside_labels():
+    with pytest.raises(ValueError, match=r"label range\(0, 3\) \(sample 2\) is neither a string"):
+        CasimirSSVM(MultiClass()).fit(np.eye(4), ["a", "b", range(3), "a"])
+
+
+def test_options_that_are_no_numbers_to_work_with():
+    with pytest.raises(ValueError, match="edge_features must be a bool, got <NA>"):
+        SAGCRF(Chain(edge_features=pd.NA)).fit([np.eye(2)], [[0, 1]])
+    with pytest.raises(ValueError, match="'smoothing_strength' parameter"):
+        CasimirSSVM(Boxes(), smoothing_strength=1e-320).fit([np.eye(3)], [(0, 0, 1, 1)])
+
+
+def test_huge_counts_are_not_printed():
+    X, y = [np.eye(3)[:, :, None]] * 2, [[0, 1, 2]] * 2
+    model = BCFWSSVM(Matching(), max_iter=1, tol=1e9).fit(X, y)
+    with pytest.raises(MemoryError, match=r"over 10\*\*18 best labellings") as raised:
+        model.predict_top_k(X, 10**400)
+    assert len(str(raised.value)) < 300

@@ -13,6 +13,7 @@ from skstruct import (
     CasimirSSVM,
     Chain,
     ExtragradientSSVM,
+    MultiClass,
     ProxLinearSSVM,
     SubgradientSSVM,
 )
@@ -124,3 +125,19 @@ def test_prox_linear_ends_where_no_step_helps(seed):
         svm.fit(X, y, sample_weight=weight)
     assert svm.n_iter_ < 2000
     assert svm.smoothing_strength_ > 0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weight", [1e308, 1e-320])
+def test_scores_of_weights_at_the_ends_of_floats(weight):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 3
+    model = SubgradientSSVM(MultiClass(), max_iter=5, random_state=0).fit(X, y)
+    plain = model.score(X, y)
+    assert 0.0 < plain < 1.0
+    np.testing.assert_allclose(
+        model.score(X, y, sample_weight=np.full(12, weight)), plain, rtol=1e-15
+    )
+    partial = [None, *y[1:].tolist()]
+    huge = np.r_[1e308, np.full(11, 5e-324)]
+    np.testing.assert_allclose(model.score(X, partial, sample_weight=huge), model.score(X, partial))

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skstruct import SAGCRF, Chain, MultiLabel
+from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 from skstruct.storage import unpack_table
 
@@ -182,3 +182,17 @@ def test_weights_too_large_for_single_precision(model):
         model.sparsify(1e-3, dtype="float32")
     assert_array_equal(model.pair_weights_, before)
     assert model.sparsify().node_weights_[0, 0] == 1e39
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("graph_", 1), ("classes_", None), ("classes_", "abc"), ("n_features_in_", 2.5)],
+)
+@pytest.mark.parametrize("graph", [Chain(), MultiLabel()])
+def test_parts_of_a_model_that_are_none_are_named(graph, name, value):
+    X, y = graph.example(np.random.default_rng(0), False)
+    model = BCFWSSVM(graph, max_iter=2, tol=1e9).fit(X, y)
+    setattr(model, name, value)
+    for call in (lambda: model.predict(X), lambda: model.score(X, y)):
+        with pytest.raises(ValueError, match=f"the model is damaged: {name} must be"):
+            call()

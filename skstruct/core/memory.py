@@ -74,6 +74,28 @@ def available_bytes() -> int | None:
     return min(known) if known else None
 
 
+def shown(number: int) -> str:
+    """A count for a message: the digits of a huge one help nobody.
+
+    Parameters
+    ----------
+    number : int
+        The count.
+
+    Returns
+    -------
+    str
+        All digits, up to 10**18.
+
+    Examples
+    --------
+    >>> from skstruct.core.memory import shown
+    >>> shown(12345), shown(10**400)
+    ('12,345', 'over 10**18')
+    """
+    return f"{number:,}" if number <= 10**18 else "over 10**18"
+
+
 def check_memory(n_bytes: int, what: str, advice: str) -> None:
     """Refuse to begin what does not fit into memory.
 
@@ -99,6 +121,6 @@ def check_memory(n_bytes: int, what: str, advice: str) -> None:
     free = available_bytes()
     if free is not None and n_bytes > free:
         raise MemoryError(
-            f"{what} would take {n_bytes:,} bytes, but {free:,} bytes of memory are available; "
-            f"{advice}"
+            f"{what} would take {shown(n_bytes)} bytes, but {free:,} bytes of memory are "
+            f"available; {advice}"
         )

@@ -211,7 +211,7 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
         )
     if sparse.issparse(y) or isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a 1-D array of labels, got a {type(y).__name__}")
-    if np.ndim(y) != 1:
+    if _n_axes(y) != 1:
         y = column_or_1d(y, warn=True)
     labels = as_labels(y, name, "sample {}".format)
     if labels.size != n_samples:
@@ -220,6 +220,14 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
             f"{name} {labels.size}"
         )
     return labels
+
+
+def _n_axes(y):
+    """Number of axes; 1 where NumPy finds single labels beside others, of which as_labels tells."""
+    try:
+        return np.ndim(y)
+    except ValueError:
+        return 1
 
 
 def _has_sequences(y):

@@ -207,7 +207,8 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     Raises
     ------
     ValueError, TypeError
-        If no node has a label, or a set is empty or holds what is no label; names sample and node.
+        If no node has a label, or a set is empty or holds what is no label (names sample and node),
+        or a list contains itself.
 
     Examples
     --------
@@ -219,8 +220,11 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     if isinstance(y, RaggedArray) and not _is_partial(rows_of(y)):
         return y, None
     samples = _samples_of(y, is_table)
-    if samples is None or not any(map(_is_partial, samples)):
-        return y, None
+    try:
+        if samples is None or not any(map(_is_partial, samples)):
+            return y, None
+    except RecursionError:
+        raise ValueError(f"{name} has lists nested too deeply: does one contain itself?") from None
     reader = _Reader(name)
     reader.find_fill(samples)
     read = [reader.read(i, item) for i, item in enumerate(samples)]

@@ -44,6 +44,8 @@ def read_sequences(X, name: str = "X", edge_features: bool = False):
     >>> features.shape, offsets.tolist()
     ((3, 3), [0, 2, 3])
     """
+    if not isinstance(edge_features, (bool, np.bool_)):
+        raise ValueError(f"edge_features must be a bool, got {edge_features!r}")
     edges = None
     if edge_features:
         pairs = as_list(X, name)

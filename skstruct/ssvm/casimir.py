@@ -59,7 +59,7 @@ class CasimirSSVM(StructuralSVM):
     n_best : int, default=5
         Labellings of the top-K oracle.
     smoothing_strength : float, default=2.0
-        The strength nu of the smoothing, at first.
+        The strength nu of the smoothing, at first; from 1e-100 to 1e100.
     kappa : float, default=None
         Weight of the proximal term, then the same in all iterations. By default it comes from the
         measured smoothness (Proposition 29), is at least 9 lambda if the smoothing is adaptive, and
@@ -176,7 +176,7 @@ class CasimirSSVM(StructuralSVM):
         "variant": [StrOptions({"adaptive", "constant", "svrg"})],
         "smoothing": [StrOptions({"l2", "entropy"})],
         "n_best": [Interval(Integral, 1, None, closed="left")],
-        "smoothing_strength": [Interval(Real, 0, None, closed="neither")],
+        "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both")],
         "kappa": [None, Interval(Real, 0, None, closed="neither")],
         "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],

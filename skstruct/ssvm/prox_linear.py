@@ -94,7 +94,7 @@ class ProxLinearSSVM(StructuralSVM):
     n_best : int, default=5
         Labellings of the top-K oracle.
     smoothing_strength : float, default=1.0
-        The strength nu of the smoothing.
+        The strength nu of the smoothing; from 1e-100 to 1e100.
     smoothing_schedule : {"constant", "inverse"}, default="constant"
         The same nu in all outer steps, or ``nu / k`` in step k.
     step_size : float or "auto", default="auto"
@@ -214,7 +214,7 @@ class ProxLinearSSVM(StructuralSVM):
         "solver": [StrOptions({"prox-linear", "subgradient"})],
         "smoothing": [StrOptions({"l2", "entropy"})],
         "n_best": [Interval(Integral, 1, None, closed="left")],
-        "smoothing_strength": [Interval(Real, 0, None, closed="neither")],
+        "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both")],
         "smoothing_schedule": [StrOptions({"constant", "inverse"})],
         "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "inner_passes": [Interval(Integral, 1, None, closed="left")],

@@ -32,7 +32,7 @@ from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
 from ..run import Method
 from .part import borrowed, gather, received, scatter_add
-from .soundness import close, like, numbers_like, require
+from .soundness import close, like, numbers_like, require, require_below
 from .states import States
 
 # sigma of a round by the number of its parts. What all parts agree on then overshoots by a third.
@@ -418,13 +418,14 @@ class Blocks(Method):
         own = {name: getattr(self, name) for name in self.arrays}
         return {"node": self.w.node, "pair": self.w.pair} | own
 
-    def take_state(self, numbers, arrays):
+    def take_state(self, numbers, arrays, bound):
         """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
         before = dict(vars(self))
         try:
             self._take(numbers, arrays)
             taken = dict(vars(self))
             self.certificate = self.measure()
+            require_below(bound, self.certificate.objective)
             # What was measured counts where the run before has measured, but not the work.
             more = ("n_oracle", "n_bytes") if numbers["certified"] else taken
             vars(self).update({name: taken[name] for name in more})

@@ -6,11 +6,11 @@ arrays are there, so that a state is whole or absent. The last two are kept: sho
 one be damaged, the other is taken.
 
 Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
-``take_state(numbers, arrays)`` (of all arrays together; it certifies what it takes, and raises a
-ValueError and stays as it was if that is not a state of this training: anyone can compute a
-checksum, and kernels check nothing), and by drawing what it draws from a generator whose state is
-among the numbers. ``constant`` has arrays whose content never changes under their name: those that
-the last state had are not written again.
+``take_state(numbers, arrays, bound)`` (of all arrays together, and the largest bound recorded; it
+certifies what it takes, and raises a ValueError and stays as it was if that is not a state of this
+training: anyone can compute a checksum, and kernels check nothing), and by drawing what it draws
+from a generator whose state is among the numbers. ``constant`` has arrays whose content never
+changes under their name: those that the last state had are not written again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data.files import lock, written_beside
+from .soundness import require_below
 from .states import UNREADABLE
 
 _VERSION = 2
@@ -286,6 +287,18 @@ def _require_records(records, known, k):
             raise ValueError("records of another number of rounds, or not of numbers")
 
 
+def _require_bounds(records):
+    """The largest recorded lower bound; ValueError if a recorded gap or objective contradicts."""
+    with np.errstate(invalid="ignore"):
+        known = np.array(records["objective"]) - records["dual_gap"]
+    duals, measured = np.array(records["dual_objective"]), ~np.isnan(known)
+    if not np.array_equal(duals[measured], known[measured]):
+        raise ValueError("records of bounds that are not those of their gaps")
+    bound = np.fmax.reduce(duals, initial=-np.inf)
+    require_below(bound, np.fmin.reduce(records["objective"], initial=np.inf))
+    return float(bound)
+
+
 class Keeper:
     """Saves a method after its rounds, and restores it; for :func:`skstruct.solvers.run.run`.
 
@@ -326,7 +339,8 @@ class Keeper:
 
         def accept(numbers, arrays, k):
             _require_records(numbers["records"], progress.history(), k)
-            method.take_state(numbers["method"], arrays)
+            bound = _require_bounds(numbers["records"])
+            method.take_state(numbers["method"], arrays, bound)
 
         found = self._checkpoint.load(accept)
         if found is None:

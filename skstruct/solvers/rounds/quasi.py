@@ -16,7 +16,7 @@ from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
 from ..run import run
 from .part import borrowed, gather, received, scatter_add
-from .soundness import TOLERANCE, close, like, numbers_like, require
+from .soundness import TOLERANCE, close, like, numbers_like, require, require_below
 
 # What a run is, beside its vectors and pairs.
 _NUMBERS = ("_term", "dual", "n_calls", "first_step", "stalled")
@@ -123,7 +123,7 @@ class Mapped:
         numbers["mixed"] = _sum_of(self._mixed)
         return numbers, {"w": here.w, "d": here.d, "mixed": self._mixed}, constant
 
-    def take_state(self, numbers, arrays):
+    def take_state(self, numbers, arrays, bound):
         """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
         here, numbers_here = self._here, numbers["point"]
         found = {n: like(arrays[n], here.w, n) for n in ("w", "d", "mixed")}
@@ -135,6 +135,7 @@ class Mapped:
         require(numbers["mixed"] == _sum_of(found["mixed"]), "mixed is not what was saved")
         with np.errstate(all="ignore"):
             self._require_implied(numbers, numbers_here, found)
+        require_below(bound, numbers_here["value"])
         self._pairs.take_state(numbers["pairs"], arrays)
         for name in _NUMBERS:
             setattr(self, name, numbers[name])

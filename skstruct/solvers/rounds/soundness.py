@@ -25,6 +25,12 @@ def require(is_sound: Any, what: str) -> None:
         raise ValueError(what)
 
 
+def require_below(bound: float, objective: float) -> None:
+    """Refuse a lower bound above an objective, by more than rounding."""
+    sound = bound <= objective + TOLERANCE * abs(objective)
+    require(sound, f"the bound {bound} is above the objective {objective}")
+
+
 def close(found: Any, known: Any, size: float = 1.0, tolerance: float = TOLERANCE) -> bool:
     """Whether numbers are finite, and differ by no more than rounding of terms of a size."""
     found, known = np.asarray(found, dtype=float), np.asarray(known, dtype=float)

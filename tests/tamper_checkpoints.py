@@ -37,10 +37,10 @@ def _one_value(array):
 
 
 CHANGES = {
+    "value": _one_value,
     "shape": lambda array: np.concatenate([array.ravel(), array.ravel()[:1]]),
     "empty": lambda array: array[:0],
     "dtype": lambda array: array.astype(np.float32 if array.dtype == np.float64 else np.int8),
-    "value": _one_value,
     "minus": np.negative,
     "large": lambda array: np.full_like(array, np.nan if array.dtype.kind == "f" else 2**31 - 1),
 }
@@ -104,8 +104,8 @@ def edits(folder, model):
         yield f"dual {which}", lambda place, change, q=which: edit_dual_point(place, q, change)
 
 
-def main(wanted):
-    """Try these changes of every array."""
+def main(n_changes):
+    """Try some changes of every array: one of a value, and others in turn."""
     checkpoint.Keeper.SHARE = np.inf
     X, y = random_sequences(np.random.default_rng(7), n_samples=12, sparse_X=True)
     optima = {
@@ -123,10 +123,10 @@ def main(wanted):
             known = [table.copy() for table in (model.node_weights_, model.pair_weights_)]
             folder = place / kind.__name__
             assert not fit(model, shards, 4, checkpoint=folder)
-            for name, edit in edits(folder, model):
-                for how, change in CHANGES.items():
-                    if how not in wanted:
-                        continue
+            for k, (name, edit) in enumerate(edits(folder, model)):
+                first, *others = CHANGES.items()
+                turned = others[k % len(others) :] + others[: k % len(others)]
+                for how, change in [first, *turned][:n_changes]:
                     copy = place / "copy"
                     shutil.copytree(folder, copy)
                     edit(copy, change)
@@ -144,4 +144,4 @@ def main(wanted):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(CHANGES))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else len(CHANGES))

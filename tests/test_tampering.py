@@ -38,21 +38,15 @@ _FREE = {
 }
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ["value"],
-        pytest.param(["shape", "empty", "dtype", "minus", "large"], marks=pytest.mark.slow),
-    ],
-)
-def test_no_change_of_a_checkpoint_ends_in_a_crash_or_in_a_bound_that_is_none(changes):
+def test_no_change_of_a_checkpoint_ends_in_a_crash_or_in_a_bound_that_is_none():
+    # Without an argument the script tries all changes of all arrays.
     script = Path(__file__).with_name("tamper_checkpoints.py")
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", script, *changes], capture_output=True, text=True
+        [sys.executable, "-X", "faulthandler", script, "2"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
     outcomes = json.loads(done.stdout.splitlines()[-1])
-    assert len(outcomes) > 45 * len(changes)
+    assert len(outcomes) > 90
     for what, outcome in outcomes.items():
         kind, name = what.rpartition(" ")[0].split(" ", 1)
         assert outcome == "warned" or name in _FREE[kind], what

@@ -37,32 +37,21 @@ from .weighting import hinge_weights, read_node_weight, weigh
 
 
 class TrainingData(NamedTuple):
-    """What a solver needs, packed.
+    """What a solver needs, packed."""
 
-    Parameters
-    ----------
-    samples : NamedTuple
-        The samples of nonzero weight, as the structure packs them.
-    codes : ndarray of int32
-        Labels of all nodes, as positions in ``classes_``.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights, scaled to mean 1.
-    lam : float
-        The regulariser of the lambda form, ``1 / (C sum_i s_i)`` of the given weights.
-    given : ndarray of shape (n_samples,) of int
-        Positions of the samples in what the user gave.
-    completion : Completion, optional
-        Of partial labels: ``codes`` are then any labels that fit.
-    loss_weights : LossWeights
-        What weights of classes and of nodes make of the task loss.
-    """
-
+    # The samples of nonzero weight, as the structure packs them.
     samples: Any
+    # Labels of all nodes, as positions in ``classes_``.
     codes: np.ndarray
+    # (n_samples,): Weights, scaled to mean 1.
     sample_weight: np.ndarray
+    # The regulariser of the lambda form, ``1 / (C sum_i s_i)`` of the given weights.
     lam: float
+    # (n_samples,): Positions of the samples in what the user gave.
     given: np.ndarray
+    # Of partial labels: ``codes`` are then any labels that fit.
     completion: Completion | None = None
+    # What weights of classes and of nodes make of the task loss.
     loss_weights: LossWeights = UNWEIGHTED
 
 

@@ -87,25 +87,7 @@ def _names(data, start, n):
 
 
 def read_crfsuite(path, estimator) -> Pipeline:
-    """A fitted pipeline with the weights of a CRFsuite model.
-
-    Parameters
-    ----------
-    path : str or Path
-        The model file.
-    estimator : SAGCRF
-        Unfitted; takes the weights.
-
-    Returns
-    -------
-    Pipeline
-        A SequenceVectorizer and the estimator.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a CRFsuite model.
-    """
+    """A fitted pipeline with the weights of a CRFsuite model."""
     model = _read(path)
     records = model.records
     vectorizer = SequenceVectorizer(separator=":").fit([[model.attributes]])

@@ -21,39 +21,7 @@ def _sections(text):
 
 
 def inherit_sections(cls: type, base: type) -> None:
-    r"""Complete the docstrings of methods that say in a line what differs from those they override.
-
-    Parameters
-    ----------
-    cls : type
-        Its own methods are completed: with the parameters, what is returned and raised, and where
-        to look further. Those with sections of their own stay.
-    base : type
-        The class that documents methods in full: what overrides one of them points to it, since it
-        has the example.
-
-    See Also
-    --------
-    inspect.getdoc : Inherits docstrings of methods without any.
-
-    Examples
-    --------
-    >>> from skstruct.docstrings import inherit_sections
-    >>> class Base:
-    ...     def area(self, height):
-    ...         '''Its area.
-    ...
-    ...         Parameters
-    ...         ----------
-    ...         height : float
-    ...         '''
-    >>> class Triangle(Base):
-    ...     def area(self, height):
-    ...         '''Half of the rectangle.'''
-    >>> inherit_sections(Triangle, Base)
-    >>> Triangle.area.__doc__.split("\n")[:3]
-    ['Half of the rectangle.', '', 'Parameters']
-    """
+    r"""Complete the docstrings of methods that override others."""
     for name, member in vars(cls).items():
         function = inspect.unwrap(getattr(member, "__func__", member))
         if name.startswith("_") or not inspect.isfunction(function):

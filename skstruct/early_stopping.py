@@ -309,25 +309,7 @@ class _NoRun:
 
 
 def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Hold out samples where a callback of `estimator` asks for it.
-
-    Parameters
-    ----------
-    estimator : StructuredEstimator
-        What is fitted.
-    X, y, sample_weight : object
-        What the user gave.
-
-    Returns
-    -------
-    object
-        With the ``sample_weight`` to train with, and later the ``tables`` to restore, or None.
-
-    Raises
-    ------
-    ValueError
-        If there are two such callbacks, or nothing is left to train on.
-    """
+    """Hold out samples where a callback of `estimator` asks for it."""
     found = [c for c in getattr(estimator, "_skl_callbacks", ()) if isinstance(c, EarlyStopping)]
     if len(found) > 1:
         raise ValueError("there are two callbacks EarlyStopping: one fit can have one of them")
@@ -339,24 +321,7 @@ def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
 
 
 def end_validation(new: Any, run: Any, result: Any, task: tuple) -> Any:
-    """Put the best weights, the scores and what is known of them into the result of a fit.
-
-    Parameters
-    ----------
-    new : StructuredEstimator
-        The model that takes over the result.
-    run : object
-        What :func:`begin_validation` returned.
-    result : Result
-        What the solver returned.
-    task : tuple
-        Problem, shapes and data, as the solver had them.
-
-    Returns
-    -------
-    Result
-        The result to publish.
-    """
+    """Put the best weights, the scores and what is known of them into the result of a fit."""
     if isinstance(run, _NoRun):
         return result
     curve = run.curve(result.history["passes"].size)

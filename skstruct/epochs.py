@@ -37,17 +37,6 @@ class Epochs:
 
     A pass is known to be long only while it runs, and scikit-learn wants to know of subtasks when
     a task begins. So a task begins when its pass has taken a second, or has ended.
-
-    Parameters
-    ----------
-    estimator : StructuredEstimator
-        The estimator that the user fits.
-    context : sklearn.callback.CallbackContext
-        The task of its fit.
-    X, y : object
-        What the user gave.
-    fitted : dict
-        Fitted attributes that do not change from pass to pass.
     """
 
     def __init__(self, estimator, context, X, y, fitted):
@@ -63,18 +52,7 @@ class Epochs:
         self.task.call_on_fit_task_begin(**self.data)
 
     def after_piece(self, share):
-        """Report a part of a pass.
-
-        Parameters
-        ----------
-        share : float
-            How much of the pass is done.
-
-        Returns
-        -------
-        bool
-            Whether a callback wants to stop.
-        """
+        """Report a part of a pass."""
         estimator, now = self.estimator, time.perf_counter()
         if estimator.verbose and now - self.printed > _SECONDS_A_LINE:
             self.printed = now
@@ -88,20 +66,7 @@ class Epochs:
         return piece.call_on_fit_task_end(**self.data)
 
     def __call__(self, record, weights):
-        """Report a pass; see :class:`skstruct.solvers.progress.Progress`.
-
-        Parameters
-        ----------
-        record : dict
-            The entries of the history.
-        weights : callable
-            Returns a copy of the current weights.
-
-        Returns
-        -------
-        bool
-            Whether a callback wants to stop.
-        """
+        """Report a pass; see :class:`skstruct.solvers.progress.Progress`."""
         self.count += 1
         estimator = self.estimator
         if estimator.verbose:

@@ -23,27 +23,7 @@ def warn_of(text) -> None:
 
 
 def kept_features(before, now, n_before: int, n_now: int, what: str = "features"):
-    """For each feature where it was: by name, without names by position.
-
-    Parameters
-    ----------
-    before, now : FeatureNames or None
-        Names in the earlier fit and in this one.
-    n_before, n_now : int
-        Numbers of features.
-    what : str
-        What is counted, for the message.
-
-    Returns
-    -------
-    ndarray of shape (n_now,) of int
-        Its position in the earlier fit, or -1.
-
-    Raises
-    ------
-    Restart
-        If there are no names, or some that occur twice, and other numbers of features.
-    """
+    """For each feature where it was: by name, without names by position."""
     if before is not None and now is not None and before != now:
         known = before.positions()
         names = now.strings()
@@ -83,27 +63,7 @@ def _is_same(kept, n_before):
 
 
 def take_over(old: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A table with the entries of an old one in other places, zeros elsewhere.
-
-    Parameters
-    ----------
-    old : ndarray of shape (n_rows, n_columns)
-        The old table.
-    rows, columns : ndarray of int
-        For each row and column of the new table that of the old one, or -1.
-
-    Returns
-    -------
-    ndarray
-        The old table itself where all is as it was.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.going_on import take_over
-    >>> take_over(np.array([[1.0, 2.0]]), np.array([-1, 0]), np.array([1])).tolist()
-    [[0.0], [2.0]]
-    """
+    """A table with the entries of an old one in other places, zeros elsewhere."""
     if _is_same(rows, old.shape[0]) and _is_same(columns, old.shape[1]):
         return old
     new = np.zeros((rows.size, columns.size))
@@ -115,34 +75,7 @@ def take_over(old: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndar
 
 
 def kept_weights(model, previous, old: Weights, shapes, intercepts) -> Weights:
-    """The weights of an earlier fit in the places that they have in a new one.
-
-    Parameters
-    ----------
-    model, previous : StructuredEstimator
-        The model that is about to be trained, and that of the earlier fit.
-    old : Weights
-        Weights of the earlier fit.
-    shapes : tuple of two tuples of int
-        Shapes of the new tables.
-    intercepts : tuple of two bool
-        Whether the last row of the old and of the new node table is the intercept.
-
-    Returns
-    -------
-    Weights
-        Zeros where nothing is known.
-
-    Raises
-    ------
-    Restart
-        If nothing is left.
-
-    Warns
-    -----
-    UserWarning
-        If the weights of pairs begin anew.
-    """
+    """The weights of an earlier fit in the places that they have in a new one."""
     graph, before = model.graph_, previous.graph_
     if type(graph) is not type(before):
         raise Restart(
@@ -198,25 +131,7 @@ def _pair_rows(model, previous):
 
 
 def first_weights(model, previous, shapes) -> Weights | None:
-    """Where a warm start of a primal solver begins.
-
-    Parameters
-    ----------
-    model, previous : StructuredEstimator
-        The model that is about to be trained, and that of the earlier fit.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-
-    Returns
-    -------
-    Weights or None
-        None where there was no fit before, or nothing of it is left.
-
-    Warns
-    -----
-    UserWarning
-        If there was one, and training begins anew all the same.
-    """
+    """Where a warm start of a primal solver begins."""
     if not hasattr(previous, "node_weights_"):
         return None
     previous._refuse_bad_weights()
@@ -229,26 +144,7 @@ def first_weights(model, previous, shapes) -> Weights | None:
 
 
 def first_map_weights(model, previous, first: NamedTuple) -> NamedTuple:
-    """Where a warm start of parameters of a score map begins.
-
-    Parameters
-    ----------
-    model, previous : ProxLinearSSVM
-        The model that is about to be trained, and that of the earlier fit.
-    first : MapWeights
-        Where training begins without an earlier fit.
-
-    Returns
-    -------
-    MapWeights
-        Of a linear map the weights of what is still there, of others the previous parameters if
-        nothing has changed; else `first`.
-
-    Warns
-    -----
-    UserWarning
-        If there was a fit before, and training begins anew all the same.
-    """
+    """Where a warm start of parameters of a score map begins."""
     if not hasattr(previous, "score_params_"):
         return first
     names = [vars(one).get("_feature_names") for one in (previous, model)]

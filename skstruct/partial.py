@@ -22,31 +22,7 @@ _STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees
 
 
 def read_training(estimator, graph, X, y) -> tuple:
-    """Samples, labels, and which of the labels are not there (None if all are).
-
-    Parameters
-    ----------
-    estimator : StructuredEstimator
-        Takes the numbers of features; its ``_takes_partial_labels`` says what y may be.
-    graph : Graph
-        The structure.
-    X, y : object
-        What the user gave.
-
-    Returns
-    -------
-    samples : NamedTuple
-        The packed samples.
-    labels : ndarray of shape (n_nodes,)
-        Their labels; any that occurs stands for those that are not there.
-    partial : PartialLabels or None
-        Which those are.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If X or y is wrong, or y is partial and this estimator or structure needs all labels.
-    """
+    """Samples, labels, and which of the labels are not there (None if all are)."""
     if estimator._takes_partial_labels and graph.takes_partial_labels:
         if graph.is_table and isinstance(estimator.graph, str) and estimator.graph == "auto":
             _refuse_sets(y)
@@ -78,31 +54,7 @@ def _is_partial(y, graph):
 
 
 def find_classes(graph, labels, samples, partial):
-    """The classes of labels of which some are not there.
-
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-    labels : ndarray of shape (n_nodes,)
-        Labels of the nodes.
-    samples : NamedTuple
-        The packed samples.
-    partial : PartialLabels or None
-        Which of the labels count.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_nodes,)
-        With a class in every place.
-    classes : object
-        What the structure finds in labels and sets.
-
-    Raises
-    ------
-    ValueError
-        If there is no label, or one only.
-    """
+    """The classes of labels of which some are not there."""
     if partial is None:
         classes = graph.find_classes(labels, samples)
         _warn_of_marker(classes)
@@ -129,25 +81,7 @@ def _warn_of_marker(classes):
 
 
 class Completion:
-    """Labellings that fit partial labels: the best ones at given weights.
-
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-    samples : NamedTuple
-        The packed samples.
-    classes : object
-        What :func:`find_classes` returned.
-    fit_intercept : bool
-        Whether there is a constant feature.
-    allowed : ndarray of shape (n_nodes, n_states) of uint8
-        The labels that each node may have.
-    given : ndarray of shape (n_samples,) of int
-        Positions of the samples in what the user gave, for messages.
-    n_jobs : int or None
-        Threads.
-    """
+    """Labellings that fit partial labels: the best ones at given weights."""
 
     def __init__(self, graph, samples, classes, fit_intercept, allowed, given, n_jobs):
         self.graph, self.classes, self.allowed = graph, classes, allowed
@@ -165,13 +99,7 @@ class Completion:
         return np.diff(counts) > 0
 
     def best(self, w: Weights | None = None) -> np.ndarray:
-        """Codes of the best labelling of each sample; without weights any one.
-
-        Raises
-        ------
-        ValueError
-            If a sample has none.
-        """
+        """Codes of the best labelling of each sample; without weights any one."""
         w = self.zeros if w is None else w
         codes = np.empty(self.clamped.label_ptr[-1], dtype=np.int32)
 
@@ -215,24 +143,7 @@ class Completion:
 
 
 def clamp(graph, partial, codes, classes) -> np.ndarray:
-    """Masks of the labels that each node may have.
-
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-    partial : PartialLabels
-        What is known.
-    codes : ndarray of shape (n_nodes,) of int32
-        Codes of labels; those of hidden nodes do not count.
-    classes : object
-        The classes.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_states) of uint8
-        The masks.
-    """
+    """Masks of the labels that each node may have."""
 
     def encode(labels):
         if graph.has_label_sets and not np.isin(labels, (0, 1)).all():
@@ -243,20 +154,7 @@ def clamp(graph, partial, codes, classes) -> np.ndarray:
 
 
 def without(partial, keep) -> object:
-    """What is known of the nodes that are kept.
-
-    Parameters
-    ----------
-    partial : PartialLabels or None
-        What is known of all nodes.
-    keep : ndarray of shape (n_nodes,) of bool
-        Which to keep.
-
-    Returns
-    -------
-    PartialLabels or None
-        None if each has a label.
-    """
+    """What is known of the nodes that are kept."""
     if partial is None:
         return None
     which = partial.which[keep]

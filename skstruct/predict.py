@@ -37,21 +37,7 @@ def why_relaxed(problem):
 
 @kernel
 def log_likelihoods(problem, w, start, stop, scratch, out):
-    """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    out : ndarray of shape (n_samples,)
-        Receives the values.
-    """
+    """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``."""
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
         out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)[0]
@@ -71,26 +57,7 @@ def _overflows(problem, i, theta):
 
 @kernel
 def decode(problem, w, start, stop, scratch, out):
-    """Write the best labellings of samples `start` to `stop` to flat `out`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    w : Weights
-        The weights.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    out : ndarray of shape (n_nodes,) of int32
-        Receives the labels of all nodes.
-
-    Returns
-    -------
-    int
-        The first sample i without an allowed labelling, -2 - i of one whose scores overflow, or -1.
-    """
+    """Write the best labellings of samples `start` to `stop` to flat `out`."""
     for i in range(start, stop):
         first = problem.label_ptr[i]
         potentials(problem, i, w, scratch.theta)
@@ -105,30 +72,7 @@ def decode(problem, w, start, stop, scratch, out):
 
 @kernel
 def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
-    """Write the n best labellings of samples `start` to `stop`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with enough ``work`` for k labellings.
-    w : Weights
-        The weights.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    values : ndarray of shape (n_samples, k)
-        Receives the scores, -inf where there are fewer labellings.
-    labels : ndarray of shape (k, max_nodes) of int32
-        Scratch.
-    out : ndarray of shape (k, n_nodes) of int32
-        Receives the labellings.
-
-    Returns
-    -------
-    int
-        As :func:`decode`.
-    """
+    """Write the n best labellings of samples `start` to `stop`."""
     for i in range(start, stop):
         first = problem.label_ptr[i]
         potentials(problem, i, w, scratch.theta)
@@ -145,26 +89,7 @@ def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
 
 @kernel
 def node_marginals(problem, w, start, stop, scratch, out):
-    """Write the node marginals of samples `start` to `stop` to the rows of `out`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    w : Weights
-        The weights.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    out : ndarray of shape (n_nodes, n_labels)
-        Receives the marginals.
-
-    Returns
-    -------
-    int
-        As :func:`decode`.
-    """
+    """Write the node marginals of samples `start` to `stop` to the rows of `out`."""
     n_labels = out.shape[1]
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
@@ -181,23 +106,7 @@ def node_marginals(problem, w, start, stop, scratch, out):
 
 @kernel
 def pair_marginals(problem, w, start, stop, scratch, out, out_ptr):
-    """Write the edge marginals of samples `start` to `stop` to flat `out`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    w : Weights
-        The weights.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    out : ndarray
-        Receives the marginals, edge by edge.
-    out_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where each sample begins in `out`.
-    """
+    """Write the edge marginals of samples `start` to `stop` to flat `out`."""
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
         here = out[out_ptr[i] : out_ptr[i + 1]]

@@ -21,18 +21,7 @@ from .solvers.rounds.part import Part, close_parts, kind_of
 
 
 def is_shards(X) -> bool:
-    """Whether X is shards.
-
-    Parameters
-    ----------
-    X : object
-        What the user gave.
-
-    Returns
-    -------
-    bool
-        True of :class:`skstruct.datasets.Shards`.
-    """
+    """Whether X is shards."""
     return isinstance(X, Shards)
 
 
@@ -41,28 +30,7 @@ _MAPPED = 1 << 22
 
 
 class ShardSource:
-    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.part`.
-
-    Parameters
-    ----------
-    shards : Shards
-        The shards.
-    model : StructuredEstimator
-        Has the structure and the classes, and makes the problem.
-    keeps_grams : bool
-        Whether problems have Gram matrices, which only some solvers ask for.
-    odds : ndarray of shape (1, n_classes), optional
-        Weights of the classes.
-
-    Attributes
-    ----------
-    token : str
-        Of this source only.
-    n_parts, n_features, n_samples : int
-        Numbers of shards, of features and of samples.
-    n_visited : float
-        Stored features of all nodes, constant ones included.
-    """
+    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.part`."""
 
     def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
@@ -156,24 +124,7 @@ def _fitting_graph(model, shards):
 
 
 def fit_shards(model, shards, given, checkpoint):
-    """Train on shards.
-
-    Parameters
-    ----------
-    model : StructuredEstimator
-        What the user fits; it stays as it was until the end.
-    shards : Shards
-        The samples.
-    given : dict
-        The other arguments of fit.
-    checkpoint : str or Path or None
-        Where to keep the state of the training.
-
-    Returns
-    -------
-    Result
-        What the solver returned.
-    """
+    """Train on shards."""
     _refuse(model, shards, given)
     new = model._unfitted()
     new.graph_, new.classes_ = _fitting_graph(model, shards), shards.classes

@@ -30,18 +30,7 @@ _LEFT_OUT = {
 
 
 def by_shards(method):
-    """Let a method whose answer has an entry a sample take Shards for X.
-
-    Parameters
-    ----------
-    method : callable
-        Of an estimator; its first argument is X.
-
-    Returns
-    -------
-    callable
-        The method.
-    """
+    """Let a method whose answer has an entry a sample take Shards for X."""
 
     @functools.wraps(method)
     def call(self, X, *args, **kwargs):
@@ -63,25 +52,7 @@ def _answer(model, shard, name, args, kwargs):
 
 
 def read_shard(model: Any, X: Shard | Shards) -> Any:
-    """The samples of a shard, for the part of a model that is for this shard.
-
-    Parameters
-    ----------
-    model : Predictor
-        What asks for them.
-    X : Shard or Shards
-        What it was given.
-
-    Returns
-    -------
-    NamedTuple
-        Packed samples.
-
-    Raises
-    ------
-    TypeError
-        If the shard was given by the user, or a method does not take shards.
-    """
+    """The samples of a shard, for the part of a model that is for this shard."""
     if isinstance(X, Shards):
         raise TypeError("this method takes lists of samples, not Shards")
     if "_shard_classes" not in vars(model):
@@ -90,27 +61,7 @@ def read_shard(model: Any, X: Shard | Shards) -> Any:
 
 
 def shard_codes(model: Any, shard: Shard, y: Any) -> np.ndarray:
-    """Labels of a shard, as positions in the classes of the model.
-
-    Parameters
-    ----------
-    model : Predictor
-        The part of a model that is for this shard.
-    shard : Shard
-        The shard.
-    y : None
-        Labels are in the shards.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,) of int32
-        The codes.
-
-    Raises
-    ------
-    ValueError
-        If there are no labels, or one that the model has not seen; names the sample.
-    """
+    """Labels of a shard, as positions in the classes of the model."""
     if y is not None:
         raise ValueError("y is in the shards: it must be None")
     if shard.codes is None:
@@ -188,27 +139,7 @@ def _part(model, tables, columns):
 
 
 def score_shards(model: Any, shards: Shards, y: Any, sample_weight: Any) -> float:
-    """Share of the nodes of shards that are labelled right.
-
-    Parameters
-    ----------
-    model : Predictor
-        A fitted model.
-    shards : Shards
-        Samples with labels.
-    y, sample_weight : None
-        They are in the shards.
-
-    Returns
-    -------
-    float
-        The share, by the weights of the samples.
-
-    Raises
-    ------
-    ValueError
-        If the shards have no labels, or there are others.
-    """
+    """Share of the nodes of shards that are labelled right."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(f"{name} is in the shards: it must be None")

@@ -51,31 +51,7 @@ TRUSTED = [
 
 
 def pack_table(table: np.ndarray, dtype):
-    """The smaller of two forms of a weight table.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        The weights.
-    dtype : dtype
-        Of the stored numbers.
-
-    Returns
-    -------
-    dict or ndarray
-        The nonzero entries and their positions in the flat table, or the table. (Not a sparse
-        matrix: readers of safe formats know arrays, and most rows may have no entry.)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.storage import pack_table, unpack_table
-    >>> table = np.zeros((100, 4))
-    >>> table[7, 2] = 0.5
-    >>> packed = pack_table(table, np.float32)
-    >>> packed["data"].size, bool((unpack_table(packed) == table).all())
-    (1, True)
-    """
+    """The smaller of two forms of a weight table."""
     table = np.asarray(table).astype(dtype, copy=False)
     kind = np.int32 if table.size <= np.iinfo(np.int32).max else np.int64
     each = table.itemsize + np.dtype(kind).itemsize
@@ -104,25 +80,7 @@ def _read_parts(stored):
 
 
 def unpack_table(stored, shape=None) -> np.ndarray:
-    """The weight table, as estimators hold it.
-
-    Parameters
-    ----------
-    stored : dict or ndarray
-        What :func:`pack_table` returned, perhaps from a file that nobody vouches for.
-    shape : tuple of two ints, optional
-        The shape that the table must have.
-
-    Returns
-    -------
-    ndarray of float64
-        The table.
-
-    Raises
-    ------
-    ValueError
-        If it is no table of numbers of that shape.
-    """
+    """The weight table, as estimators hold it."""
     if isinstance(stored, dict):
         data, positions, stored_shape = _read_parts(stored)
     else:
@@ -153,18 +111,6 @@ def check_shapes(model, shapes: dict) -> None:
     """Refuse a model whose weight tables are not of the shapes that its other attributes say.
 
     Kernels do not check indices: such a model would read memory that is not its own.
-
-    Parameters
-    ----------
-    model : StructuredEstimator
-        A fitted model.
-    shapes : dict
-        The shape of each table.
-
-    Raises
-    ------
-    ValueError
-        If a table is no array of numbers of that shape.
     """
     for name, shape in shapes.items():
         table = getattr(model, name)
@@ -177,18 +123,7 @@ def check_shapes(model, shapes: dict) -> None:
 
 
 def check_parts(model) -> None:
-    """Refuse a model whose structure, classes or number of features are none.
-
-    Parameters
-    ----------
-    model : StructuredEstimator
-        Perhaps not fitted: what it lacks is not looked at.
-
-    Raises
-    ------
-    ValueError
-        If one is there and is of another type.
-    """
+    """Refuse a model whose structure, classes or number of features are none."""
     kinds = {
         "graph_": (Graph, "a structure"),
         "classes_": ((np.ndarray, list, tuple), "an array or list"),

@@ -10,29 +10,7 @@ _NONE = np.empty(0)
 
 
 def read_node_weight(graph, class_weight, node_weight, samples, partial):
-    """Weights of all nodes, or None where neither these nor weights of classes are given.
-
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-    class_weight, node_weight : object
-        What the user gave.
-    samples : NamedTuple
-        Packed samples.
-    partial : object or None
-        Which labels are missing, if some are.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,) or None
-        The weights.
-
-    Raises
-    ------
-    ValueError
-        If the structure has no classes of nodes, labels are missing, or the weights are wrong.
-    """
+    """Weights of all nodes, or None where neither these nor weights of classes are given."""
     if class_weight is None and node_weight is None:
         return None
     given = "class_weight" if node_weight is None else "node_weight"
@@ -54,31 +32,6 @@ def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
     """The training data with weights of classes and nodes.
 
     On a table with one node a sample they are weights of samples. Else they go into the task loss.
-
-    Parameters
-    ----------
-    data : TrainingData
-        The data, with the weights of samples as they were given.
-    graph : Graph
-        The structure.
-    classes : object
-        What ``graph.find_classes`` returned.
-    class_weight : object
-        What the user gave.
-    node_weight : ndarray of shape (n_nodes,)
-        Weights of nodes.
-    loss_weights : callable
-        :func:`hinge_weights` or :func:`likelihood_weights`.
-
-    Returns
-    -------
-    TrainingData
-        Perhaps of fewer samples: those whose loss is 0 for any weights of the model are left out.
-
-    Raises
-    ------
-    ValueError
-        If `class_weight` is wrong, all nodes have weight 0, or products of weights overflow.
     """
     if not node_weight.any():
         raise ValueError("node_weight is 0 at all nodes of samples of nonzero sample_weight")
@@ -122,24 +75,7 @@ def _kept(data, keep):
 
 
 def hinge_weights(node_weight, odds, true, codes) -> LossWeights:
-    """Of structural SVMs: each node's loss is multiplied.
-
-    Parameters
-    ----------
-    node_weight : ndarray of shape (n_nodes,)
-        Weights of nodes.
-    odds : ndarray of shape (n_kinds, n_classes)
-        Weights of classes.
-    true : ndarray of shape (n_nodes,)
-        Those of the true classes.
-    codes : ndarray of shape (n_nodes,) of int32
-        The true classes.
-
-    Returns
-    -------
-    LossWeights
-        The factors.
-    """
+    """Of structural SVMs: each node's loss is multiplied."""
     factor = node_weight * true
     return UNWEIGHTED if (factor == 1.0).all() else UNWEIGHTED._replace(factor=factor)
 
@@ -147,24 +83,6 @@ def hinge_weights(node_weight, odds, true, codes) -> LossWeights:
 def likelihood_weights(node_weight, odds, true, codes) -> LossWeights:
     """Of CRFs: log-odds of classes under shifted priors, and log weights of nodes.
 
-    Parameters
-    ----------
-    node_weight, odds, true, codes : object
-        As for :func:`hinge_weights`.
-
-    Returns
-    -------
-    LossWeights
-        ``shift`` has the logarithms of the classes' weights, ``offset`` those of the nodes'. Where
-        nodes are of several kinds, of two classes each, the classes' are in ``offset``, too.
-
-    Raises
-    ------
-    ValueError
-        If a class has weight 0.
-
-    References
-    ----------
     Menon, Jayasumana, Rawat, Jain, Veit, Kumar 2021, Long-tail learning via logit adjustment, ICLR.
     """
     if not (odds > 0).all():

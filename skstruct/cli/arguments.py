@@ -4,23 +4,7 @@ from __future__ import annotations
 
 
 def number(text: str) -> float:
-    """A finite number that is not negative.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    float
-        Its value.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """A finite number that is not negative."""
     value = float(text)
     if not 0 <= value < float("inf"):
         raise ValueError
@@ -28,23 +12,7 @@ def number(text: str) -> float:
 
 
 def positive_number(text: str) -> float:
-    """A finite number above 0.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    float
-        Its value.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """A finite number above 0."""
     value = number(text)
     if value == 0:
         raise ValueError
@@ -52,23 +20,7 @@ def positive_number(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """An integer of at least 1.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    int
-        Its value.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """An integer of at least 1."""
     value = int(text)
     if value < 1:
         raise ValueError
@@ -76,23 +28,7 @@ def count(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """An integer that numpy takes for a seed.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    int
-        Its value.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
+    """An integer that numpy takes for a seed."""
     value = int(text)
     if not 0 <= value < 2**32:
         raise ValueError
@@ -100,23 +36,7 @@ def seed(text: str) -> int:
 
 
 def n_threads(text: str) -> int:
-    """A number of threads, or below 0 how many cores to leave out, as joblib counts them.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    int
-        Its value.
-
-    Raises
-    ------
-    ValueError
-        If it is not one, or 0.
-    """
+    """A number of threads, or below 0 how many cores to leave out, as joblib counts them."""
     value = int(text)
     if value == 0:
         raise ValueError

@@ -9,36 +9,13 @@ from ..metrics import chunks
 
 
 def are_chunks(labels: Iterable[str]) -> bool:
-    """Whether labels are those of chunks: ``O``, or a tag, a dash and a kind.
-
-    Parameters
-    ----------
-    labels : iterable of str
-        All labels.
-
-    Returns
-    -------
-    bool
-        Whether each of them is, and one of them is not ``O``.
-
-    Examples
-    --------
-    >>> from skstruct.cli.checking import are_chunks
-    >>> are_chunks(["B-NP", "O"]), are_chunks(["NN", "O"])
-    (True, False)
-    """
+    """Whether labels are those of chunks: ``O``, or a tag, a dash and a kind."""
     others = [label for label in labels if label != "O"]
     return bool(others) and all(label[:1] in "BIOESLU" and label[1:2] == "-" for label in others)
 
 
 class Check:
-    """What is right so far.
-
-    Parameters
-    ----------
-    of_chunks : bool
-        Whether labels are those of chunks.
-    """
+    """What is right so far."""
 
     def __init__(self, of_chunks: bool) -> None:
         self.of_chunks = of_chunks
@@ -46,13 +23,7 @@ class Check:
         self.found, self.gold, self.correct = Counter(), Counter(), Counter()
 
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
-        """Count a sentence.
-
-        Parameters
-        ----------
-        gold, predicted : sequence of str
-            Its labels.
-        """
+        """Count a sentence."""
         right = sum(a == b for a, b in zip(gold, predicted, strict=True))
         self.n_tokens += len(gold)
         self.n_right += right
@@ -71,13 +42,7 @@ class Check:
                 counts.update(kind for _, _, kind in some)
 
     def lines(self) -> list[str]:
-        """The report.
-
-        Returns
-        -------
-        list of str
-            Its lines.
-        """
+        """The report."""
         said = [
             f"{self.n_tokens} tokens, {self.n_sentences} sentences; accuracy: "
             f"{_percent(self.n_right, self.n_tokens)}; whole sentences: "

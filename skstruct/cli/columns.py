@@ -14,44 +14,20 @@ from .files import naming, standard
 
 
 class Sentence(NamedTuple):
-    """Consecutive lines of tokens.
+    """Consecutive lines of tokens."""
 
-    Parameters
-    ----------
-    lines : list of str
-        As they were read, without their ends.
-    tokens : list of tuple of str
-        Their columns.
-    place : str
-        Where it begins, for messages.
-    end : str or None
-        The line without a token that ended it; None at the end of the file.
-    """
-
+    # As they were read, without their ends.
     lines: list
+    # Their columns.
     tokens: list
+    # Where it begins, for messages.
     place: str
+    # The line without a token that ended it; None at the end of the file.
     end: str | None
 
 
 def encoding_name(text: str) -> str:
-    """The argument of ``--encoding``.
-
-    Parameters
-    ----------
-    text : str
-        What the user gave.
-
-    Returns
-    -------
-    str
-        The same, or utf-8 for utf-8-sig.
-
-    Raises
-    ------
-    ValueError
-        If Python knows no such encoding, or lines of it do not end in one byte, as they are read.
-    """
+    """The argument of ``--encoding``."""
     try:
         # A mark at the beginning is skipped in any case; this codec would write one a batch.
         if codecs.lookup(text).name == "utf-8-sig":
@@ -95,27 +71,7 @@ def _lines(name, encoding):
 def read_sentences(
     name: str, widths: tuple[int, ...] | None, encoding: str
 ) -> Iterator[Sentence | str]:
-    """Sentences of a file, and what stands between them.
-
-    Parameters
-    ----------
-    name : str
-        The file, ``-`` for standard input; ``.gz`` is unpacked.
-    widths : tuple of int or None
-        How many columns there may be, the same at all lines; None for any number.
-    encoding : str
-        Of the file.
-
-    Yields
-    ------
-    Sentence or str
-        A sentence, or another line without a token: blank, or one of ``-DOCSTART-``.
-
-    Raises
-    ------
-    ValueError
-        If a line has another number of columns, or cannot be decoded; names file and line.
-    """
+    """Sentences of a file, and what stands between them."""
     lines, tokens, begin = [], [], ""
     for place, line in _lines(name, encoding):
         if not line.strip(" \t") or begins_document(line):
@@ -136,18 +92,7 @@ def read_sentences(
 
 
 def begins_document(line: str) -> bool:
-    """Whether a line stands between documents, as those of CoNLL-2003 do.
-
-    Parameters
-    ----------
-    line : str
-        The line.
-
-    Returns
-    -------
-    bool
-        Whether it is no token for that reason.
-    """
+    """Whether a line stands between documents, as those of CoNLL-2003 do."""
     return line.startswith("-DOCSTART-")
 
 
@@ -159,20 +104,7 @@ def _checked_widths(place, n_columns, widths):
 
 
 def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
-    """Several sentences at a time, and the lines between them.
-
-    Parameters
-    ----------
-    found : iterator of Sentence or str
-        As of :func:`read_sentences`.
-    size : int
-        How many sentences.
-
-    Yields
-    ------
-    list of Sentence and str
-        In order.
-    """
+    """Several sentences at a time, and the lines between them."""
     part, n = [], 0
     for one in found:
         part.append(one)

@@ -96,22 +96,7 @@ def usual_features(graph):
 
 
 def compile_pairs(graphs, estimators, features):
-    """Train each estimator on an example of each structure.
-
-    Parameters
-    ----------
-    graphs : list of Graph
-        The structures.
-    estimators : list of StructuredEstimator
-        The estimators.
-    features : list of {"csr", "dense"} or None
-        Kinds of feature matrices; None for csr where the structure mostly has it, else dense.
-
-    Returns
-    -------
-    int
-        Number of pairs that could not be trained.
-    """
+    """Train each estimator on an example of each structure."""
     failed = 0
     for graph in graphs:
         for estimator in estimators:
@@ -142,18 +127,7 @@ def _models():
 
 
 def compile_methods(methods):
-    """Run methods of MAP inference on small models.
-
-    Parameters
-    ----------
-    methods : list of str
-        As :func:`skstruct.map_inference.solve_map` knows them.
-
-    Returns
-    -------
-    int
-        Number of methods that took none of the models.
-    """
+    """Run methods of MAP inference on small models."""
     failed = 0
     for method in methods:
         say(f"solve_map by {method}")

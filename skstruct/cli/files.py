@@ -18,18 +18,7 @@ _OPEN_FILES = "/dev/fd/", "/dev/std", "/proc/"
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Give errors of the system a file name where they have none: a full disk's, for instance.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-
-    Raises
-    ------
-    OSError
-        Whatever is raised inside.
-    """
+    """Give errors of the system a file name where they have none: a full disk's, for instance."""
     try:
         yield
     except OSError as error:
@@ -39,23 +28,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def beside(name: str) -> str:
-    """A new file in the folder of another, or of what that links to.
-
-    Parameters
-    ----------
-    name : str
-        The other.
-
-    Returns
-    -------
-    str
-        Its name.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written to, the name is too long, or the other is read-only.
-    """
+    """A new file in the folder of another, or of what that links to."""
     target = os.path.realpath(name)
     if os.path.exists(target) and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
@@ -71,23 +44,7 @@ def beside(name: str) -> str:
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """A file to be written, which takes the place of another if nothing is raised.
-
-    Parameters
-    ----------
-    name : str
-        The other, which need not be there; of a link, what it points to.
-
-    Yields
-    ------
-    str
-        The file to write.
-
-    Raises
-    ------
-    OSError
-        If it cannot take that place.
-    """
+    """A file to be written, which takes the place of another if nothing is raised."""
     new, target = beside(name), os.path.realpath(name)
     try:
         with _removed_when_terminated(new):
@@ -134,20 +91,7 @@ def _mode(target):
 
 
 def refuse_same(name: str, sources: Iterable[str]) -> None:
-    """Let nothing be written over what is read.
-
-    Parameters
-    ----------
-    name : str
-        A file that is to be written, ``-`` for standard output.
-    sources : iterable of str
-        Files that are read, ``-`` for standard input.
-
-    Raises
-    ------
-    ValueError
-        If one of them is that file.
-    """
+    """Let nothing be written over what is read."""
     written = _status(name, sys.stdout)
     for source in sources:
         read = _status(source, sys.stdin)
@@ -164,43 +108,14 @@ def _status(name, stream):
 
 
 def standard(stream, name: str):
-    """The bytes of a standard stream.
-
-    Parameters
-    ----------
-    stream : text file or None
-        ``sys.stdin`` or ``sys.stdout``.
-    name : str
-        "input" or "output".
-
-    Returns
-    -------
-    binary file
-        Where they are read or written.
-
-    Raises
-    ------
-    ValueError
-        If it is closed.
-    """
+    """The bytes of a standard stream."""
     if stream is None:
         raise ValueError(f"standard {name} is closed")
     return stream.buffer
 
 
 def say(text: str) -> None:
-    """Print a line, with escapes for what the terminal's encoding has not.
-
-    Parameters
-    ----------
-    text : str
-        The line.
-
-    Raises
-    ------
-    OSError
-        If standard output, which it names, cannot be written.
-    """
+    """Print a line, with escapes for what the terminal's encoding has not."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     with naming("standard output"):
         print(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -212,27 +127,6 @@ def writing(name: str, sources: tuple[str, ...], encoding: str):
 
     A regular file is replaced at the end, if nothing is raised; pipes and devices get lines at
     once.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-    sources : tuple of str
-        The files that are read, which must be others.
-    encoding : str
-        Of the output.
-
-    Yields
-    ------
-    callable
-        Takes a list of lines.
-
-    Raises
-    ------
-    ValueError
-        If one of them is the output.
-    OSError
-        If it cannot be written.
     """
     refuse_same(name, sources)
     if name == "-" or _is_standard_output(name):

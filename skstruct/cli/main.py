@@ -93,31 +93,7 @@ def _forget_output():
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, default=None
-        By default those of the process.
-
-    Returns
-    -------
-    int
-        The exit code: 0, 1 after an error in data, files or models, or if something could not be
-        compiled, 130 after Ctrl-C.
-
-    Raises
-    ------
-    SystemExit
-        With code 2, if the arguments are wrong.
-
-    Examples
-    --------
-    >>> from skstruct.cli import main
-    >>> main(["template", "--columns", "1"])  # doctest: +ELLIPSIS
-    Uw-2:%x[-2,0]
-    ...
-    """
+    """Run the command line."""
     given = _parsed(arguments)
     try:
         with warnings.catch_warnings():

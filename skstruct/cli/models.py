@@ -43,23 +43,7 @@ def _skops(name):
 
 
 def is_skops(name: str) -> bool:
-    """Whether a file is skops's, by its suffix; raises if skops is needed and absent.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-
-    Returns
-    -------
-    bool
-        Whether it is.
-
-    Raises
-    ------
-    ImportError
-        If it is, and skops is not installed.
-    """
+    """Whether a file is skops's, by its suffix; raises if skops is needed and absent."""
     if Path(name).suffix != ".skops":
         return False
     _skops(name)
@@ -67,38 +51,14 @@ def is_skops(name: str) -> bool:
 
 
 def may_be_model(name: str) -> bool:
-    """Whether a file begins as joblib's and skops's do, or is empty.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-
-    Returns
-    -------
-    bool
-        Whether it does; False of texts.
-    """
+    """Whether a file begins as joblib's and skops's do, or is empty."""
     with open(name, "rb") as file:
         begin = file.read(_PREFIX)
     return not begin or begin.startswith(_BEGINS) or begin[:2] in _ZLIB
 
 
 def save_model(model: Pipeline, name: str) -> None:
-    """Write a model to a file, which appears when it is whole.
-
-    Parameters
-    ----------
-    model : Pipeline
-        A TemplateVectorizer and an estimator.
-    name : str
-        The file: skops's if its suffix is ``.skops``, else joblib's.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write a model to a file, which appears when it is whole."""
     with replacing(name) as new, naming(name):
         if is_skops(name):
             _skops(name).dump(model, new, compression=zipfile.ZIP_DEFLATED)
@@ -107,26 +67,7 @@ def save_model(model: Pipeline, name: str) -> None:
 
 
 def load_model(name: str) -> Pipeline:
-    """Read a model.
-
-    Parameters
-    ----------
-    name : str
-        A file of :func:`save_model`, or one of any fitted pipeline of a TemplateVectorizer and an
-        estimator.
-
-    Returns
-    -------
-    Pipeline
-        The model.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the file is no such model, or a skops file has types that are not trusted.
-    OSError
-        If it cannot be read.
-    """
+    """Read a model."""
     with open(name, "rb"):  # says what the system has against it
         pass
     read = _read_skops if is_skops(name) else joblib.load

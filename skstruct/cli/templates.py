@@ -39,49 +39,14 @@ def _windows(name, column, longest):
 
 
 def default_template(n_columns: int) -> str:
-    """The template for files of words, parts of speech and the like.
-
-    Parameters
-    ----------
-    n_columns : int
-        Columns of a token, without its label.
-
-    Returns
-    -------
-    str
-        The text of a template file.
-
-    Examples
-    --------
-    >>> from skstruct.cli.templates import default_template
-    >>> default_template(2).splitlines()[-1]
-    'B'
-    """
+    """The template for files of words, parts of speech and the like."""
     words = _windows("w", 0, 1) + [f"Uw{o}-2:%x[{o},0]/%x[{o + 1},0]" for o in (-1, 0)]
     others = [line for j in range(1, n_columns) for line in _windows(f"{j}_", j, 3)]
     return "\n".join([*words, *_SPELLING, *others, "B"])
 
 
 def read_template(name: str) -> str:
-    """The text of a template file, after a look at all lines.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-
-    Returns
-    -------
-    str
-        Its text.
-
-    Raises
-    ------
-    ValueError
-        If a line is malformed; names file and line.
-    OSError
-        If it cannot be read.
-    """
+    """The text of a template file, after a look at all lines."""
     try:
         with naming(name):
             text = TemplateVectorizer.read_templates(Path(name))

@@ -122,26 +122,7 @@ def _open_file(path, flags):
 
 
 class Store:
-    """Named entries in the first folder that can be written and in those tried before it.
-
-    Parameters
-    ----------
-    readable : list of (Path, set of int)
-        Folders to read, in this order, with the users whose files are trusted there.
-    writable : Path or None
-        Folder to write, one of the former.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from skstruct.core.cache import open_store
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = open_store("0123456789abcdef", Path(folder))
-    ...     store.write("entry", b"content")
-    ...     store.read("entry"), store.read("no entry")
-    (b'content', None)
-    """
+    """Named entries in the first folder that can be written and in those tried before it."""
 
     def __init__(self, readable, writable):
         self.readable = readable
@@ -153,16 +134,6 @@ class Store:
 
         Workers that start at once would all compile the same otherwise. A lock ends with its
         process, and one that lasts long is not waited for.
-
-        Parameters
-        ----------
-        name : str
-            Its file's name.
-
-        Returns
-        -------
-        bool
-            Whether there was a wait: the entry may be there now.
         """
         if fcntl is None or self.writable is None or name in self._reserved:
             return False
@@ -187,13 +158,7 @@ class Store:
             return waited
 
     def release(self, name):
-        """Let other processes make the entry that was reserved, or read it.
-
-        Parameters
-        ----------
-        name : str
-            Its file's name.
-        """
+        """Let other processes make the entry that was reserved, or read it."""
         number = self._reserved.pop(name, None)
         if number is not None:
             with contextlib.suppress(OSError):
@@ -201,18 +166,7 @@ class Store:
             os.close(number)
 
     def read(self, name):
-        """Content of an entry; a damaged one is deleted.
-
-        Parameters
-        ----------
-        name : str
-            Its file's name.
-
-        Returns
-        -------
-        bytes or None
-            The content, None if there is none that can be trusted.
-        """
+        """Content of an entry; a damaged one is deleted."""
         for folder, owners in self.readable:
             try:
                 with open(folder / name, "rb", opener=_open_file) as file:
@@ -229,15 +183,7 @@ class Store:
         return None
 
     def write(self, name, content):
-        """Keep an entry; if that fails (a full disk), it is compiled anew in the next process.
-
-        Parameters
-        ----------
-        name : str
-            Its file's name.
-        content : bytes
-            Its content.
-        """
+        """Keep an entry; if that fails (a full disk), it is compiled anew in the next process."""
         if self.writable is None:
             return
         path = self.writable / name
@@ -255,15 +201,7 @@ class Store:
                 aside.unlink()
 
     def discard(self, name, reason):
-        """Delete an entry.
-
-        Parameters
-        ----------
-        name : str
-            Its file's name.
-        reason : str
-            What is wrong with it, for the log.
-        """
+        """Delete an entry."""
         for folder, _ in self.readable:
             _delete(folder / name, reason)
 
@@ -274,27 +212,6 @@ def open_store(fingerprint, package, chosen=None):
     Tried are `chosen`, the package's ``__pycache__``, the user's cache folder and a private folder
     for temporary files. Those on the way that cannot be written are read all the same if they
     belong to root or to the user: kernels can be compiled while an image is built.
-
-    Parameters
-    ----------
-    fingerprint : str or None
-        Hash of the sources, part of every path; without one nothing can be kept.
-    package : Path
-        Folder of the package.
-    chosen : str or None
-        The folder that the user asked for; "~" is his home, a blank is none.
-
-    Returns
-    -------
-    Store
-        The store. It keeps nothing if there is no safe folder.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from skstruct.core.cache import open_store
-    >>> open_store(None, Path()).writable is None
-    True
     """
     readable = []
     if fingerprint is None:

@@ -166,19 +166,7 @@ class _InnerCompiler(_KernelCompiler):
 
 
 def outer_options():
-    """Options for kernels that Python calls.
-
-    Returns
-    -------
-    dict
-        For :func:`numba.njit`; empty where this numba has another compiler.
-
-    Examples
-    --------
-    >>> from skstruct.core.compilers import outer_options
-    >>> outer_options().keys() <= {"pipeline_class"}
-    True
-    """
+    """Options for kernels that Python calls."""
     return {} if Compiler is object else {"pipeline_class": _KernelCompiler}
 
 
@@ -188,20 +176,7 @@ def _overridden(library):
 
 
 def inner_options():
-    """Options for kernels that only other kernels call: no wrapper for Python, no code of its own.
-
-    Returns
-    -------
-    dict
-        For :func:`numba.njit`; empty where this numba has other internals: then kernels compile as
-        any other.
-
-    Examples
-    --------
-    >>> from skstruct.core.compilers import inner_options
-    >>> inner_options().get("no_cpython_wrapper", True)
-    True
-    """
+    """Return options for kernels that only other kernels call: no wrapper, no own code."""
     options = known_options({"no_cpython_wrapper": True})
     if options and all(hasattr(JITCodeLibrary, name) for name in _overridden(_InnerLibrary)):
         options["pipeline_class"] = _InnerCompiler
@@ -209,13 +184,7 @@ def inner_options():
 
 
 def compile_cheaply(dispatcher):
-    """Compile `dispatcher` faster, for slower code, where Python calls it.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        A compiled function.
-    """
+    """Compile `dispatcher` faster, for slower code, where Python calls it."""
     compiler = getattr(dispatcher, "_compiler", None)
     known = all(hasattr(JITCodeLibrary, name) for name in _overridden(_CheapLibrary))
     if hasattr(compiler, "pipeline_class") and known and Compiler is not object:
@@ -226,13 +195,6 @@ def call_inside(dispatcher, inner):
     """Let kernels that call `dispatcher` take the code of `inner`, once for all constants.
 
     For numba each integer constant among the arguments is a type of its own: another compile.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        A compiled function.
-    inner : numba.core.registry.CPUDispatcher
-        The same function, compiled with :func:`inner_options`.
     """
     if not all(hasattr(dispatcher, name) for name in ("get_call_template", "get_overload")):
         return  # pragma: no cover
@@ -247,13 +209,7 @@ def call_inside(dispatcher, inner):
 
 
 def refuse_calls(dispatcher):
-    """Make a call from Python a TypeError, for kernels without a wrapper for it: numba would crash.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        A kernel compiled with :func:`inner_options`.
-    """
+    """Make a call from Python a TypeError: numba would crash without a wrapper."""
     kind = type(dispatcher)
 
     def refuse(self, *args, **kwargs):

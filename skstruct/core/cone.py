@@ -22,24 +22,16 @@ _ROUNDING_OF_ROW = 4.0 * float(np.finfo(np.float64).eps)
 
 
 class Cone(NamedTuple):
-    """A half-space for each row of the pair table; none without coefficients.
+    """A half-space for each row of the pair table; none without coefficients."""
 
-    Parameters
-    ----------
-    coefficients : ndarray of shape (n_columns or 0,)
-        The vector a.
-    multipliers : ndarray of shape (n_rows or 0,)
-        nu, of methods that keep them.
-    square : float
-        ``|a|^2``.
-    margin : float
-        What a row is to have at least, by the size of the terms of ``<a, w_r>``: sums of rows that
-        are not negative in exact arithmetic then are not in floating point.
-    """
-
+    # (n_columns or 0,): The vector a.
     coefficients: np.ndarray
+    # (n_rows or 0,): nu, of methods that keep them.
     multipliers: np.ndarray
+    # ``|a|^2``.
     square: float
+    # What a row is to have at least, by the size of the terms of ``<a, w_r>``: sums of rows that
+    # are not negative in exact arithmetic then are not in floating point.
     margin: float
 
 
@@ -48,27 +40,7 @@ NO_CONE = Cone(np.zeros(0), np.zeros(0), 1.0, 0.0)
 
 
 def make_cone(coefficients, n_rows: int) -> Cone:
-    """The cone of a pair table.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (n_columns,) or None
-        The vector a; None for no constraint.
-    n_rows : int
-        Rows of the table.
-
-    Returns
-    -------
-    Cone
-        With multipliers of 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.cone import make_cone
-    >>> make_cone(None, 3).coefficients.size, make_cone(np.array([1.0, -1.0]), 3).square
-    (0, 2.0)
-    """
+    """The cone of a pair table."""
     if coefficients is None:
         return NO_CONE
     a = np.array(coefficients, dtype=np.float64)
@@ -79,19 +51,7 @@ def make_cone(coefficients, n_rows: int) -> Cone:
 
 @kernel
 def project_rows(cone, w, ratio, keep):
-    """Project the pair rows of `w`, or with multipliers what `w` is without them.
-
-    Parameters
-    ----------
-    cone : Cone
-        The cone; without coefficients nothing is done.
-    w : Weights
-        The weights.
-    ratio : float
-        Of lazy weights ``d`` takes this times what the weights take.
-    keep : int
-        1 to start from the multipliers, and to write to them; 0 to leave them alone.
-    """
+    """Project the pair rows of `w`, or with multipliers what `w` is without them."""
     a, lazy = cone.coefficients, w.scale.shape[0] > 0
     half = w.pair.shape[1] // 2
     s, b = 1.0, 0.0
@@ -121,24 +81,6 @@ def project_rows(cone, w, ratio, keep):
 
 
 def settle(cone: Cone, w) -> None:
-    """Project weights whatever the multipliers.
-
-    Parameters
-    ----------
-    cone : Cone
-        The cone.
-    w : Weights
-        Changed in place.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.cone import make_cone, settle
-    >>> from skstruct.core.weights import Weights
-    >>> w = Weights(np.zeros((1, 2)), np.array([[-1.0], [1.0]]))
-    >>> settle(make_cone([2.0], 2), w)
-    >>> w.pair.tolist()
-    [[0.0], [1.0]]
-    """
+    """Project weights whatever the multipliers."""
     if cone.coefficients.size:
         project_rows(cone, w, 0.0, 0)

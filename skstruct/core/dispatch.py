@@ -219,19 +219,7 @@ def inner_kernel(function=None, *, inline=False):
 
 
 def compiled_kernels():
-    """All kernels made by :func:`kernel` so far, for tests that count specialisations.
-
-    Returns
-    -------
-    list of numba.core.registry.CPUDispatcher
-        The kernels, in order of definition.
-
-    Examples
-    --------
-    >>> from skstruct.core.dispatch import compiled_kernels
-    >>> len(compiled_kernels()) > 0
-    True
-    """
+    """All kernels made by :func:`kernel` so far, for tests that count specialisations."""
     return list(_kernels)
 
 
@@ -351,31 +339,6 @@ def require(verb, problem, advice, given=None):
 
     The message names the structure and what the verb gives in users' words, where the problem class
     has an attribute ``structure`` (and perhaps ``remedy``) and the verb an attribute ``gives``.
-
-    Parameters
-    ----------
-    verb : callable
-        A verb made by :func:`generic`.
-    problem : NamedTuple
-        The problem of a structure.
-    advice : str
-        What to use instead, for the error message.
-    given : type, optional
-        The user's class: it is named instead of a base class of it.
-
-    Raises
-    ------
-    TypeError
-        If the structure does not register the verb.
-
-    Examples
-    --------
-    >>> from skstruct.core.dispatch import require
-    >>> from skstruct.core.oracles import exp_oracle
-    >>> require(exp_oracle, (), "use an SSVM")
-    Traceback (most recent call last):
-        ...
-    TypeError: tuple has no marginals; use an SSVM (exp_oracle)
     """
     if verb.supports(type(problem)):
         return

@@ -81,28 +81,7 @@ class SparseFeatures(NamedTuple):
 
 
 def constant_rows(features, n_rows):
-    """Rows of one feature of value 1 each, for tables that all edges of a problem share.
-
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        What the rows are to be of one type with, so that the kernels of one serve the other.
-    n_rows : int
-        How many; row t is about table row t.
-
-    Returns
-    -------
-    DenseFeatures or SparseFeatures
-        The rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.features import DenseFeatures, constant_rows
-    >>> constant_rows(DenseFeatures(np.ones((4, 2)), -1), 2).values
-    array([[1., 0.],
-           [0., 1.]])
-    """
+    """Rows of one feature of value 1 each, for tables that all edges of a problem share."""
     if n_rows == 1:  # without arithmetic
         if isinstance(features, DenseFeatures):
             return DenseFeatures(np.empty((1, 0), features.values.dtype), 0)

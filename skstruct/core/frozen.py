@@ -96,25 +96,7 @@ def _function(function, seen):
 
 
 def frozen_values(functions):
-    """What numba freezes into kernels and those that they call, beside their sources.
-
-    Parameters
-    ----------
-    functions : iterable of callable
-        The Python functions of the kernels.
-
-    Returns
-    -------
-    str or None
-        A text that differs if a value does; None if some value cannot be compared.
-
-    Examples
-    --------
-    >>> from skstruct.core.frozen import frozen_values
-    >>> double, triple = lambda x: 2 * x, lambda x: 3 * x
-    >>> frozen_values([double]) == frozen_values([triple])
-    False
-    """
+    """What numba freezes into kernels and those that they call, beside their sources."""
     seen = []
     try:
         return repr([_function(function, seen) for function in functions])

@@ -17,72 +17,28 @@ from .weights import aligned, padded_width
 
 
 class Gram(NamedTuple):
-    """Gram matrices of the feature rows of every sample, stored or made when they are needed.
+    """Gram matrices of the feature rows of every sample, stored or made when they are needed."""
 
-    Parameters
-    ----------
-    values : ndarray of float32
-        The matrices, row-major, one after another.
-    ptr : ndarray of shape (n_samples + 1,) of int64
-        Where they begin; of shape (0,) if they are not stored.
-    """
-
+    # The matrices, row-major, one after another.
     values: np.ndarray
+    # (n_samples + 1,): Where they begin; of shape (0,) if they are not stored.
     ptr: np.ndarray
 
 
 def not_stored():
-    """Matrices that are made when they are needed, if ever.
-
-    Returns
-    -------
-    Gram
-        Nothing.
-    """
+    """Matrices that are made when they are needed, if ever."""
     return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
 
 
 def gram_of_constant(n_samples, n_rows):
-    """Of samples that have the same rows, orthogonal ones of norm 1.
-
-    Parameters
-    ----------
-    n_samples, n_rows : int
-        How many samples, and rows of each.
-
-    Returns
-    -------
-    Gram
-        One identity matrix.
-    """
+    """Of samples that have the same rows, orthogonal ones of norm 1."""
     ptr = np.zeros(n_samples + 1, dtype=np.int64)
     return Gram(np.eye(n_rows, dtype=np.float32).reshape(-1), ptr)
 
 
 @kernel
 def gram_product(how, features, i, first, stop, width, r, out, offset, table):
-    """``out <- X X' r`` for the feature rows `first` to `stop` of sample i.
-
-    Parameters
-    ----------
-    how : Gram
-        The matrices.
-    features : DenseFeatures or SparseFeatures
-        The feature rows.
-    i : int
-        The sample.
-    first, stop : int
-        Its rows.
-    width : int
-        Entries a row of `r` and `out`.
-    r, out : ndarray
-        Part-space arrays.
-    offset : int
-        Where the rows begin in them.
-    table : ndarray of shape (n_rows, width)
-        Scratch. For matrices that are not stored a weight table of zeros, and of zeros again after;
-        for others what :func:`product_scratch` makes, or no rows, which takes longer.
-    """
+    """``out <- X X' r`` for the feature rows `first` to `stop` of sample i."""
     if how.ptr.shape[0] == 0:
         for t in range(first, stop):
             o = offset + (t - first) * width
@@ -156,20 +112,7 @@ def _multiply_dense(values, n, width, r, out, offset, table):
 
 
 def product_scratch(how, width):
-    """Scratch of :func:`gram_product` where matrices are stored.
-
-    Parameters
-    ----------
-    how : Gram
-        The matrices.
-    width : int
-        Entries a row of `r` and `out`.
-
-    Returns
-    -------
-    ndarray of shape (largest + 1, padded width) or (0, 0)
-        Zeros.
-    """
+    """Scratch of :func:`gram_product` where matrices are stored."""
     largest = math.isqrt(int(np.diff(how.ptr).max(initial=0)))
     columns = padded_width(width)
     if largest < 2 or columns % 8 != 0:  # rows too narrow to be padded are no whole vectors
@@ -238,22 +181,7 @@ def _fill_dense(features, row_ptr, stored):
 
 
 def gram_of(features, row_ptr, n_rows):
-    """Gram matrices of samples, stored where that is not much larger than the features.
-
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        The feature rows.
-    row_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the rows of each sample begin.
-    n_rows : int
-        Rows of the weight table.
-
-    Returns
-    -------
-    Gram
-        What :func:`gram_product` takes.
-    """
+    """Gram matrices of samples, stored where that is not much larger than the features."""
     squares = np.diff(row_ptr).astype(np.int64) ** 2
     is_dense = isinstance(features, DenseFeatures)
     n_values = features.values.size if is_dense else features.data.size

@@ -50,20 +50,7 @@ def _of_process():
 
 
 def available_bytes() -> int | None:
-    """Memory that this process can still take without swapping.
-
-    Returns
-    -------
-    int or None
-        The least of what the machine, the process's limit and its container have; None if none
-        tells.
-
-    Examples
-    --------
-    >>> from skstruct.core.memory import available_bytes
-    >>> (available_bytes() or 1) > 0
-    True
-    """
+    """Memory that this process can still take without swapping."""
     free = [_of_machine(), _of_process()]
     for limit, usage in _GROUPS:
         most, used = _number(limit), _number(usage)
@@ -75,49 +62,12 @@ def available_bytes() -> int | None:
 
 
 def shown(number: int) -> str:
-    """A count for a message: the digits of a huge one help nobody.
-
-    Parameters
-    ----------
-    number : int
-        The count.
-
-    Returns
-    -------
-    str
-        All digits, up to 10**18.
-
-    Examples
-    --------
-    >>> from skstruct.core.memory import shown
-    >>> shown(12345), shown(10**400)
-    ('12,345', 'over 10**18')
-    """
+    """A count for a message: the digits of a huge one help nobody."""
     return f"{number:,}" if number <= 10**18 else "over 10**18"
 
 
 def check_memory(n_bytes: int, what: str, advice: str) -> None:
-    """Refuse to begin what does not fit into memory.
-
-    Parameters
-    ----------
-    n_bytes : int
-        What is about to be taken.
-    what : str
-        What for, for the message.
-    advice : str
-        What to do instead.
-
-    Raises
-    ------
-    MemoryError
-        If that much is not available; the message has both numbers.
-
-    Examples
-    --------
-    >>> from skstruct.core.memory import check_memory
-    >>> check_memory(8, "a number", "count less")
-    """
+    """Refuse to begin what does not fit into memory."""
     free = available_bytes()
     if free is not None and n_bytes > free:
         raise MemoryError(

@@ -59,24 +59,7 @@ _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_
 
 
 def known_options(options):
-    """Options that this numba has; those it lacks only cost compile time.
-
-    Parameters
-    ----------
-    options : dict
-        Options of :func:`numba.njit` that its documentation does not name.
-
-    Returns
-    -------
-    dict
-        Those that it knows.
-
-    Examples
-    --------
-    >>> from skstruct.core.numba_private import known_options
-    >>> known_options({"no_such_option": True})
-    {}
-    """
+    """Options that this numba has; those it lacks only cost compile time."""
     try:
         from numba.core.cpu import CPUTargetOptions as Known
     except ImportError:  # pragma: no cover
@@ -85,40 +68,12 @@ def known_options(options):
 
 
 def instance_class(numba_type):
-    """Class of the NamedTuples that a numba type stands for.
-
-    Parameters
-    ----------
-    numba_type : numba.types.Type
-        The type.
-
-    Returns
-    -------
-    type or None
-        The class; None for other types.
-    """
+    """Class of the NamedTuples that a numba type stands for."""
     return getattr(numba_type, "instance_class", None)
 
 
 def intrinsic(plain):
-    """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled.
-
-    Parameters
-    ----------
-    plain : callable
-        The same in Python.
-
-    Returns
-    -------
-    callable
-        The decorator.
-
-    Examples
-    --------
-    >>> import math
-    >>> from skstruct.core.numba_private import intrinsic
-    >>> decorate = intrinsic(math.ldexp)
-    """
+    """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
 
     def decorate(function):
         return plain if JIT_IS_DISABLED else _intrinsic(function)
@@ -204,11 +159,6 @@ def hold_interrupts(dispatcher):
     The interrupt comes when the compile has ended, and so does the collection of garbage. Nothing
     changes in other threads and where somebody has set a handler of his own. The time counts, see
     :func:`compile_seconds`.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        A compiled function that Python calls.
     """
     compile_plainly = dispatcher.compile
 
@@ -245,20 +195,7 @@ def _notice():
 
 @contextmanager
 def announced_compiles(announce):
-    """Tell of every kernel that Python calls and that is compiled until the block ends.
-
-    Parameters
-    ----------
-    announce : callable
-        Called with its name when the compile begins.
-
-    Examples
-    --------
-    >>> from skstruct.core.numba_private import announced_compiles
-    >>> names = []
-    >>> with announced_compiles(names.append):
-    ...     pass
-    """
+    """Tell of every kernel that Python calls and that is compiled until the block ends."""
     global _n_announcing
     _n_announcing += 1
     try:
@@ -318,22 +255,6 @@ class DiskCache:
 
     Numba's own names its files by counting, in an index that two processes can write at once, and
     ends the process when a file is damaged.
-
-    Parameters
-    ----------
-    function : callable
-        The Python function of the kernel.
-    store : skstruct.core.cache.Store
-        Where entries are kept.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from skstruct.core.cache import open_store
-    >>> from skstruct.inference.viterbi import viterbi
-    >>> from skstruct.core.numba_private import DiskCache
-    >>> DiskCache(viterbi.py_func, open_store(None, Path())).cache_path is None
-    True
     """
 
     def __init__(self, function, store):
@@ -346,20 +267,7 @@ class DiskCache:
         return self._store.writable and str(self._store.writable)
 
     def load_overload(self, sig, target_context):
-        """The compiled specialisation, or None.
-
-        Parameters
-        ----------
-        sig : tuple of numba.types.Type
-            Types of the arguments.
-        target_context : object
-            Numba's.
-
-        Returns
-        -------
-        numba.core.compiler.CompileResult or None
-            What numba compiled in another process.
-        """
+        """The compiled specialisation, or None."""
         name = None
         try:
             target_context.refresh()
@@ -384,15 +292,7 @@ class DiskCache:
         return None
 
     def save_overload(self, sig, result):
-        """Keep a specialisation; one that cannot be kept is compiled in every process.
-
-        Parameters
-        ----------
-        sig : tuple of numba.types.Type
-            Types of the arguments.
-        result : numba.core.compiler.CompileResult
-            What was compiled.
-        """
+        """Keep a specialisation; one that cannot be kept is compiled in every process."""
         name = None
         try:
             name, key = self._entry(sig, result.target_context.codegen())
@@ -439,20 +339,7 @@ class DiskCache:
 
 
 def cache_on_disk(dispatcher, store):
-    """Let a dispatcher keep what it compiles; without numba's parts it compiles in every process.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        A compiled function.
-    store : skstruct.core.cache.Store
-        Where entries are kept.
-
-    Returns
-    -------
-    bool
-        Whether it does.
-    """
+    """Let a dispatcher keep what it compiles, if numba has the parts for it."""
     parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
     if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
         return False

@@ -356,26 +356,7 @@ def count_states(problem, i):
 
 
 def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:
-    """Whether a class of problems has a `loss_augmented_max` of its own, not the default.
-
-    Parameters
-    ----------
-    kind : type
-        The class.
-    verb : callable
-        Or :func:`loss_augmented_top_k`.
-
-    Returns
-    -------
-    bool
-        Whether SSVMs can do without its `augment`.
-
-    Examples
-    --------
-    >>> from skstruct.core.oracles import has_own_loss
-    >>> has_own_loss(tuple)
-    False
-    """
+    """Whether a class of problems has a `loss_augmented_max` of its own, not the default."""
     return not verb.registry.keys().isdisjoint(kind.__mro__[:-1])
 
 
@@ -384,22 +365,6 @@ def loss_is_linear(problem) -> bool:
 
     An `augment` that is inherited does not speak for a class with a `loss_augmented_max` of its
     own: the class must then register both.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-
-    Returns
-    -------
-    bool
-        Whether solvers may use :func:`augment`.
-
-    Examples
-    --------
-    >>> from skstruct.core.oracles import loss_is_linear
-    >>> loss_is_linear(())
-    False
     """
     for cls in type(problem).__mro__:
         if cls in augment.registry:
@@ -410,20 +375,7 @@ def loss_is_linear(problem) -> bool:
 
 
 def require_linear_loss(problem, advice) -> None:
-    """Raise in Python, before any compile, unless the task loss is linear in parts.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-    advice : str
-        What to use instead, for the error message.
-
-    Raises
-    ------
-    TypeError
-        If it is not, see :func:`loss_is_linear`.
-    """
+    """Raise in Python, before any compile, unless the task loss is linear in parts."""
     if not loss_is_linear(problem):
         structure = getattr(type(problem), "structure", type(problem).__name__)
         raise TypeError(f"the task loss of {structure} does not add up over parts; {advice}")

@@ -11,17 +11,6 @@ class Pieces:
 
     Between two calls Python runs: Ctrl-C comes through, and callbacks hear of the share that is
     done. A pass must give the same result wherever it is cut.
-
-    Parameters
-    ----------
-    after_piece : callable, optional
-        ``after_piece(share)`` between two calls; True to end the pass early.
-
-    Examples
-    --------
-    >>> from skstruct.core.pieces import Pieces
-    >>> list(Pieces().ranges(0, 5))
-    [(0, 1), (1, 5)]
     """
 
     #: Seconds a call is to take; the first one, whose speed is not known, visits so many samples.
@@ -34,18 +23,7 @@ class Pieces:
         self.stopped = False
 
     def ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took.
-
-        Parameters
-        ----------
-        start, stop : int
-            The visits of the pass.
-
-        Yields
-        ------
-        tuple of int
-            The bounds of a range, to be worked on before the next is asked for.
-        """
+        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took."""
         first = start
         while first < stop:
             last = min(first + self._size, stop)
@@ -60,22 +38,5 @@ class Pieces:
                 return
 
     def visits(self, size: int) -> Iterator[tuple[int, int]]:
-        """The ranges of a pass of `size` visits; for none an empty range, which compiles.
-
-        Parameters
-        ----------
-        size : int
-            Length of the pass.
-
-        Returns
-        -------
-        iterator of tuple of int
-            As :meth:`ranges` yields them.
-
-        Examples
-        --------
-        >>> from skstruct.core.pieces import Pieces
-        >>> list(Pieces().visits(0)), list(Pieces().visits(5))
-        ([(0, 0)], [(0, 1), (1, 5)])
-        """
+        """The ranges of a pass of `size` visits; for none an empty range, which compiles."""
         return self.ranges(0, size) if size else iter([(0, 0)])

@@ -23,49 +23,21 @@ _FEW = 1e-2  # below, five terms of a series have 12 digits
 
 
 class Clock(NamedTuple):
-    """The time of a flow, and when each row was last brought up to date.
+    """The time of a flow, and when each row was last brought up to date."""
 
-    Parameters
-    ----------
-    now : ndarray of shape (2,)
-        The sum of all steps, and of all steps over the number of gradients that ``d`` sums.
-    node, pair : ndarray of shape (n_rows, 2)
-        What `now` was for each row of the two tables.
-    l1 : float
-        lam1, positive.
-    l2 : float
-        lam2, may be 0.
-    """
-
+    # (2,): The sum of all steps, and of all steps over the number of gradients that ``d`` sums.
     now: np.ndarray
+    # (n_rows, 2): What `now` was for each row of the two tables.
     node: np.ndarray
     pair: np.ndarray
+    # lam1, positive.
     l1: float
+    # lam2, may be 0.
     l2: float
 
 
 def start_clock(w, l1, l2):
-    """A clock at 0, by which all rows are up to date.
-
-    Parameters
-    ----------
-    w : Weights
-        The weights.
-    l1, l2 : float
-        The penalties lam1 and lam2.
-
-    Returns
-    -------
-    Clock
-        The clock.
-
-    Examples
-    --------
-    >>> from skstruct.core.proximal import start_clock
-    >>> from skstruct.core.weights import lazy_weights, zero_weights
-    >>> start_clock(lazy_weights(zero_weights(((3, 2), (1, 4)))), 0.1, 0.0).node.shape
-    (3, 2)
-    """
+    """A clock at 0, by which all rows are up to date."""
     stamps = (np.zeros((table.shape[0], 2)) for table in w.tables)
     return Clock(np.zeros(2), *stamps, float(l1), float(l2))
 
@@ -246,21 +218,7 @@ def _sum_row(table, j, clock, inverse_n, sums):
 
 @kernel
 def catch_up_and_sum(w, clock, inverse_n, sums):
-    """Bring all rows up to date, set the clock to 0, and sum what certificates need, in one sweep.
-
-    Parameters
-    ----------
-    w : Weights
-        Weights with ``s = 1`` and ``b = 0``.
-    clock : Clock
-        Its time.
-    inverse_n : float
-        Scale of ``d``: ``g = d * inverse_n``.
-    sums : ndarray of shape (9,)
-        Receives ``|w|_1, |w|**2, <w, g>``, the squared norm of the minimal subgradient, the
-        Fenchel-Young gap between w and -g (for lam2 > 0), ``max |g|``, and with ``S(t) = |soft(t
-        g)|**2`` and soft the threshold at lam1 ``S(1), S'(1) / 2`` and ``S''(1) / 2``.
-    """
+    """Bring all rows up to date, set the clock to 0, and sum what certificates need."""
     sums[:] = 0.0
     for j in range(w.node.shape[0]):
         advance_row(w.node, clock.node, j, clock)
@@ -275,22 +233,7 @@ def catch_up_and_sum(w, clock, inverse_n, sums):
 
 @kernel
 def soft_sums(w, l1, scale):
-    """``S, S'/2, S''/2`` of ``S(t) = |soft(t g)|**2``, g the mean of ``d``.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-    l1 : float
-        The threshold.
-    scale : tuple of two floats
-        The scale of ``d`` that makes it g, and t.
-
-    Returns
-    -------
-    tuple of float
-        The three sums.
-    """
+    """``S, S'/2, S''/2`` of ``S(t) = |soft(t g)|**2``, g the mean of ``d``."""
     inverse_n, t = scale
     value, slope, curve = 0.0, 0.0, 0.0
     for table in (w.node, w.pair):

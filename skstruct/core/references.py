@@ -14,13 +14,7 @@ from numba.extending import NativeValue, models, register_model, unbox
 
 
 class Reference(types.Type):
-    """A NamedTuple that somebody else keeps, and nobody changes.
-
-    Parameters
-    ----------
-    target : numba.types.BaseNamedTuple
-        Its type.
-    """
+    """A NamedTuple that somebody else keeps, and nobody changes."""
 
     def __init__(self, target):
         self.target = target
@@ -169,13 +163,7 @@ def refer(kind):
 
 
 def take_references(dispatcher):
-    """Let Python call `dispatcher` with NamedTuples, and its code see references.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        A compiled function.
-    """
+    """Let Python call `dispatcher` with NamedTuples, and its code see references."""
     compiler = getattr(dispatcher, "_compiler", None)
     if not hasattr(compiler, "compile"):
         return  # pragma: no cover

@@ -15,19 +15,6 @@ def share_of(w, n_rows, width):
 
     Every weight has one thread, which adds to it in the order of the samples: the number of threads
     does not change a bit.
-
-    Parameters
-    ----------
-    w : Weights
-        The weights.
-    n_rows, width : int
-        Shape of one of their tables.
-
-    Returns
-    -------
-    tuple of four ints
-        The first column and the one after the last, and the same of the classes of rows: row j is
-        of class ``j & LAST_CLASS``.
     """
     start, stop, low, high = 0, width, 0, ALL_CLASSES
     if w.share.shape[0] > 0:

@@ -6,25 +6,7 @@ from .weights import BLOCK, DOUBLE, fold
 
 
 def in_single(lazy):
-    """Move lazy weights to single precision, in the memory that they are in.
-
-    Parameters
-    ----------
-    lazy : Weights
-        In double precision; of its node table only the memory stays, for :func:`in_double`.
-
-    Returns
-    -------
-    Weights
-        The same value, to the precision of float32.
-
-    Examples
-    --------
-    >>> from skstruct.core.single import in_single
-    >>> from skstruct.core.weights import lazy_weights, zero_weights
-    >>> in_single(lazy_weights(zero_weights(((3, 2), (1, 4))))).single.shape
-    (3, 4)
-    """
+    """Move lazy weights to single precision, in the memory that they are in."""
     node = lazy.node
     single = node.reshape(-1)[node.size // 2 :].view(np.float32).reshape(node.shape)
     size = max(1, BLOCK // max(node.shape[1], 1))
@@ -39,28 +21,7 @@ def in_single(lazy):
 
 
 def in_double(lazy, memory):
-    """Move lazy weights in single precision back, with ``d = 0`` in both tables.
-
-    Parameters
-    ----------
-    lazy : Weights
-        What :func:`in_single` returned.
-    memory : Weights
-        What it was given: the result is written there.
-
-    Returns
-    -------
-    Weights
-        The same value; ``s = 1`` and ``b = 0``.
-
-    Examples
-    --------
-    >>> from skstruct.core.single import in_double, in_single
-    >>> from skstruct.core.weights import lazy_weights, zero_weights
-    >>> w = lazy_weights(zero_weights(((3, 2), (1, 4))))
-    >>> in_double(in_single(w), w).node.shape
-    (3, 4)
-    """
+    """Move lazy weights in single precision back, with ``d = 0`` in both tables."""
     node, single, pair = memory.node, lazy.single, lazy.pair
     (s, b), half = lazy.scale, node.shape[1] // 2
     size = max(1, BLOCK // max(node.shape[1], 1))

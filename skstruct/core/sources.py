@@ -28,26 +28,7 @@ _IMPORT = re.compile(
 
 
 def imports(text, package):
-    r"""What a source text imports, anywhere in it.
-
-    Parameters
-    ----------
-    text : str
-        The source.
-    package : str
-        Name of the package it belongs to; relative imports start there.
-
-    Returns
-    -------
-    set of (str, str)
-        Modules and the names taken from them (``""`` for the module itself).
-
-    Examples
-    --------
-    >>> from skstruct.core.sources import imports
-    >>> sorted(imports("from ..b import c, d\nimport numpy as np", "a.x"))
-    [('a.b', 'c'), ('a.b', 'd'), ('numpy', '')]
-    """
+    r"""What a source text imports, anywhere in it."""
     found = set()
     # A bracket in a comment would end a list of names.
     text = re.sub(r"#.*", "", text).replace("\\\n", " ").replace(";", "\n")
@@ -99,17 +80,6 @@ def kernel_sources():
 
     These are the files that define kernels, by what they import, and all that those import from
     this package. An installation without sources counts with all its byte code.
-
-    Returns
-    -------
-    dict of str to bytes
-        Contents by path below the package; empty where there are no files to read.
-
-    Examples
-    --------
-    >>> from skstruct.core.sources import kernel_sources
-    >>> "inference/viterbi.py" in kernel_sources()
-    True
     """
     paths = {_module_name(path): path for path in _files(".py")}
     contents = {name: path.read_bytes() for name, path in paths.items()}
@@ -126,26 +96,7 @@ def kernel_sources():
 
 
 def digest(contents, *versions):
-    """Hash of named file contents and of whatever else compiled code depends on.
-
-    Parameters
-    ----------
-    contents : dict of str to bytes
-        The files.
-    *versions : str
-        Versions of what compiles them.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Examples
-    --------
-    >>> from skstruct.core.sources import digest
-    >>> digest({"a.py": b"1"}) == digest({"a.py": b"2"})
-    False
-    """
+    """Hash of named file contents and of whatever else compiled code depends on."""
     total = hashlib.sha256(repr(versions).encode())
     for name in sorted(contents):
         total.update(f"{name}:{len(contents[name])}:".encode())
@@ -165,24 +116,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def is_foreign(module):
-    """Whether a module lies outside this package.
-
-    Parameters
-    ----------
-    module : str or None
-        Its name.
-
-    Returns
-    -------
-    bool
-        True also for code without a module.
-
-    Examples
-    --------
-    >>> from skstruct.core.sources import is_foreign
-    >>> is_foreign("skstruct.graphs.chain.graph"), is_foreign("numpy")
-    (False, True)
-    """
+    """Whether a module lies outside this package."""
     return not module or module.partition(".")[0] != _NAME
 
 
@@ -242,13 +176,7 @@ def _related(module, again=False):
 
 
 def note_kernel(function):
-    """Read the files that a kernel of another package depends on, while they are what runs.
-
-    Parameters
-    ----------
-    function : callable
-        The Python function of the kernel.
-    """
+    """Read the files that a kernel of another package depends on, while they are what runs."""
     module = function.__module__
     if not is_foreign(module):
         return
@@ -261,40 +189,14 @@ def note_kernel(function):
 
 
 def note_problem(cls, function):
-    """Remember that a kernel was registered for the problems of a class.
-
-    Parameters
-    ----------
-    cls : type
-        The class of the problem.
-    function : callable
-        The Python function of the kernel.
-    """
+    """Remember that a kernel was registered for the problems of a class."""
     note_kernel(function)
     if is_foreign(function.__module__):
         _problem_kernels[cls].append(function)
 
 
 def problem_kernels(classes):
-    """Kernels of other packages that serve the problems of `classes`, or a base of them.
-
-    Parameters
-    ----------
-    classes : iterable of type
-        The classes.
-
-    Returns
-    -------
-    list of callable
-        Their Python functions, in order of registration.
-
-    Examples
-    --------
-    >>> from skstruct.graphs.chain.graph import ChainProblem
-    >>> from skstruct.core.sources import problem_kernels
-    >>> problem_kernels([ChainProblem])
-    []
-    """
+    """Kernels of other packages that serve the problems of `classes`, or a base of them."""
     bases = dict.fromkeys(base for cls in classes for base in cls.__mro__)
     return [function for base in bases for function in _problem_kernels.get(base, ())]
 
@@ -304,26 +206,6 @@ def foreign_digest(function, classes):
 
     Counted are the modules of the kernel, of the classes and of the kernels registered for them,
     and what these import from their own package or, for scripts, from their own folder.
-
-    Parameters
-    ----------
-    function : callable
-        The Python function of the kernel.
-    classes : iterable of type
-        The NamedTuples among its arguments.
-
-    Returns
-    -------
-    str or None
-        The hash; empty if only this package takes part, None if some source is not in a file.
-
-    Examples
-    --------
-    >>> from skstruct.graphs.chain.graph import ChainProblem
-    >>> from skstruct.inference.viterbi import viterbi
-    >>> from skstruct.core.sources import foreign_digest
-    >>> foreign_digest(viterbi, [ChainProblem])
-    ''
     """
     named = [base for cls in classes for base in cls.__mro__ if hasattr(base, "_fields")]
     modules = {part.__module__ for part in (function, *named, *problem_kernels(classes))}

@@ -90,18 +90,7 @@ def _call(typingctx, address):
 
 @inner_kernel
 def meet(team):
-    """Wait until all threads of a team are here.
-
-    Parameters
-    ----------
-    team : ndarray of int64
-        The team.
-
-    Returns
-    -------
-    int
-        ``GO``, for one of them ``LEAD``, or ``LEAVE``.
-    """
+    """Wait until all threads of a team are here."""
     if team.shape[0] == 0:
         return LEAD
     before = _load(team, _GATE)
@@ -119,13 +108,7 @@ def meet(team):
 
 @inner_kernel(inline=True)
 def open_gate(team):
-    """Let the threads go on that wait in :func:`meet`.
-
-    Parameters
-    ----------
-    team : ndarray of int64
-        The team.
-    """
+    """Let the threads go on that wait in :func:`meet`."""
     if team.shape[0] > 0:
         fetch_add(team, _ARRIVED, -team[_SIZE])
         fetch_add(team, _GATE, 1)
@@ -149,28 +132,7 @@ class _Member(Thread):
 
 
 def run_team(function, n_threads: int) -> None:
-    """Call ``function(k, team)`` for k below `n_threads` at once, for 0 in this thread.
-
-    Parameters
-    ----------
-    function : callable
-        Calls a kernel that meets on the team, compiled already. If one raises, the others leave.
-    n_threads : int
-        How many threads; one needs no team.
-
-    Raises
-    ------
-    BaseException
-        What the function raised, in whichever thread.
-
-    Examples
-    --------
-    >>> from skstruct.core.team import run_team
-    >>> met = []
-    >>> run_team(lambda k, team: met.append(k), 2)
-    >>> sorted(met)
-    [0, 1]
-    """
+    """Call ``function(k, team)`` for k below `n_threads` at once, for 0 in this thread."""
     if n_threads == 1 or JIT_IS_DISABLED:
         function(0, ALONE)
         return
@@ -199,19 +161,6 @@ class Crew:
 
     Threads that meet all wait for the one that does not run. What they compute does not depend on
     how many they are.
-
-    Parameters
-    ----------
-    n_threads : int
-        The most.
-
-    Examples
-    --------
-    >>> from skstruct.core.team import Crew
-    >>> met = []
-    >>> Crew(2).run(lambda k, team: met.append(k))
-    >>> sorted(met)
-    [0, 1]
     """
 
     #: Seconds after which it is judged how many ran, the share of them that is enough, and for how
@@ -225,13 +174,7 @@ class Crew:
         self._left, self._patience = 0, self.FEWER[0]
 
     def run(self, function) -> None:
-        """:func:`run_team` on as many threads as are of use.
-
-        Parameters
-        ----------
-        function : callable
-            As there.
-        """
+        """:func:`run_team` on as many threads as are of use."""
         if self._most == 1:
             run_team(function, 1)
             return

@@ -17,34 +17,17 @@ _NODES_A_THREAD = 2000
 
 
 class Scratch(NamedTuple):
-    """Buffers of one thread.
+    """Buffers of one thread."""
 
-    Parameters
-    ----------
-    theta, mu : ndarray of shape (max_parts,)
-        Part-space buffers.
-    labels : ndarray of shape (max_nodes,) of int32
-        One labelling.
-    """
-
+    # (max_parts,): Part-space buffers.
     theta: np.ndarray
     mu: np.ndarray
+    # (max_nodes,): One labelling.
     labels: np.ndarray
 
 
 def make_scratch(problem):
-    """Buffers that fit the largest sample of `problem`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-
-    Returns
-    -------
-    Scratch
-        The buffers.
-    """
+    """Buffers that fit the largest sample of `problem`."""
     n_parts, n_nodes = longest_item(problem.part_ptr), longest_item(problem.label_ptr)
     return Scratch(np.empty(n_parts), np.empty(n_parts), np.empty(n_nodes, dtype=np.int32))
 
@@ -95,20 +78,7 @@ def _node_ends(problem):
 
 
 def split_samples(problem, n_pieces):
-    """Bounds of `n_pieces` runs of samples with about the same number of nodes.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    n_pieces : int
-        How many.
-
-    Returns
-    -------
-    ndarray of shape (n_pieces + 1,) of int64
-        The bounds.
-    """
+    """Bounds of `n_pieces` runs of samples with about the same number of nodes."""
     ends = _node_ends(problem)
     bounds = np.searchsorted(ends, np.linspace(0, ends[-1], n_pieces + 1))
     bounds[0], bounds[-1] = 0, ends.size - 1
@@ -116,47 +86,13 @@ def split_samples(problem, n_pieces):
 
 
 def useful_threads(problem):
-    """How many threads a pass over samples can use: by the data alone.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-
-    Returns
-    -------
-    int
-        The number, 1 at least.
-    """
+    """How many threads a pass over samples can use: by the data alone."""
     n_samples = problem.label_ptr.size - 1
     return max(int(min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)), 1)
 
 
 def effective_threads(n_jobs):
-    """How many threads `n_jobs` stands for here.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        As in joblib; but where a cluster is the active backend, None is one thread: its workers are
-        not threads of this process, and one of them may be who asks.
-
-    Returns
-    -------
-    int
-        The number, 1 at least.
-
-    Raises
-    ------
-    ValueError
-        If `n_jobs` is 0.
-
-    Examples
-    --------
-    >>> from skstruct.core.threads import effective_threads
-    >>> effective_threads(2)
-    2
-    """
+    """How many threads `n_jobs` stands for here."""
     backend, _ = get_active_backend()
     # Joblib's own; Dask's and Ray's count the processors of a cluster, whatever is asked for.
     if type(backend).__module__ == "joblib._parallel_backends":
@@ -169,20 +105,7 @@ def effective_threads(n_jobs):
 
 
 def count_threads(problem, n_jobs):
-    """How many threads a pass over samples is to have.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    n_jobs : int or None
-        The most, as in joblib.
-
-    Returns
-    -------
-    int
-        The number, 1 at least.
-    """
+    """How many threads a pass over samples is to have."""
     useful = useful_threads(problem)
     return min(effective_threads(n_jobs), useful) if useful > 1 else 1
 
@@ -191,20 +114,6 @@ def over_samples(function, problem, n_jobs):
     """Call ``function(problem, start, stop)`` on runs of samples, in threads.
 
     Runs are cut, so that Ctrl-C comes through within about a second.
-
-    Parameters
-    ----------
-    function : callable
-        Calls a kernel, which releases the GIL.
-    problem : NamedTuple
-        A structure's problem.
-    n_jobs : int or None
-        Threads, as in joblib.
-
-    Returns
-    -------
-    list
-        The results in the order of the samples.
     """
     n_samples = problem.label_ptr.size - 1
     n_threads = count_threads(problem, n_jobs)

@@ -110,132 +110,35 @@ class Weights(NamedTuple):
 
 
 def zero_weights(shapes):
-    """Plain weights of zeros.
-
-    Parameters
-    ----------
-    shapes : tuple of two tuples of int
-        Shapes of the node and the pair table.
-
-    Returns
-    -------
-    Weights
-        The weights.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import zero_weights
-    >>> zero_weights(((3, 2), (1, 4))).pair.shape
-    (1, 4)
-    """
+    """Plain weights of zeros."""
     return Weights(np.zeros(shapes[0]), np.zeros(shapes[1]))
 
 
 def flatten(weights):
-    """All tables of weights as one vector.
-
-    Parameters
-    ----------
-    weights : NamedTuple
-        Anything with ``tables``.
-
-    Returns
-    -------
-    ndarray
-        A copy; :func:`view_flat` reads it.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import flatten, zero_weights
-    >>> flatten(zero_weights(((3, 2), (1, 4)))).size
-    10
-    """
+    """All tables of weights as one vector."""
     return np.concatenate([table.ravel() for table in weights.tables])
 
 
 def view_flat(flat, shapes):
-    """The tables of a vector, for kernels: writing to them writes to it.
-
-    Parameters
-    ----------
-    flat : ndarray
-        As of :func:`flatten`, contiguous.
-    shapes : tuple of two tuples of int
-        Shapes of the node and the pair table.
-
-    Returns
-    -------
-    Weights
-        Views.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.weights import view_flat
-    >>> view_flat(np.arange(10.0), ((3, 2), (1, 4))).pair
-    array([[6., 7., 8., 9.]])
-    """
+    """The tables of a vector, for kernels: writing to them writes to it."""
     node, pair = np.split(flat, [shapes[0][0] * shapes[0][1]])
     return Weights(node.reshape(shapes[0]), pair.reshape(shapes[1]))
 
 
 def aligned(size, make=np.zeros):
-    """A flat float64 array that begins at a cache line.
-
-    Parameters
-    ----------
-    size : int
-        Its length.
-    make : callable
-        ``np.zeros`` or ``np.empty``.
-
-    Returns
-    -------
-    ndarray of shape (size,)
-        The array.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import aligned
-    >>> aligned(3).ctypes.data % 64
-    0
-    """
+    """A flat float64 array that begins at a cache line."""
     flat = make(size + _LINE)
     skip = (-flat.ctypes.data // flat.itemsize) % _LINE
     return flat[skip : skip + size]
 
 
 def padded_width(width):
-    """Columns of a row that is to be whole cache lines; below 4 none are added.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import padded_width
-    >>> padded_width(3), padded_width(4), padded_width(9)
-    (3, 8, 16)
-    """
+    """Columns of a row that is to be whole cache lines; below 4 none are added."""
     return -(-width // _LINE) * _LINE if width >= _NARROW else width
 
 
 def lazy_weights(weights):
-    """Lazy weights with the value of `weights` and ``d = 0``.
-
-    Parameters
-    ----------
-    weights : Weights
-        The starting point, plain; it is copied.
-
-    Returns
-    -------
-    Weights
-        ``s = 1, v = weights, b = 0, d = 0``.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import lazy_weights, zero_weights
-    >>> lazy_weights(zero_weights(((3, 2), (1, 4)))).node.shape
-    (3, 4)
-    """
+    """Lazy weights with the value of `weights` and ``d = 0``."""
     tables = []
     for table in weights.tables:
         rows, width = table.shape
@@ -248,27 +151,7 @@ def lazy_weights(weights):
 
 
 def halves(lazy, shapes):
-    """The tables of ``v`` and of ``d``, without their padding.
-
-    Parameters
-    ----------
-    lazy : Weights
-        Lazy weights.
-    shapes : tuple of two tuples of int
-        Shapes of the plain tables.
-
-    Yields
-    ------
-    tuple of ndarray
-        Two views of each table.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import halves, lazy_weights, zero_weights
-    >>> shapes = ((3, 2), (1, 4))
-    >>> [v.shape for v, d in halves(lazy_weights(zero_weights(shapes)), shapes)]
-    [(3, 2), (1, 4)]
-    """
+    """The tables of ``v`` and of ``d``, without their padding."""
     for table, (_, width) in zip(lazy.tables, shapes, strict=True):
         half = table.shape[1] // 2
         yield table[:, :width], table[:, half : half + width]
@@ -285,27 +168,7 @@ def _blocks(lazy):
 
 
 def plain_weights(lazy, shapes):
-    """The value ``s v + b d`` of lazy weights.
-
-    Parameters
-    ----------
-    lazy : Weights
-        The lazy weights.
-    shapes : tuple of two tuples of int
-        Shapes of the plain tables.
-
-    Returns
-    -------
-    Weights
-        The dense value.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import lazy_weights, plain_weights, zero_weights
-    >>> shapes = ((1, 1), (1, 1))
-    >>> float(plain_weights(lazy_weights(zero_weights(shapes)), shapes).node[0, 0])
-    0.0
-    """
+    """The value ``s v + b d`` of lazy weights."""
     out = zero_weights(shapes)
     s, b = lazy.scale
     with np.errstate(over="ignore", invalid="ignore"):
@@ -317,24 +180,7 @@ def plain_weights(lazy, shapes):
 
 
 def squared_norm(w):
-    """``||w||^2``, of plain or lazy weights.
-
-    Parameters
-    ----------
-    w : Weights
-        The weights.
-
-    Returns
-    -------
-    float
-        The squared Euclidean norm.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import lazy_weights, squared_norm, zero_weights
-    >>> squared_norm(lazy_weights(zero_weights(((1, 1), (0, 0)))))
-    0.0
-    """
+    """``||w||^2``, of plain or lazy weights."""
     if w.scale.size:
         return squared_norms(w, 0.0, 0.0)[0]
     # Not by BLAS: its threads wait for each other longer than this takes.
@@ -342,59 +188,21 @@ def squared_norm(w):
 
 
 def inner_product(tables, others) -> float:
-    """Sum of the products of the entries of tables, the same for any number of BLAS threads.
-
-    Parameters
-    ----------
-    tables, others : sequence of ndarray
-        Tables of the same shapes.
-
-    Returns
-    -------
-    float
-        The sum.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.weights import inner_product
-    >>> inner_product([np.ones((2, 3))], [np.ones((2, 3))])
-    6.0
-    """
+    """Sum of the products of the entries of tables, the same for any number of BLAS threads."""
     pairs = zip(tables, others, strict=True)
     return float(sum(np.einsum("ij,ij->", table, other) for table, other in pairs))
 
 
 @inner_kernel(inline=True)
 def decay(w, rho, eta):
-    """``w <- rho w - eta d`` in O(1); :func:`fold_small` is to follow before `s` vanishes.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-    rho : float
-        Decay factor.
-    eta : float
-        Step along ``-d``.
-    """
+    """``w <- rho w - eta d`` in O(1); :func:`fold_small` is to follow before `s` vanishes."""
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
 
 
 @inner_kernel(inline=True)
 def decay_and_step(w, rho, eta):
-    """``w <- rho w - eta d`` in O(1), folding when `s` has become small.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-    rho : float
-        Decay factor.
-    eta : float
-        Step along ``-d``.
-    """
+    """``w <- rho w - eta d`` in O(1), folding when `s` has become small."""
     decay(w, rho, eta)
     fold_small(w)
 
@@ -428,19 +236,7 @@ def _fold_table(table, s, b):
 
 
 def fold(w):
-    """``v <- s v + b d, s <- 1, b <- 0``: the value of `w` stays.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import fold, lazy_weights, zero_weights
-    >>> w = lazy_weights(zero_weights(((1, 1), (0, 0))))
-    >>> fold(w)
-    """
+    """``v <- s v + b d, s <- 1, b <- 0``: the value of `w` stays."""
     s, b = w.scale
     if s == 1.0 and b == 0.0:
         return
@@ -454,28 +250,7 @@ def fold(w):
 
 @kernel
 def squared_norms(w, inverse_n, lam):
-    """Squared norms of `w`, of ``g = d * inverse_n`` and of ``g + lam * w``, in one sweep.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-    inverse_n : float
-        Scale of ``d``.
-    lam : float
-        The regulariser.
-
-    Returns
-    -------
-    tuple of float
-        The three squared Euclidean norms.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import lazy_weights, squared_norms, zero_weights
-    >>> squared_norms(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0)
-    (0.0, 0.0, 0.0)
-    """
+    """Squared norms of `w`, of ``g = d * inverse_n`` and of ``g + lam * w``, in one sweep."""
     s, b = w.scale[0], w.scale[1]
     sums = _add_norms(w.single, s, b, inverse_n, lam, (0.0, 0.0, 0.0))
     for table in (w.node, w.pair):

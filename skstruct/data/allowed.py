@@ -9,31 +9,7 @@ from .ragged import RaggedArray
 
 
 def read_table_mask(allowed, shape: tuple[int, ...]) -> np.ndarray:
-    """The labels allowed in each row of a table.
-
-    Parameters
-    ----------
-    allowed : array-like
-        True (or 1) where a label is allowed.
-    shape : tuple of int
-        The shape that it must have; a row at the end for each node.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, shape[-1]) of uint8
-        The masks of all nodes.
-
-    Raises
-    ------
-    ValueError
-        If it has another shape, or is neither boolean nor of zeros and ones.
-
-    Examples
-    --------
-    >>> from skstruct.data.allowed import read_table_mask
-    >>> read_table_mask([[True, False]], (1, 2))
-    array([[1, 0]], dtype=uint8)
-    """
+    """The labels allowed in each row of a table."""
     mask = _boolean(allowed, "allowed")
     if mask.shape != shape:
         raise ValueError(f"allowed must be of shape {shape}, got {mask.shape}")
@@ -41,27 +17,7 @@ def read_table_mask(allowed, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def read_sample_masks(allowed, offsets: np.ndarray, n_classes: int) -> np.ndarray:
-    """The labels allowed at each node, one mask a sample.
-
-    Parameters
-    ----------
-    allowed : list of array-like of shape (n_nodes, n_classes)
-        True (or 1) where a label is allowed.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_classes) of uint8
-        The masks of all samples.
-
-    Raises
-    ------
-    ValueError
-        If a mask has the wrong shape, or is neither boolean nor of zeros and ones.
-    """
+    """The labels allowed at each node, one mask a sample."""
     n = offsets.size - 1
     packed = isinstance(allowed, RaggedArray)
     masks = list(allowed) if packed or n == 0 else as_list(allowed, "allowed")

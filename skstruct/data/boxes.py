@@ -11,27 +11,7 @@ _LARGEST = 1e300
 
 
 def read_boxes(boxes, name: str, n: int | None = None) -> np.ndarray:
-    """Boxes as an array.
-
-    Parameters
-    ----------
-    boxes : array-like of shape (n_boxes, 4)
-        Rows (xmin, ymin, xmax, ymax).
-    name : str
-        What they are, for messages.
-    n : int, optional
-        How many there must be.
-
-    Returns
-    -------
-    ndarray of shape (n_boxes, 4)
-        The boxes.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer, or a box is not finite or empty.
-    """
+    """Boxes as an array."""
     refuse_masked(boxes, name)
     try:
         array = np.asarray(boxes, dtype=np.float64)
@@ -52,25 +32,7 @@ def read_boxes(boxes, name: str, n: int | None = None) -> np.ndarray:
 
 
 def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes, one by one.
-
-    Parameters
-    ----------
-    first, second : ndarray of shape (n_boxes, 4)
-        Rows (xmin, ymin, xmax, ymax); one of them may have a single row.
-
-    Returns
-    -------
-    ndarray of shape (n_boxes,)
-        Between 0 and 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.boxes import overlaps
-    >>> overlaps(np.array([[0, 0, 2, 1.0]]), np.array([[1, 0, 3, 1.0], [0, 0, 2, 1]])).tolist()
-    [0.3333333333333333, 1.0]
-    """
+    """Intersection over union of boxes, one by one."""
     low = np.maximum(first[:, :2], second[:, :2])
     high = np.minimum(first[:, 2:], second[:, 2:])
     sides = [boxes[:, 2:] - boxes[:, :2] for boxes in (first, second)]

@@ -12,17 +12,11 @@ from .schemes import scheme_name
 
 
 class TransitionMask(NamedTuple):
-    """0 where a step is allowed, -inf where it is not.
+    """0 where a step is allowed, -inf where it is not."""
 
-    Parameters
-    ----------
-    pairs : ndarray of shape (n_classes, n_classes)
-        Of (label, next label).
-    start, stop : ndarray of shape (n_classes,)
-        Of a label at the first and at the last node.
-    """
-
+    # (n_classes, n_classes): Of (label, next label).
     pairs: np.ndarray
+    # (n_classes,): Of a label at the first and at the last node.
     start: np.ndarray
     stop: np.ndarray
 
@@ -65,38 +59,7 @@ def _allowed_by_scheme(scheme, before, after):
 
 
 def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
-    """The mask of a `forbidden` argument.
-
-    Parameters
-    ----------
-    forbidden : None, str, or list of pairs and str
-        A tagging scheme for labels such as ``"B-NP"`` and ``"O"``: ``"iob1"``, ``"iob2"``,
-        ``"ioe1"``, ``"ioe2"``, ``"iobes"`` or ``"bilou"``, in any case, or an alias that
-        :func:`skstruct.data.schemes.scheme_name` knows; or pairs (label, next label), where None
-        stands for an end: ``(None, "I-NP")`` forbids ``"I-NP"`` at the first node. A list may have
-        both.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-
-    Returns
-    -------
-    TransitionMask
-        The mask.
-
-    Raises
-    ------
-    ValueError
-        If the scheme is unknown, a label is not of the scheme, a pair names an unknown label, or
-        `forbidden` is an iterator.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.constraints import transition_mask
-    >>> mask = transition_mask("iob2", np.array(["B-X", "I-X", "O"]))
-    >>> mask.pairs[2], mask.start
-    (array([  0., -inf,   0.]), array([  0., -inf,   0.]))
-    """
+    """The mask of a `forbidden` argument."""
     labels = classes.tolist()
     n = len(labels)
     mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
@@ -136,27 +99,7 @@ def _pairs_of_scheme(name, labels):
 
 
 def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:
-    """The mask of steps alone, for structures without a first and a last node.
-
-    Parameters
-    ----------
-    forbidden : None or list of pairs
-        As in :func:`transition_mask`.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    kind : str
-        What has no ends, for messages.
-
-    Returns
-    -------
-    TransitionMask
-        The mask; it allows all labels at both ends.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`transition_mask`; also if a scheme or None is given.
-    """
+    """The mask of steps alone, for structures without a first and a last node."""
     names = [rule for rule in _rules(forbidden) if isinstance(rule, str)]
     if names:
         raise ValueError(f"forbidden={names[0]!r}: tagging schemes are for chains, not for {kind}")
@@ -179,26 +122,7 @@ def _forbid(mask, pair):
 
 
 def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
-    """A hint, if the labels follow another tagging scheme than the one asked for.
-
-    Parameters
-    ----------
-    forbidden : str or list of pairs
-        As in :func:`transition_mask`.
-    codes : ndarray of shape (n_nodes,)
-        Labels of all nodes, as positions in `classes`.
-    first, second : ndarray of shape (n_edges,)
-        Nodes at the ends of the edges.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-
-    Returns
-    -------
-    str
-        Empty if there is nothing to say.
-    """
+    """A hint, if the labels follow another tagging scheme than the one asked for."""
     named = next((rule for rule in _rules(forbidden) if isinstance(rule, str)), None)
     if named is None:
         return ""
@@ -222,28 +146,7 @@ def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
 def check_steps(
     mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
 ) -> None:
-    """Refuse training labels with a forbidden step along an edge.
-
-    Parameters
-    ----------
-    mask : TransitionMask
-        The mask.
-    codes : ndarray of shape (n_nodes,)
-        Labels of all nodes, as positions in `classes`.
-    first, second : ndarray of shape (n_edges,)
-        Nodes at the ends of the edges.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    forbidden : str or list of pairs
-        What the mask was made of, for messages.
-
-    Raises
-    ------
-    ValueError
-        Names the first sample that breaks the rules.
-    """
+    """Refuse training labels with a forbidden step along an edge."""
     broken = np.flatnonzero(np.isinf(mask.pairs[codes[first], codes[second]]))
     if broken.size:
         row = first[broken[0]]
@@ -258,28 +161,7 @@ def check_steps(
 def check_ends(
     mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
 ) -> None:
-    """Refuse training labels that are forbidden at the first or last node.
-
-    Parameters
-    ----------
-    mask : TransitionMask
-        The mask.
-    codes : ndarray of shape (n_nodes,)
-        Labels of all nodes, as positions in `classes`.
-    first, second : ndarray of shape (n_edges,)
-        Nodes at the ends of the edges, for messages.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    forbidden : str or list of pairs
-        What the mask was made of, for messages.
-
-    Raises
-    ------
-    ValueError
-        Names the first sample that breaks the rules.
-    """
+    """Refuse training labels that are forbidden at the first or last node."""
     for ends, rows, where in (
         (mask.start, offsets[:-1], "first"),
         (mask.stop, offsets[1:] - 1, "last"),

@@ -14,24 +14,7 @@ _PIECE = 1 << 22  # bytes read at once
 
 
 class Checked:
-    """A file with a CRC-32 of all that has been written or read.
-
-    Parameters
-    ----------
-    file : file object
-        Open for bytes.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> from skstruct.data.files import Checked
-    >>> written = Checked(BytesIO())
-    >>> written.write(b"state"), written.size
-    (5, 5)
-    >>> read = Checked(BytesIO(b"state"))
-    >>> read.read(5), read.sum == written.sum
-    (b'state', True)
-    """
+    """A file with a CRC-32 of all that has been written or read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.size, self.sum = file, 0, 0
@@ -44,34 +27,12 @@ class Checked:
         self._add(piece)
 
     def write(self, piece: bytes) -> int:
-        """Write a piece.
-
-        Parameters
-        ----------
-        piece : bytes
-            What to write.
-
-        Returns
-        -------
-        int
-            What the file returned.
-        """
+        """Write a piece."""
         self._count(piece)
         return self._file.write(piece)
 
     def read(self, size: int) -> bytes:
-        """Read a piece.
-
-        Parameters
-        ----------
-        size : int
-            Most bytes.
-
-        Returns
-        -------
-        bytes
-            The piece.
-        """
+        """Read a piece."""
         piece = self._file.read(size)
         self._count(piece)
         return piece
@@ -79,34 +40,7 @@ class Checked:
 
 @contextlib.contextmanager
 def written_beside(path: Path, *, sync: bool = False) -> Iterator[Checked]:
-    """A file that has its name when it is complete; after an error nothing is left of it.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Several processes may write it at once: the last one stays.
-    sync : bool
-        Whether it must outlive a power cut.
-
-    Yields
-    ------
-    Checked
-        To be written to.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from skstruct.data.files import written_beside
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "state")
-    ...     with written_beside(path) as file:
-    ...         _ = file.write(b"whole")
-    ...         path.exists()
-    ...     path.read_bytes()
-    False
-    b'whole'
-    """
+    """A file that has its name when it is complete; after an error nothing is left of it."""
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with open(beside, "wb") as file:
@@ -152,20 +86,7 @@ def _sync(folder):
 
 
 def crc_of(path: Path, n_bytes: int) -> int:
-    """CRC-32 of the first bytes of a file, in bounded memory.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    n_bytes : int
-        How many bytes.
-
-    Returns
-    -------
-    int
-        The sum.
-    """
+    """CRC-32 of the first bytes of a file, in bounded memory."""
     with open(path, "rb") as file:
         checked = Checked(file)
         while checked.size < n_bytes and checked.read(min(_PIECE, n_bytes - checked.size)):

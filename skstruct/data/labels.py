@@ -16,28 +16,7 @@ from .values import as_labels, join_values, refuse_sparse
 
 
 def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
-    """Pack label sequences that belong to sequences with these `offsets`.
-
-    Parameters
-    ----------
-    y : list, tuple, Series, object array, 2-D array or RaggedArray
-        One sequence of labels a sample.
-    offsets : ndarray of shape (n_samples + 1,)
-        Of X.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,)
-        The labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the numbers of samples or of nodes differ, or labels are missing, of mixed or of
-        unsuitable types.
-    """
+    """Pack label sequences that belong to sequences with these `offsets`."""
     n = offsets.size - 1
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
@@ -89,32 +68,7 @@ def _listed_labels(y, name):
 
 
 def read_label_lists(y, name: str) -> list:
-    """The labels of each sample, of any length.
-
-    Parameters
-    ----------
-    y : list, tuple, Series, object array, 2-D array or RaggedArray
-        One sequence of labels a sample.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    list of ndarray of shape (n_nodes,)
-        The labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `y` is no list of label sequences, or labels are missing, of mixed or of unsuitable
-        types.
-
-    Examples
-    --------
-    >>> from skstruct.data.labels import read_label_lists
-    >>> read_label_lists([[1, 0], [2]], "y")
-    [array([1, 0]), array([2])]
-    """
+    """The labels of each sample, of any length."""
     if y is None:
         raise ValueError(f"{name} is None: a list of label sequences is needed")
     y = _label_lists(y, name)
@@ -124,33 +78,7 @@ def read_label_lists(y, name: str) -> list:
 
 
 def rows_of_image(item, where: str) -> tuple:
-    """Labels of an image one after the other, row by row, none of them changed.
-
-    Parameters
-    ----------
-    item : array-like of shape (height, width)
-        The labels, also of other nodes than pixels: then they stay as they are.
-    where : str
-        The argument, for messages.
-
-    Returns
-    -------
-    labels : list or ndarray of shape (height * width,)
-        The labels.
-    shape : tuple of int
-        Their shape.
-
-    Raises
-    ------
-    ValueError
-        If rows differ in length, or entries are masked.
-
-    Examples
-    --------
-    >>> from skstruct.data.labels import rows_of_image
-    >>> rows_of_image([["a", "b"], ["b", "b"]], "y")
-    (['a', 'b', 'b', 'b'], (2, 2))
-    """
+    """Labels of an image one after the other, row by row, none of them changed."""
     refuse_masked(item, where)
     refuse_sparse(item, where)
     if isinstance(item, (list, tuple)):
@@ -174,33 +102,7 @@ def _labels_of(item, i, name):
 
 
 def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
-    """Labels of a table, one a row.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        The labels; a column is flattened with a warning.
-    n_samples : int
-        How many there must be.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        The labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the number is another one, or labels are missing, of mixed or of unsuitable types.
-
-    Examples
-    --------
-    >>> from skstruct.data.labels import read_table_labels
-    >>> read_table_labels(["b", "a"], 2)
-    array(['b', 'a'], dtype='<U1')
-    """
+    """Labels of a table, one a row."""
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
     y = as_array(y)
@@ -239,24 +141,7 @@ def _has_sequences(y):
 
 
 def is_indicator(y) -> bool:
-    """Whether `y` looks like a table of labels that are on or off.
-
-    Parameters
-    ----------
-    y : object
-        What the user gave.
-
-    Returns
-    -------
-    bool
-        True for sparse matrices and two-dimensional arrays of several columns.
-
-    Examples
-    --------
-    >>> from skstruct.data.labels import is_indicator
-    >>> is_indicator([[0, 1], [1, 1]]), is_indicator([0, 1])
-    (True, False)
-    """
+    """Whether `y` looks like a table of labels that are on or off."""
     if sparse.issparse(y):
         return y.shape[1] > 1
     if not hasattr(y, "__len__") or isinstance(y, (str, RaggedArray)):
@@ -269,33 +154,7 @@ def is_indicator(y) -> bool:
 
 
 def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
-    """A table of labels, 1 where a label is on.
-
-    Parameters
-    ----------
-    y : array-like or sparse matrix of shape (n_samples, n_labels)
-        Zeros and ones.
-    n_samples : int or None
-        How many rows there must be.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_labels) of int32
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong or an entry is neither 0 nor 1.
-
-    Examples
-    --------
-    >>> from skstruct.data.labels import read_indicator
-    >>> read_indicator([[0, 1]], 1)
-    array([[0, 1]], dtype=int32)
-    """
+    """A table of labels, 1 where a label is on."""
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
     refuse_masked(y, name)
@@ -361,38 +220,7 @@ def encode(
     name: str = "y",
     unseen: int | None = None,
 ) -> np.ndarray:
-    """Positions of `labels` in sorted `classes`.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_nodes,)
-        The labels.
-    classes : ndarray of shape (n_classes,)
-        Sorted.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins, for the message.
-    name : str
-        The argument, for messages.
-    unseen : int, optional
-        Code of labels that are not among the classes; by default they are refused.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,) of int32
-        The positions.
-
-    Raises
-    ------
-    ValueError
-        If a label is unknown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.labels import encode
-    >>> encode(np.array(["b", "a"]), np.array(["a", "b"]), np.array([0, 2]))
-    array([1, 0], dtype=int32)
-    """
+    """Positions of `labels` in sorted `classes`."""
     try:
         codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         unknown = np.flatnonzero(classes[codes] != labels)

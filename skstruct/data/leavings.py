@@ -43,45 +43,13 @@ def _is_hidden(pid):
 
 
 def own(folder: Path) -> None:
-    """Write down that this process has made a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Which.
-
-    Raises
-    ------
-    OSError
-        If nothing can be written there.
-    """
+    """Write down that this process has made a folder."""
     with written_beside(folder / _NAME) as file:
         file.write(json.dumps(_process(os.getpid())).encode())
 
 
 def is_left(folder: Path) -> bool:
-    """Whether the process that made a folder is known to be gone.
-
-    Parameters
-    ----------
-    folder : Path
-        Which.
-
-    Returns
-    -------
-    bool
-        False of folders of other machines, and where nobody says whose it is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from skstruct.data.leavings import is_left, own
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     own(Path(folder))
-    ...     is_left(Path(folder))
-    False
-    """
+    """Whether the process that made a folder is known to be gone."""
     try:
         owner = json.loads((folder / _NAME).read_bytes())
         pid = owner[2]
@@ -94,15 +62,7 @@ def is_left(folder: Path) -> bool:
 
 
 def remove_left(place: Path, pattern: str) -> None:
-    """Delete the folders of processes that are gone.
-
-    Parameters
-    ----------
-    place : Path
-        Where they are.
-    pattern : str
-        What their names are like.
-    """
+    """Delete the folders of processes that are gone."""
     with contextlib.suppress(OSError):
         for folder in place.glob(pattern):
             if folder.is_dir() and not folder.is_symlink() and is_left(folder):

@@ -17,40 +17,13 @@ VECTORISE = (
 
 
 def as_array(values):
-    """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is.
-
-    Examples
-    --------
-    >>> from skstruct.data.matrices import as_array
-    >>> as_array([1, 2])
-    [1, 2]
-    """
+    """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is."""
     hidden = hasattr(values, "__array__") and not hasattr(values, "__len__")
     return np.asarray(values) if hidden else values
 
 
 def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
-    """`array` as a C-contiguous, aligned, writable array; copied only when it is not.
-
-    Parameters
-    ----------
-    array : ndarray
-        Any array.
-    dtype : data-type
-        The wanted type.
-
-    Returns
-    -------
-    ndarray
-        The array: one type for the kernels, hence one compile.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import writable
-    >>> writable(np.ones(2, dtype=np.float32)).dtype
-    dtype('float64')
-    """
+    """`array` as a C-contiguous, aligned, writable array; copied only when it is not."""
     return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
 
 
@@ -64,25 +37,7 @@ class _Window:
 
 
 def feature_dtype(dtype) -> np.dtype:
-    """What features of some type are kept in: single precision stays, the rest becomes float64.
-
-    Parameters
-    ----------
-    dtype : data-type
-        Of what the user gave.
-
-    Returns
-    -------
-    dtype
-        float32 or float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import feature_dtype
-    >>> feature_dtype(np.float32), feature_dtype(np.int8)
-    (dtype('float32'), dtype('float64'))
-    """
+    """What features of some type are kept in: single precision stays, the rest becomes float64."""
     return np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
 
 
@@ -92,28 +47,6 @@ def readable(array: np.ndarray, dtype=None) -> np.ndarray:
     A read-only array (a memory map, what joblib hands to workers) would be one more type to numba,
     hence a compile: kernels get a view that claims to be writable. Whoever wrote to it would write
     to the user's data, or end the process where the pages are protected: no one does.
-
-    Parameters
-    ----------
-    array : ndarray
-        Any array.
-    dtype : data-type
-        The wanted type; by default that of :func:`feature_dtype`.
-
-    Returns
-    -------
-    ndarray
-        C-contiguous, aligned, writable for all that numba knows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import readable
-    >>> frozen = np.ones(2, dtype=np.float32)
-    >>> frozen.flags.writeable = False
-    >>> seen = readable(frozen)
-    >>> seen.dtype, seen.flags.writeable, np.shares_memory(seen, frozen)
-    (dtype('float32'), True, True)
     """
     dtype = feature_dtype(array.dtype) if dtype is None else dtype
     array = np.asarray(np.require(array, dtype=dtype, requirements=["C", "A"]))
@@ -121,25 +54,7 @@ def readable(array: np.ndarray, dtype=None) -> np.ndarray:
 
 
 def row_squares(table) -> np.ndarray:
-    """Squared Euclidean norms of the rows of a table.
-
-    Parameters
-    ----------
-    table : ndarray or CSR matrix of shape (n_rows, n_columns)
-        The table.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        The norms.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import row_squares
-    >>> row_squares(np.array([[3.0, 4.0]]))
-    array([25.])
-    """
+    """Squared Euclidean norms of the rows of a table."""
     table = table.astype(np.float64, copy=False)  # sums in single precision lose digits
     if sparse.issparse(table):
         return np.asarray(table.multiply(table).sum(axis=1)).ravel()
@@ -159,27 +74,7 @@ def _frame_fits(shape, data, indices, indptr):
 
 
 def is_sound_csr(shape, data, indices, indptr) -> bool:
-    """Whether three arrays are a CSR matrix that may be read without a look at bounds.
-
-    Parameters
-    ----------
-    shape : tuple of two ints
-        Rows and columns.
-    data, indices, indptr : ndarray
-        As of :class:`scipy.sparse.csr_matrix`.
-
-    Returns
-    -------
-    bool
-        True if the sizes agree, row pointers do not decrease and columns are in range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import is_sound_csr
-    >>> is_sound_csr((1, 2), np.ones(1), np.array([2]), np.array([0, 1]))
-    False
-    """
+    """Whether three arrays are a CSR matrix that may be read without a look at bounds."""
     if not _frame_fits(shape, data, indices, indptr) or (indptr[1:] < indptr[:-1]).any():
         return False
     used = indices[: indptr[-1]]
@@ -209,27 +104,7 @@ def _is_sound(matrix):
 
 
 def check_sparse(matrix, where: str = "X") -> None:
-    """Refuse a sparse matrix whose parts do not fit together, or that does not hold numbers.
-
-    Parameters
-    ----------
-    matrix : sparse matrix or array
-        Of any format, perhaps from a damaged file or built by hand.
-    where : str
-        The argument, for messages.
-
-    Raises
-    ------
-    ValueError
-        If it is complex or not numeric, or an index is out of range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from skstruct.data.matrices import check_sparse
-    >>> check_sparse(sparse.csr_matrix(np.eye(2)))
-    """
+    """Refuse a sparse matrix whose parts do not fit together, or that does not hold numbers."""
     if matrix.ndim != 2:
         raise ValueError(f"{where} must be a 2-D sparse matrix, it has {matrix.ndim} dimensions")
     if matrix.dtype.kind == "c":
@@ -244,47 +119,14 @@ def check_sparse(matrix, where: str = "X") -> None:
 
 
 def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
-    """A CSR matrix of just these arrays: the constructor would cast and check them.
-
-    Parameters
-    ----------
-    shape : tuple of two ints
-        Rows and columns.
-    data, indices, indptr : ndarray
-        The parts, known to be sound.
-
-    Returns
-    -------
-    csr_matrix
-        The matrix; nothing is copied.
-    """
+    """A CSR matrix of just these arrays: the constructor would cast and check them."""
     out = sparse.csr_matrix(shape)
     out.data, out.indices, out.indptr = data, indices, indptr
     return out
 
 
 def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
-    """A CSR matrix in the one form that kernels take.
-
-    Parameters
-    ----------
-    matrix : sparse matrix or array
-        Any sparse matrix; it is left as it was.
-    where : str
-        The argument, for messages.
-
-    Returns
-    -------
-    csr_matrix
-        Values of float32 where they were, else float64, int32 column indices without duplicates,
-        int64 row pointers.
-
-    Raises
-    ------
-    ValueError
-        If its parts do not fit together, it is not numeric, or there are more than 2**31 - 1
-        columns.
-    """
+    """A CSR matrix in the one form that kernels take."""
     check_sparse(matrix, where)
     most = np.iinfo(np.int32).max
     if matrix.shape[1] > most:
@@ -303,25 +145,7 @@ def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
 
 
 def stack_csr(items, name: str) -> sparse.csr_matrix:
-    """The rows of many matrices in one, in the form that kernels take.
-
-    Parameters
-    ----------
-    items : list of sparse matrix or ndarray
-        One a sample, all with the same number of columns.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    csr_matrix
-        As of :func:`normal_csr`.
-
-    Raises
-    ------
-    ValueError
-        If the parts of a matrix do not fit together; the message names the sample.
-    """
+    """The rows of many matrices in one, in the form that kernels take."""
     rows = []
     for i, item in enumerate(items):
         if not sparse.issparse(item) or item.format != "csr" or item.dtype.kind not in "buif":
@@ -353,26 +177,7 @@ def stack_csr(items, name: str) -> sparse.csr_matrix:
 
 
 def refuse_masked(values, where: str) -> None:
-    """Refuse a masked array with masked entries: what they hold is not data.
-
-    Parameters
-    ----------
-    values : object
-        What the user gave.
-    where : str
-        The argument, for messages.
-
-    Raises
-    ------
-    ValueError
-        If an entry is masked.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import refuse_masked
-    >>> refuse_masked(np.ma.masked_array([1.0, 2.0]), "X")
-    """
+    """Refuse a masked array with masked entries: what they hold is not data."""
     if np.ma.is_masked(values):
         raise ValueError(f"{where} has masked entries: fill them or leave them out")
 
@@ -382,26 +187,7 @@ def _kinds_of_objects(array):
 
 
 def refuse_dates(values, where: str) -> None:
-    """Refuse dates and durations, which convert to numbers in a unit that nobody chose.
-
-    Parameters
-    ----------
-    values : ndarray or DataFrame
-        Features.
-    where : str
-        The argument, for messages.
-
-    Raises
-    ------
-    ValueError
-        If there are any.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.matrices import refuse_dates
-    >>> refuse_dates(np.zeros(2), "X")
-    """
+    """Refuse dates and durations, which convert to numbers in a unit that nobody chose."""
     dtypes = getattr(values, "dtypes", None)
     if dtypes is None:
         dtypes = [getattr(values, "dtype", None)]
@@ -417,31 +203,7 @@ def refuse_dates(values, where: str) -> None:
 
 
 def numeric(values, where: str) -> np.ndarray:
-    """An array of numbers from what a user gave.
-
-    Parameters
-    ----------
-    values : array-like
-        Numbers, perhaps in nested lists, a frame or an array of objects.
-    where : str
-        The argument and the sample, for messages.
-
-    Returns
-    -------
-    ndarray of bool, int or float
-        The numbers.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are masked, complex, dates, strings, dicts, too large, or rows of different lengths.
-
-    Examples
-    --------
-    >>> from skstruct.data.matrices import numeric
-    >>> numeric([[1, 2.5]], "X: sample 0")
-    array([[1. , 2.5]])
-    """
+    """An array of numbers from what a user gave."""
     if type(values) is np.ndarray and values.dtype.kind in "buif":
         return values
     refuse_masked(values, where)

@@ -29,22 +29,10 @@ class FeatureNames(ABC):
 
     @abstractmethod
     def strings(self) -> list[str]:
-        """All names.
-
-        Returns
-        -------
-        list of str
-            One a column.
-        """
+        """All names."""
 
     def positions(self) -> dict[str, int]:
-        """The column of each name.
-
-        Returns
-        -------
-        dict of str to int
-            Shorter than there are columns if a name occurs twice.
-        """
+        """The column of each name."""
         return {name: j for j, name in enumerate(self.strings())}
 
     def __iter__(self) -> Iterator[str]:
@@ -85,25 +73,7 @@ class FeatureNames(ABC):
 
 
 class ListedNames(FeatureNames):
-    """Names that are all there.
-
-    Parameters
-    ----------
-    names : array-like of str
-        One a column.
-
-    Raises
-    ------
-    TypeError
-        If one is no str.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.names import ListedNames
-    >>> np.asarray(ListedNames(["a", "b"]))
-    array(['a', 'b'], dtype=object)
-    """
+    """Names that are all there."""
 
     def __init__(self, names: Any) -> None:
         array = np.array(names, dtype=object).ravel()
@@ -121,19 +91,7 @@ class ListedNames(FeatureNames):
 
 
 class VocabularyNames(FeatureNames):
-    """Names that are the keys of a vocabulary, in the order of its columns.
-
-    Parameters
-    ----------
-    vocabulary : dict of str to int
-        Shared, not copied; it must not change any more.
-
-    Examples
-    --------
-    >>> from skstruct.data.names import VocabularyNames
-    >>> list(VocabularyNames({"a": 0, "b": 1}))
-    ['a', 'b']
-    """
+    """Names that are the keys of a vocabulary, in the order of its columns."""
 
     def __init__(self, vocabulary: dict) -> None:
         self._vocabulary = vocabulary
@@ -151,20 +109,7 @@ class VocabularyNames(FeatureNames):
 
 
 class JoinedNames(FeatureNames):
-    """Names of several tables side by side.
-
-    Parameters
-    ----------
-    parts : list of (str, FeatureNames or int)
-        What the names of each table begin with, and they; of a table without names the number of
-        its columns, which are then called x0, x1 and so on.
-
-    Examples
-    --------
-    >>> from skstruct.data.names import JoinedNames, ListedNames
-    >>> list(JoinedNames([("a__", ListedNames(["He"])), ("b__", 2)]))
-    ['a__He', 'b__x0', 'b__x1']
-    """
+    """Names of several tables side by side."""
 
     def __init__(self, parts: list) -> None:
         self._parts = parts
@@ -182,33 +127,7 @@ class JoinedNames(FeatureNames):
 
 
 def as_names(names: Any, n_columns: int, where: str) -> FeatureNames | None:
-    """What somebody gave as names of columns.
-
-    Parameters
-    ----------
-    names : FeatureNames, array-like of str or None
-        The names.
-    n_columns : int
-        How many there must be.
-    where : str
-        The argument, for messages.
-
-    Returns
-    -------
-    FeatureNames or None
-        None for None.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer.
-
-    Examples
-    --------
-    >>> from skstruct.data.names import as_names
-    >>> len(as_names(["a", "b"], 2, "feature_names"))
-    2
-    """
+    """What somebody gave as names of columns."""
     if names is None:
         return None
     if not isinstance(names, FeatureNames):
@@ -219,27 +138,7 @@ def as_names(names: Any, n_columns: int, where: str) -> FeatureNames | None:
 
 
 def names_of_output(transformer: Any, names_in: Any = None) -> FeatureNames | None:
-    """Names of a fitted transformer's output columns, if it has any of its own.
-
-    Parameters
-    ----------
-    transformer : transformer
-        Of tables.
-    names_in : FeatureNames, optional
-        Names of what it takes.
-
-    Returns
-    -------
-    FeatureNames or None
-        None also for x0, x1 and so on, which say no more than positions.
-
-    Examples
-    --------
-    >>> from sklearn.feature_extraction import DictVectorizer
-    >>> from skstruct.data.names import names_of_output
-    >>> list(names_of_output(DictVectorizer().fit([{"a": 1}])))
-    ['a']
-    """
+    """Names of a fitted transformer's output columns, if it has any of its own."""
     if isinstance(transformer, OneToOneFeatureMixin):
         return names_in
     try:
@@ -267,28 +166,7 @@ class NamedSamples(np.ndarray):
 
 
 def with_names(samples: np.ndarray, names: Any, edge_names: Any = None) -> np.ndarray:
-    """An object array of samples together with the names of their features.
-
-    Parameters
-    ----------
-    samples : ndarray of object
-        One entry a sample.
-    names, edge_names : FeatureNames or None
-        Names of the features of nodes and of edges.
-
-    Returns
-    -------
-    ndarray of object
-        A view; parts of it keep the names. The array itself where there are none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.names import ListedNames, names_of, with_names
-    >>> X = with_names(np.empty(3, dtype=object), ListedNames(["a"]))
-    >>> list(names_of(X[:2])[0])
-    ['a']
-    """
+    """An object array of samples together with the names of their features."""
     if names is None and edge_names is None:
         return samples
     view = samples.view(NamedSamples)
@@ -297,25 +175,7 @@ def with_names(samples: np.ndarray, names: Any, edge_names: Any = None) -> np.nd
 
 
 def names_of(X: Any) -> tuple[FeatureNames | None, FeatureNames | None]:
-    """Names of the features of nodes and of edges that samples carry.
-
-    Parameters
-    ----------
-    X : object
-        What the user gave.
-
-    Returns
-    -------
-    tuple of FeatureNames or None
-        The two.
-
-    Examples
-    --------
-    >>> from skstruct.data.names import names_of
-    >>> from skstruct.preprocessing import SequenceVectorizer
-    >>> list(names_of(SequenceVectorizer().fit_transform([[{"a": 1}]]))[0])
-    ['a']
-    """
+    """Names of the features of nodes and of edges that samples carry."""
     found = (getattr(X, name, None) for name in ("feature_names", "edge_feature_names"))
     own, of_edges = (names if isinstance(names, FeatureNames) else None for names in found)
     return own or _of_first_frame(X), of_edges

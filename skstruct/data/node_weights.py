@@ -15,32 +15,7 @@ _NAME = "node_weight"
 
 
 def read_sequence_weights(node_weight, offsets: np.ndarray) -> np.ndarray:
-    """Pack the weights of the nodes of sequences, or of any samples of several nodes.
-
-    Parameters
-    ----------
-    node_weight : list, object array, 2-D array, RaggedArray or array of shape (n_nodes,)
-        One array a sample, or the weights of all nodes one after the other.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where each sample begins.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,)
-        The weights.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there are more or fewer, or one is negative or not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.node_weights import read_sequence_weights
-    >>> read_sequence_weights([[1, 2], [0.5]], np.array([0, 2, 3]))
-    array([1. , 2. , 0.5])
-    """
+    """Pack the weights of the nodes of sequences, or of any samples of several nodes."""
     refuse_masked(node_weight, _NAME)
     node_weight = as_array(node_weight)
     if isinstance(node_weight, RaggedArray):
@@ -79,24 +54,7 @@ def read_sequence_weights(node_weight, offsets: np.ndarray) -> np.ndarray:
 
 
 def is_flat(values) -> bool:
-    """Whether these are numbers, rather than arrays of numbers.
-
-    Parameters
-    ----------
-    values : object
-        What the user gave.
-
-    Returns
-    -------
-    bool
-        True for one-dimensional arrays of numbers and for lists of them.
-
-    Examples
-    --------
-    >>> from skstruct.data.node_weights import is_flat
-    >>> is_flat([1.0, 2.0]), is_flat([[1.0], [2.0]])
-    (True, False)
-    """
+    """Whether these are numbers, rather than arrays of numbers."""
     if getattr(getattr(values, "dtype", None), "kind", "O") in "buif":
         return values.ndim == 1
     return isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], Number)
@@ -121,31 +79,7 @@ def _first_wrong(flat):
 
 
 def read_table_weights(node_weight, shape: tuple[int, ...]) -> np.ndarray:
-    """Weights of the nodes of a table.
-
-    Parameters
-    ----------
-    node_weight : array-like
-        One number a sample, or for label sets one a sample and label.
-    shape : tuple of int
-        The shape that they must have.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,)
-        The weights.
-
-    Raises
-    ------
-    ValueError
-        If the shape is another one, or a weight is negative or not finite.
-
-    Examples
-    --------
-    >>> from skstruct.data.node_weights import read_table_weights
-    >>> read_table_weights([[1, 0]], (1, 2))
-    array([1., 0.])
-    """
+    """Weights of the nodes of a table."""
     refuse_masked(node_weight, _NAME)
     array = np.asarray(numeric(as_array(node_weight), _NAME))
     if array.shape != shape:
@@ -162,31 +96,7 @@ def read_table_weights(node_weight, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def given_weights(class_weight: Mapping, classes: list) -> np.ndarray:
-    """Weights of classes from a mapping; 1 where none is given.
-
-    Parameters
-    ----------
-    class_weight : mapping
-        From class to weight.
-    classes : list
-        The classes.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,)
-        The weights, in the order of the classes.
-
-    Raises
-    ------
-    ValueError
-        If a class is unknown, or its weight is negative or not finite.
-
-    Examples
-    --------
-    >>> from skstruct.data.node_weights import given_weights
-    >>> given_weights({"b": 3}, ["a", "b"])
-    array([1., 3.])
-    """
+    """Weights of classes from a mapping; 1 where none is given."""
     known = set(classes)
     for label, weight in class_weight.items():
         if label not in known:
@@ -203,29 +113,7 @@ def given_weights(class_weight: Mapping, classes: list) -> np.ndarray:
 
 
 def balanced_weights(codes: np.ndarray, counts: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Weights under which all classes count alike, as of scikit-learn's ``compute_class_weight``.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_nodes,) of int
-        The classes of the nodes, as numbers.
-    counts : ndarray of shape (n_nodes,)
-        How often each node counts.
-    shape : tuple of two ints
-        Kinds of nodes, which follow each other in turn, and classes.
-
-    Returns
-    -------
-    ndarray of shape `shape`
-        For each kind ``n / (n_classes n_c)``, over the classes that occur; 1 for others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.node_weights import balanced_weights
-    >>> balanced_weights(np.array([0, 0, 0, 1]), np.ones(4), (1, 2)).round(2)
-    array([[0.67, 2.  ]])
-    """
+    """Balanced class weights, as of scikit-learn's ``compute_class_weight``."""
     n_kinds, n_classes = shape
     at = np.arange(codes.size) % n_kinds * n_classes + codes
     totals = np.bincount(at, counts, minlength=n_kinds * n_classes).reshape(shape)

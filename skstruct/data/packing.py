@@ -23,54 +23,13 @@ from .ragged import RaggedArray
 
 
 def take_rows(table, keep: np.ndarray, counts=1):
-    """The packed rows of the samples that are kept, in the form that kernels take.
-
-    Parameters
-    ----------
-    table : ndarray or CSR matrix of shape (n_rows, n_features)
-        The rows of all samples.
-    keep : ndarray of shape (n_samples,) of bool
-        The samples to keep.
-    counts : ndarray of shape (n_samples,) or int
-        How many rows each sample has.
-
-    Returns
-    -------
-    ndarray or CSR matrix
-        A copy of their rows.
-    """
+    """The packed rows of the samples that are kept, in the form that kernels take."""
     table = table[np.flatnonzero(np.repeat(keep, counts))]
     return normal_csr(table) if sparse.issparse(table) else readable(table)
 
 
 def is_structured(X) -> bool:
-    """Whether the elements of `X` are samples of several nodes, rather than rows of a table.
-
-    Parameters
-    ----------
-    X : object
-        What the user gave.
-
-    Returns
-    -------
-    bool
-        True for a :class:`RaggedArray`, a 3-D array, or a list, tuple, Series or object array of
-        2-D arrays, sparse matrices, tuples of these, or lists of lists.
-
-    Raises
-    ------
-    TypeError
-        If X is no collection of samples, or its samples are words, strings or dicts.
-    ValueError
-        If X is None, empty, or has more than three dimensions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.packing import is_structured
-    >>> is_structured([np.zeros((3, 2))]), is_structured(np.zeros((3, 2)))
-    (True, False)
-    """
+    """Whether the elements of `X` are samples of several nodes, rather than rows of a table."""
     if isinstance(X, RaggedArray):
         return True
     if sparse.issparse(X) or hasattr(X, "columns"):
@@ -120,20 +79,7 @@ def _is_many_nodes(sample):
 
 
 def sample_of(row: int, offsets: np.ndarray) -> int:
-    """The sample to which a packed row belongs.
-
-    Parameters
-    ----------
-    row : int
-        The row.
-    offsets : ndarray of shape (n_samples + 1,)
-        Where samples begin.
-
-    Returns
-    -------
-    int
-        The sample.
-    """
+    """The sample to which a packed row belongs."""
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
@@ -213,27 +159,7 @@ def read_flat(flat, name: str):
 
 
 def as_list(X, name: str) -> list:
-    """`X` as a list of samples.
-
-    Parameters
-    ----------
-    X : list, tuple, object array, Series, RaggedArray
-        What the user gave.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    list
-        The samples.
-
-    Raises
-    ------
-    TypeError
-        If it is no sequence of samples: a generator, dict, set, string or frame.
-    ValueError
-        If it is None or empty.
-    """
+    """`X` as a list of samples."""
     if X is None:
         raise ValueError(f"{name} is None: a list of samples is needed")
     X = as_array(X)
@@ -249,78 +175,21 @@ def as_list(X, name: str) -> list:
 
 
 def is_empty_list(X) -> bool:
-    """Whether `X` is a list of samples without samples.
-
-    Parameters
-    ----------
-    X : object
-        What the user gave.
-
-    Returns
-    -------
-    bool
-        False also for what is empty, but no list of samples: a str, dict, set or frame.
-
-    Examples
-    --------
-    >>> from skstruct.data.packing import is_empty_list
-    >>> is_empty_list([]), is_empty_list({})
-    (True, False)
-    """
+    """Whether `X` is a list of samples without samples."""
     if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
         return False
     return hasattr(X, "__len__") and len(X) == 0
 
 
 def pack_nodes(items, name: str):
-    """Stack the node features of samples.
-
-    Parameters
-    ----------
-    items : list of array-like or sparse matrix
-        One of shape (n_nodes, n_features) a sample.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    features : ndarray or CSR matrix of shape (n_nodes, n_features)
-        The rows.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where each sample begins.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a sample has the wrong shape, is not numeric, or is not finite.
-    """
+    """Stack the node features of samples."""
     features, offsets = _concatenate(items, name)
     check_finite(features, offsets, name)
     return features, offsets.astype(np.int64)
 
 
 def read_edge_features(items, lengths, n_edges, name):
-    """Pack the edge features of samples.
-
-    Parameters
-    ----------
-    items : list of array-like or sparse matrix
-        One of shape (n_edges, n_edge_features) a sample.
-    lengths, n_edges : ndarray of shape (n_samples,)
-        Nodes and edges of each sample.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    ndarray or CSR matrix
-        The packed rows.
-
-    Raises
-    ------
-    ValueError
-        If a sample has another number of rows, or a value is not finite.
-    """
+    """Pack the edge features of samples."""
     edges, offsets = _concatenate(items, f"{name} (edge features)", "n_edges")
     wrong = np.flatnonzero(np.diff(offsets) != n_edges)
     if wrong.size:
@@ -334,31 +203,7 @@ def read_edge_features(items, lengths, n_edges, name):
 
 
 def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
-    """Weights of samples.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_samples,) or None
-        One number a sample; None is 1 for each.
-    n_samples : int
-        How many there must be.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        The weights.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer, one is negative or not finite, or all are zero.
-
-    Examples
-    --------
-    >>> from skstruct.data.packing import read_sample_weight
-    >>> read_sample_weight([2, 1], 2)
-    array([2., 1.])
-    """
+    """Weights of samples."""
     if sample_weight is None:
         return np.ones(n_samples)
     refuse_masked(sample_weight, "sample_weight")
@@ -385,54 +230,13 @@ def rows_as_scores(samples):
 
     Kernels, which know features and weights, then take scores from anywhere and write gradients of
     scores.
-
-    Parameters
-    ----------
-    samples : NamedTuple
-        Packed samples.
-
-    Returns
-    -------
-    NamedTuple
-        The samples, with an identity matrix of CSR rows.
-
-    Examples
-    --------
-    >>> from typing import NamedTuple
-    >>> import numpy as np
-    >>> from skstruct.data.packing import rows_as_scores
-    >>> class Samples(NamedTuple):
-    ...     features: np.ndarray
-    >>> rows_as_scores(Samples(np.ones((2, 5)))).features.toarray()
-    array([[1., 0.],
-           [0., 1.]])
     """
     identity = sparse.identity(samples.features.shape[0], format="csr")
     return samples._replace(features=normal_csr(identity))
 
 
 def check_n_features(n_features: int, expected: int, name: str, what: str = "features") -> None:
-    """Refuse samples with another number of features than in fit.
-
-    Parameters
-    ----------
-    n_features, expected : int
-        The numbers now and in fit.
-    name : str
-        Name of the estimator, for the message.
-    what : str
-        What is counted.
-
-    Raises
-    ------
-    ValueError
-        If they differ.
-
-    Examples
-    --------
-    >>> from skstruct.data.packing import check_n_features
-    >>> check_n_features(3, 3, "SAGCRF")
-    """
+    """Refuse samples with another number of features than in fit."""
     if n_features != expected:
         raise ValueError(
             f"X has {n_features} {what}, but {name} is expecting {expected} {what} as input"
@@ -440,22 +244,7 @@ def check_n_features(n_features: int, expected: int, name: str, what: str = "fea
 
 
 def check_pointers(problem, n_samples: int, n_labels: int) -> None:
-    """Refuse a problem whose samples do not begin where they can: kernels would read beyond.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        What a structure's ``make_problem`` returned for training.
-    n_samples : int
-        Number of samples.
-    n_labels : int
-        Number of labels that have been read.
-
-    Raises
-    ------
-    ValueError
-        Names the field and the class of the problem.
-    """
+    """Refuse a problem whose samples do not begin where they can: kernels would read beyond."""
     kind = type(problem).__name__
     for name in ("part_ptr", "label_ptr"):
         ptr = getattr(problem, name, None)

@@ -18,17 +18,11 @@ KNOWN, MISSING = -1, 0
 
 
 class PartialLabels(NamedTuple):
-    """Which nodes have no single label, and what is known of them.
+    """Which nodes have no single label, and what is known of them."""
 
-    Parameters
-    ----------
-    which : ndarray of shape (n_nodes,) of int32
-        -1 at a node with a label, 0 at one without, else a position in `choices`.
-    choices : list
-        None, then the sets of labels that occur.
-    """
-
+    # (n_nodes,): -1 at a node with a label, 0 at one without, else a position in `choices`.
     which: np.ndarray
+    # None, then the sets of labels that occur.
     choices: list
 
     @property
@@ -184,39 +178,7 @@ def _leaves(item):
 
 
 def split_partial(y, is_table: bool, name: str = "y") -> tuple:
-    """Labels with one in every place, and which of them were not there.
-
-    Parameters
-    ----------
-    y : object
-        What the user gave: missing labels are None, NaN, ``pandas.NA`` or masked entries; a set
-        holds the labels of which one is right.
-    is_table : bool
-        Whether `y` is one array of labels, rather than a sequence of samples.
-    name : str
-        The argument, for messages.
-
-    Returns
-    -------
-    y : object
-        `y` itself if each node has a label; else lists, where some label that occurs stands for
-        those that do not.
-    partial : PartialLabels or None
-        None if each node has a label. A set of one label is that label.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If no node has a label, or a set is empty or holds what is no label (names sample and node),
-        or a list contains itself.
-
-    Examples
-    --------
-    >>> from skstruct.data.partial import split_partial
-    >>> y, partial = split_partial([["a", None], [{"a", "b"}]], False)
-    >>> y, partial.which.tolist()
-    ([['a', 'a'], ['a']], [-1, 0, 1])
-    """
+    """Labels with one in every place, and which of them were not there."""
     if isinstance(y, RaggedArray) and not _is_partial(rows_of(y)):
         return y, None
     samples = _samples_of(y, is_table)
@@ -237,27 +199,7 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
 
 
 def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:
-    """The labels that occur, alone or in sets.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_nodes,)
-        Labels of the nodes.
-    partial : PartialLabels
-        Which of them count.
-
-    Returns
-    -------
-    ndarray
-        Labels, some of them several times.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    TypeError
-        If strings meet numbers.
-    """
+    """The labels that occur, alone or in sets."""
     found = [labels[~partial.hidden], *partial.listed()]
     if not any(part.size for part in found):
         raise ValueError(
@@ -267,24 +209,7 @@ def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:
 
 
 def allowed_labels(partial: PartialLabels, codes: np.ndarray, n_states: int, encode) -> np.ndarray:
-    """Masks of the labels that each node may have.
-
-    Parameters
-    ----------
-    partial : PartialLabels
-        What is known.
-    codes : ndarray of shape (n_nodes,) of int32
-        Codes of the labels of nodes; those of hidden nodes do not count.
-    n_states : int
-        Number of labels of a node.
-    encode : callable
-        From an array of labels to their codes.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_states) of uint8
-        The masks.
-    """
+    """Masks of the labels that each node may have."""
     rows = np.zeros((len(partial.choices), n_states), dtype=np.uint8)
     rows[MISSING] = 1
     for c in np.unique(partial.which[partial.which > MISSING]):

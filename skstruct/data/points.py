@@ -11,35 +11,7 @@ LARGEST = int(np.iinfo(np.int32).max)
 
 
 def read_positions(positions, shape, where: str) -> tuple[np.ndarray, tuple[int, int]]:
-    """Positions of points, and the size of the image.
-
-    Parameters
-    ----------
-    positions : array-like of shape (n_points, 2)
-        Integers (row, column).
-    shape : array-like of shape (2,)
-        Height and width of the image, integers.
-    where : str
-        The argument and the sample, for messages.
-
-    Returns
-    -------
-    positions : ndarray of shape (n_points, 2)
-        The positions.
-    shape : tuple of two ints
-        Height and width.
-
-    Raises
-    ------
-    ValueError
-        If one is no integer, or a point is outside the image.
-
-    Examples
-    --------
-    >>> from skstruct.data.points import read_positions
-    >>> read_positions([[0, 1]], (2, 3), "X: sample 0")
-    (array([[0, 1]]), (2, 3))
-    """
+    """Positions of points, and the size of the image."""
     shape = numeric(shape, f"{where}: its (height, width)")
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
         raise ValueError(f"{where}: its (height, width) must be two integers of 1 or more")

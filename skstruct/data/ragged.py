@@ -22,24 +22,7 @@ from .values import as_values, family, join_values
 
 
 def object_array(items: Sequence) -> np.ndarray:
-    """A 1-D object array of `items`, also when they have equal shapes.
-
-    Parameters
-    ----------
-    items : sequence
-        Any objects.
-
-    Returns
-    -------
-    ndarray of shape (len(items),) of object
-        The array.
-
-    Examples
-    --------
-    >>> from skstruct.data.ragged import object_array
-    >>> object_array([[1, 2], [3, 4]]).shape
-    (2,)
-    """
+    """A 1-D object array of `items`, also when they have equal shapes."""
     out = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
         out[i] = item
@@ -69,30 +52,7 @@ def _checked_offsets(offsets, n_rows):
 
 
 def rows_of(ragged: RaggedArray):
-    """The rows as the user gave them, not locked: reading them copies nothing.
-
-    Parameters
-    ----------
-    ragged : RaggedArray
-        Samples.
-
-    Returns
-    -------
-    ndarray or CSR matrix of shape (n_rows, ...)
-        Not checked since they were packed: the user may still have changed them.
-
-    Raises
-    ------
-    ValueError
-        If their number has changed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.ragged import RaggedArray, rows_of
-    >>> rows_of(RaggedArray(np.ones((1, 2)), [0, 1])).flags.writeable
-    True
-    """
+    """The rows as the user gave them, not locked: reading them copies nothing."""
     n_rows = ragged._given.shape[0]
     if ragged.offsets[-1] != n_rows:
         raise ValueError(f"offsets end at {ragged.offsets[-1]}, but flat has {n_rows} rows")

@@ -10,40 +10,7 @@ from .ragged import RaggedArray, rows_of
 
 
 def read_sequences(X, name: str = "X", edge_features: bool = False):
-    """Pack sequences.
-
-    Parameters
-    ----------
-    X : list, tuple, Series, object array, 3-D array or RaggedArray
-        Samples of shape (n_nodes, n_features), dense or sparse; pairs (features, edge features of
-        shape (n_nodes - 1, n_edge_features)) if `edge_features`.
-    name : str
-        The argument, for messages.
-    edge_features : bool
-        Whether samples are pairs.
-
-    Returns
-    -------
-    features : ndarray or CSR matrix of shape (n_nodes, n_features)
-        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where each sequence begins.
-    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
-        The same for edges.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a sample has the wrong shape, is not numeric, or is not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.sequences import read_sequences
-    >>> features, offsets, _ = read_sequences([np.zeros((2, 3)), np.zeros((1, 3))])
-    >>> features.shape, offsets.tolist()
-    ((3, 3), [0, 2, 3])
-    """
+    """Pack sequences."""
     if not isinstance(edge_features, (bool, np.bool_)):
         raise ValueError(f"edge_features must be a bool, got {edge_features!r}")
     edges = None

@@ -13,24 +13,7 @@ _EXACT = 2**53
 
 
 def family(kind: type) -> str | None:
-    """What values of this Python type are, or None if they are no labels.
-
-    Parameters
-    ----------
-    kind : type
-        The type.
-
-    Returns
-    -------
-    str or None
-        "strings", "bytes", "numbers" or None.
-
-    Examples
-    --------
-    >>> from skstruct.data.values import family
-    >>> family(bool), family(dict)
-    ('numbers', None)
-    """
+    """What values of this Python type are, or None if they are no labels."""
     if issubclass(kind, str):
         return "strings"
     if issubclass(kind, bytes):
@@ -88,33 +71,7 @@ def refuse_sparse(values, name: str) -> None:
 
 
 def as_values(values, name: str, place) -> np.ndarray:
-    """Values of one kind in an array, none of them changed.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_values,)
-        Strings, bytes or numbers.
-    name : str
-        The argument, for messages.
-    place : callable
-        From the position of a value to words that tell the user where that is.
-
-    Returns
-    -------
-    ndarray of shape (n_values,)
-        The values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If values are missing, of mixed types, nested, or too large to be told apart.
-
-    Examples
-    --------
-    >>> from skstruct.data.values import as_values
-    >>> as_values([3, 0.5], "samples", "node {}".format)
-    array([3. , 0.5])
-    """
+    """Values of one kind in an array, none of them changed."""
     refuse_masked(values, name)
     refuse_sparse(values, name)
     if hasattr(values, "to_list") and not hasattr(values, "ndim"):
@@ -149,33 +106,7 @@ def as_values(values, name: str, place) -> np.ndarray:
 
 
 def as_labels(values, name: str, place) -> np.ndarray:
-    """Labels in an array, none of them changed.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_nodes,)
-        Strings, bytes, integers, or floats without a fraction.
-    name : str
-        The argument, for messages.
-    place : callable
-        From the position of a label to words that tell the user where that is.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,)
-        Of bool, integers, floats, strings or (strings and bytes that came as such) objects.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If labels are missing, continuous, of mixed types, or too large to be told apart.
-
-    Examples
-    --------
-    >>> from skstruct.data.values import as_labels
-    >>> as_labels([3, 1], "y", "node {}".format)
-    array([3, 1])
-    """
+    """Labels in an array, none of them changed."""
     array = as_values(values, name, place)
     if array.dtype.kind not in "buifUSO":
         raise ValueError(f"Unknown label type: {name} has dtype {array.dtype} ({place(0)})")
@@ -189,34 +120,7 @@ def as_labels(values, name: str, place) -> np.ndarray:
 
 
 def join_values(items: list, name: str, place="sample {}".format) -> np.ndarray:
-    """One array of all values; integers stay integers, and different ones stay different.
-
-    Parameters
-    ----------
-    items : list of ndarray
-        What :func:`as_values` returned, one array a sample, or tables of equal widths.
-    name : str
-        The argument, for messages.
-    place : callable
-        From the position of an item to words that tell the user where that is.
-
-    Returns
-    -------
-    ndarray of shape (n_values,)
-        The values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If strings meet numbers, or floats meet integers that they cannot hold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.data.values import join_values
-    >>> join_values([np.array([1, 2]), np.array([])], "y")
-    array([1, 2])
-    """
+    """One array of all values; integers stay integers, and different ones stay different."""
     filled = [item for item in items if item.size]
     families = [family(type(item.flat[0])) for item in filled]
     odd = next((i for i, own in enumerate(families) if own != families[0]), None)

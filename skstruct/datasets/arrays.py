@@ -9,25 +9,7 @@ import numpy as np
 
 
 def read_arrays(path, wanted=None) -> dict:
-    """Arrays of a ``.npz`` file.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    wanted : sequence of str, optional
-        Their names; by default all that it has.
-
-    Returns
-    -------
-    dict of ndarray
-        By name.
-
-    Raises
-    ------
-    ValueError
-        If it is no such file, is damaged, or lacks an array.
-    """
+    """Arrays of a ``.npz`` file."""
     try:
         # NumPy leaves a file open that is damaged.
         with open(path, "rb") as raw:
@@ -45,20 +27,7 @@ def read_arrays(path, wanted=None) -> dict:
 
 
 def check_names(path, **arrays) -> None:
-    """Refuse arrays that are no lists of names.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    **arrays : ndarray
-        By name.
-
-    Raises
-    ------
-    ValueError
-        If one is not 1-D, or not of strings.
-    """
+    """Refuse arrays that are no lists of names."""
     for name, array in arrays.items():
         if array.ndim != 1 or array.dtype.kind not in "US":
             raise ValueError(

@@ -25,52 +25,23 @@ def no_codes() -> np.ndarray:
 
 
 def row_scratch(shapes) -> np.ndarray:
-    """Scratch for a row of the weight tables, lazy ones too: ``work.row`` of a problem.
-
-    Parameters
-    ----------
-    shapes : tuple of two tuples of int
-        Shapes of the node and the pair table.
-
-    Returns
-    -------
-    ndarray
-        Long enough for the wider table.
-    """
+    """Scratch for a row of the weight tables, lazy ones too: ``work.row`` of a problem."""
     return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)
 
 
 class TableScratch(NamedTuple):
-    """Scratch for weight tables.
+    """Scratch for weight tables."""
 
-    Parameters
-    ----------
-    row : ndarray
-        A row of one, lazy ones too.
-    node, pair : ndarray of shape (n_rows, n_columns)
-        For products with Gram matrices: tables of zeros where these are not stored.
-    """
-
+    # A row of one, lazy ones too.
     row: np.ndarray
+    # (n_rows, n_columns): For products with Gram matrices: tables of zeros where these are not
+    # stored.
     node: np.ndarray
     pair: np.ndarray
 
 
 def table_scratch(shapes, *grams) -> TableScratch:
-    """Scratch for weight tables: ``work.tables`` of a problem of nodes and edges.
-
-    Parameters
-    ----------
-    shapes : tuple of two tuples of int
-        Shapes of the node and the pair table.
-    *grams : Gram
-        Of nodes and of edges, if the problem is for training.
-
-    Returns
-    -------
-    TableScratch
-        The scratch.
-    """
+    """Scratch for weight tables: ``work.tables`` of a problem of nodes and edges."""
     tables = [np.zeros((0, 0))] * 2
     if grams:
         tables = [

@@ -8,50 +8,13 @@ import numpy as np
 
 
 def kept_positions(before: Any, now: Any) -> np.ndarray:
-    """Where each element was.
-
-    Parameters
-    ----------
-    before, now : sequence of hashable
-        Elements, each once.
-
-    Returns
-    -------
-    ndarray of int
-        For each element of `now` its position in `before`, or -1.
-
-    Examples
-    --------
-    >>> from skstruct.graphs.kept import kept_positions
-    >>> kept_positions(["a", "b"], ["b", "c"])
-    array([ 1, -1])
-    """
+    """Where each element was."""
     known = {value: k for k, value in enumerate(before)}
     return np.array([known.get(value, -1) for value in now], dtype=np.int64)
 
 
 def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
-    """Where each pair of labels was, in a table of all pairs.
-
-    Parameters
-    ----------
-    kept : ndarray of shape (n_classes,) of int
-        Where each label was, or -1.
-    n_before : int
-        How many labels there were.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_classes) of int
-        ``n_before * first + second``, or -1 where one of the two is new.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.graphs.kept import kept_pairs
-    >>> kept_pairs(np.array([1, -1]), 3).tolist()
-    [[4, -1], [-1, -1]]
-    """
+    """Where each pair of labels was, in a table of all pairs."""
     first, second = kept[:, None], kept[None, :]
     return np.where((first >= 0) & (second >= 0), n_before * first + second, -1)
 

@@ -13,20 +13,13 @@ from ..inference.bmmf import Branches, branch_scratch, confine, note_second, spl
 
 
 class NBestScratch(NamedTuple):
-    """Scratch of :func:`top_k_by_max_marginals`, the field ``n_best`` of a problem's ``work``.
+    """Scratch of :func:`top_k_by_max_marginals`, the field ``n_best`` of a problem's ``work``."""
 
-    Parameters
-    ----------
-    theta : ndarray of shape (max_parts,)
-        Potentials of a set of labellings: others are forbidden.
-    max_marginals : ndarray of shape (max_nodes * n_states,)
-        Those of the set.
-    branches : Branches
-        The sets.
-    """
-
+    # (max_parts,): Potentials of a set of labellings: others are forbidden.
     theta: np.ndarray
+    # (max_nodes * n_states,): Those of the set.
     max_marginals: np.ndarray
+    # The sets.
     branches: Branches
 
 

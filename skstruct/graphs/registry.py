@@ -22,70 +22,21 @@ NAMES = frozenset({"auto", *_NAMED})
 
 
 def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
-    """The structure that X and y look like.
-
-    Parameters
-    ----------
-    X, y : object
-        What the user gave.
-
-    Returns
-    -------
-    Graph
-        With default options: chains for samples of several nodes; for a table label sets if y is a
-        table, too, else single nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.graphs.registry import recognise
-    >>> recognise(np.zeros((2, 3)), ["a", "b"])
-    MultiClass()
-    """
+    """The structure that X and y look like."""
     if is_structured(X):
         return Chain()
     return MultiLabel() if is_indicator(y) else MultiClass()
 
 
 def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
-    """A new object of the structure that the user asks for.
-
-    Parameters
-    ----------
-    graph : Graph or str
-        An object, or one of `NAMES`.
-    X, y : object
-        What the user gave.
-
-    Returns
-    -------
-    Graph
-        Without what a fit has set.
-    """
+    """A new object of the structure that the user asks for."""
     if isinstance(graph, Graph):
         return clone(graph)
     return recognise(X, y) if graph == "auto" else _NAMED[graph]()
 
 
 def wrong_graph(graph: Any) -> str:
-    """What is wrong with the parameter ``graph`` of an estimator.
-
-    Parameters
-    ----------
-    graph : object
-        The parameter.
-
-    Returns
-    -------
-    str
-        What it must be, and what comes near; empty for a Graph and for one of `NAMES`.
-
-    Examples
-    --------
-    >>> from skstruct.graphs.registry import wrong_graph
-    >>> wrong_graph("chains")[-21:]
-    "did you mean 'chain'?"
-    """
+    """What is wrong with the parameter ``graph`` of an estimator."""
     if isinstance(graph, Graph) or (isinstance(graph, str) and graph in NAMES):
         return ""
     hint = "."
@@ -102,18 +53,7 @@ def wrong_graph(graph: Any) -> str:
 
 
 def known_kind(graph: Any) -> Any:
-    """What has the attributes of the structure that `graph` stands for, before there are data.
-
-    Parameters
-    ----------
-    graph : object
-        As for :func:`choose_graph`, not yet checked.
-
-    Returns
-    -------
-    Graph, type or None
-        None if data will decide, or if it is no structure at all.
-    """
+    """What has the attributes of the structure that `graph` stands for, before there are data."""
     if isinstance(graph, Graph):
         return graph
     return _NAMED.get(graph) if isinstance(graph, str) else None

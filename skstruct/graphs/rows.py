@@ -14,17 +14,12 @@ from ..data.packing import check_finite, take_rows
 
 
 class Rows(NamedTuple):
-    """Rows of a table, each the one feature row that all nodes of its sample share.
+    """Rows of a table, each the one feature row that all nodes of its sample share."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_samples, n_features)
-        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where the nodes of each sample begin.
-    """
-
+    # (n_samples, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
     offsets: np.ndarray
 
     @property
@@ -47,24 +42,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
-    """Check a table of features, a row a sample.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Takes or has ``n_features_in_``.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        The table.
-    n_nodes : int
-        How many nodes a sample has.
-    reset : bool
-        True in fit.
-
-    Returns
-    -------
-    Rows
-        In the form that kernels take.
-    """
+    """Check a table of features, a row a sample."""
     if sparse.issparse(X):
         check_sparse(X)
     elif hasattr(X, "columns"):

@@ -6,29 +6,7 @@ from numbers import Integral
 
 
 def check_integer(name, value, low):
-    """An integer of at least `low`.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    low : int
-        The least.
-
-    Returns
-    -------
-    int
-        The integer.
-
-    Raises
-    ------
-    TypeError
-        If it is no integer.
-    ValueError
-        If it is less.
-    """
+    """An integer of at least `low`."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer of at least {low}, got {value!r}")
     if value < low:

@@ -243,46 +243,9 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
     problems, steps 2 and 3). Prices that do not fit the scores are repaired; sources and targets
     whose links they leave suboptimal are linked again, the others are not looked at.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_sources * n_targets,)
-        Of all pairs, source by source; -inf forbids a pair. The array may be longer.
-    n_sources, n_targets : int
-        The sides.
-    null : bool
-        Whether every vertex may stay without a link, at score 0. Otherwise every vertex of the
-        smaller side must have one.
-    price : ndarray of shape (n_targets,)
-        Where to start: zeros, or what an earlier call left. Overwritten by the targets' prices
-        (their dual variables), those of the sources go to ``work.u``.
-    match : ndarray of shape (n_sources,) of int32
-        Where to start: -1 everywhere, or what an earlier call left. Overwritten by the target of
-        each source, or -1.
-    work : AssignmentWork
-        Scratch. ``work.mate`` is the source of each target, or -1.
-
-    Returns
-    -------
-    float
-        The score; -inf if every vertex of the smaller side must be linked and cannot be, NaN if a
-        score is NaN or +inf: then `match` is all -1.
-
-    Notes
-    -----
     Of several best matchings the lowest is chosen: source by source no link if that is one of
     them, then the first target. So the answer does not depend on the prices at the start, as long
     as second-best matchings are worse by more than rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.assignment import assignment, assignment_work
-    >>> scores = np.array([[5.0, 4.0, -1.0], [4.0, 1.0, -1.0]])
-    >>> match, work = np.full(2, -1, dtype=np.int32), assignment_work(2, 3)
-    >>> assignment(scores.ravel(), 2, 3, True, np.zeros(3), match, work)
-    8.0
-    >>> match
-    array([1, 0], dtype=int32)
     """
     n, m = n_sources, n_targets
     most = _bound(scores, n * m, not null)

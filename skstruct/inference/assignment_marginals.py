@@ -17,44 +17,8 @@ def assignment_max_marginals(
     exchanges that makes room for it. All chains are shortest paths between the vertices of the
     smaller side, here by Floyd and Warshall in O(n^3) where that has n.
 
-    Parameters
-    ----------
-    scores, n_sources, n_targets, null, price, match, work
-        As for :func:`.assignment.assignment`, which is called first.
-    best : ndarray of shape (2 * n_sources * n_targets,)
-        Overwritten, for every pair in turn: the best score without it, and with it; -inf where
-        there is none, NaN where that assignment gives NaN.
-    lone : ndarray of shape (n_sources,)
-        Overwritten: the best score in which a source has no link.
-    detour : ndarray of shape ((n + 1) ** 2,)
-        Scratch; n is the smaller side.
-
-    Returns
-    -------
-    float
-        The score of the best assignment.
-
-    References
-    ----------
     J. Duchi, D. Tarlow, G. Elidan and D. Koller 2006, Using combinatorial optimization within
     max-product belief propagation, NIPS, section 4: max-marginals of matchings by shortest paths.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.assignment import assignment_work
-    >>> from skstruct.inference.assignment_marginals import assignment_max_marginals
-    >>> scores, match = np.array([5.0, 4.0, 4.0, 1.0]), np.full(2, -1, dtype=np.int32)
-    >>> best, lone, work = np.empty(8), np.empty(2), assignment_work(2, 2)
-    >>> assignment_max_marginals(
-    ...     scores, 2, 2, True, np.zeros(2), match, work, best, lone, np.empty(9)
-    ... )
-    8.0
-    >>> best.reshape(2, 2, 2)[..., 1]
-    array([[6., 8.],
-           [8., 6.]])
-    >>> lone
-    array([4., 5.])
     """
     n, m = n_sources, n_targets
     value = assignment(scores, n, m, null, price, match, work)

@@ -14,61 +14,32 @@ from ..core.dispatch import inner_kernel, kernel
 
 
 class AssignmentWork(NamedTuple):
-    """Scratch of the kernels on assignments, one per thread.
+    """Scratch of the kernels on assignments, one per thread."""
 
-    Parameters
-    ----------
-    u : ndarray of shape (n_sources,)
-        Prices of the sources.
-    slack, gap : ndarray of shape (n_sources,), (n_targets,)
-        By how much the prices of sources may fall, and reduced costs of one of them.
-    before : ndarray of shape (n_sources + n_targets,)
-        Prices of both sides before links changed.
-    mate : ndarray of shape (n_targets,) of int32
-        The source each target is linked to, or -1.
-    distance : ndarray of shape (n + 1,)
-        Lengths of paths; n is the larger side.
-    path, remaining, order : ndarray of shape (n + 1,) of int32
-        Where paths come from, what has not been scanned, and what has.
-    begin, stamp : ndarray of shape (n_sources + 1,) of int32
-        Where the ties of each source begin, and which search met it last.
-    ties : ndarray of int32
-        Where each source could be at no cost.
-    """
-
+    # (n_sources,): Prices of the sources.
     u: np.ndarray
+    # (n_sources,): By how much the prices of sources may fall, and reduced costs of one of them.
     slack: np.ndarray
     gap: np.ndarray
+    # (n_sources + n_targets,): Prices of both sides before links changed.
     before: np.ndarray
+    # (n_targets,): The source each target is linked to, or -1.
     mate: np.ndarray
+    # (n + 1,): Lengths of paths; n is the larger side.
     distance: np.ndarray
+    # (n + 1,): Where paths come from, what has not been scanned, and what has.
     path: np.ndarray
     remaining: np.ndarray
     order: np.ndarray
+    # (n_sources + 1,): Where the ties of each source begin, and which search met it last.
     begin: np.ndarray
     stamp: np.ndarray
+    # Where each source could be at no cost.
     ties: np.ndarray
 
 
 def assignment_work(n_sources, n_targets):
-    """Room for assignments of at most so many sources and targets.
-
-    Parameters
-    ----------
-    n_sources, n_targets : int
-        The largest sizes.
-
-    Returns
-    -------
-    AssignmentWork
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.assignment import assignment_work
-    >>> assignment_work(2, 3).u.shape
-    (2,)
-    """
+    """Room for assignments of at most so many sources and targets."""
     n = max(n_sources, n_targets) + 1
     path, remaining, order = np.empty((3, n), dtype=np.int32)
     begin, stamp = np.empty((2, n_sources + 1), dtype=np.int32)
@@ -80,24 +51,16 @@ def assignment_work(n_sources, n_targets):
 
 
 class Side(NamedTuple):
-    """What :func:`augment` reads of one side of an assignment.
+    """What :func:`augment` reads of one side of an assignment."""
 
-    Parameters
-    ----------
-    size, stride : int
-        How many vertices, and how far apart their scores are.
-    first : int
-        Vertices before it keep their links.
-    price : ndarray of shape (size,)
-        Their prices.
-    mate : ndarray of shape (size,) of int32
-        The other ends of their links, or -1.
-    """
-
+    # How many vertices, and how far apart their scores are.
     size: int
     stride: int
+    # Vertices before it keep their links.
     first: int
+    # (size,): Their prices.
     price: np.ndarray
+    # (size,): The other ends of their links, or -1.
     mate: np.ndarray
 
 

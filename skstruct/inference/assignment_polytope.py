@@ -18,29 +18,19 @@ from ..core.dispatch import inner_kernel
 
 
 class ProjectionWork(NamedTuple):
-    """Scratch of the projections, one per thread.
+    """Scratch of the projections, one per thread."""
 
-    Parameters
-    ----------
-    reduced, weight : ndarray of shape (n_pairs,)
-        Scores less prices over the temperature, and weights of pairs in a Newton step.
-    column : ndarray of int32
-        The ends on the shorter side of pairs in a Newton step, by those on the longer one.
-    begin : ndarray of int64
-        Where those of each vertex of the longer side begin.
-    factor : ndarray
-        What is left of a Newton step's matrix without the longer side.
-    lone, dual, trial, slope, steep, step, diagonal, rest, search, image : ndarray of shape \
-(n_vertices,)
-        Numbers of vertices: reduced scores of no link, dual variables and where they go next,
-        derivatives at both, and what conjugate gradients need.
-    """
-
+    # (n_pairs,): Scores less prices over the temperature, and weights of pairs in a Newton step.
     reduced: np.ndarray
     weight: np.ndarray
+    # The ends on the shorter side of pairs in a Newton step, by those on the longer one.
     column: np.ndarray
+    # Where those of each vertex of the longer side begin.
     begin: np.ndarray
+    # What is left of a Newton step's matrix without the longer side.
     factor: np.ndarray
+    # (n_vertices,): Numbers of vertices: reduced scores of no link, dual variables and where they
+    # go next, derivatives at both, and what conjugate gradients need.
     lone: np.ndarray
     dual: np.ndarray
     trial: np.ndarray
@@ -54,24 +44,7 @@ class ProjectionWork(NamedTuple):
 
 
 def projection_work(sizes):
-    """Room for projections of problems of such sizes.
-
-    Parameters
-    ----------
-    sizes : array-like of shape (n_problems, 2) of int
-        Sources and targets.
-
-    Returns
-    -------
-    ProjectionWork
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.assignment_polytope import projection_work
-    >>> projection_work([(2, 3)]).dual.shape
-    (5,)
-    """
+    """Room for projections of problems of such sizes."""
     sizes = np.asarray(sizes, dtype=np.int64)
     n_pairs = int(sizes.prod(axis=1).max(initial=0))
     n_vertices = int(sizes.sum(axis=1).max(initial=0))

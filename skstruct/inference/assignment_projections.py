@@ -177,43 +177,10 @@ def euclidean_assignment(
     whose rows and columns sum to at most 1; to 1 on the smaller side (both if they are of one size)
     where `null` is False. A convex quadratic flow.
 
-    Parameters
-    ----------
-    scores, n_sources, n_targets, null, price, match, solver : object
-        As of :func:`skstruct.inference.assignment.assignment`, which is called first.
-    temperature : float
-        Above 0 and finite.
-    mu : ndarray of shape (n_sources * n_targets,)
-        Takes the point; zeros if there is no assignment. The array may be longer.
-    work : ProjectionWork
-        Scratch.
-
-    Returns
-    -------
-    float
-        The maximum, by the dual problem: never less, but for rounding. As of `assignment` where
-        there is none.
-
-    Notes
-    -----
     The dual problem, in a variable for each vertex, is piecewise quadratic: Newton steps over the
     pairs that are above 0 end in finitely many steps. Where a step must be cut, the variables of
     all sources, then those of all targets are set to their best values.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.assignment import assignment_work
-    >>> from skstruct.inference.assignment_projections import euclidean_assignment, projection_work
-    >>> scores, mu = np.array([1.0, 0.5, 0.5, -1.0]), np.empty(4)
-    >>> state = np.zeros(2), np.full(2, -1, dtype=np.int32)
-    >>> work = assignment_work(2, 2), projection_work([(2, 2)])
-    >>> value = euclidean_assignment(scores, 2, 2, True, 1.0, *state, mu, *work)
-    >>> round(value, 12), mu.round(8)
-    (0.666666666667, array([0.66666667, 0.33333333, 0.33333333, 0.        ]))
-
-    References
-    ----------
     B. Taskar, S. Lacoste-Julien and M. I. Jordan 2006, Structured prediction, dual extragradient
     and Bregman projections, JMLR 7, section 4: projections by quadratic flows.
 

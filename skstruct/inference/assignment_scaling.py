@@ -214,44 +214,11 @@ def entropic_assignment(
     ``-sum p log p`` of all entries, and of what each vertex that may stay without a link lacks of
     1: to have none is one more choice.
 
-    Parameters
-    ----------
-    scores, n_sources, n_targets, null, price, match, solver : object
-        As of :func:`skstruct.inference.assignment.assignment`, which is called first.
-    temperature : float
-        Above 0 and finite.
-    mu : ndarray of shape (n_sources * n_targets,)
-        Takes the point; zeros if there is no assignment. The array may be longer.
-    work : ProjectionWork
-        Scratch.
-
-    Returns
-    -------
-    float
-        The maximum, by the dual problem: never less, but for rounding. As of `assignment` where
-        there is none.
-
-    Notes
-    -----
     Scaling rows and columns in turn (Sinkhorn), with a row and a column for no link, in the log
     domain; with Newton steps between, which converge also at temperatures where scaling does not.
     Where sums must be 1 and pairs are forbidden, the pairs of no assignment are found first: their
     share is 0, which scaling would only tend to.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.assignment import assignment_work
-    >>> from skstruct.inference.assignment_scaling import entropic_assignment, projection_work
-    >>> scores, mu = np.array([1.0, 0.0, 0.0, 1.0]), np.empty(4)
-    >>> state = np.zeros(2), np.full(2, -1, dtype=np.int32)
-    >>> work = assignment_work(2, 2), projection_work([(2, 2)])
-    >>> value = entropic_assignment(scores, 2, 2, False, 2.0, *state, mu, *work)
-    >>> mu.round(3)
-    array([0.622, 0.378, 0.378, 0.622])
-
-    References
-    ----------
     B. Taskar, S. Lacoste-Julien and M. I. Jordan 2006, Structured prediction, dual extragradient
     and Bregman projections, JMLR 7, section 4.
 

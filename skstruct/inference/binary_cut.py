@@ -17,48 +17,23 @@ from .max_flow import in_source_side, link_edges, plant
 
 
 class Signs(NamedTuple):
-    """Which variables to flip, and their nodes in the network.
+    """Which variables to flip, and their nodes in the network."""
 
-    Parameters
-    ----------
-    link : ndarray of shape (n_variables,) of int32
-        Another variable of the component, the variable itself at its root.
-    size : ndarray of shape (n_variables,) of int32
-        Variables of a component, at its root.
-    flip : ndarray of shape (n_variables,) of uint8
-        Whether a variable is flipped, against that in `link` while the components grow.
-    double : ndarray of shape (n_variables,) of uint8
-        Whether its component is frustrated.
-    node : ndarray of shape (n_variables,) of int32
-        The (first) node; -1 where there is no choice.
-    """
-
+    # (n_variables,): Another variable of the component, the variable itself at its root.
     link: np.ndarray
+    # (n_variables,): Variables of a component, at its root.
     size: np.ndarray
+    # (n_variables,): Whether a variable is flipped, against that in `link` while the components
+    # grow.
     flip: np.ndarray
+    # (n_variables,): Whether its component is frustrated.
     double: np.ndarray
+    # (n_variables,): The (first) node; -1 where there is no choice.
     node: np.ndarray
 
 
 def empty_signs(n_variables):
-    """Room for the signs of so many variables.
-
-    Parameters
-    ----------
-    n_variables : int
-        How many.
-
-    Returns
-    -------
-    Signs
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.binary_cut import empty_signs
-    >>> empty_signs(3).node.shape
-    (3,)
-    """
+    """Room for the signs of so many variables."""
     link, size, node = np.empty((3, n_variables), dtype=np.int32)
     flip, double = np.empty((2, n_variables), dtype=np.uint8)
     return Signs(link, size, flip, double, node)
@@ -84,23 +59,6 @@ def _root(v, signs):
 def find_signs(choices, n_edges, signs):
     """Which variables to flip so that edges attract; the nodes of the network.
 
-    Parameters
-    ----------
-    choices : Choices
-        The switches.
-    n_edges : int
-        How many edges they have.
-    signs : Signs
-        Receives the signs.
-
-    Returns
-    -------
-    n_nodes, n_doubled, frustrated : int
-        Nodes of the network; edges in components with frustration; the first edge that closes a
-        cycle that does not fit, -1 if there is none.
-
-    References
-    ----------
     Harary 1953, On the notion of balance of a signed graph.
     """
     link, size, flip = signs.link, signs.size, signs.flip
@@ -184,27 +142,7 @@ def _lay_edges(choices, n_edges, signs):
 
 @kernel
 def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
-    """Make the network of some switches, whose edges are used up, and begin a flow.
-
-    Parameters
-    ----------
-    choices : Choices
-        The switches; behind the `n_edges` edges there must be room for those of components with
-        frustration once more.
-    n_edges : int
-        How many edges they have.
-    signs, n_nodes : object
-        From :func:`find_signs`.
-    network, forest : object
-        For so many nodes and edges; receive the flow to go on with by
-        :func:`.max_flow.advance_flow`.
-
-    Returns
-    -------
-    float
-        A bound on all scores: less the maximum flow it is the optimum of the relaxation. -inf if
-        there is no choice of finite score; the network is left alone then.
-    """
+    """Make the network of some switches, whose edges are used up, and begin a flow."""
     total = _lay_nodes(choices, signs, network.excess)
     if total > -math.inf:
         n_all = _lay_edges(choices, n_edges, signs)
@@ -218,25 +156,6 @@ def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
 def read_states(signs, forest, component, states):
     """What the flow says of each variable.
 
-    Parameters
-    ----------
-    signs : Signs
-        From :func:`find_signs`.
-    forest : Forest
-        After the flow.
-    component : ndarray of int32
-        From :func:`.components.strong_components`, of all nodes where there is a component with
-        frustration; else empty.
-    states : ndarray of shape (n_variables,) of int8
-        Receives OFF, ON, or HALF where neither is known to be best; OFF where there is no choice.
-
-    Returns
-    -------
-    int
-        How many are HALF.
-
-    References
-    ----------
     Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review,
     section 2.3 and appendix (weak persistency).
     """

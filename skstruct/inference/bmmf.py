@@ -17,63 +17,29 @@ from ..core.dispatch import kernel
 
 
 class Branches(NamedTuple):
-    """Disjoint sets of labellings, one a labelling that was found: the best of its set.
+    """Disjoint sets of labellings, one a labelling that was found: the best of its set."""
 
-    Parameters
-    ----------
-    parent, node, label : ndarray of shape (n_best,) of int64
-        The set was split from that of `parent`, and has this label at this node. Set 0 is what is
-        left of all labellings.
-    next_value : ndarray of shape (n_best,)
-        The score of the second best of the set, -inf if there is none.
-    next_node, next_label : ndarray of shape (n_best,) of int64
-        Where that differs from the best, and what it has there.
-    """
-
+    # (n_best,): The set was split from that of `parent`, and has this label at this node. Set 0 is
+    # what is left of all labellings.
     parent: np.ndarray
     node: np.ndarray
     label: np.ndarray
+    # (n_best,): The score of the second best of the set, -inf if there is none.
     next_value: np.ndarray
+    # (n_best,): Where that differs from the best, and what it has there.
     next_node: np.ndarray
     next_label: np.ndarray
 
 
 def branch_scratch(n_best: int) -> Branches:
-    """Room for the sets of `n_best` labellings.
-
-    Parameters
-    ----------
-    n_best : int
-        Largest number of labellings.
-
-    Returns
-    -------
-    Branches
-        Arrays of zeros.
-
-    Examples
-    --------
-    >>> from skstruct.inference.bmmf import branch_scratch
-    >>> branch_scratch(5).parent.shape
-    (5,)
-    """
+    """Room for the sets of `n_best` labellings."""
     ends, seconds = np.zeros((3, n_best), dtype=np.int64), np.zeros((2, n_best), dtype=np.int64)
     return Branches(*ends, np.zeros(n_best), *seconds)
 
 
 @kernel
 def confine(branches, s, count, unary):
-    """Forbid the labels that no labelling of set s has, where there are `count` sets.
-
-    Parameters
-    ----------
-    branches : Branches
-        The sets.
-    s, count : int
-        Which set, and how many there are.
-    unary : ndarray of shape (n_nodes, n_states)
-        Scores of labels as they were given; those that the set does not have become -inf.
-    """
+    """Forbid the labels that no labelling of set s has, where there are `count` sets."""
     stop = count
     while True:
         for other in range(s + 1, stop):
@@ -90,19 +56,7 @@ def confine(branches, s, count, unary):
 
 @kernel
 def note_second(branches, s, best, max_marginals):
-    """Remember the score of the second best labelling of set s, and where it differs.
-
-    Parameters
-    ----------
-    branches : Branches
-        Takes them.
-    s : int
-        Which set.
-    best : ndarray of shape (n_nodes or more,) of int32
-        Its best labelling.
-    max_marginals : ndarray of shape (n_nodes, n_states)
-        Of the set: -inf for what it does not have. Ties go to the first node and label.
-    """
+    """Remember the score of the second best labelling of set s, and where it differs."""
     largest = -math.inf
     for t in range(max_marginals.shape[0]):
         for k in range(max_marginals.shape[1]):
@@ -114,20 +68,7 @@ def note_second(branches, s, best, max_marginals):
 
 @kernel
 def split_best(branches, count):
-    """Split the set that has the best second labelling: set `count` is the part around it.
-
-    Parameters
-    ----------
-    branches : Branches
-        `count` sets, all of whose seconds are known; takes one more.
-    count : int
-        How many sets there are, at least one.
-
-    Returns
-    -------
-    int
-        The set that was split, -1 if there are no more labellings.
-    """
+    """Split the set that has the best second labelling: set `count` is the part around it."""
     parent = 0
     for other in range(1, count):
         if branches.next_value[other] > branches.next_value[parent]:

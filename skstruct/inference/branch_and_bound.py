@@ -55,58 +55,30 @@ def _(space, subset, out):
 
 
 class Frontier(NamedTuple):
-    """Sets that wait to be split, in a heap of fixed size; scratch of one thread.
+    """Sets that wait to be split, in a heap of fixed size; scratch of one thread."""
 
-    Parameters
-    ----------
-    bounds : ndarray of shape (capacity,)
-        Their bounds, as a heap.
-    ages : ndarray of shape (capacity,) of int64
-        When each came: of equal bounds the latest is next, for it is the smallest.
-    slots : ndarray of shape (capacity,) of int64
-        Which row of `sets` each is; behind the heap those that are free.
-    sets : ndarray of shape (capacity, width) of int32
-        The sets.
-    chain : ndarray of shape (depth, width) of int32
-        Sets to be searched depth first where the heap is full.
-    chain_bounds : ndarray of shape (depth,)
-        Their bounds.
-    rows : ndarray of shape (3, width) of int32
-        Sets at hand.
-    found : ndarray of shape (n_best, width) of int32
-        The best members.
-    counts : ndarray of shape (4,) of int64
-        Numbers of sets.
-    """
-
+    # (capacity,): Their bounds, as a heap.
     bounds: np.ndarray
+    # (capacity,): When each came: of equal bounds the latest is next, for it is the smallest.
     ages: np.ndarray
+    # (capacity,): Which row of `sets` each is; behind the heap those that are free.
     slots: np.ndarray
+    # (capacity, width): The sets.
     sets: np.ndarray
+    # (depth, width): Sets to be searched depth first where the heap is full.
     chain: np.ndarray
+    # (depth,): Their bounds.
     chain_bounds: np.ndarray
+    # (3, width): Sets at hand.
     rows: np.ndarray
+    # (n_best, width): The best members.
     found: np.ndarray
+    # (4,): Numbers of sets.
     counts: np.ndarray
 
 
 def make_frontier(width: int, n_best: int = 1, capacity: int = 1 << 15) -> Frontier:
-    """An empty heap.
-
-    Parameters
-    ----------
-    width : int
-        Numbers that describe a subset.
-    n_best : int
-        How many members will be asked for, at most.
-    capacity : int
-        Sets that may wait. With fewer a search is as exact, but less well directed.
-
-    Returns
-    -------
-    Frontier
-        The scratch.
-    """
+    """An empty heap."""
     return Frontier(
         np.zeros(capacity),
         np.zeros(capacity, dtype=np.int64),
@@ -259,28 +231,7 @@ def _cut(space, frontier, values, slack, top):
 
 @kernel
 def best_first(space, frontier, root, values, slack, most):
-    """The best members of a set: the generic search.
-
-    Parameters
-    ----------
-    space : NamedTuple
-        What the verbs of this module are registered for.
-    frontier : Frontier
-        Scratch; ``frontier.found`` takes the members, as single subsets.
-    root : ndarray of shape (width,) of int32
-        The set.
-    values : ndarray of shape (n_best,)
-        Receives their scores, best first; -inf where there are fewer.
-    slack : float
-        What rounding may add to a bound: a set that promises no more than this is left alone.
-    most : int
-        How many sets may be split; -1 for as many as it takes.
-
-    Returns
-    -------
-    float
-        -inf when the search came to its end; otherwise no score that it has not seen exceeds this.
-    """
+    """The best members of a set: the generic search."""
     counts, subset, other = frontier.counts, frontier.rows[0], frontier.rows[1]
     last = values.shape[0] - 1
     counts[:] = 0
@@ -322,50 +273,7 @@ def best_members(
 ):
     """The best members of a set, by best-first branch and bound.
 
-    Parameters
-    ----------
-    space : NamedTuple
-        What :func:`bound`, :func:`split`, :func:`is_single` and perhaps :func:`member` are
-        registered for.
-    root : array-like of int
-        The set, as the space describes it.
-    n_best : int
-        How many.
-    slack : float
-        What rounding may add to a bound.
-    max_expansions : int, optional
-        Sets that may be split.
-    capacity : int
-        Sets that may wait; beyond it the search goes depth first.
-
-    Returns
-    -------
-    members : ndarray of shape (k, width) of int32
-        The best ones, best first, as single subsets.
-    scores : ndarray of shape (k,)
-        Their scores.
-    rest : float
-        -inf if they are the best; else a bound on the scores of members that were not seen.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is no integer or too small.
-
-    References
-    ----------
     Land, Doig 1960, An automatic method of solving discrete programming problems, section 2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.branch_and_bound import best_members
-    >>> from skstruct.inference.subwindow import make_subwindows, load_weights, whole_image
-    >>> space = make_subwindows(2, 3)
-    >>> load_weights(space, np.array([[1.0, -2.0, 3.0], [0.5, 1.0, -1.0]]))
-    >>> members, scores, rest = best_members(space, whole_image(space), n_best=2)
-    >>> scores.tolist(), rest
-    ([3.0, 2.5], -inf)
     """
     root = np.asarray(root, dtype=np.int32)
     n_best, capacity = check_integer("n_best", n_best, 1), check_integer("capacity", capacity, 1)

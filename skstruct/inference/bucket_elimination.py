@@ -14,51 +14,27 @@ from .tree_planning import CONTIGUOUS, SCALAR
 
 
 class EliminationScratch(NamedTuple):
-    """Scratch of the kernels of this file.
+    """Scratch of the kernels of this file."""
 
-    Parameters
-    ----------
-    sums, beliefs : ndarray of shape (n_levels, n_block)
-        What the inputs of each level and those before add up to; what is known at each level.
-    block, row : ndarray of shape (n_block,)
-        Beliefs and messages of a block.
-    maps : ndarray of uint32
-        Where the entries of a block stand in the inputs.
-    at : ndarray of shape (n_inputs,) of int64
-        Where each input begins at present.
-    digit : ndarray of shape (n_dims,) of int64
-        States of the outer variables.
-    is_empty : ndarray of shape (n_levels,) of uint8
-        Whether nothing is known at a level.
-    """
-
+    # (n_levels, n_block): What the inputs of each level and those before add up to; what is known
+    # at each level.
     sums: np.ndarray
     beliefs: np.ndarray
+    # (n_block,): Beliefs and messages of a block.
     block: np.ndarray
     row: np.ndarray
+    # Where the entries of a block stand in the inputs.
     maps: np.ndarray
+    # (n_inputs,): Where each input begins at present.
     at: np.ndarray
+    # (n_dims,): States of the outer variables.
     digit: np.ndarray
+    # (n_levels,): Whether nothing is known at a level.
     is_empty: np.ndarray
 
 
 def elimination_scratch(plan):
-    """Scratch for a plan.
-
-    Parameters
-    ----------
-    plan : JunctionTree
-        The plan.
-
-    Returns
-    -------
-    EliminationScratch
-        The scratch.
-
-    Examples
-    --------
-    See :func:`max_buckets`.
-    """
+    """Scratch for a plan."""
     _, block, levels, maps, inputs, dims = plan.room
     return EliminationScratch(
         np.empty((levels, block)),
@@ -74,22 +50,7 @@ def elimination_scratch(plan):
 
 @kernel
 def place_factors(tables, plan, start, labels, base):
-    """Where each factor begins, given the labels of the variables that no bucket eliminates.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    plan : JunctionTree
-        The plan.
-    start : ndarray of shape (n_factors,) of int64
-        Where the tables of the factors begin, such as ``tables.table_ptr``.
-    labels : ndarray of shape (n_variables,) of int64
-        Those labels; others are not looked at.
-    base : ndarray of shape (n_factors,) of int64
-        Receives `start` plus the steps of those labels; -1 where
-        `start` is negative.
-    """
+    """Where each factor begins, given the labels of the variables that no bucket eliminates."""
     for f in range(start.shape[0]):
         stride, offset = 1, start[f]
         for d in range(tables.scope_ptr[f + 1] - 1, tables.scope_ptr[f] - 1, -1):
@@ -246,46 +207,7 @@ def send(row, n, slots, start, is_first):
 def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
     """Send the maxima of buckets `begin` to `end` up the tree.
 
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    plan : JunctionTree
-        The plan.
-    base : ndarray of shape (n_factors,) of int64
-        Where each factor begins: :func:`place_factors`.
-    at : ndarray of shape (n_slots,) of int64
-        Where each slot begins: ``plan.live_ptr`` or ``plan.slot_ptr``.
-    slots : ndarray
-        Messages. After the last bucket the first entry is the sum of the maxima of all trees.
-    back : ndarray of uint8
-        Receives the best states: :func:`best_labels`.
-    begin, end : int
-        The buckets.
-    w : EliminationScratch
-        Scratch.
-
-    References
-    ----------
     Dechter 1999, Bucket elimination: a unifying framework for reasoning, algorithm elim-opt.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.bucket_elimination import (
-    ...     best_labels, elimination_scratch, max_buckets, place_factors)
-    >>> from skstruct.inference.junction_tree import Tables, junction_tree
-    >>> pair = Tables(np.array([2, 3]), np.array([0, 2]), np.array([0, 1], dtype=np.int32),
-    ...               np.array([0]), np.array([1.0, 0.0, 2.0, 5.0, 0.0, 0.0]))
-    >>> plan = junction_tree(pair, np.array([0, 1], dtype=np.int32))
-    >>> labels, base = np.zeros(2, dtype=np.int64), np.empty(1, dtype=np.int64)
-    >>> place_factors(pair, plan, pair.table_ptr, labels, base)
-    >>> slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
-    >>> scratch = elimination_scratch(plan)
-    >>> max_buckets(pair, plan, base, plan.live_ptr, slots, back, 0, 2, scratch)
-    >>> best_labels(pair, plan, back, labels)
-    >>> float(slots[0]), labels
-    (5.0, array([1, 0]))
     """
     n_states = tables.n_states
     for k in range(begin, end):
@@ -320,35 +242,13 @@ def follow(tables, plan, back, begin, end, labels):
 
 @kernel
 def best_labels(tables, plan, back, labels):
-    """Follow the best states down the tree.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    plan : JunctionTree
-        The plan.
-    back : ndarray of uint8
-        What :func:`max_buckets` left.
-    labels : ndarray of shape (n_variables,) of int64
-        Receives the labels of the variables of buckets; others stay.
-    """
+    """Follow the best states down the tree."""
     follow(tables, plan, back, 0, plan.variable.shape[0], labels)
 
 
 @kernel
 def score_factors(tables, labels, out):
-    """Score of each factor.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    labels : ndarray of shape (n_variables,) of int64
-        A labelling.
-    out : ndarray of shape (n_factors,)
-        Receives the scores.
-    """
+    """Score of each factor."""
     for f in range(out.shape[0]):
         stride, entry = 1, tables.table_ptr[f]
         for d in range(tables.scope_ptr[f + 1] - 1, tables.scope_ptr[f] - 1, -1):

@@ -79,23 +79,7 @@ def sum_range(tables, plan, base, at, slots, begin, end, w):
 
 @kernel
 def sum_buckets(tables, plan, base, at, slots, w):
-    """Send logarithms of sums up the tree.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    plan : JunctionTree
-        The plan.
-    base : ndarray of shape (n_factors,) of int64
-        Where each factor begins: :func:`~skstruct.inference.bucket_elimination.place_factors`.
-    at : ndarray of shape (n_slots + 1,) of int64
-        Where each slot begins: ``plan.slot_ptr``.
-    slots : ndarray
-        Messages. The first entry is the log-partition on return.
-    w : EliminationScratch
-        Scratch.
-    """
+    """Send logarithms of sums up the tree."""
     sum_range(tables, plan, base, at, slots, 0, plan.variable.shape[0], w)
 
 
@@ -245,50 +229,7 @@ def tell_range(tables, plan, places, is_sum, value, up, down, out, begin, end, w
 def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
     """Send what is known down the tree: max-marginals, or marginals, of factors.
 
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    plan : JunctionTree
-        The plan.
-    places : tuple of three ndarray of int64
-        Where each factor begins in the scores and in `out` (both as
-        :func:`~skstruct.inference.bucket_elimination.place_factors` has it; negative in `out` if it
-        is not asked for), and each slot: ``plan.slot_ptr``.
-    is_sum : bool
-        Whether `up` comes from :func:`sum_buckets`, or from
-        :func:`~skstruct.inference.bucket_elimination.max_buckets`.
-    value : ndarray of shape (1,)
-        The maximum of the whole; 1 for sums.
-    up : ndarray
-        The messages.
-    down : ndarray
-        Scratch as long as `up`.
-    out : ndarray
-        Receives max-marginals (the larger of them and what is there), or marginals (added).
-    w : EliminationScratch
-        Scratch.
-
-    References
-    ----------
     Lauritzen and Spiegelhalter 1988, Local computations with probabilities on graphical structures.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.bucket_elimination import elimination_scratch
-    >>> from skstruct.inference.calibration import sum_buckets, tell_buckets
-    >>> from skstruct.inference.junction_tree import Tables, junction_tree
-    >>> pair = Tables(np.array([2, 2]), np.array([0, 2]), np.array([0, 1], dtype=np.int32),
-    ...               np.array([0]), np.log([1.0, 2.0, 3.0, 4.0]))
-    >>> plan = junction_tree(pair, np.array([0, 1], dtype=np.int32))
-    >>> up, down = np.zeros((2, plan.slot_ptr[-1]))
-    >>> scratch, at = elimination_scratch(plan), plan.slot_ptr
-    >>> sum_buckets(pair, plan, pair.table_ptr, at, up, scratch)
-    >>> marginals, places = np.zeros(4), (pair.table_ptr, pair.table_ptr, at)
-    >>> tell_buckets(pair, plan, places, True, np.ones(1), up, down, marginals, scratch)
-    >>> marginals.round(6)
-    array([0.1, 0.2, 0.3, 0.4])
     """
     n = plan.variable.shape[0]
     tell_range(tables, plan, places, is_sum, value, up, down, out, 0, n, w)

@@ -23,78 +23,42 @@ _ROUNDING = 2.0**-49
 
 
 class Pairs(NamedTuple):
-    """A pairwise model, flat.
+    """A pairwise model, flat."""
 
-    Parameters
-    ----------
-    state_ptr : ndarray of shape (n_variables + 1,) of int64
-        Where the unaries of each variable begin.
-    unary : ndarray
-        Scores of states.
-    ends : ndarray of shape (2, n_pairs) of int32
-        The two variables of each factor.
-    columns : ndarray of shape (n_pairs,) of int64
-        Columns of a factor's table; 0 for a Potts factor, which has one weight.
-    score_ptr : ndarray of shape (n_pairs,) of int64
-        Where the scores of each factor begin.
-    scores : ndarray
-        Tables, row by row, and weights.
-    """
-
+    # (n_variables + 1,): Where the unaries of each variable begin.
     state_ptr: np.ndarray
+    # Scores of states.
     unary: np.ndarray
+    # (2, n_pairs): The two variables of each factor.
     ends: np.ndarray
+    # (n_pairs,): Columns of a factor's table; 0 for a Potts factor, which has one weight.
     columns: np.ndarray
+    # (n_pairs,): Where the scores of each factor begin.
     score_ptr: np.ndarray
+    # Tables, row by row, and weights.
     scores: np.ndarray
 
 
 class Choices(NamedTuple):
-    """A model of switches; the arrays of edges may be longer than it needs.
+    """A model of switches; the arrays of edges may be longer than it needs."""
 
-    Parameters
-    ----------
-    constant : ndarray of shape (2,)
-        Score that does not depend on the switches, -inf if no choice has a finite score; sum of the
-        sizes of all scores, of which rounding errors are a tiny share.
-    gain : ndarray of shape (n_variables,)
-        Score of on minus score of off.
-    must : ndarray of shape (n_variables,) of uint8
-        Which variables have no choice.
-    tail, head : ndarray of shape (n_edges,) of int32
-        Literals of each edge.
-    there, back : ndarray of shape (n_edges,)
-        Costs, at least 0.
-    """
-
+    # (2,): Score that does not depend on the switches, -inf if no choice has a finite score; sum of
+    # the sizes of all scores, of which rounding errors are a tiny share.
     constant: np.ndarray
+    # (n_variables,): Score of on minus score of off.
     gain: np.ndarray
+    # (n_variables,): Which variables have no choice.
     must: np.ndarray
+    # (n_edges,): Literals of each edge.
     tail: np.ndarray
     head: np.ndarray
+    # (n_edges,): Costs, at least 0.
     there: np.ndarray
     back: np.ndarray
 
 
 def empty_choices(n_variables, n_edges):
-    """Room for a model of switches.
-
-    Parameters
-    ----------
-    n_variables, n_edges : int
-        Its size.
-
-    Returns
-    -------
-    Choices
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.choices import empty_choices
-    >>> empty_choices(3, 2).there.shape
-    (2,)
-    """
+    """Room for a model of switches."""
     return Choices(
         np.zeros(2),
         np.empty(n_variables),
@@ -217,22 +181,6 @@ def _add_edge(choices, e, i, j, t00, t01, t10, t11):
 def choose(pairs, off, on, choices):
     """The model of switches between two labellings.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        The model.
-    off, on : ndarray of shape (n_variables,) of int64
-        Labels of variables that are off and on; where they are equal there is no choice.
-    choices : Choices
-        Receives the switches; has room for an edge for each pair.
-
-    Returns
-    -------
-    int
-        Number of edges.
-
-    References
-    ----------
     Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review,
     section 2.
     """
@@ -263,20 +211,7 @@ def choose(pairs, off, on, choices):
 
 @kernel
 def pairs_score(pairs, labels):
-    """Score of a labelling.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        The model.
-    labels : ndarray of shape (n_variables,) of int64
-        The labelling.
-
-    Returns
-    -------
-    float
-        The score.
-    """
+    """Score of a labelling."""
     total = 0.0
     for v in range(labels.shape[0]):
         total += pairs.unary[pairs.state_ptr[v] + labels[v]]

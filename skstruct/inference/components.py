@@ -9,44 +9,20 @@ from .search_trees import FREE, LEAST, TREE, WHICH, WIDTH
 
 
 class ComponentScratch(NamedTuple):
-    """Scratch of :func:`strong_components`; arrays of shape (n_nodes,) of int32.
+    """Scratch of :func:`strong_components`; arrays of shape (n_nodes,) of int32."""
 
-    Parameters
-    ----------
-    order, low : ndarray
-        When a node was found, and the first node of its component that it is known to reach.
-    arc : ndarray
-        The next arc to follow.
-    trail, waiting : ndarray
-        The nodes on the way, and those whose component is not complete.
-    """
-
+    # When a node was found, and the first node of its component that it is known to reach.
     order: np.ndarray
     low: np.ndarray
+    # The next arc to follow.
     arc: np.ndarray
+    # The nodes on the way, and those whose component is not complete.
     trail: np.ndarray
     waiting: np.ndarray
 
 
 def component_scratch(n_nodes):
-    """Scratch for networks of at most `n_nodes` nodes.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Size of the largest network.
-
-    Returns
-    -------
-    ComponentScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.components import component_scratch
-    >>> component_scratch(2).order.shape
-    (2,)
-    """
+    """Scratch for networks of at most `n_nodes` nodes."""
     return ComponentScratch(*np.empty((5, n_nodes), dtype=np.int32))
 
 
@@ -54,20 +30,6 @@ def component_scratch(n_nodes):
 def strong_components(n, network, forest, scratch, component):
     """Number the components of the nodes on neither side, each after those that it reaches.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    network, forest : object
-        After the flow (:mod:`.max_flow`).
-    scratch : ComponentScratch
-        For networks at least as large.
-    component : ndarray of int32
-        Receives the number of each node's component, -1 for nodes that the source reaches or that
-        reach the sink.
-
-    References
-    ----------
     Tarjan 1972, Depth-first search and linear graph algorithms, section 4.
     """
     first, head, cap = network.first, network.head, network.cap

@@ -58,16 +58,6 @@ def _repair(v, network, forest):
 def restart_flow(n, network, forest, changed):
     """Repair the trees of a solved network after changes, for :func:`advance_flow` to go on.
 
-    Parameters
-    ----------
-    n, network, forest : object
-        As :func:`max_flow` left them, but for the changes: to ``network.excess`` of the nodes in
-        `changed`, by adding what the original excess grows by; to arcs by :func:`add_capacity`.
-    changed : ndarray of int32
-        The nodes with a new excess, and both ends of arcs with a new capacity; each once.
-
-    References
-    ----------
     Kohli and Torr 2005, Efficiently solving dynamic Markov random fields using graph cuts.
     """
     node, count = forest.node, forest.count
@@ -87,34 +77,7 @@ def restart_flow(n, network, forest, changed):
 def continue_flow(n, network, forest, changed):
     """Maximum flow after changes of a solved network, from the flow and the trees that it has.
 
-    Parameters
-    ----------
-    n, network, forest, changed : object
-        As for :func:`restart_flow`.
-
-    Returns
-    -------
-    float
-        What flows more than before. (The surplus that is left, summed, needs no bookkeeping.)
-
-    References
-    ----------
     Kohli and Torr 2005, Efficiently solving dynamic Markov random fields using graph cuts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.dynamic_flow import continue_flow
-    >>> from skstruct.inference.max_flow import empty_forest, empty_network, link, max_flow
-    >>> network, forest = empty_network(2, 2), empty_forest(2)
-    >>> ends = np.array([[0], [1]], dtype=np.int32)
-    >>> link(2, ends[0], ends[1], np.array([9.0]), np.array([0.0]), network)
-    >>> network.excess[:] = 3.0, -5.0
-    >>> max_flow(2, network, forest)
-    3.0
-    >>> network.excess[0] += 4.0
-    >>> continue_flow(2, network, forest, np.array([0], dtype=np.int32))
-    2.0
     """
     before = forest.amount[FLOW]
     restart_flow(n, network, forest, changed)
@@ -125,17 +88,7 @@ def continue_flow(n, network, forest, changed):
 
 @kernel
 def add_capacity(a, amount, network):
-    """Change the capacity of an arc of a solved network; both ends count as changed then.
-
-    Parameters
-    ----------
-    a : int
-        The arc.
-    amount : float
-        What is added; flow that no longer fits goes back to the arc's ends.
-    network : Network
-        The network.
-    """
+    """Change the capacity of an arc of a solved network; both ends count as changed then."""
     head, sister, cap, excess = network.head, network.sister, network.cap, network.excess
     left = cap[a] + amount
     cap[a] = max(left, 0.0)

@@ -19,26 +19,17 @@ _RULES = {"min-fill": _MIN_FILL, "min-weight": _MIN_WEIGHT, "sweep": _SWEEP, "gi
 
 
 class Elimination(NamedTuple):
-    """An order, and what it costs.
+    """An order, and what it costs."""
 
-    Parameters
-    ----------
-    order : ndarray of int32
-        The variables in the order in which they are eliminated.
-    fixed : ndarray of int32
-        Those that had to be left out to keep tables below the limit.
-    width : int
-        Number of other variables in the largest clique.
-    largest : float
-        Entries of the largest table, inf if `order` could not be completed.
-    total : float
-        Entries of all tables.
-    """
-
+    # The variables in the order in which they are eliminated.
     order: np.ndarray
+    # Those that had to be left out to keep tables below the limit.
     fixed: np.ndarray
+    # Number of other variables in the largest clique.
     width: int
+    # Entries of the largest table, inf if `order` could not be completed.
     largest: float
+    # Entries of all tables.
     total: float
 
 
@@ -412,45 +403,7 @@ def elimination_order(
 ):
     """An order in which to eliminate the variables of a graph, by a greedy rule.
 
-    Parameters
-    ----------
-    graph : tuple of ndarray
-        What :func:`~skstruct.inference.primal_graph.primal_graph` returns.
-    n_states : ndarray of shape (n_variables,) of int64
-        States of each variable; those with one state are in no order.
-    rule : {"min-fill", "min-weight", "sweep", "given"}
-        What goes next: the variable that joins the least weight of pairs, that with the smallest
-        table, that with the smallest table next to what is gone, or that of lowest rank. Leaves go
-        first, except with "given".
-    max_table : float, optional
-        Entries that a table may have at most.
-    rank : ndarray of shape (n_variables,) of int64, optional
-        Which goes first among equals: the lowest, by default that of the lowest index.
-    leave_out : bool
-        Leave variables out to stay below `max_table`. Else the order ends at the first table above.
-    most : float
-        Give up when all tables together have more entries.
-    keep : ndarray of shape (n_variables,) of bool, optional
-        The variables that count, as for the graph.
-
-    Returns
-    -------
-    Elimination
-        The order. `largest` is inf if it is not complete.
-
-    References
-    ----------
     Kjaerulff 1990, Triangulation of graphs: algorithms giving small total state space.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.elimination_order import elimination_order
-    >>> from skstruct.inference.primal_graph import primal_graph
-    >>> n_states = np.array([2, 2, 2, 2])
-    >>> ring = primal_graph(n_states, np.arange(0, 10, 2), np.array([0, 1, 1, 2, 2, 3, 3, 0]))
-    >>> elimination_order(ring, n_states).width
-    2
     """
     ptr, neighbours = graph
     n = len(n_states)

@@ -14,39 +14,16 @@ from .numerics import fast_exp
 
 
 class EnumerationScratch(NamedTuple):
-    """The labelling that an enumeration is at.
+    """The labelling that an enumeration is at."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,) of int32
-        The labelling.
-    sums : ndarray of shape (n + 1,)
-        Scores of its beginnings.
-    """
-
+    # (n,): The labelling.
     labels: np.ndarray
+    # (n + 1,): Scores of its beginnings.
     sums: np.ndarray
 
 
 def enumeration_scratch(n):
-    """Scratch for models of at most `n` nodes.
-
-    Parameters
-    ----------
-    n : int
-        Nodes of the largest model.
-
-    Returns
-    -------
-    EnumerationScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.enumeration import enumeration_scratch
-    >>> enumeration_scratch(4).sums.shape
-    (5,)
-    """
+    """Scratch for models of at most `n` nodes."""
     return EnumerationScratch(np.empty(n, dtype=np.int32), np.empty(n + 1))
 
 
@@ -88,24 +65,7 @@ def _next(unary, tables, scratch):
 
 @kernel
 def enumerate_max(unary, tables, best, scratch):
-    """The best labelling.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n, 2)
-        Node potentials.
-    tables : ndarray of shape (n, n, 2, 2)
-        ``tables[j, k]`` for j < k: pair potentials, 0 where there is no edge.
-    best : ndarray of shape (>= n,) of int32
-        Receives the labelling; of equals the first in lexicographic order.
-    scratch : EnumerationScratch
-        For models at least as large.
-
-    Returns
-    -------
-    float
-        Its score.
-    """
+    """The best labelling."""
     n = unary.shape[0]
     labels, sums = scratch.labels, scratch.sums
     _start(unary, tables, scratch)
@@ -122,17 +82,7 @@ def enumerate_max(unary, tables, best, scratch):
 
 @kernel
 def enumerate_top_k(unary, tables, values, found, scratch):
-    """The best labellings, best first.
-
-    Parameters
-    ----------
-    unary, tables, scratch : object
-        As for :func:`enumerate_max`.
-    values : ndarray of shape (k,)
-        Receives the scores, -inf where there are fewer.
-    found : ndarray of shape (k, >= n) of int32
-        Receives the labellings.
-    """
+    """The best labellings, best first."""
     n, k = unary.shape[0], values.shape[0]
     labels, sums = scratch.labels, scratch.sums
     for q in range(k):
@@ -157,20 +107,7 @@ def enumerate_top_k(unary, tables, values, found, scratch):
 
 @kernel
 def enumerate_log_partition(unary, tables, temperature, scratch):
-    """``temperature * log sum_y exp(score(y) / temperature)``.
-
-    Parameters
-    ----------
-    unary, tables, scratch : object
-        As for :func:`enumerate_max`.
-    temperature : float
-        Positive.
-
-    Returns
-    -------
-    float
-        The log-partition; -inf when every labelling is forbidden.
-    """
+    """``temperature * log sum_y exp(score(y) / temperature)``."""
     n = unary.shape[0]
     sums = scratch.sums
     top, total = -math.inf, 0.0
@@ -189,24 +126,7 @@ def enumerate_log_partition(unary, tables, temperature, scratch):
 
 @kernel
 def enumerate_marginals(unary, tables, temperature, node_mu, pair_mu, scratch):
-    """Marginals of nodes and pairs.
-
-    Parameters
-    ----------
-    unary, tables, scratch : object
-        As for :func:`enumerate_max`.
-    temperature : float
-        Positive.
-    node_mu : ndarray of shape (n,)
-        Receives the probabilities of 1.
-    pair_mu : ndarray of shape (n, n)
-        Receives, for j < k, the probabilities of (1, 1).
-
-    Returns
-    -------
-    float
-        The log-partition; when it is -inf nothing else is written.
-    """
+    """Marginals of nodes and pairs."""
     n = unary.shape[0]
     labels, sums = scratch.labels, scratch.sums
     log_z = enumerate_log_partition(unary, tables, temperature, scratch)

@@ -10,48 +10,23 @@ from .assignment_marginals import shortest_paths
 
 
 class FertilityWork(NamedTuple):
-    """Scratch of :func:`fertile_links`, one per thread.
+    """Scratch of :func:`fertile_links`, one per thread."""
 
-    Parameters
-    ----------
-    source_price, target_price : ndarray of shape (n_sources,), (n_targets,)
-        Dual variables.
-    source_degree, target_degree : ndarray of int32
-        How many links every vertex has.
-    distance : ndarray of shape (n_sources + n_targets,)
-        Lengths of paths.
-    path, done : ndarray of shape (n_sources + n_targets,) of int32
-        Where they come from, and whether they are the shortest.
-    """
-
+    # (n_sources,): Dual variables.
     source_price: np.ndarray
     target_price: np.ndarray
+    # How many links every vertex has.
     source_degree: np.ndarray
     target_degree: np.ndarray
+    # (n_sources + n_targets,): Lengths of paths.
     distance: np.ndarray
+    # (n_sources + n_targets,): Where they come from, and whether they are the shortest.
     path: np.ndarray
     done: np.ndarray
 
 
 def fertility_work(n_sources, n_targets):
-    """Room for links of at most so many sources and targets.
-
-    Parameters
-    ----------
-    n_sources, n_targets : int
-        The largest sizes.
-
-    Returns
-    -------
-    FertilityWork
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.fertility import fertility_work
-    >>> fertility_work(2, 3).path.shape
-    (5,)
-    """
+    """Room for links of at most so many sources and targets."""
     n = n_sources + n_targets
     degrees = np.empty(n_sources, np.int32), np.empty(n_targets, np.int32)
     path, done = np.empty((2, n), dtype=np.int32)
@@ -61,21 +36,14 @@ def fertility_work(n_sources, n_targets):
 
 
 class Shore(NamedTuple):
-    """What a search reads of one side.
+    """What a search reads of one side."""
 
-    Parameters
-    ----------
-    size, stride : int
-        How many vertices, and how far apart their pairs are.
-    least : int
-        Links that every vertex must have.
-    price, degree : ndarray of shape (size,)
-        Their dual variables and their numbers of links.
-    """
-
+    # How many vertices, and how far apart their pairs are.
     size: int
     stride: int
+    # Links that every vertex must have.
     least: int
+    # (size,): Their dual variables and their numbers of links.
     price: np.ndarray
     degree: np.ndarray
 
@@ -93,48 +61,9 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, 
     A minimum-cost flow by successive shortest paths: vertices get their links one by one, each by a
     shortest path on reduced costs along which others exchange theirs.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_sources * n_targets,)
-        Of all pairs, source by source; -inf forbids a pair.
-    n_sources, n_targets : int
-        The sides.
-    null : bool
-        Whether every vertex may stay without a link. Otherwise every vertex of the smaller side
-        (the sources, if they are equal) must have one at least.
-    max_degree : int
-        The largest number of links at a vertex, at least 1.
-    fixed : ndarray of shape (n_sources * n_targets,) or (0,) of uint8
-        1 for a link that must be there; empty for none.
-    links : ndarray of shape (n_sources * n_targets,) of int32
-        Overwritten: 1 for a link, else 0.
-    work : FertilityWork
-        Scratch.
-
-    Returns
-    -------
-    float
-        The score; -inf if a vertex cannot have the links that it must have, or has too many, NaN if
-        a score is NaN or +inf: then there are no links.
-
-    Notes
-    -----
     Which of several best answers is given depends on the scores only.
 
-    References
-    ----------
     R. K. Ahuja, T. L. Magnanti and J. B. Orlin 1993, Network flows, section 9.7.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.fertility import fertile_links, fertility_work
-    >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
-    >>> none = np.empty(0, dtype=np.uint8)
-    >>> fertile_links(scores, 2, 2, True, 2, none, links, fertility_work(2, 2))
-    6.0
-    >>> links
-    array([1, 1, 1, 0], dtype=int32)
     """
     n, m = n_sources, n_targets
     wrong = 0
@@ -284,35 +213,6 @@ def fertile_max_marginals(
 
     As :func:`.assignment_marginals.assignment_max_marginals`, on shortest paths between the
     vertices of the smaller side: those of the other side lie on them between two of these.
-
-    Parameters
-    ----------
-    scores, n_sources, n_targets, null, max_degree, fixed, links, work
-        As for :func:`fertile_links`, which is called first.
-    best : ndarray of shape (2 * n_sources * n_targets,)
-        Overwritten, for every pair in turn: the best score without it, and with it.
-    detour : ndarray of shape ((n + 1) ** 2,)
-        Scratch; n is the smaller side.
-
-    Returns
-    -------
-    float
-        The score of the best links.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.fertility import fertile_max_marginals, fertility_work
-    >>> scores, links = np.array([3.0, 2.0, 1.0, -1.0]), np.empty(4, dtype=np.int32)
-    >>> none = np.empty(0, dtype=np.uint8)
-    >>> best, work, none = np.empty(8), fertility_work(2, 2), np.empty(0, dtype=np.uint8)
-    >>> fertile_max_marginals(scores, 2, 2, True, 2, none, links, work, best, np.empty(9))
-    6.0
-    >>> best.reshape(4, 2)
-    array([[3., 6.],
-           [4., 6.],
-           [5., 6.],
-           [6., 5.]])
     """
     n, m = n_sources, n_targets
     value = fertile_links(scores, n, m, null, max_degree, fixed, links, work)

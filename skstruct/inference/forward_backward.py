@@ -229,24 +229,7 @@ def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tab
 
 
 def workspace_size(n_nodes, n_labels):
-    """Floats of scratch that :func:`forward_backward` needs.
-
-    Parameters
-    ----------
-    n_nodes, n_labels : int
-        Size of the longest chain.
-
-    Returns
-    -------
-    int
-        Length of `work`.
-
-    Examples
-    --------
-    >>> from skstruct.inference.forward_backward import workspace_size
-    >>> workspace_size(2, 3)
-    114
-    """
+    """Floats of scratch that :func:`forward_backward` needs."""
     # Rows of scratch are whole cache lines: a loop over them is all vectors and no rest.
     stride = (n_labels + 7) // 8 * 8
     return (3 * n_nodes + 2 * n_labels + 2) * stride + n_nodes
@@ -254,39 +237,7 @@ def workspace_size(n_nodes, n_labels):
 
 @kernel
 def forward_backward(unary, transitions, temperature, node, pair, work):
-    """Marginals and log-partition of a chain.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials; -inf forbids.
-    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
-        Potentials of (label, next label), shared by all edges or one table each.
-    temperature : float
-        Positive; potentials are divided by it.
-    node : ndarray of shape (n_nodes, n_labels) or (0, n_labels)
-        Receives the node marginals; without rows only the log-partition is computed.
-    pair : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
-        Receives the edge marginals, summed over edges when the first axis has length 1.
-    work : ndarray of shape (>= workspace_size(n_nodes, n_labels),)
-        Scratch.
-
-    Returns
-    -------
-    float
-        ``temperature * log sum_y exp(score(y) / temperature)``; -inf when every labelling is
-        forbidden, and then the marginals are NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.forward_backward import forward_backward, workspace_size
-    >>> node, pair = np.empty((2, 2)), np.empty((1, 2, 2))
-    >>> work = np.empty(workspace_size(2, 2))
-    >>> log_z = forward_backward(np.zeros((2, 2)), np.zeros((1, 2, 2)), 1.0, node, pair, work)
-    >>> node[0], pair[0, 0]
-    (array([0.5, 0.5]), array([0.25, 0.25]))
-    """
+    """Marginals and log-partition of a chain."""
     n, n_labels = unary.shape
     stride = (n_labels + 7) // 8 * 8
     n_rows = 3 * n + 2 * n_labels + 2

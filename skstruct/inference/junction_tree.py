@@ -23,101 +23,68 @@ from .tree_planning import (
 
 
 class Tables(NamedTuple):
-    """Scores of factors over variables with states.
+    """Scores of factors over variables with states."""
 
-    Parameters
-    ----------
-    n_states : ndarray of shape (n_variables,) of int64
-        States of each variable.
-    scope_ptr : ndarray of shape (n_factors + 1,) of int64
-        Where the variables of each factor begin.
-    scope : ndarray of int32
-        Variables of the factors.
-    table_ptr : ndarray of shape (n_factors,) of int64
-        Where their tables begin: row-major, the last variable of the scope fastest. Factors may
-        share a table.
-    scores : ndarray of float64
-        The tables; -inf forbids, NaN and +inf are not allowed.
-    """
-
+    # (n_variables,): States of each variable.
     n_states: np.ndarray
+    # (n_factors + 1,): Where the variables of each factor begin.
     scope_ptr: np.ndarray
+    # Variables of the factors.
     scope: np.ndarray
+    # (n_factors,): Where their tables begin: row-major, the last variable of the scope fastest.
+    # Factors may share a table.
     table_ptr: np.ndarray
+    # The tables; -inf forbids, NaN and +inf are not allowed.
     scores: np.ndarray
 
 
 class JunctionTree(NamedTuple):
-    """The plan of an elimination; buckets come after those whose messages they take.
+    """The plan of an elimination; buckets come after those whose messages they take."""
 
-    Parameters
-    ----------
-    variable : ndarray of shape (n_buckets,) of int32
-        What each bucket eliminates.
-    bucket : ndarray of shape (n_variables,) of int32
-        The bucket of each variable, -1 for those that keep a given label.
-    dim_ptr : ndarray of shape (n_buckets + 1,) of int64
-        Where the variables of each clique begin.
-    dim : ndarray of int32
-        Variables of the cliques, those that go last first.
-    size : ndarray of shape (n_buckets,) of int64
-        Entries of the cliques' tables.
-    outer : ndarray of shape (n_buckets,) of int32
-        How many variables of the clique stand outside of a block of its table.
-    block : ndarray of shape (n_buckets,) of int64
-        Entries of a block.
-    input_ptr : ndarray of shape (n_buckets + 1,) of int64
-        Where the inputs of each bucket begin.
-    source : ndarray of shape (n_inputs,) of int64
-        What goes in: factor f as f, the messages of slot s as -1 - s. By level in each bucket.
-    level : ndarray of shape (n_inputs,) of int32
-        How many outer variables decide which part of the input a block takes.
-    form : ndarray of shape (n_inputs,) of uint8
-        Whether that part is a number, runs along the block, or must be gathered.
-    map_row : ndarray of shape (n_inputs,) of int32
-        Row of the scratch that says where the entries of a block come from.
-    step_ptr : ndarray of shape (n_inputs,) of int64
-        Where the steps of each input begin, one for each variable of the clique.
-    step : ndarray of int64
-        Steps in the input's table.
-    slot : ndarray of shape (n_buckets,) of int64
-        Where the message goes; several messages of one separator go to one slot, as a sum. Slot 0
-        takes those of roots.
-    is_first : ndarray of shape (n_buckets,) of uint8
-        Whether the message is the first of its slot.
-    slot_ptr : ndarray of shape (n_slots + 1,) of int64
-        Where slots stand when all are kept.
-    live_ptr : ndarray of shape (n_slots,) of int64
-        Where they stand when a slot is given up after its use.
-    back_ptr : ndarray of shape (n_buckets + 1,) of int64
-        Where the bytes that point back to the best states begin.
-    constant : ndarray of int64
-        Factors of which all variables keep a given label.
-    room : ndarray of shape (6,) of int64
-        Entries of live slots; longest block, most levels, rows of maps, most inputs, most variables
-        of a clique.
-    """
-
+    # (n_buckets,): What each bucket eliminates.
     variable: np.ndarray
+    # (n_variables,): The bucket of each variable, -1 for those that keep a given label.
     bucket: np.ndarray
+    # (n_buckets + 1,): Where the variables of each clique begin.
     dim_ptr: np.ndarray
+    # Variables of the cliques, those that go last first.
     dim: np.ndarray
+    # (n_buckets,): Entries of the cliques' tables.
     size: np.ndarray
+    # (n_buckets,): How many variables of the clique stand outside of a block of its table.
     outer: np.ndarray
+    # (n_buckets,): Entries of a block.
     block: np.ndarray
+    # (n_buckets + 1,): Where the inputs of each bucket begin.
     input_ptr: np.ndarray
+    # (n_inputs,): What goes in: factor f as f, the messages of slot s as -1 - s. By level in each
+    # bucket.
     source: np.ndarray
+    # (n_inputs,): How many outer variables decide which part of the input a block takes.
     level: np.ndarray
+    # (n_inputs,): Whether that part is a number, runs along the block, or must be gathered.
     form: np.ndarray
+    # (n_inputs,): Row of the scratch that says where the entries of a block come from.
     map_row: np.ndarray
+    # (n_inputs,): Where the steps of each input begin, one for each variable of the clique.
     step_ptr: np.ndarray
+    # Steps in the input's table.
     step: np.ndarray
+    # (n_buckets,): Where the message goes; several messages of one separator go to one slot, as a
+    # sum. Slot 0 takes those of roots.
     slot: np.ndarray
+    # (n_buckets,): Whether the message is the first of its slot.
     is_first: np.ndarray
+    # (n_slots + 1,): Where slots stand when all are kept.
     slot_ptr: np.ndarray
+    # (n_slots,): Where they stand when a slot is given up after its use.
     live_ptr: np.ndarray
+    # (n_buckets + 1,): Where the bytes that point back to the best states begin.
     back_ptr: np.ndarray
+    # Factors of which all variables keep a given label.
     constant: np.ndarray
+    # (6,): Entries of live slots; longest block, most levels, rows of maps, most inputs, most
+    # variables of a clique.
     room: np.ndarray
 
 
@@ -174,34 +141,7 @@ def _buckets(n_variables, variable):
 def junction_tree(tables, order, block=512):
     """Plan the elimination of variables in an order.
 
-    Parameters
-    ----------
-    tables : Tables
-        The factors; their scores are not looked at.
-    order : ndarray of int32
-        The variables to eliminate. Those of one state and those that are not named keep a label
-        that is given with each evaluation.
-    block : int
-        Entries of a table that are worked on at once, about.
-
-    Returns
-    -------
-    JunctionTree
-        The plan, for any scores and labels. Buckets are in an order with the same cliques in which
-        as few messages as possible wait.
-
-    References
-    ----------
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.junction_tree import Tables, junction_tree
-    >>> chain = Tables(np.array([2, 2, 2]), np.array([0, 2, 4]),
-    ...                np.array([0, 1, 1, 2], dtype=np.int32), np.array([0, 4]), np.zeros(8))
-    >>> junction_tree(chain, np.array([0, 1, 2], dtype=np.int32)).size
-    array([4, 4, 2])
     """
     n_states = tables.n_states
     n_variables, n_factors = len(n_states), len(tables.table_ptr)

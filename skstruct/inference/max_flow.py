@@ -36,69 +36,36 @@ _ROUNDING = 2.0**-48
 
 
 class Network(NamedTuple):
-    """A graph with capacities; the arrays may be longer than it needs.
+    """A graph with capacities; the arrays may be longer than it needs."""
 
-    Parameters
-    ----------
-    first : ndarray of shape (n_nodes + 1,) of int32
-        Where the arcs of each node begin.
-    head, sister : ndarray of shape (n_arcs,) of int32
-        The node each arc goes to, and the arc back.
-    cap : ndarray of shape (n_arcs,)
-        Capacities; may be infinite.
-    excess : ndarray of shape (n_nodes,)
-        Positive: capacity of the arc from the source; negative: minus that of the arc to the sink.
-        Infinite: the node is on this terminal's side.
-    """
-
+    # (n_nodes + 1,): Where the arcs of each node begin.
     first: np.ndarray
+    # (n_arcs,): The node each arc goes to, and the arc back.
     head: np.ndarray
     sister: np.ndarray
+    # (n_arcs,): Capacities; may be infinite.
     cap: np.ndarray
+    # (n_nodes,): Positive: capacity of the arc from the source; negative: minus that of the arc to
+    # the sink. Infinite: the node is on this terminal's side.
     excess: np.ndarray
 
 
 class Forest(NamedTuple):
-    """Search trees of :func:`max_flow` (:mod:`.search_trees`), valid from one call to the next.
+    """Search trees of :func:`max_flow` (:mod:`.search_trees`), valid from one call to the next."""
 
-    Parameters
-    ----------
-    node : ndarray of shape (4 * n_nodes,) of int32
-        Arc to the parent, time stamp, distance, and tree of each node.
-    active, orphan : ndarray of shape (n_nodes,) of int32
-        Queues, as rings.
-    count : ndarray of int64
-        The time, the ends of the queues, the node that grows.
-    amount : ndarray
-        The least capacity that counts, and the flow so far.
-    """
-
+    # (4 * n_nodes,): Arc to the parent, time stamp, distance, and tree of each node.
     node: np.ndarray
+    # (n_nodes,): Queues, as rings.
     active: np.ndarray
     orphan: np.ndarray
+    # The time, the ends of the queues, the node that grows.
     count: np.ndarray
+    # The least capacity that counts, and the flow so far.
     amount: np.ndarray
 
 
 def empty_network(n_nodes, n_arcs):
-    """Room for a network.
-
-    Parameters
-    ----------
-    n_nodes, n_arcs : int
-        Its size.
-
-    Returns
-    -------
-    Network
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.max_flow import empty_network
-    >>> empty_network(2, 4).head.shape
-    (4,)
-    """
+    """Room for a network."""
     if max(n_nodes, n_arcs) > np.iinfo(np.int32).max:
         raise ValueError(f"{n_nodes} nodes and {n_arcs} arcs are more than int32 can number")
     first, ends = np.empty(n_nodes + 1, dtype=np.int32), np.empty((2, n_arcs), dtype=np.int32)
@@ -106,24 +73,7 @@ def empty_network(n_nodes, n_arcs):
 
 
 def empty_forest(n_nodes):
-    """Room for the search trees of networks of at most `n_nodes` nodes.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Size of the largest network.
-
-    Returns
-    -------
-    Forest
-        The arrays, for :func:`max_flow` to initialise.
-
-    Examples
-    --------
-    >>> from skstruct.inference.max_flow import empty_forest
-    >>> empty_forest(2).active.shape
-    (2,)
-    """
+    """Room for the search trees of networks of at most `n_nodes` nodes."""
     node, queues = np.empty(WIDTH * n_nodes, np.int32), np.empty((2, n_nodes), np.int32)
     return Forest(node, *queues, np.zeros(COUNTS, np.int64), np.zeros(AMOUNTS))
 
@@ -158,28 +108,7 @@ def link_edges(n, n_edges, tail, head, there, back, network):
 
 @kernel
 def link(n, tail, head, there, back, network):
-    """Write the arcs of a network, a pair for each edge, in the order of the edges.
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    tail, head : ndarray of shape (n_edges,) of int32
-        The two nodes of each edge.
-    there, back : ndarray of shape (n_edges,)
-        Capacities from tail to head and from head to tail.
-    network : Network
-        Receives the arcs; the excess of nodes is left alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.max_flow import empty_network, link
-    >>> network, ends = empty_network(2, 2), np.array([[0], [1]], dtype=np.int32)
-    >>> link(2, ends[0], ends[1], np.array([3.0]), np.array([0.0]), network)
-    >>> network.cap.tolist(), network.sister.tolist()
-    ([3.0, 0.0], [1, 0])
-    """
+    """Write the arcs of a network, a pair for each edge, in the order of the edges."""
     link_edges(n, tail.shape[0], tail, head, there, back, network)
 
 
@@ -252,35 +181,8 @@ def plant(n, network, forest):
 def max_flow(n, network, forest):
     """Maximum flow from the nodes with a surplus to those with a deficit.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    network : Network
-        The network. On return ``cap`` are the residual capacities, and ``excess`` is what is left.
-    forest : Forest
-        For networks at least as large; receives the trees, see :func:`source_side`.
-
-    Returns
-    -------
-    float
-        The value of the flow; infinite if some path from source to sink has no limit (the rest is
-        undefined then).
-
-    References
-    ----------
     Boykov and Kolmogorov 2004, An experimental comparison of min-cut/max-flow algorithms for energy
     minimization in vision, section 3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.max_flow import empty_forest, empty_network, link, max_flow
-    >>> network, ends = empty_network(2, 2), np.array([[0], [1]], dtype=np.int32)
-    >>> link(2, ends[0], ends[1], np.array([2.0]), np.array([0.0]), network)
-    >>> network.excess[:] = 3.0, -5.0
-    >>> max_flow(2, network, empty_forest(2))
-    2.0
     """
     plant(n, network, forest)
     while not search(network, forest, 1 << 60):
@@ -290,48 +192,19 @@ def max_flow(n, network, forest):
 
 @kernel
 def start_flow(n, network, forest):
-    """Begin what :func:`advance_flow` goes on with, instead of :func:`max_flow`.
-
-    Parameters
-    ----------
-    n, network, forest : object
-        As for :func:`max_flow`.
-    """
+    """Begin what :func:`advance_flow` goes on with, instead of :func:`max_flow`."""
     plant(n, network, forest)
 
 
 @kernel
 def advance_flow(network, forest, work):
-    """Go on with a flow, so that Python (an interrupt, a time limit) comes through in between.
-
-    Parameters
-    ----------
-    network, forest : object
-        After :func:`start_flow` or :func:`restart_flow`.
-    work : int
-        About how many nodes to visit.
-
-    Returns
-    -------
-    bool
-        Whether the flow is at its maximum.
-    """
+    """Go on with a flow, so that Python (an interrupt, a time limit) comes through in between."""
     return search(network, forest, work)
 
 
 @kernel
 def source_side(n, forest, side):
-    """The smallest source side of a minimum cut.
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    forest : Forest
-        After the flow.
-    side : ndarray of shape (n,)
-        Receives 1 on the source's side, else 0.
-    """
+    """The smallest source side of a minimum cut."""
     for v in range(n):
         side[v] = 1 if forest.node[WIDTH * v + TREE] & WHICH == SOURCE else 0
 

@@ -12,54 +12,27 @@ from .numerics import Offers, offer, offer_scratch
 
 
 class BestAssignmentsWork(NamedTuple):
-    """Scratch of :func:`best_assignments`, one per thread.
+    """Scratch of :func:`best_assignments`, one per thread."""
 
-    Parameters
-    ----------
-    solver : AssignmentWork
-        Scratch of the first assignment.
-    u, v : ndarray of shape (n_best, n_sources), (n_best, n_targets)
-        Prices of every assignment found.
-    parent, row : ndarray of shape (n_best,) of int64
-        Which assignment each is a change of, and at which source.
-    offers : Offers
-        The best changes that have not been made.
-    held : ndarray of shape (n_sources * n_targets,)
-        The scores, with what is excluded.
-    price, match : ndarray of shape (n_targets,), (n_sources,)
-        Of the change that is being tried.
-    """
-
+    # Scratch of the first assignment.
     solver: AssignmentWork
+    # (n_best, n_sources): Prices of every assignment found.
     u: np.ndarray
     v: np.ndarray
+    # (n_best,): Which assignment each is a change of, and at which source.
     parent: np.ndarray
     row: np.ndarray
+    # The best changes that have not been made.
     offers: Offers
+    # (n_sources * n_targets,): The scores, with what is excluded.
     held: np.ndarray
+    # (n_targets,): Of the change that is being tried.
     price: np.ndarray
     match: np.ndarray
 
 
 def best_assignments_work(n_sources, n_targets, n_best):
-    """Room for so many assignments of at most so many sources and targets.
-
-    Parameters
-    ----------
-    n_sources, n_targets, n_best : int
-        The largest numbers.
-
-    Returns
-    -------
-    BestAssignmentsWork
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.murty import best_assignments_work
-    >>> best_assignments_work(2, 3, 4).u.shape
-    (4, 2)
-    """
+    """Room for so many assignments of at most so many sources and targets."""
     parent, row = np.empty((2, n_best), dtype=np.int64)
     return BestAssignmentsWork(
         assignment_work(n_sources, n_targets),
@@ -81,38 +54,12 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
     The assignments that are left after some are the union of those that agree with one of them up
     to a source and differ there; the best of each such set is one or two augmenting paths away.
 
-    Parameters
-    ----------
-    scores, n_sources, n_targets, null
-        As for :func:`.assignment.assignment`.
-    values : ndarray of shape (n_best,)
-        Overwritten by the scores, -inf where there are no more assignments; all NaN if a score is
-        NaN or +inf.
-    matches : ndarray of shape (n_best, n_sources) of int32
-        Overwritten: the target of each source, or -1; all different where the value is finite.
-    work : BestAssignmentsWork
-        Scratch.
-
-    Notes
-    -----
     The first is that of :func:`.assignment.assignment`; which of equal ones come after it is the
     same in every call.
 
-    References
-    ----------
     K. G. Murty 1968, An algorithm for ranking all the assignments in order of increasing cost,
     Operations Research 16, section 3; shortest augmenting paths as in M. L. Miller, H. S. Stone and
     I. J. Cox 1997, Optimizing Murty's ranked assignment method, section III.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.murty import best_assignments, best_assignments_work
-    >>> scores, work = np.array([5.0, 4.0, 4.0, 1.0]), best_assignments_work(2, 2, 3)
-    >>> values, matches = np.empty(3), np.empty((3, 2), dtype=np.int32)
-    >>> best_assignments(scores, 2, 2, False, values, matches, work)
-    >>> values
-    array([  8.,   6., -inf])
     """
     n, m, n_best = n_sources, n_targets, values.shape[0]
     match, offers = work.match[:n], work.offers

@@ -44,22 +44,6 @@ def fast_exp(x):
     Cody-Waite reduction by ln 2 and a polynomial of degree 11; relative error below 5e-14
     (``reassoc`` merges the two parts of ln 2).
     Arguments under -708 (and -inf) give exactly 0, NaN gives NaN.
-
-    Parameters
-    ----------
-    x : float
-        The argument, in nats.
-
-    Returns
-    -------
-    float
-        ``exp(x)``.
-
-    Examples
-    --------
-    >>> from skstruct.inference.numerics import fast_exp
-    >>> round(fast_exp(-1.0), 12)
-    0.367879441171
     """
     y = _SMALLEST if x < _SMALLEST else x
     n = math.floor(y * _LOG2_E + 0.5)
@@ -82,27 +66,7 @@ def fast_exp(x):
 
 @kernel
 def row_max(values, start, stop):
-    """Largest of ``values[start:stop]``; -inf for an empty range.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        The values.
-    start, stop : int
-        The range.
-
-    Returns
-    -------
-    float
-        The maximum.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.numerics import row_max
-    >>> row_max(np.array([1.0, 3.0, 2.0]), 0, 3)
-    3.0
-    """
+    """Largest of ``values[start:stop]``; -inf for an empty range."""
     best = -math.inf
     for k in range(start, stop):
         best = max(best, values[k])
@@ -111,27 +75,7 @@ def row_max(values, start, stop):
 
 @kernel
 def log_sum_exp(values, start, stop):
-    """``log(sum(exp(values[start:stop])))`` with the maximum removed.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        The values.
-    start, stop : int
-        The range.
-
-    Returns
-    -------
-    float
-        The result; -inf when every value is -inf.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.numerics import log_sum_exp
-    >>> round(log_sum_exp(np.zeros(4), 0, 4), 6)
-    1.386294
-    """
+    """``log(sum(exp(values[start:stop])))`` with the maximum removed."""
     best = row_max(values, start, stop)
     if best == -math.inf:
         return best
@@ -142,57 +86,22 @@ def log_sum_exp(values, start, stop):
 
 
 class Offers(NamedTuple):
-    """Scratch of a search for the n best: a descending list of labellings not written out yet.
+    """Scratch of a search for the n best: a descending list of labellings not written out yet."""
 
-    Parameters
-    ----------
-    scores : ndarray of shape (k,)
-        Their scores.
-    codes : ndarray of shape (k, 3) of int64
-        What describes each, see :func:`offer`.
-    """
-
+    # (k,): Their scores.
     scores: np.ndarray
+    # (k, 3): What describes each, see :func:`offer`.
     codes: np.ndarray
 
 
 def offer_scratch(n_best):
-    """Room for a list of offers.
-
-    Parameters
-    ----------
-    n_best : int
-        Largest number of labellings asked for at once.
-
-    Returns
-    -------
-    Offers
-        The list, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.numerics import offer_scratch
-    >>> offer_scratch(5).codes.shape
-    (5, 3)
-    """
+    """Room for a list of offers."""
     return Offers(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))
 
 
 @inner_kernel
 def offer(candidate, parent, t, label, scores, codes):
-    """Insert into a descending list of candidates; equal scores keep their order.
-
-    Parameters
-    ----------
-    candidate : float
-        Score of a labelling that was not written out yet.
-    parent, t, label : int
-        It is labelling `parent` up to a node `t` that gets `label`, as the caller defines it.
-    scores : ndarray of shape (k,)
-        The scores of the list.
-    codes : ndarray of shape (k, 3) of int64
-        What describes its labellings.
-    """
+    """Insert into a descending list of candidates; equal scores keep their order."""
     position = scores.shape[0] - 1
     while position > 0 and scores[position - 1] < candidate:
         scores[position] = scores[position - 1]

@@ -8,35 +8,7 @@ _ENOUGH, _VARIABLES = 1e5, 20_000
 
 
 def best_elimination_order(graph, n_states, *, max_table=None, keep=None):
-    """The cheapest order that several greedy rules and ways to break ties find.
-
-    Parameters
-    ----------
-    graph : tuple of ndarray
-        What :func:`~skstruct.inference.primal_graph.primal_graph` returns.
-    n_states : ndarray of shape (n_variables,) of int64
-        States of each variable.
-    max_table : float, optional
-        Give up on orders that need a larger table.
-    keep : ndarray of shape (n_variables,) of bool, optional
-        The variables that count, as for the graph.
-
-    Returns
-    -------
-    Elimination
-        That with the fewest entries in all; `largest` is inf if none stays below `max_table`. It is
-        the same each time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.order_search import best_elimination_order
-    >>> from skstruct.inference.primal_graph import primal_graph
-    >>> n_states = np.array([2, 2, 2])
-    >>> chain = primal_graph(n_states, np.array([0, 2, 4]), np.array([0, 1, 1, 2]))
-    >>> best_elimination_order(chain, n_states).largest
-    4.0
-    """
+    """The cheapest order that several greedy rules and ways to break ties find."""
 
     def cost(found):
         return found.largest == np.inf, found.total

@@ -18,29 +18,20 @@ _FAN = 16
 
 
 class MaxTrees(NamedTuple):
-    """Tournament trees over the rows of a matrix, and one over the rows' maxima.
+    """Tournament trees over the rows of a matrix, and one over the rows' maxima."""
 
-    Parameters
-    ----------
-    above : ndarray of shape (n_rows, n_inner)
-        The inner nodes of each row's tree, level by level from below; the last is the maximum.
-    bounds : ndarray of shape (n_levels + 1,) of int64
-        Where the levels begin in a row of `above`.
-    tops : ndarray of shape (1, n_rows)
-        The rows' maxima: the leaves of the tree over rows.
-    over : ndarray of shape (1, n_inner_top)
-        Its inner nodes.
-    over_bounds : ndarray of int64
-        Where their levels begin.
-    stack : ndarray of int64
-        Scratch.
-    """
-
+    # (n_rows, n_inner): The inner nodes of each row's tree, level by level from below; the last is
+    # the maximum.
     above: np.ndarray
+    # (n_levels + 1,): Where the levels begin in a row of `above`.
     bounds: np.ndarray
+    # (1, n_rows): The rows' maxima: the leaves of the tree over rows.
     tops: np.ndarray
+    # (1, n_inner_top): Its inner nodes.
     over: np.ndarray
+    # Where their levels begin.
     over_bounds: np.ndarray
+    # Scratch.
     stack: np.ndarray
 
 
@@ -52,25 +43,7 @@ def _level_bounds(n_leaves):
 
 
 def max_trees(table):
-    """Build the trees of a matrix.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        The matrix; the trees do not copy it, and every change must be told to :func:`changed`.
-
-    Returns
-    -------
-    MaxTrees
-        The trees.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.ordered import max_trees
-    >>> max_trees(np.array([[1.0, 3.0], [2.0, 0.0]])).tops
-    array([[3., 2.]])
-    """
+    """Build the trees of a matrix."""
     n_rows, n_columns = table.shape
     bounds, over_bounds = _level_bounds(n_columns), _level_bounds(n_rows)
     n_levels = max(bounds.size, over_bounds.size)
@@ -137,17 +110,7 @@ def _repair(table, above, bounds, row, column):
 
 @kernel
 def changed(table, trees, row, column):
-    """Tell the trees that one entry of the matrix has a new value: O(log n).
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        The matrix, already changed.
-    trees : MaxTrees
-        Its trees.
-    row, column : int
-        Where it was changed.
-    """
+    """Tell the trees that one entry of the matrix has a new value: O(log n)."""
     if _repair(table, trees.above, trees.bounds, row, column):
         trees.tops[0, row] = trees.above[row, trees.above.shape[1] - 1]
         _repair(trees.tops, trees.over, trees.over_bounds, 0, row)
@@ -179,37 +142,7 @@ def _push_children(table, above, bounds, row, level, k, best, stack, depth):
 
 @kernel
 def row_best(table, trees, row, banned, floor):
-    """The largest entry of a row in columns that are not banned.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        The matrix.
-    trees : MaxTrees
-        Its trees.
-    row : int
-        The row.
-    banned : ndarray of shape (n_columns,) of uint8
-        1 for columns to avoid.
-    floor : float
-        Entries that are not larger do not count.
-
-    Returns
-    -------
-    value : float
-        The entry; `floor` if there is none.
-    column : int
-        Its column, or -1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.ordered import max_trees, row_best
-    >>> table = np.array([[1.0, 3.0, 2.0]])
-    >>> banned = np.array([0, 1, 0], dtype=np.uint8)
-    >>> row_best(table, max_trees(table), 0, banned, -np.inf)
-    (2.0, 2)
-    """
+    """The largest entry of a row in columns that are not banned."""
     above, bounds, stack = trees.above, trees.bounds, trees.stack
     best, column = floor, -1
     n_levels = bounds.shape[0]
@@ -234,35 +167,7 @@ def row_best(table, trees, row, banned, floor):
 
 @kernel
 def table_best(table, trees, banned_rows, banned_columns, floor):
-    """The largest entry of the matrix in rows and columns that are not banned.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        The matrix.
-    trees : MaxTrees
-        Its trees.
-    banned_rows, banned_columns : ndarray of uint8
-        1 for rows and columns to avoid.
-    floor : float
-        Entries that are not larger do not count.
-
-    Returns
-    -------
-    value : float
-        The entry; `floor` if there is none.
-    row, column : int
-        Where it stands, or -1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.ordered import max_trees, table_best
-    >>> table = np.array([[1.0, 3.0], [2.0, 0.0]])
-    >>> banned = np.array([1, 0], dtype=np.uint8)
-    >>> table_best(table, max_trees(table), banned, np.zeros(2, dtype=np.uint8), -np.inf)
-    (2.0, 1, 0)
-    """
+    """The largest entry of the matrix in rows and columns that are not banned."""
     tops, over, bounds, stack = trees.tops, trees.over, trees.over_bounds, trees.stack
     best, row, column = floor, -1, -1
     stack[0] = bounds.shape[0] - 1

@@ -22,80 +22,44 @@ _TINY, _HUGE = 1e-100, 1e100
 
 
 class PairwiseLP(NamedTuple):
-    """A graph, a view of the arrays of many.
+    """A graph, a view of the arrays of many."""
 
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Finite scores of nodes.
-    tables, flipped : ndarray of shape (n_tables, n_labels, n_labels)
-        Finite scores of edges, and the same transposed.
-    table : ndarray of shape (n_edges,) of int32
-        Which of the tables each edge has.
-    ends : ndarray of shape (n_edges, 2) of int32
-        The nodes of each edge.
-    ptr, half : ndarray of int64 and int32
-        Edge e has node t as its end s if ``2 * e + s`` is in ``half[ptr[t]:ptr[t + 1]]``.
-    delta : ndarray of shape (n_edges, 2, n_labels)
-        Messages to the two ends of each edge.
-    """
-
+    # (n_nodes, n_labels): Finite scores of nodes.
     unary: np.ndarray
+    # (n_tables, n_labels, n_labels): Finite scores of edges, and the same transposed.
     tables: np.ndarray
     flipped: np.ndarray
+    # (n_edges,): Which of the tables each edge has.
     table: np.ndarray
+    # (n_edges, 2): The nodes of each edge.
     ends: np.ndarray
+    # Edge e has node t as its end s if ``2 * e + s`` is in ``half[ptr[t]:ptr[t + 1]]``.
     ptr: np.ndarray
     half: np.ndarray
+    # (n_edges, 2, n_labels): Messages to the two ends of each edge.
     delta: np.ndarray
 
 
 class LPScratch(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Parameters
-    ----------
-    hat, row, column : ndarray of shape (n_labels,)
-        Scores of one node, and of the two ends of one edge.
-    beliefs : ndarray of shape (n_nodes, n_labels)
-        Marginals of nodes.
-    base : ndarray of shape (n_edges, n_labels, n_labels)
-        ``exp`` of the reparametrised scores of edges.
-    start, factor : ndarray of shape (n_edges, 2, n_labels)
-        The messages then, and what they have changed by since, as factors.
-    square : ndarray of shape (n_labels, n_labels)
-        Marginals of one edge.
-    """
-
+    # (n_labels,): Scores of one node, and of the two ends of one edge.
     hat: np.ndarray
     row: np.ndarray
     column: np.ndarray
+    # (n_nodes, n_labels): Marginals of nodes.
     beliefs: np.ndarray
+    # (n_edges, n_labels, n_labels): ``exp`` of the reparametrised scores of edges.
     base: np.ndarray
+    # (n_edges, 2, n_labels): The messages then, and what they have changed by since, as factors.
     start: np.ndarray
     factor: np.ndarray
+    # (n_labels, n_labels): Marginals of one edge.
     square: np.ndarray
 
 
 def lp_scratch(n_nodes, n_edges, n_labels):
-    """Scratch for graphs of at most this size.
-
-    Parameters
-    ----------
-    n_nodes, n_edges, n_labels : int
-        Size of the largest graph.
-
-    Returns
-    -------
-    LPScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.pairwise_lp import lp_scratch
-    >>> lp_scratch(3, 2, 2).beliefs.shape
-    (3, 2)
-    """
+    """Scratch for graphs of at most this size."""
     return LPScratch(
         *np.empty((3, n_labels)),
         np.empty((n_nodes, n_labels)),
@@ -130,24 +94,6 @@ def _collect(table, other, out):
 def lp_sweep(p, forward, labels, s):
     """One sweep of sequential coordinate descent; decodes on the way.
 
-    Parameters
-    ----------
-    p : PairwiseLP
-        The graph; its messages change.
-    forward : bool
-        Nodes in their order, or in the opposite one.
-    labels : ndarray of shape (n_nodes,) of int32
-        Receives a labelling: the best label of each node given those of the nodes before.
-    s : LPScratch
-        Scratch.
-
-    Returns
-    -------
-    float
-        The bound.
-
-    References
-    ----------
     Kolmogorov 2006, Convergent tree-reweighted message passing for energy minimization, section
     3.3.
     """
@@ -210,24 +156,7 @@ def _conditional(p, t, labels, out):
 
 @kernel
 def lp_climb(p, most, labels, s):
-    """Change labels one by one as long as the score rises (iterated conditional modes).
-
-    Parameters
-    ----------
-    p : PairwiseLP
-        The graph.
-    most : int
-        Largest number of sweeps.
-    labels : ndarray of shape (n_nodes,) of int32
-        The labelling.
-    s : LPScratch
-        Scratch.
-
-    Returns
-    -------
-    float
-        The score at the end.
-    """
+    """Change labels one by one as long as the score rises (iterated conditional modes)."""
     n, n_labels = p.unary.shape
     moved = True
     sweep = 0
@@ -252,17 +181,7 @@ def lp_climb(p, most, labels, s):
 
 @kernel
 def lp_soften(p, gamma, s):
-    """Begin sweeps of the smoothed bound: the largest score of each edge becomes 0.
-
-    Parameters
-    ----------
-    p : PairwiseLP
-        The graph; its messages change by constants.
-    gamma : float
-        The smoothing, positive.
-    s : LPScratch
-        Takes the edges.
-    """
+    """Begin sweeps of the smoothed bound: the largest score of each edge becomes 0."""
     n_labels = p.unary.shape[1]
     for e in range(p.ends.shape[0]):
         table, base = p.tables[p.table[e]], s.base[e]
@@ -309,19 +228,6 @@ def _inside(x):
 def lp_soft_sweep(p, gamma, forward, s):
     """One sweep of sequential coordinate descent on the bound smoothed by entropies of chains.
 
-    Parameters
-    ----------
-    p : PairwiseLP
-        The graph; its messages change.
-    gamma : float
-        The smoothing, positive.
-    forward : bool
-        Nodes in their order, or in the opposite one.
-    s : LPScratch
-        After :func:`lp_soften`; its factors change, and its beliefs are set.
-
-    References
-    ----------
     Meltzer, Globerson, Weiss 2009, Convergent message passing algorithms: a unifying view, section
     5; Schmitzer 2019, Stabilized sparse scaling algorithms for entropy regularized transport
     problems, section 3.1 (the form of it).
@@ -378,17 +284,6 @@ def lp_edge_beliefs(p, e, s):
     Those of the last smoothed sweep, scaled down by rows and columns until no sum is too large;
     what is missing is added as a product.
 
-    Parameters
-    ----------
-    p : PairwiseLP
-        The graph.
-    e : int
-        The edge.
-    s : LPScratch
-        After :func:`lp_soft_sweep`.
-
-    References
-    ----------
     Altschuler, Weed, Rigollet 2017, Near-linear time approximation algorithms for optimal transport
     via Sinkhorn iteration, Algorithm 2.
     """

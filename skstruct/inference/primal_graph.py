@@ -4,35 +4,7 @@ import numpy as np
 
 
 def primal_graph(n_states, scope_ptr, scope, keep=None):
-    """The graph in which variables are neighbours that share a factor.
-
-    Parameters
-    ----------
-    n_states : ndarray of shape (n_variables,) of int64
-        States of each variable.
-    scope_ptr : ndarray of shape (n_factors + 1,) of int64
-        Where the scopes of the factors begin.
-    scope : ndarray of int32
-        Variables of the factors.
-    keep : ndarray of shape (n_variables,) of bool, optional
-        The variables that count, by default those of two states and more.
-
-    Returns
-    -------
-    ptr : ndarray of shape (n_variables + 1,) of int64
-        Where the neighbours of each variable begin.
-    neighbours : ndarray of int64
-        The neighbours, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.primal_graph import primal_graph
-    >>> ptr, neighbours = primal_graph(np.array([2, 2, 2]), np.array([0, 2, 4]),
-    ...                                np.array([0, 1, 2, 1]))
-    >>> ptr, neighbours
-    (array([0, 1, 3, 4]), array([1, 0, 2, 1]))
-    """
+    """The graph in which variables are neighbours that share a factor."""
     n = len(n_states)
     keep = n_states > 1 if keep is None else keep & (n_states > 1)
     arity = np.diff(scope_ptr)

@@ -13,18 +13,13 @@ _ROUNDING = 2.0**-50
 
 
 class LevelWork(NamedTuple):
-    """Scratch of :func:`quadratic_cut`, one per thread.
+    """Scratch of :func:`quadratic_cut`, one per thread."""
 
-    Parameters
-    ----------
-    group, other : ndarray of shape (n_nodes,) of int32
-        Which nodes have one level so far, -1 where it is found; the group of those below.
-    size, low, high, level, gain, bend : ndarray of shape (n_nodes,)
-        Of groups: nodes, range of levels, the level that is tried, sums of gains and curvatures.
-    """
-
+    # (n_nodes,): Which nodes have one level so far, -1 where it is found; the group of those below.
     group: np.ndarray
     other: np.ndarray
+    # (n_nodes,): Of groups: nodes, range of levels, the level that is tried, sums of gains and
+    # curvatures.
     size: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -34,24 +29,7 @@ class LevelWork(NamedTuple):
 
 
 def level_work(n_nodes):
-    """Room for graphs of at most so many nodes.
-
-    Parameters
-    ----------
-    n_nodes : int
-        The largest number.
-
-    Returns
-    -------
-    LevelWork
-        The arrays, not initialised.
-
-    Examples
-    --------
-    >>> from skstruct.inference.quadratic_cut import level_work
-    >>> level_work(3).low.shape
-    (3,)
-    """
+    """Room for graphs of at most so many nodes."""
     return LevelWork(*np.empty((2, n_nodes), dtype=np.int32), *np.empty((6, n_nodes)))
 
 
@@ -180,53 +158,16 @@ def quadratic_cut(n, curvature, network, forest, work, x):
     It maximises ``sum_v excess_v x_v - curvature_v x_v^2 / 2`` less ``sum_a cap_a max(0, x_tail -
     x_head)`` over 0 <= x <= 1: what maximum flows maximise over labels, with a quadratic cost.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    curvature : ndarray of shape (n,)
-        Above 0.
-    network : Network
-        The gains (``excess``, infinite where x must be 1 or 0) and the arcs, of
-        :mod:`skstruct.inference.max_flow`; overwritten.
-    forest : Forest
-        Of the same size.
-    work : LevelWork
-        Scratch.
-    x : ndarray of shape (n,)
-        Takes the point.
-
-    Returns
-    -------
-    bool
-        Whether there is a point, where gains and capacities are infinite.
-
-    Notes
-    -----
     The nodes at which the best x exceeds a level are the source side of a minimum cut. All nodes
     begin at the level that would be best for them all; a maximum flow parts those that belong above
     from those below; and so on with both parts, side by side in one network, on what the flow has
     left. A part is done when the flow leaves nothing.
 
-    References
-    ----------
     D. S. Hochbaum 2001, An efficient algorithm for image segmentation, Markov random fields and
     related problems, J. ACM 48.
 
     A. Chambolle and J. Darbon 2009, On total variation minimization and surface evolution using
     parametric maximum flows, Int. J. Computer Vision 84, section 4.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.max_flow import empty_forest, empty_network, link
-    >>> from skstruct.inference.quadratic_cut import level_work, quadratic_cut
-    >>> network, ends = empty_network(2, 2), np.array([[0], [1]], dtype=np.int32)
-    >>> link(2, ends[0], ends[1], np.array([0.25]), np.array([0.25]), network)
-    >>> network.excess[:] = 1.0, 0.0
-    >>> x = np.empty(2)
-    >>> quadratic_cut(2, np.ones(2), network, empty_forest(2), level_work(2), x), x
-    (True, array([0.75, 0.25]))
     """
     if not _pin(n, network, work, x):
         return False

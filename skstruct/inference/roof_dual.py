@@ -17,58 +17,28 @@ OFF, ON, HALF = 0, 1, 2
 
 
 class Neighbours(NamedTuple):
-    """A graph, by nodes (CSR).
+    """A graph, by nodes (CSR)."""
 
-    Parameters
-    ----------
-    ptr : ndarray of shape (n_nodes + 1,) of int64
-        Where the neighbours of each node begin.
-    neighbour, edge : ndarray of shape (2 * n_edges,) of int32
-        The neighbours, and the edges to them.
-    """
-
+    # (n_nodes + 1,): Where the neighbours of each node begin.
     ptr: np.ndarray
+    # (2 * n_edges,): The neighbours, and the edges to them.
     neighbour: np.ndarray
     edge: np.ndarray
 
 
 class RoofScratch(NamedTuple):
-    """Scratch of :func:`roof_dual`.
+    """Scratch of :func:`roof_dual`."""
 
-    Parameters
-    ----------
-    index : ndarray of shape (n_nodes,) of int64
-        Numbers of the open nodes.
-    network : Network
-        Two nodes and four arcs for each node and edge.
-    forest : Forest
-        For that network.
-    """
-
+    # (n_nodes,): Numbers of the open nodes.
     index: np.ndarray
+    # Two nodes and four arcs for each node and edge.
     network: Network
+    # For that network.
     forest: Forest
 
 
 def roof_scratch(n_nodes, n_edges):
-    """Scratch for graphs of at most this size.
-
-    Parameters
-    ----------
-    n_nodes, n_edges : int
-        Size of the graph.
-
-    Returns
-    -------
-    RoofScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.roof_dual import roof_scratch
-    >>> roof_scratch(2, 1).network.cap.shape
-    (4,)
-    """
+    """Scratch for graphs of at most this size."""
     index = np.empty(n_nodes, dtype=np.int64)
     return RoofScratch(index, empty_network(2 * n_nodes, 4 * n_edges), empty_forest(2 * n_nodes))
 
@@ -93,24 +63,7 @@ def forced(low, high):
 
 @kernel
 def settle(unary, pair, graph, states):
-    """Fix nodes whose best value no choice of their neighbours can change, until none is left.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n,)
-        Score of 1 minus score of 0 at each node.
-    pair : ndarray of shape (n_edges,)
-        Score of (1, 1) on each edge.
-    graph : Neighbours
-        The graph.
-    states : ndarray of shape (n,) of int32
-        HALF where a node is open; elsewhere its value, OFF or ON. Fixed nodes get theirs.
-
-    Returns
-    -------
-    int
-        How many nodes are open.
-    """
+    """Fix nodes whose best value no choice of their neighbours can change, until none is left."""
     n = unary.shape[0]
     n_open = 0
     for j in range(n):
@@ -200,25 +153,6 @@ def _build(unary, pair, graph, states, scratch):
 def roof_dual(unary, pair, graph, states, scratch):
     """Optimum of the LP relaxation of a binary pairwise model, half-integral.
 
-    Parameters
-    ----------
-    unary, pair, graph : object
-        The model, as for :func:`settle`.
-    states : ndarray of shape (n,) of int32
-        HALF, or OFF and ON at nodes that must have this value; receives the optimum. An edge
-        between two halves has (1, 1) with weight 1/2 where its score is positive, with weight 0
-        elsewhere.
-    scratch : RoofScratch
-        For graphs at least as large.
-
-    Returns
-    -------
-    float
-        The score of the optimum (the labelling of zeros scores 0): an upper bound on that of any
-        labelling, exact where no state is HALF.
-
-    References
-    ----------
     Boros and Hammer 2002, Pseudo-Boolean optimization; Kolmogorov and Rother 2007, Minimizing
     nonsubmodular functions with graph cuts.
     """
@@ -239,18 +173,7 @@ def roof_dual(unary, pair, graph, states, scratch):
 
 @kernel
 def relaxed_score(unary, pair, graph, states):
-    """Score of half-integral states.
-
-    Parameters
-    ----------
-    unary, pair, graph, states : object
-        As for :func:`roof_dual`.
-
-    Returns
-    -------
-    float
-        The score.
-    """
+    """Score of half-integral states."""
     total = 0.0
     for j in range(unary.shape[0]):
         if states[j] == OFF:
@@ -272,15 +195,7 @@ def relaxed_score(unary, pair, graph, states):
 
 @kernel
 def complete(unary, pair, graph, states):
-    """Turn halves into a labelling, one by one, then improve single nodes while that helps.
-
-    Parameters
-    ----------
-    unary, pair, graph : object
-        The model; nodes of infinite `unary` keep the value that it forces.
-    states : ndarray of shape (n,) of int32
-        Half-integral states, replaced by a labelling.
-    """
+    """Turn halves into a labelling, one by one, then improve single nodes while that helps."""
     n = unary.shape[0]
     for sweep in range(n + 2):
         moved = False

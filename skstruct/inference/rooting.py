@@ -11,21 +11,14 @@ from .tree import Forest
 
 
 class RootScratch(NamedTuple):
-    """Scratch of :func:`root_all`.
+    """Scratch of :func:`root_all`."""
 
-    Parameters
-    ----------
-    up : ndarray of shape (n_nodes,) of int32
-        Trees of union-find: who stands for each node; the root of its tree in the end.
-    degree, around : ndarray of shape (n_nodes,) of int32
-        How many edges of a node are left, and the bitwise sum of their numbers.
-    is_second : ndarray of shape (n_nodes,) of uint8
-        Whether some edge ends there.
-    """
-
+    # (n_nodes,): Trees of union-find: who stands for each node; the root of its tree in the end.
     up: np.ndarray
+    # (n_nodes,): How many edges of a node are left, and the bitwise sum of their numbers.
     degree: np.ndarray
     around: np.ndarray
+    # (n_nodes,): Whether some edge ends there.
     is_second: np.ndarray
 
 
@@ -113,32 +106,7 @@ def root_forests(
     The root of a tree is its lowest node at which no edge ends, or else its lowest node, so that
     most edges lead from parent to child. Linear but for the search of cycles, by union-find.
 
-    Parameters
-    ----------
-    ends : ndarray of shape (n_edges, 2) of int32
-        Nodes of the edges of all graphs, counted within each.
-    edge_ptr, node_ptr : ndarray of shape (n_graphs + 1,) of int64
-        Where the edges and the nodes of each graph begin.
-
-    Returns
-    -------
-    forest : Forest
-        That of all nodes; nodes and edges are counted within each graph.
-    cyclic : int
-        The first graph that has a cycle, or -1. If there is one, `forest` is not complete.
-
-    References
-    ----------
     Tarjan 1975, Efficiency of a good but not linear set union algorithm.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.rooting import root_forests
-    >>> ends = np.array([[2, 1], [1, 0]], dtype=np.int32)
-    >>> forest, cyclic = root_forests(ends, np.array([0, 2]), np.array([0, 3]))
-    >>> forest.order.tolist(), forest.parent.tolist(), cyclic
-    ([2, 1, 0], [1, 2, -1], -1)
     """
     n = int(node_ptr[-1])
     forest = Forest(

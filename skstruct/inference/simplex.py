@@ -12,24 +12,6 @@ def project(values, size):
     Drops entries under the threshold and renews it until none is left to drop: a few sweeps, no
     sorting.
 
-    Parameters
-    ----------
-    values : ndarray of shape (>= size,)
-        Values, replaced by their projection; those of -inf by 0, one is finite.
-    size : int
-        How many, at least 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.simplex import project
-    >>> values = np.array([1.0, 0.5, -3.0])
-    >>> project(values, 3)
-    >>> values
-    array([0.75, 0.25, 0.  ])
-
-    References
-    ----------
     Michelot 1986, A finite algorithm for finding the projection of a point onto the canonical
     simplex of R^n.
     """
@@ -63,32 +45,6 @@ def best_mixture(scores, temperature, mu, size):
     It maximises ``<scores, mu> - temperature / 2 |mu|^2`` over the probability simplex: `mu` is the
     projection of ``scores / temperature``.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (>= size,)
-        Scores; -inf where `mu` must be 0.
-    temperature : float
-        Above 0 and finite.
-    mu : ndarray of shape (>= size,)
-        Takes the mixture; zeros if no score is finite.
-    size : int
-        How many, at least 1.
-
-    Returns
-    -------
-    float
-        The maximum; -inf if no score is finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.simplex import best_mixture
-    >>> mu = np.empty(3)
-    >>> best_mixture(np.array([2.0, 1.0, -np.inf]), 2.0, mu, 3), mu
-    (1.125, array([0.75, 0.25, 0.  ]))
-
-    References
-    ----------
     Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
     projections, section 3.1.
     """

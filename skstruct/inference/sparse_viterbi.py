@@ -9,44 +9,20 @@ from ..core.dispatch import inner_kernel, kernel
 
 
 class SparseViterbiScratch(NamedTuple):
-    """Scratch of :func:`sparse_viterbi`.
+    """Scratch of :func:`sparse_viterbi`."""
 
-    Parameters
-    ----------
-    best : ndarray of shape (n_nodes, n_labels)
-        Best scores up to each node and label.
-    back : ndarray of shape (n_nodes, n_labels) of int64
-        The label before.
-    heap, open_columns, stamp : ndarray of shape (n_labels,) of int64
-        Labels by score; labels without a default yet; who has a transition to a label.
-    """
-
+    # (n_nodes, n_labels): Best scores up to each node and label.
     best: np.ndarray
+    # (n_nodes, n_labels): The label before.
     back: np.ndarray
+    # (n_labels,): Labels by score; labels without a default yet; who has a transition to a label.
     heap: np.ndarray
     open_columns: np.ndarray
     stamp: np.ndarray
 
 
 def sparse_viterbi_scratch(n_nodes, n_labels):
-    """Scratch for chains of at most `n_nodes` nodes.
-
-    Parameters
-    ----------
-    n_nodes, n_labels : int
-        Size of the longest chain.
-
-    Returns
-    -------
-    SparseViterbiScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.sparse_viterbi import sparse_viterbi_scratch
-    >>> sparse_viterbi_scratch(10, 3).heap.shape
-    (3,)
-    """
+    """Scratch for chains of at most `n_nodes` nodes."""
     shape = n_nodes, n_labels
     labels = (np.empty(n_labels, dtype=np.int64) for _ in range(3))
     return SparseViterbiScratch(np.empty(shape), np.empty(shape, dtype=np.int64), *labels)
@@ -161,36 +137,6 @@ def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
 
     Exact, in O(n (K log K + nnz)) and usually far less: see Siddiqi and Moore 2005, Fast inference
     and learning in large-state-space HMMs, for the idea of bounding what the other states can add.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials; -inf forbids.
-    ptr, columns, values : ndarray
-        Transitions that are not 0, by rows (CSR); -inf forbids.
-    tops : ndarray of shape (n_labels + 1,)
-        Largest transition out of each label, at least 0; at the end the largest of all.
-    labels : ndarray of shape (>= n_nodes,) of int32
-        Receives the labelling; ties go to the lowest label.
-    scratch : SparseViterbiScratch
-        For chains at least as long.
-
-    Returns
-    -------
-    float
-        Its score; -inf when every labelling is forbidden.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.sparse_viterbi import sparse_viterbi, sparse_viterbi_scratch
-    >>> labels = np.empty(2, dtype=np.int32)
-    >>> sparse_viterbi(np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0, 0, 1]), np.array([0]),
-    ...                np.array([3.0]), np.array([0.0, 3.0, 3.0]), labels,
-    ...                sparse_viterbi_scratch(2, 2))
-    4.0
-    >>> labels
-    array([1, 0], dtype=int32)
     """
     n, n_labels = unary.shape
     best, back = scratch.best, scratch.back

@@ -229,25 +229,7 @@ def _(space, subset, other):
 
 @kernel
 def best_boxes(space, frontier, values, most):
-    """The best boxes, task loss included.
-
-    Parameters
-    ----------
-    space : Subwindows
-        Lines, weights of the cells, and the loss.
-    frontier : Frontier
-        Scratch; ``frontier.found`` takes the boxes, see :func:`to_pixels`.
-    values : ndarray of shape (n_best,)
-        Receives their scores, best first; -inf where there are fewer. The first is NaN if the
-        weights are not finite.
-    most : int
-        How many sets may be split; -1 for as many as it takes.
-
-    Returns
-    -------
-    float
-        As of :func:`skstruct.inference.branch_and_bound.best_first`.
-    """
+    """The best boxes, task loss included."""
     root, task = frontier.chain[0], space.task
     root[0] = root[2] = root[4] = root[6] = 0
     root[1] = root[3] = task[N_ROWS]
@@ -306,22 +288,7 @@ def _read_box(box, height, width):
 
 
 def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
-    """Take the weights of the pixels of an image.
-
-    Parameters
-    ----------
-    space : Subwindows
-        Filled.
-    weights : array-like of shape (height, width)
-        One a pixel.
-    stride, min_size : int
-        Where boxes may end, and the least pixels of their sides.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a weight is not finite, or `stride` or `min_size` is no integer of at least 1.
-    """
+    """Take the weights of the pixels of an image."""
     weights = _pixels(weights)
     # What is longer than the image changes nothing.
     stride = min(check_integer("stride", stride, 1), max(weights.shape))
@@ -334,40 +301,21 @@ def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
 
 
 def whole_image(space) -> np.ndarray:
-    """The set of all boxes, for :func:`skstruct.inference.branch_and_bound.best_members`.
-
-    Parameters
-    ----------
-    space : Subwindows
-        The boxes.
-
-    Returns
-    -------
-    ndarray of shape (8,) of int32
-        Intervals of lines.
-    """
+    """The set of all boxes, for :func:`skstruct.inference.branch_and_bound.best_members`."""
     n, m = space.task[N_ROWS], space.task[N_COLUMNS]
     return np.array([0, n, 0, n, 0, m, 0, m], dtype=np.int32)
 
 
 class FoundBoxes(NamedTuple):
-    """What a search has found.
+    """What a search has found."""
 
-    Parameters
-    ----------
-    boxes : ndarray of shape (k, 4) of int
-        Rows (xmin, ymin, xmax, ymax), best first.
-    scores : ndarray of shape (k,)
-        Sums of the weights inside, with the loss.
-    rest : float
-        -inf if they are the best; else a bound on the scores of boxes that were not seen.
-    n_bounded : int
-        Sets of boxes whose bound was computed.
-    """
-
+    # (k, 4): Rows (xmin, ymin, xmax, ymax), best first.
     boxes: np.ndarray
+    # (k,): Sums of the weights inside, with the loss.
     scores: np.ndarray
+    # -inf if they are the best; else a bound on the scores of boxes that were not seen.
     rest: float
+    # Sets of boxes whose bound was computed.
     n_bounded: int
 
 
@@ -383,46 +331,9 @@ def subwindow_search(
 ) -> FoundBoxes:
     """The boxes of an image whose weights sum to the most.
 
-    Parameters
-    ----------
-    weights : array-like of shape (height, width)
-        A finite weight a pixel.
-    n_best : int
-        How many boxes.
-    min_size : int
-        Least pixels of a side.
-    stride : int
-        Boxes end at multiples of this, or at the far end.
-    true_box : tuple of four ints, optional
-        (xmin, ymin, xmax, ymax): then scores include the loss 1 - IoU with this box.
-    max_expansions : int, optional
-        Sets of boxes that may be split; without a limit the answer is exact.
-    capacity : int
-        Sets that may wait. Where they are more the search goes on depth first, as exact.
-
-    Returns
-    -------
-    FoundBoxes
-        The boxes, their scores, and how good others may be.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a weight is not finite, a number is no integer or too small, or `true_box` is no box in
-        the image.
-
-    References
-    ----------
     Lampert, Blaschko, Hofmann 2008, Beyond sliding windows: object localization by efficient
     subwindow search, sections 2 and 3. Blaschko, Lampert 2008, Learning to localize objects with
     structured output regression, section 3.2, for the bound of the loss.
-
-    Examples
-    --------
-    >>> from skstruct.inference.subwindow import subwindow_search
-    >>> found = subwindow_search([[-1.0, 2.0, 1.0], [0.5, 2.0, -3.0]])
-    >>> found.boxes.tolist(), found.scores.tolist()
-    ([[1, 0, 2, 2]], [4.0])
     """
     weights = _pixels(weights)
     height, width = weights.shape

@@ -17,49 +17,26 @@ NO_LOSS, ALL_OR_NOTHING, OVERLAP = range(3)
 
 
 class Subwindows(NamedTuple):
-    """The boxes of one image; scratch of one thread.
+    """The boxes of one image; scratch of one thread."""
 
-    Parameters
-    ----------
-    task : ndarray of shape (10,) of int64
-        Sizes, the kind of loss, and the true box in pixels.
-    rows, columns : ndarray of int64
-        Lines that boxes may end at, in pixels.
-    weights : ndarray of shape (n_rows * n_columns,)
-        Of the cells between lines.
-    gains, drops : ndarray of shape ((n_rows + 1) * n_columns,)
-        Of each column the sums of positive and of negative weights above a line.
-    sums : ndarray of shape ((n_rows + 1) * (n_columns + 1),)
-        Sums of all weights above a line and left of another.
-    profile : ndarray of shape (n_columns + 1,)
-        Sums of columns.
-    """
-
+    # (10,): Sizes, the kind of loss, and the true box in pixels.
     task: np.ndarray
+    # Lines that boxes may end at, in pixels.
     rows: np.ndarray
     columns: np.ndarray
+    # (n_rows * n_columns,): Of the cells between lines.
     weights: np.ndarray
+    # ((n_rows + 1): Of each column the sums of positive and of negative weights above a line.
     gains: np.ndarray
     drops: np.ndarray
+    # ((n_rows + 1): Sums of all weights above a line and left of another.
     sums: np.ndarray
+    # (n_columns + 1,): Sums of columns.
     profile: np.ndarray
 
 
 def make_subwindows(n_rows: int, n_columns: int, n_cells: int | None = None) -> Subwindows:
-    """Room for images of up to so many cells.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        Cells.
-    n_cells : int, optional
-        The most of an image, where not all are as high and as wide; ``n_rows * n_columns``.
-
-    Returns
-    -------
-    Subwindows
-        The scratch; :func:`load_weights` fills it.
-    """
+    """Room for images of up to so many cells."""
     n_cells = n_rows * n_columns if n_cells is None else n_cells
     size = n_cells + n_columns
     return Subwindows(
@@ -76,17 +53,7 @@ def make_subwindows(n_rows: int, n_columns: int, n_cells: int | None = None) -> 
 
 @kernel
 def set_lines(space, height, width, stride, least):
-    """Lines every `stride` pixels and at the far ends; boxes have sides of `least` pixels or more.
-
-    Parameters
-    ----------
-    space : Subwindows
-        The boxes; its weights become 0, and it has no loss.
-    height, width : int
-        Pixels.
-    stride, least : int
-        Pixels, at least 1.
-    """
+    """Return lines every `stride` pixels and at the ends; boxes are `least` pixels or more."""
     n_rows, n_columns = (height + stride - 1) // stride, (width + stride - 1) // stride
     for t in range(n_rows + 1):
         space.rows[t] = min(t * stride, height)
@@ -100,18 +67,7 @@ def set_lines(space, height, width, stride, least):
 
 @kernel
 def add_up(space):
-    """Sum the weights of the cells up, for bounds.
-
-    Parameters
-    ----------
-    space : Subwindows
-        The boxes.
-
-    Returns
-    -------
-    float
-        The sum of all absolute weights.
-    """
+    """Sum the weights of the cells up, for bounds."""
     n, m = space.task[N_ROWS], space.task[N_COLUMNS]
     weights, gains, drops, sums = space.weights, space.gains, space.drops, space.sums
     for j in range(m):

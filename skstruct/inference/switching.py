@@ -20,52 +20,26 @@ _WORK = 1_000_000
 
 
 class Switching(NamedTuple):
-    """The relaxation of a choice between two labellings.
+    """The relaxation of a choice between two labellings."""
 
-    Parameters
-    ----------
-    states : ndarray of shape (n_variables,) of int8
-        0 for the first labelling, 1 for the second, 2 where neither is known to be best.
-    n_half : int
-        How many states are 2.
-    bound : float
-        The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf
-        if no choice has a finite score.
-    size : float
-        Sum of the sizes of all scores, of which the bound's rounding error is a tiny share.
-    n_doubled : int
-        Factors in components with frustration; 0 where the problem is a minimum cut.
-    done : bool
-        False if it was stopped; the bound is valid, but the states are any.
-    """
-
+    # (n_variables,): 0 for the first labelling, 1 for the second, 2 where neither is known to be
+    # best.
     states: np.ndarray
+    # How many states are 2.
     n_half: int
+    # The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf if
+    # no choice has a finite score.
     bound: float
+    # Sum of the sizes of all scores, of which the bound's rounding error is a tiny share.
     size: float
+    # Factors in components with frustration; 0 where the problem is a minimum cut.
     n_doubled: int
+    # False if it was stopped; the bound is valid, but the states are any.
     done: bool
 
 
 class Switcher:
-    """Solver of choices between labellings of one model.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        The model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.choices import Pairs
-    >>> from skstruct.inference.switching import Switcher
-    >>> pairs = Pairs(np.array([0, 2, 4]), np.array([0.0, 1.0, 2.0, 0.0]),
-    ...               np.array([[0], [1]], dtype=np.int32), np.array([0]), np.array([0]),
-    ...               np.array([5.0]))
-    >>> Switcher(pairs).solve(np.array([0, 0]), np.array([1, 1])).states
-    array([0, 0], dtype=int8)
-    """
+    """Solver of choices between labellings of one model."""
 
     def __init__(self, pairs: Pairs):
         n, m = pairs.state_ptr.size - 1, pairs.columns.size
@@ -92,19 +66,7 @@ class Switcher:
             self.scratch, self.component = component_scratch(nodes), np.empty(nodes, np.int32)
 
     def set_up(self, off: np.ndarray, on: np.ndarray) -> tuple[int, int] | None:
-        """Take a problem, for :meth:`run` to solve.
-
-        Parameters
-        ----------
-        off, on : ndarray of shape (n_variables,) of int64
-            The two labellings.
-
-        Returns
-        -------
-        tuple of int or None
-            Two variables whose factor closes a cycle with frustration: no flips of variables make
-            all factors attract. None if there is none, and the problem is a minimum cut.
-        """
+        """Take a problem, for :meth:`run` to solve."""
         n_edges = choose(self.pairs, off, on, self.choices)
         n_nodes, n_doubled, frustrated = find_signs(self.choices, n_edges, self.signs)
         self._size = n_nodes, n_edges, n_doubled
@@ -114,18 +76,7 @@ class Switcher:
         return int(ends[0]), int(ends[1])
 
     def run(self, stop: Callable[[], bool] | None = None) -> Switching:
-        """Solve the problem of :meth:`set_up`, once.
-
-        Parameters
-        ----------
-        stop : callable, default=None
-            Called about every half second; returns True to stop.
-
-        Returns
-        -------
-        Switching
-            The states and the bound.
-        """
+        """Solve the problem of :meth:`set_up`, once."""
         n_nodes, n_edges, n_doubled = self._size
         self._make_room(n_nodes, n_edges, n_doubled)
         network, forest = self.network, self.forest
@@ -148,21 +99,6 @@ class Switcher:
     ) -> Switching:
         """The best choice for each variable, as far as the relaxation tells.
 
-        Parameters
-        ----------
-        off, on : ndarray of shape (n_variables,) of int64
-            The two labellings; where they are equal, the state is 0.
-        stop : callable, default=None
-            As for :meth:`run`.
-
-        Returns
-        -------
-        Switching
-            The states and the bound. Of all choices, one of the best has the states that are not 2;
-            and to set them so never lowers the score of a choice.
-
-        References
-        ----------
         Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review.
         """
         self.set_up(off, on)

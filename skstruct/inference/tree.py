@@ -13,69 +13,34 @@ from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch, row_m
 
 
 class Forest(NamedTuple):
-    """Rooted trees.
+    """Rooted trees."""
 
-    Parameters
-    ----------
-    order : ndarray of shape (n_nodes,) of int32
-        The nodes, every parent before its children.
-    parent : ndarray of shape (n_nodes,) of int32
-        The parent of each node, -1 for a root.
-    link : ndarray of shape (n_nodes,) of int32
-        The table of the edge to the parent.
-    flip : ndarray of shape (n_nodes,) of uint8
-        1 where that table has the child in its rows.
-    """
-
+    # (n_nodes,): The nodes, every parent before its children.
     order: np.ndarray
+    # (n_nodes,): The parent of each node, -1 for a root.
     parent: np.ndarray
+    # (n_nodes,): The table of the edge to the parent.
     link: np.ndarray
+    # (n_nodes,): 1 where that table has the child in its rows.
     flip: np.ndarray
 
 
 class TreeScratch(NamedTuple):
-    """Scratch of the kernels of this file.
+    """Scratch of the kernels of this file."""
 
-    Parameters
-    ----------
-    belief, message : ndarray of shape (n_nodes, n_labels)
-        What is known at each node, and what it tells its parent.
-    taken : ndarray of shape (n_nodes,)
-        What was taken off each message.
-    rows : ndarray of shape (2, n_labels)
-        Sums over labels.
-    offers : Offers
-        Candidates for the n best.
-    """
-
+    # (n_nodes, n_labels): What is known at each node, and what it tells its parent.
     belief: np.ndarray
     message: np.ndarray
+    # (n_nodes,): What was taken off each message.
     taken: np.ndarray
+    # (2, n_labels): Sums over labels.
     rows: np.ndarray
+    # Candidates for the n best.
     offers: Offers
 
 
 def tree_scratch(n_nodes, n_labels, n_best=1):
-    """Scratch for forests of at most `n_nodes` nodes.
-
-    Parameters
-    ----------
-    n_nodes, n_labels : int
-        Size of the largest forest.
-    n_best : int
-        Largest number of labellings asked for at once.
-
-    Returns
-    -------
-    TreeScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.tree import tree_scratch
-    >>> tree_scratch(10, 3).belief.shape
-    (10, 3)
-    """
+    """Scratch for forests of at most `n_nodes` nodes."""
     belief, message = np.empty((2, n_nodes, n_labels))
     rows = np.empty((2, n_labels))
     return TreeScratch(belief, message, np.empty(n_nodes), rows, offer_scratch(n_best))
@@ -141,26 +106,7 @@ def _way_down(transitions, forest, best, labels, start):
 
 @kernel
 def tree_max(unary, transitions, forest, labels, scratch):
-    """Best labelling of a forest, by max-product from the leaves to the roots.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials; -inf forbids.
-    transitions : ndarray of shape (n_tables, n_labels, n_labels)
-        Edge potentials, rows for the parent (for the child where `flip` is 1).
-    forest : Forest
-        The forest.
-    labels : ndarray of shape (>= n_nodes,) of int32
-        Receives the labelling.
-    scratch : TreeScratch
-        For forests at least as large.
-
-    Returns
-    -------
-    float
-        Its score; -inf when every labelling is forbidden.
-    """
+    """Best labelling of a forest, by max-product from the leaves to the roots."""
     n = unary.shape[0]
     best = scratch.belief
     _best_below(unary, transitions, forest, best)
@@ -174,15 +120,7 @@ def tree_max(unary, transitions, forest, labels, scratch):
 
 @kernel
 def tree_max_marginals(unary, transitions, forest, out, scratch):
-    """Best score of a forest through each label of each node, by one pass up and one down.
-
-    Parameters
-    ----------
-    unary, transitions, forest, scratch : object
-        As for :func:`tree_max`.
-    out : ndarray of shape (n_nodes, n_labels)
-        Receives the largest score of a labelling with label k at node t; -inf if there is none.
-    """
+    """Best score of a forest through each label of each node, by one pass up and one down."""
     n, n_labels = unary.shape
     best, outside = scratch.belief, scratch.rows[0]
     _best_below(unary, transitions, forest, best)
@@ -263,46 +201,14 @@ def _normalise(belief, mu, n_labels):
 
 @kernel
 def tree_log_partition(unary, transitions, temperature, forest, scratch):
-    """``temperature * log sum_y exp(score(y) / temperature)`` of a forest.
-
-    Parameters
-    ----------
-    unary, transitions, forest, scratch : object
-        As for :func:`tree_max`.
-    temperature : float
-        Positive.
-
-    Returns
-    -------
-    float
-        The log-partition; -inf when every labelling is forbidden.
-    """
+    """``temperature * log sum_y exp(score(y) / temperature)`` of a forest."""
     total = _upward(unary, transitions, temperature, forest, scratch)
     return temperature * total
 
 
 @kernel
 def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, place, scratch):
-    """Marginals of nodes and edges of a forest, by sum-product in the log domain.
-
-    Parameters
-    ----------
-    unary, transitions, forest, scratch : object
-        As for :func:`tree_max`.
-    temperature : float
-        Positive.
-    node_mu : ndarray of shape (n_nodes, n_labels)
-        Receives the node marginals.
-    pair_mu : ndarray of shape (n_tables, n_labels, n_labels)
-        Receives the edge marginals; where edges share a table their sum.
-    place : ndarray of shape (n_nodes,) of int32
-        The table of `pair_mu` that the edge to the parent adds to; not read if there is one table.
-
-    Returns
-    -------
-    float
-        The log-partition as :func:`tree_log_partition`; when it is -inf nothing is written.
-    """
+    """Marginals of nodes and edges of a forest, by sum-product in the log domain."""
     n, n_labels = unary.shape
     total = _upward(unary, transitions, temperature, forest, scratch)
     if not total > -math.inf:
@@ -344,17 +250,6 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
     As for chains: every labelling found offers its deviations, which keep its labels up to some
     node in `order`, change that node's, and are best below. O(n K (K + k)).
 
-    Parameters
-    ----------
-    unary, transitions, forest, scratch : object
-        As for :func:`tree_max`.
-    values : ndarray of shape (k,)
-        Receives the scores, best first; -inf where there are fewer labellings.
-    labels : ndarray of shape (k, >= n_nodes) of int32
-        Receives the labellings.
-
-    References
-    ----------
     Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems.
     """
     n, n_labels = unary.shape

@@ -10,41 +10,16 @@ from .numerics import Offers, offer, offer_scratch
 
 
 class ViterbiScratch(NamedTuple):
-    """Scratch of the kernels of this file.
+    """Scratch of the kernels of this file."""
 
-    Parameters
-    ----------
-    best : ndarray of shape (n_nodes, n_labels)
-        Best scores up to each node and label.
-    offers : Offers
-        Candidates for the n best.
-    """
-
+    # (n_nodes, n_labels): Best scores up to each node and label.
     best: np.ndarray
+    # Candidates for the n best.
     offers: Offers
 
 
 def viterbi_scratch(n_nodes, n_labels, n_best=1):
-    """Scratch for chains of at most `n_nodes` nodes.
-
-    Parameters
-    ----------
-    n_nodes, n_labels : int
-        Size of the longest chain.
-    n_best : int
-        Largest number of labellings asked for at once.
-
-    Returns
-    -------
-    ViterbiScratch
-        The scratch.
-
-    Examples
-    --------
-    >>> from skstruct.inference.viterbi import viterbi_scratch
-    >>> viterbi_scratch(10, 3).best.shape
-    (10, 3)
-    """
+    """Scratch for chains of at most `n_nodes` nodes."""
     return ViterbiScratch(np.empty((n_nodes, n_labels)), offer_scratch(n_best))
 
 
@@ -103,33 +78,6 @@ def viterbi(unary, transitions, labels, scratch):
 
     The forward pass keeps best scores only; the way back finds each predecessor again, which costs
     O(K) a node where storing it would slow the O(K^2) pass.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials; -inf forbids.
-    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
-        Potentials of (label, next label), shared by all edges or one table each.
-    labels : ndarray of shape (>= n_nodes,) of int32
-        Receives the labelling.
-    scratch : ViterbiScratch
-        For chains at least as long.
-
-    Returns
-    -------
-    float
-        Its score; -inf when every labelling is forbidden.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.viterbi import viterbi, viterbi_scratch
-    >>> labels = np.empty(2, dtype=np.int32)
-    >>> viterbi(np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[[0.0, 0.0], [3.0, 0.0]]]),
-    ...         labels, viterbi_scratch(2, 2))
-    4.0
-    >>> labels
-    array([1, 0], dtype=int32)
     """
     n, n_labels = unary.shape
     best = scratch.best
@@ -146,31 +94,7 @@ def viterbi(unary, transitions, labels, scratch):
 
 @kernel
 def chain_max_marginals(unary, transitions, out, scratch):
-    """Best score of a chain through each label of each node, by one pass forth and one back.
-
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials; -inf forbids.
-    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
-        Potentials of (label, next label).
-    out : ndarray of shape (n_nodes, n_labels)
-        Receives the largest score of a labelling with label k at node t; -inf if there is none.
-    scratch : ViterbiScratch
-        Scratch.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.viterbi import chain_max_marginals, viterbi_scratch
-    >>> out = np.empty((2, 2))
-    >>> transitions = np.array([[[0.0, 0.0], [3.0, 0.0]]])
-    >>> unary, scratch = np.array([[0.0, 1.0], [0.0, 0.0]]), viterbi_scratch(2, 2)
-    >>> chain_max_marginals(unary, transitions, out, scratch)
-    >>> out
-    array([[0., 4.],
-           [4., 1.]])
-    """
+    """Best score of a chain through each label of each node, by one pass forth and one back."""
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
     best = scratch.best
@@ -197,31 +121,6 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     some node, change that node's, and go on with the best beginning. A deviation's score is known
     from the pass, so only the k best are ever written out: O(n K (K + k)).
 
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials; -inf forbids.
-    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
-        Potentials of (label, next label).
-    values : ndarray of shape (k,)
-        Receives the scores, best first; -inf where there are fewer labellings.
-    labels : ndarray of shape (k, >= n_nodes) of int32
-        Receives the labellings.
-    scratch : ViterbiScratch
-        For chains at least as long and at least k labellings.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.inference.viterbi import viterbi_scratch, viterbi_top_k
-    >>> values, labels = np.empty(2), np.empty((2, 1), dtype=np.int32)
-    >>> viterbi_top_k(np.array([[1.0, 3.0, 2.0]]), np.zeros((1, 3, 3)), values, labels,
-    ...               viterbi_scratch(1, 3, n_best=2))
-    >>> values, labels.ravel()
-    (array([3., 2.]), array([1, 2], dtype=int32))
-
-    References
-    ----------
     Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems.
     """
     n, n_labels = unary.shape

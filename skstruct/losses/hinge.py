@@ -15,14 +15,9 @@ class MaxHinge(NamedTuple):
 
 
 class RelaxedHinge(NamedTuple):
-    """The hinge over the LP relaxation, for structures whose oracle is fractional.
+    """The hinge over the LP relaxation, for structures whose oracle is fractional."""
 
-    Parameters
-    ----------
-    mu : ndarray of shape (max_parts,)
-        Scratch.
-    """
-
+    # (max_parts,): Scratch.
     mu: np.ndarray
 
 
@@ -52,24 +47,7 @@ def _(loss, problem, i, theta, labels, r, augmented):
 
 @kernel
 def expected_task_loss(problem, i, r, trial):
-    """``<l_i, m_i>`` for the residual ``r = m_i - mu(y_i)``: the dual term of the hinge.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    i : int
-        The sample.
-    r : ndarray
-        The residual.
-    trial : ndarray
-        Scratch.
-
-    Returns
-    -------
-    float
-        The task loss that the mixture of labellings expects.
-    """
+    """``<l_i, m_i>`` for the residual ``r = m_i - mu(y_i)``: the dual term of the hinge."""
     size = problem.part_ptr[i + 1] - problem.part_ptr[i]
     for q in range(size):
         trial[q] = 0.0
@@ -84,18 +62,7 @@ def _(loss, problem, i, r, trial):
 
 
 def hinge_of(problem):
-    """The hinge that a structure is trained on: the relaxed one where its oracle is fractional.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-
-    Returns
-    -------
-    MaxHinge or RelaxedHinge
-        The loss.
-    """
+    """The hinge that a structure is trained on: the relaxed one where its oracle is fractional."""
     if relaxed_oracle.supports(type(problem)):
         return RelaxedHinge(np.zeros(max(longest_item(problem.part_ptr), 1)))
     return MaxHinge()

@@ -28,18 +28,6 @@ def difference(log_z, right):
     """``log_z - right`` of a loss that is never negative, and the size of the two.
 
     Only rounding makes the difference negative. What overflowed stays NaN or infinite.
-
-    Parameters
-    ----------
-    log_z : float
-        The log-partition.
-    right : float
-        The score of the truth.
-
-    Returns
-    -------
-    value, magnitude : float
-        The loss, and ``|log_z| + |right|``.
     """
     value = log_z - right
     value = 0.0 if -math.inf < value < 0.0 else value
@@ -48,24 +36,7 @@ def difference(log_z, right):
 
 @inner_kernel(inline=True)
 def negative_log_likelihood(problem, i, theta, labels):
-    """Value and magnitude of the log loss, without marginals.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    i : int
-        The sample.
-    theta : ndarray
-        Its potentials.
-    labels : ndarray of int32
-        Receives the true labelling.
-
-    Returns
-    -------
-    value, magnitude : float
-        As :func:`difference` gives them.
-    """
+    """Value and magnitude of the log loss, without marginals."""
     right = truth_score(problem, i, theta, labels)
     return difference(log_partition(problem, i, theta, 1.0), right)
 

@@ -19,17 +19,11 @@ from .verbs import loss_oracle, minus_truth, truth_score
 
 
 class Clamps(NamedTuple):
-    """What labels forbid, of all samples.
+    """What labels forbid, of all samples."""
 
-    Parameters
-    ----------
-    forbidden : ndarray of shape (n_parts,) of uint8
-        1 for parts that no labelling has which fits the labels.
-    partial : ndarray of shape (n_samples,) of uint8
-        1 for samples where several labellings may fit.
-    """
-
+    # (n_parts,): 1 for parts that no labelling has which fits the labels.
     forbidden: np.ndarray
+    # (n_samples,): 1 for samples where several labellings may fit.
     partial: np.ndarray
 
 
@@ -38,16 +32,11 @@ class MarginalLogLoss(NamedTuple):
 
     That is ``-log p(y in Y_i | x_i)`` for the set Y_i of the labellings that fit what is known. Not
     convex. Where Y_i has one labelling it is the log loss, to the last bit.
-
-    Parameters
-    ----------
-    clamps : Clamps
-        What the labels forbid. A tuple, so that threads share it.
-    mu : ndarray of shape (max_parts,)
-        Scratch.
     """
 
+    # What the labels forbid. A tuple, so that threads share it.
     clamps: tuple
+    # (max_parts,): Scratch.
     mu: np.ndarray
 
     smooth = True
@@ -79,21 +68,7 @@ def _(loss, problem, i, theta, labels, r, augmented):
 
 @kernel
 def forbidden_parts(problem, w, start, stop, theta, out):
-    """Write 1 to `out` for the parts of samples `start` to `stop` that are forbidden.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with masks of allowed labels.
-    w : Weights
-        Zeros.
-    start, stop : int
-        The range of samples.
-    theta : ndarray of shape (max_parts,)
-        Scratch.
-    out : ndarray of shape (n_parts,) of uint8
-        Zeros; takes the ones.
-    """
+    """Write 1 to `out` for the parts of samples `start` to `stop` that are forbidden."""
     for i in range(start, stop):
         potentials(problem, i, w, theta)
         first = problem.part_ptr[i]
@@ -103,23 +78,7 @@ def forbidden_parts(problem, w, start, stop, theta, out):
 
 
 def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
-    """What labels forbid.
-
-    Parameters
-    ----------
-    clamped : NamedTuple
-        A structure's problem that allows only what the labels allow; its parts are those of the
-        problem to train.
-    w : Weights
-        Zeros.
-    is_partial : ndarray of shape (n_samples,) of bool
-        Which samples have a node without a single label.
-
-    Returns
-    -------
-    Clamps
-        For the losses of this file.
-    """
+    """What labels forbid."""
     forbidden = np.zeros(clamped.part_ptr[-1], dtype=np.uint8)
     theta = np.empty(max(longest_item(clamped.part_ptr), 1))
     forbidden_parts(clamped, w, 0, clamped.part_ptr.size - 1, theta, forbidden)
@@ -131,13 +90,9 @@ class LatentHinge(NamedTuple):
 
     Y_i is the set of the labellings that fit what is known, and ``Delta(Y_i, y)`` is 0 for these.
     Not convex; an upper bound on the task loss of the best labelling.
-
-    Parameters
-    ----------
-    clamps : Clamps
-        What the labels forbid. A tuple, so that threads share it.
     """
 
+    # What the labels forbid. A tuple, so that threads share it.
     clamps: tuple
 
     convex = False

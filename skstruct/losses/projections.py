@@ -24,16 +24,11 @@ class EuclideanHinge(NamedTuple):
 
     m ranges over the hull of labellings and |.| is the norm that the structure names. It is below
     the hinge, by ``nu/2 |m|^2`` at most.
-
-    Parameters
-    ----------
-    strength : ndarray of shape (1,)
-        nu.
-    mu : ndarray of shape (max_parts,)
-        Scratch: a projection that nobody asked for.
     """
 
+    # (1,): nu.
     strength: np.ndarray
+    # (max_parts,): Scratch: a projection that nobody asked for.
     mu: np.ndarray
 
     smooth = True
@@ -45,16 +40,11 @@ class EntropicHinge(NamedTuple):
     ``max <theta + l, m> - nu sum_q m_q log m_q - <theta, mu(y_i)>`` over the hull of labellings;
     where no part says that a vertex of a matching has no link, the sum has a term for that, too. Of
     single nodes it is the entropy-smoothed hinge.
-
-    Parameters
-    ----------
-    strength : ndarray of shape (1,)
-        nu.
-    mu : ndarray of shape (max_parts,)
-        Scratch: a projection that nobody asked for.
     """
 
+    # (1,): nu.
     strength: np.ndarray
+    # (max_parts,): Scratch: a projection that nobody asked for.
     mu: np.ndarray
 
     smooth = True
@@ -91,28 +81,7 @@ _LOSSES = {"euclidean": EuclideanHinge, "entropic": EntropicHinge}
 
 
 def choose_projection(projection, problem, given=None):
-    """The name of the projection that is meant, one that the structure has.
-
-    Parameters
-    ----------
-    projection : {"auto", "gibbs", "euclidean", "entropic"}
-        What the user has chosen.
-    problem : NamedTuple
-        A structure's problem.
-    given : type, optional
-        The user's class of structure, for messages.
-
-    Returns
-    -------
-    str
-        A key of ``PROJECTIONS``.
-
-    Raises
-    ------
-    TypeError
-        If the structure has no such projection, trains on a relaxation, or has a task loss that
-        does not add up over parts.
-    """
+    """The name of the projection that is meant, one that the structure has."""
     require_linear_loss(problem, _ADVICE)
     kind = type(problem)
     structure = getattr(kind, "structure", kind.__name__)
@@ -133,26 +102,7 @@ def choose_projection(projection, problem, given=None):
 
 
 def projection_hinge(projection, size):
-    """The smoothed hinge whose mixtures are projections.
-
-    Parameters
-    ----------
-    projection : {"gibbs", "euclidean", "entropic"}
-        Which.
-    size : int
-        Room for the parts of a sample.
-
-    Returns
-    -------
-    EntropyHinge, EuclideanHinge or EntropicHinge
-        Of strength 1.
-
-    Examples
-    --------
-    >>> from skstruct.losses.projections import projection_hinge
-    >>> projection_hinge("gibbs", 3)
-    EntropyHinge(strength=array([1.]))
-    """
+    """The smoothed hinge whose mixtures are projections."""
     if projection == "gibbs":
         return EntropyHinge(np.ones(1))
     return _LOSSES[projection](np.ones(1), np.zeros(max(size, 1)))

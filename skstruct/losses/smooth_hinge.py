@@ -39,43 +39,29 @@ class TopKHinge(NamedTuple):
     Where K labellings do not suffice (``counts``), this is less than the smoothed hinge, and not
     quite smooth: Casimir's certificate is that of the hinge itself, other solvers would give that
     of what they see.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (2,)
-        Residuals asked for, and those for which K labellings gave the projection of all.
-    strength : ndarray of shape (1,)
-        nu.
-    far : int
-        1 to count the distance from the truth as a diameter, too: where the task loss is not linear
-        in parts.
-    values : ndarray of shape (K + 1,)
-        Scratch: scores of the best labellings.
-    shares : ndarray of shape (K + 1,)
-        Scratch: their shares p.
-    labels : ndarray of shape (K + 1, max_nodes) of int32
-        Scratch: the labellings.
     """
 
+    # (2,): Residuals asked for, and those for which K labellings gave the projection of all.
     counts: np.ndarray
+    # (1,): nu.
     strength: np.ndarray
+    # 1 to count the distance from the truth as a diameter, too: where the task loss is not linear
+    # in parts.
     far: int
+    # (K + 1,): Scratch: scores of the best labellings.
     values: np.ndarray
+    # (K + 1,): Scratch: their shares p.
     shares: np.ndarray
+    # (K + 1, max_nodes): Scratch: the labellings.
     labels: np.ndarray
 
     smooth = True
 
 
 class EntropyHinge(NamedTuple):
-    """The entropy-smoothed hinge: a loss-augmented log-partition at temperature nu.
+    """The entropy-smoothed hinge: a loss-augmented log-partition at temperature nu."""
 
-    Parameters
-    ----------
-    strength : ndarray of shape (1,)
-        nu.
-    """
-
+    # (1,): nu.
     strength: np.ndarray
 
     smooth = True
@@ -146,24 +132,7 @@ def _(loss, problem, i, theta, labels, r, augmented):
 
 
 def smooth_hinge(kind, strength, n_best, problem):
-    """A smoothed hinge with buffers for a problem.
-
-    Parameters
-    ----------
-    kind : {"l2", "entropy"}
-        Which.
-    strength : float
-        nu.
-    n_best : int
-        K of the top-K oracle.
-    problem : NamedTuple
-        For the size of buffers.
-
-    Returns
-    -------
-    TopKHinge or EntropyHinge
-        The loss.
-    """
+    """A smoothed hinge with buffers for a problem."""
     nu = np.array([float(strength)])
     if kind == "entropy":
         return EntropyHinge(nu)

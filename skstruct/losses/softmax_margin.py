@@ -12,13 +12,9 @@ class SoftmaxMargin(NamedTuple):
 
     An upper bound on the log loss and on the hinge; where no labelling costs anything, the log
     loss. It is the entropy-smoothed hinge of strength 1.
-
-    Parameters
-    ----------
-    least_term : float
-        A lower bound on the dual terms: 0, or -inf where Delta may be negative.
     """
 
+    # A lower bound on the dual terms: 0, or -inf where Delta may be negative.
     least_term: float = 0.0
 
     smooth = True

@@ -17,25 +17,18 @@ class LossWeights(NamedTuple):
     At node t, whose label is y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
     ``offset[t]`` more where k is not y. An empty array changes nothing. Where nodes have no single
     label, label k costs ``costs[choice[t], k]``.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (n_nodes or 0,)
-        Factors on the task loss, at least 0.
-    offset : ndarray of shape (n_nodes or 0,)
-        What an error costs in addition; may be negative. -inf: the node has its true label.
-    shift : ndarray of shape (n_labels or 0,)
-        What the true label has more than another one, of any sign.
-    choice : ndarray of shape (n_nodes or 0,) of int32
-        A row of `costs`, or -1 for a node that has a label.
-    costs : ndarray of shape (n_choices, n_labels)
-        What labels cost where several would be right: 0 for these.
     """
 
+    # (n_nodes or 0,): Factors on the task loss, at least 0.
     factor: np.ndarray
+    # (n_nodes or 0,): What an error costs in addition; may be negative. -inf: the node has its true
+    # label.
     offset: np.ndarray
+    # (n_labels or 0,): What the true label has more than another one, of any sign.
     shift: np.ndarray
+    # (n_nodes or 0,): A row of `costs`, or -1 for a node that has a label.
     choice: np.ndarray = np.empty(0, dtype=np.int32)
+    # (n_choices, n_labels): What labels cost where several would be right: 0 for these.
     costs: np.ndarray = np.empty((0, 0))
 
 
@@ -45,17 +38,11 @@ UNWEIGHTED = LossWeights(_NONE, _NONE, _NONE)
 
 
 class WeightedLoss(NamedTuple):
-    """A task loss, and what weights make of it.
+    """A task loss, and what weights make of it."""
 
-    Parameters
-    ----------
-    loss : object
-        As :func:`cost_matrix` takes it, or None for costs of 0.
-    weights : LossWeights
-        The weights.
-    """
-
+    # As :func:`cost_matrix` takes it, or None for costs of 0.
     loss: object
+    # The weights.
     weights: LossWeights
 
 
@@ -197,17 +184,11 @@ def add_label_costs(cost, weights, share, t, y, theta, begin):
 
 
 class NamedLoss(NamedTuple):
-    """A task loss under the name of the parameter that it was given as, for error messages.
+    """A task loss under the name of the parameter that it was given as, for error messages."""
 
-    Parameters
-    ----------
-    loss : object
-        As :func:`cost_matrix` takes it.
-    name : str
-        The parameter.
-    """
-
+    # As :func:`cost_matrix` takes it.
     loss: object
+    # The parameter.
     name: str
 
 

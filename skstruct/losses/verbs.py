@@ -109,20 +109,7 @@ def expected_loss(loss, problem, i, r, trial):
 
 @inner_kernel(inline=True)
 def dot(theta, mu, size):
-    """``<theta, mu>``, where parts of -inf that `mu` does not use count as 0.
-
-    Parameters
-    ----------
-    theta, mu : ndarray
-        Part-space arrays.
-    size : int
-        Number of parts.
-
-    Returns
-    -------
-    float
-        The product.
-    """
+    """``<theta, mu>``, where parts of -inf that `mu` does not use count as 0."""
     total = 0.0
     for q in range(size):
         total += theta[q] * mu[q] if mu[q] != 0.0 else 0.0
@@ -311,52 +298,12 @@ def private_loss(loss):
 
 
 def is_convex(loss) -> bool:
-    """Whether a loss is convex in the potentials, so that it has dual bounds.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss.
-
-    Returns
-    -------
-    bool
-        True unless it says otherwise.
-
-    Examples
-    --------
-    >>> from skstruct.losses.log import LogLoss
-    >>> from skstruct.losses.verbs import is_convex
-    >>> is_convex(LogLoss())
-    True
-    """
+    """Whether a loss is convex in the potentials, so that it has dual bounds."""
     return getattr(loss, "convex", True)
 
 
 def require_smooth(loss, solver):
-    """Refuse a loss that has kinks, before any compile.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss.
-    solver : str
-        Who asks, for the error message.
-
-    Raises
-    ------
-    TypeError
-        If the loss is not smooth.
-
-    Examples
-    --------
-    >>> from skstruct.losses.hinge import MaxHinge
-    >>> from skstruct.losses.verbs import require_smooth
-    >>> require_smooth(MaxHinge(), "SAG")
-    Traceback (most recent call last):
-        ...
-    TypeError: SAG needs a smooth loss, and MaxHinge is not: take a smoothed hinge
-    """
+    """Refuse a loss that has kinks, before any compile."""
     if not getattr(loss, "smooth", False):
         name = type(loss).__name__
         raise TypeError(f"{solver} needs a smooth loss, and {name} is not: take a smoothed hinge")

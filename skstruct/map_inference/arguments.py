@@ -11,27 +11,7 @@ _LARGEST_INTEGER = 2.0**53
 
 
 def integers(values, name):
-    """An array of integers, of any kind of numbers that are whole.
-
-    Parameters
-    ----------
-    values : array-like
-        What was given.
-    name : str
-        For the message.
-
-    Returns
-    -------
-    ndarray of int64
-        The integers, C-contiguous.
-
-    Raises
-    ------
-    TypeError
-        If they are no integers in an array.
-    ValueError
-        If they are too large.
-    """
+    """An array of integers, of any kind of numbers that are whole."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -50,25 +30,7 @@ def integers(values, name):
 
 
 def numbers(values, name):
-    """An array of real numbers.
-
-    Parameters
-    ----------
-    values : array-like
-        What was given.
-    name : str
-        For the message.
-
-    Returns
-    -------
-    ndarray of float64
-        A copy, C-contiguous: a table that changed later would not be the one that was solved.
-
-    Raises
-    ------
-    TypeError
-        If they are no real numbers in an array.
-    """
+    """An array of real numbers."""
     if np.iscomplexobj(values):
         raise TypeError(f"{name} must be real numbers, got complex ones")
     try:
@@ -79,29 +41,7 @@ def numbers(values, name):
 
 
 def check_real(name, value, low):
-    """A number of at least `low`, perhaps inf.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    low : float
-        The least.
-
-    Returns
-    -------
-    float
-        The number.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    ValueError
-        If it is less, or NaN.
-    """
+    """A number of at least `low`, perhaps inf."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number of at least {low:g}, got {value!r}")
     if not value >= low:
@@ -110,31 +50,7 @@ def check_real(name, value, low):
 
 
 def check_positive(name, value, zero=False, finite=True):
-    """A parameter that must be a positive number, or also 0.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    zero : bool
-        Whether 0 will do.
-    finite : bool
-        Whether inf will not do.
-
-    Returns
-    -------
-    float
-        The number.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    ValueError
-        If it is out of range.
-    """
+    """A parameter that must be a positive number, or also 0."""
     expected = "a number of at least 0" if zero else "a positive number"
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be {expected}, got {value!r}")
@@ -144,27 +60,7 @@ def check_positive(name, value, zero=False, finite=True):
 
 
 def check_choice(name, value, choices):
-    """A parameter that must be one of some names.
-
-    Parameters
-    ----------
-    name : str
-        For the message.
-    value : object
-        What was given.
-    choices : tuple of str
-        The names.
-
-    Returns
-    -------
-    str
-        The name.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
+    """A parameter that must be one of some names."""
     if value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {known}; got {value!r}")
@@ -172,27 +68,7 @@ def check_choice(name, value, choices):
 
 
 def check_order(graph, order):
-    """An order of the variables.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    order : array-like of shape (n_variables,) of int
-        What was given.
-
-    Returns
-    -------
-    ndarray of int64
-        The order.
-
-    Raises
-    ------
-    TypeError
-        If it is not of integers.
-    ValueError
-        If it does not have each variable once.
-    """
+    """An order of the variables."""
     n = graph.n_variables
     order = integers(order, "order")
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
@@ -201,27 +77,7 @@ def check_order(graph, order):
 
 
 def check_start(graph, start):
-    """A labelling to start from.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    start : array-like of shape (n_variables,) of int, or None
-        What was given.
-
-    Returns
-    -------
-    ndarray of int64, or None
-        The labelling.
-
-    Raises
-    ------
-    TypeError
-        If it is not of integers.
-    ValueError
-        If it is no labelling of the model.
-    """
+    """A labelling to start from."""
     if start is None:
         return None
     start = integers(start, "start")
@@ -240,27 +96,7 @@ def check_start(graph, start):
 
 
 def check_duals(graph, duals):
-    """Messages to start from.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    duals : array-like or None
-        What was given.
-
-    Returns
-    -------
-    ndarray or None
-        The messages.
-
-    Raises
-    ------
-    TypeError
-        If they are no numbers.
-    ValueError
-        If they are not finite, or do not have the layout of the regions.
-    """
+    """Messages to start from."""
     if duals is None:
         return None
     duals = numbers(duals, "duals")

@@ -6,13 +6,7 @@ from ..core.pieces import Pieces
 
 
 class Asking:
-    """What the parts of a solver have that may be stopped within a pass.
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether the last pass was stopped; its result is none then.
-    """
+    """What the parts of a solver have that may be stopped within a pass."""
 
     def __init__(self):
         self._pieces = Pieces(self._piece_done)

@@ -34,19 +34,7 @@ _MUCH_TIGHTER = 0.7
 
 
 class _Run:
-    """The best of all stages, for the graph that the user gave.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        Factors contain variables.
-    tol : float
-        Relative gap of a proof.
-    rng : numpy.random.Generator
-        For stages that draw.
-    watch : Watch
-        The clock.
-    """
+    """The best of all stages, for the graph that the user gave."""
 
     def __init__(self, graph, tol, rng, watch):
         self.graph, self.tol, self.rng, self.watch = graph, tol, rng, watch
@@ -136,17 +124,7 @@ def _cut(run):
 
 
 class _Small:
-    """Stages on the simplified graph.
-
-    Parameters
-    ----------
-    run : _Run
-        The run.
-    simple : Simplified
-        The simplified graph.
-    max_iter : int
-        Most passes of a stage.
-    """
+    """Stages on the simplified graph."""
 
     def __init__(self, run, simple, max_iter):
         self.run, self.graph, self.max_iter = run, simple.graph, max_iter
@@ -275,29 +253,8 @@ def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):
        mini-buckets; moves of many variables; then more moves or branch and bound, whatever is the
        more promising.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol, max_iter, time_limit, rng, on_pass : object
-        As for all methods; `max_iter` holds for each stage.
-
-    Returns
-    -------
-    MAPResult
-        The best of all stages.
-
-    References
-    ----------
     The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``,
     ``"mini-buckets"``.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph)
-    MAPResult(score=2, optimal, method='auto')
     """
     run = _Run(graph.of_variables(), tol, rng, on_pass)
     if not run.is_proved:

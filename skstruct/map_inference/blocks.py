@@ -61,22 +61,7 @@ def _optimise(tables, block, labels):
 
 
 class Reoptimiser:
-    """Labellings of one graph, made better by exact optimisation of most variables at a time.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    rng : numpy.random.Generator
-        Chooses the cutsets.
-    max_table : float, default=2**14
-        Entries of a table of an elimination.
-
-    Raises
-    ------
-    ValueError
-        If a factor of very many variables cannot be written out as tables.
-    """
+    """Labellings of one graph, made better by exact optimisation of most variables at a time."""
 
     def __init__(self, graph, rng, max_table=2**14):
         self._graph, self._rng, self._max_table = graph, rng, max_table
@@ -197,22 +182,7 @@ class Reoptimiser:
         return labels
 
     def run(self, labels, stops, more=True):
-        """A labelling that is at least as good.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_variables,)
-            The start.
-        stops : callable
-            Returns True when it is time to stop; called after each pass.
-        more : bool, default=True
-            Go on with disturbed scores until `stops` says so; else return when passes gain nothing.
-
-        Returns
-        -------
-        ndarray of shape (n_variables,) of int64
-            The labels.
-        """
+        """A labelling that is at least as good."""
         n = self._graph.n_variables
         labels = np.ascontiguousarray(labels, dtype=np.int64)
         best = self._descend(self._complete(labels), stops)
@@ -231,40 +201,8 @@ def reoptimise(graph, labels, rng, on_pass=None, max_table=2**14, time_limit=Non
     variables needs no table above `max_table`. It ends when passes gain nothing; with a time limit
     it goes on from disturbed labellings.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    labels : array-like of shape (n_variables,) of int
-        The start.
-    rng : numpy.random.Generator
-        Chooses the cutsets and the disturbances.
-    on_pass : callable, optional
-        Called with the share that is done after each pass; returns True to stop.
-    max_table : float, default=2**14
-        Entries that a table may have at most.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    ndarray of shape (n_variables,) of int64
-        Labels of at least the score of the start.
-
-    References
-    ----------
     Bidyuk and Dechter 2007, Cutset sampling for Bayesian networks (the cutsets); Hamze and de
     Freitas 2004, From fields to trees (blocks of all but a few variables).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.blocks import reoptimise
-    >>> ring = FactorGraph([2] * 4, [Potts([0, 1, 2, 3], [1, 2, 3, 0], -1.0)])
-    >>> labels = reoptimise(ring, [0, 0, 0, 0], np.random.default_rng(0))
-    >>> ring.score(labels)
-    0.0
     """
     began, is_over = solving_time(), False
 

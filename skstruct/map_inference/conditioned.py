@@ -10,38 +10,7 @@ from .pairwise import is_pairwise, tables_of
 
 
 class Conditioned:
-    """A factor graph given the labels of some variables.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The whole graph. Of factors of three and more variables all must be fixed.
-    labels : ndarray of shape (n_variables,) of int64
-        Labels of the fixed variables; others count for nothing.
-    fixed : ndarray of shape (n_variables,) of bool
-        Which variables are fixed.
-
-    Attributes
-    ----------
-    graph : FactorGraph
-        What is left: its scores are those of the whole with the fixed labels; None if these break a
-        hard constraint.
-
-    Raises
-    ------
-    ValueError
-        If a factor of three or more variables is not fixed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.conditioned import Conditioned
-    >>> whole = FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], [1.0, 3.0])])
-    >>> rest = Conditioned(whole, np.array([0, 0, 1]), np.array([False, False, True]))
-    >>> rest.graph.unary.tolist(), rest.lift(np.array([1, 1])).tolist()
-    ([0.0, 0.0, 0.0, 3.0], [1, 1, 1])
-    """
+    """A factor graph given the labels of some variables."""
 
     def __init__(self, graph, labels, fixed):
         self._labels = np.where(fixed, labels, 0)

@@ -11,23 +11,7 @@ from .factors import BinaryFactors, read_scopes
 
 
 class LogicFactors(BinaryFactors):
-    """Hard constraints on literals: a binary variable, or one minus it where it is negated.
-
-    Parameters
-    ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        The variables.
-    negated : array-like of bool, default=None
-        Which literals are negated, of the shape of `variables` or of one row of it; none by
-        default.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
-    """
+    """Hard constraints on literals: a binary variable, or one minus it where it is negated."""
 
     def __init__(self, variables: Any, negated: Any = None) -> None:
         self.scopes = read_scopes(variables, "variables")

@@ -9,20 +9,7 @@ from .scoring import improve_labels, score_labels
 
 
 class Decoder:
-    """Keep the best labelling that is offered; improve labellings label by label.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; factors contain variables.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n_variables,) of int64
-        The best so far.
-    score : float
-        Its score, -inf as long as all break hard constraints.
-    """
+    """Keep the best labelling that is offered; improve labellings label by label."""
 
     def __init__(self, graph):
         self._p = p = graph.regions

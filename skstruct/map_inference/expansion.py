@@ -17,20 +17,6 @@ class Fuser:
     """Take the better of two labels at every variable, all at once.
 
     Variables of factors of three and more variables keep their labels.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.expansion import Fuser
-    >>> graph = FactorGraph([3, 3], [Potts(0, 1, 1.0)], unaries=[[0, 1, 0], [0, 0, 5]])
-    >>> Fuser(graph).fuse(np.array([0, 0]), np.array([2, 2]))
-    array([2, 2])
     """
 
     def __init__(self, graph):
@@ -45,21 +31,6 @@ class Fuser:
     ) -> np.ndarray:
         """The labelling with labels of another where that is known to be better.
 
-        Parameters
-        ----------
-        labels, other : ndarray of shape (n_variables,) of int64
-            Two labellings.
-        stop : callable, default=None
-            Called about every half second; returns True to stop.
-
-        Returns
-        -------
-        ndarray of shape (n_variables,) of int64
-            `labels` itself if nothing is better; its score is never lower, and where the move is a
-            minimum cut (:mod:`skstruct.inference.switching`) no choice between the two is better.
-
-        References
-        ----------
         Lempitsky, Rother, Roth and Blake 2010, Fusion moves for Markov random field optimization.
         """
         if self._held is not None:
@@ -76,22 +47,6 @@ class Fuser:
     def expand(self, labels: np.ndarray, rng, on_pass: Callable[[float], bool]) -> np.ndarray:
         """Offer each label to all variables, in random orders, until none is taken.
 
-        Parameters
-        ----------
-        labels : ndarray of shape (n_variables,) of int64
-            A labelling.
-        rng : numpy.random.Generator
-            For the orders.
-        on_pass : callable
-            ``on_pass(share)`` between moves; returns True to stop.
-
-        Returns
-        -------
-        ndarray of shape (n_variables,) of int64
-            A labelling whose score is never lower.
-
-        References
-        ----------
         Boykov, Veksler and Zabih 2001, Fast approximate energy minimization via graph cuts,
         section 3.
         """
@@ -119,60 +74,12 @@ class Fuser:
 
 
 def fuse(graph, labels: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The labelling with labels of another where that is known to be better, by one flow.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; variables of factors of three and more variables keep their labels.
-    labels, other : ndarray of shape (n_variables,) of int64
-        Two labellings.
-
-    Returns
-    -------
-    ndarray of shape (n_variables,) of int64
-        A labelling whose score is at least that of `labels`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.expansion import fuse
-    >>> graph = FactorGraph([3, 3], [Potts(0, 1, 1.0)], unaries=[[0, 1, 0], [0, 0, 5]])
-    >>> fuse(graph, np.array([0, 0]), np.array([1, 2]))
-    array([1, 2])
-    """
+    """The labelling with labels of another where that is known to be better, by one flow."""
     return Fuser(graph).fuse(labels, other)
 
 
 def expand(
     graph, labels: np.ndarray, rng, on_pass: Callable[[float], bool] = lambda share: False
 ) -> np.ndarray:
-    """Improve a labelling by moves that offer one label to all variables at once.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; variables of factors of three and more variables keep their labels.
-    labels : ndarray of shape (n_variables,) of int64
-        A labelling.
-    rng : numpy.random.Generator
-        For the order of labels.
-    on_pass : callable
-        ``on_pass(share)`` between moves; returns True to stop.
-
-    Returns
-    -------
-    ndarray of shape (n_variables,) of int64
-        A labelling whose score is never lower.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.expansion import expand
-    >>> graph = FactorGraph([3, 3], [Potts(0, 1, 9.0)], unaries=[[0, 1, 0], [0, 0, 5]])
-    >>> expand(graph, np.array([0, 0]), np.random.default_rng(0))
-    array([2, 2])
-    """
+    """Improve a labelling by moves that offer one label to all variables at once."""
     return Fuser(graph).expand(labels, rng, on_pass)

@@ -114,20 +114,7 @@ class Factors(ABC):
 
 
 def check_scores(scores, name):
-    """Refuse scores that are NaN or +inf.
-
-    Parameters
-    ----------
-    scores : ndarray
-        Scores; -inf forbids.
-    name : str
-        For the message.
-
-    Raises
-    ------
-    ValueError
-        If there is one.
-    """
+    """Refuse scores that are NaN or +inf."""
     bad = ~(scores < np.inf)
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])
@@ -137,25 +124,7 @@ def check_scores(scores, name):
 
 
 def read_scopes(values, name):
-    """Scopes as rows, without repeated variables.
-
-    Parameters
-    ----------
-    values : array-like of shape (arity,) or (n_factors, arity) of int
-        What the user gave.
-    name : str
-        For the message.
-
-    Returns
-    -------
-    ndarray of shape (n_factors, arity) of int64
-        The variables.
-
-    Raises
-    ------
-    ValueError
-        If there are more dimensions, or a factor names a variable twice.
-    """
+    """Scopes as rows, without repeated variables."""
     scopes = integers(values, name)
     if scopes.ndim == 1:
         scopes = scopes[None, :]

@@ -26,18 +26,7 @@ def is_pairwise(batch):
 
 
 def pairs_of(graph):
-    """The unaries and all factors of two variables.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The graph; its larger factors and its offset are left out.
-
-    Returns
-    -------
-    Pairs
-        The arrays.
-    """
+    """The unaries and all factors of two variables."""
     ends, columns, starts, scores = [np.empty((2, 0), dtype=np.int32)], [], [], []
     n_scores = 0
     for batch in filter(is_pairwise, graph.factors):
@@ -64,18 +53,7 @@ def pairs_of(graph):
 
 
 def in_larger_factors(graph):
-    """Which variables are in factors of three and more.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The graph.
-
-    Returns
-    -------
-    ndarray of shape (n_variables,) of bool
-        Whether they are.
-    """
+    """Which variables are in factors of three and more."""
     found = np.zeros(graph.n_variables, dtype=bool)
     for batch in graph.factors:
         if not is_pairwise(batch):

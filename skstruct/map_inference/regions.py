@@ -32,66 +32,45 @@ class Regions(NamedTuple):
     A *slot* is one region within another, its child. Each slot has a message ``delta``, with an
     entry for each configuration of the child: the child's reparametrised scores gain it, the
     parent's lose it.
-
-    Parameters
-    ----------
-    n_variables : int
-        The first regions are the variables.
-    offset : float
-        Constant of all scores.
-    n_states : ndarray of shape (n_variables,) of int64
-        States of each variable.
-    kind : ndarray of shape (n_regions,) of uint8
-        ``VARIABLE``, ``TABLE``, ...
-    size : ndarray of shape (n_regions,) of int64
-        Configurations of variables, tables and Potts factors; 0 for kinds that are never written
-        out.
-    score_ptr : ndarray of shape (n_regions,) of int64
-        Where a region's scores begin; shared tables begin at one place.
-    scores : ndarray
-        Unaries; tables, the last variable fastest; weights of Potts factors; scores by count.
-    scope_ptr : ndarray of shape (n_regions + 1,) of int64
-        Where a region's variables begin.
-    scope : ndarray of int32
-        The variables; of a variable itself.
-    slot_ptr : ndarray of shape (n_regions + 1,) of int64
-        Where a region's slots begin.
-    child : ndarray of shape (n_slots,) of int32
-        The region in each slot.
-    owner : ndarray of shape (n_slots,) of int32
-        The region that has the slot.
-    message_ptr : ndarray of shape (n_slots + 1,) of int64
-        Where a slot's message begins.
-    parent_ptr : ndarray of shape (n_regions + 1,) of int64
-        Where the slots that a region is in begin in `parent`.
-    parent : ndarray of shape (n_slots,) of int32
-        Those slots.
-    step_ptr : ndarray of shape (n_regions + 1,) of int64
-        Where the steps of a table of three and more variables begin.
-    steps : ndarray of int64
-        For each of its slots one number a variable: the child's configuration is the sum of labels
-        times steps.
-    negated : ndarray of uint8
-        Which literals of logical factors are negated, aligned with `scope`.
     """
 
+    # The first regions are the variables.
     n_variables: int
+    # Constant of all scores.
     offset: float
+    # (n_variables,): States of each variable.
     n_states: np.ndarray
+    # (n_regions,): ``VARIABLE``, ``TABLE``, ...
     kind: np.ndarray
+    # (n_regions,): Configurations of variables, tables and Potts factors; 0 for kinds that are
+    # never written out.
     size: np.ndarray
+    # (n_regions,): Where a region's scores begin; shared tables begin at one place.
     score_ptr: np.ndarray
+    # Unaries; tables, the last variable fastest; weights of Potts factors; scores by count.
     scores: np.ndarray
+    # (n_regions + 1,): Where a region's variables begin.
     scope_ptr: np.ndarray
+    # The variables; of a variable itself.
     scope: np.ndarray
+    # (n_regions + 1,): Where a region's slots begin.
     slot_ptr: np.ndarray
+    # (n_slots,): The region in each slot.
     child: np.ndarray
+    # (n_slots,): The region that has the slot.
     owner: np.ndarray
+    # (n_slots + 1,): Where a slot's message begins.
     message_ptr: np.ndarray
+    # (n_regions + 1,): Where the slots that a region is in begin in `parent`.
     parent_ptr: np.ndarray
+    # (n_slots,): Those slots.
     parent: np.ndarray
+    # (n_regions + 1,): Where the steps of a table of three and more variables begin.
     step_ptr: np.ndarray
+    # For each of its slots one number a variable: the child's configuration is the sum of labels
+    # times steps.
     steps: np.ndarray
+    # Which literals of logical factors are negated, aligned with `scope`.
     negated: np.ndarray
 
 
@@ -207,25 +186,7 @@ def _concatenated(graph):
 
 
 def make_regions(graph: FactorGraph) -> Regions:
-    """The regions of a graph.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The graph.
-
-    Returns
-    -------
-    Regions
-        The arrays.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.regions import make_regions
-    >>> make_regions(FactorGraph([2, 2], [Potts(0, 1, 1.0)])).size
-    array([2, 2, 4])
-    """
+    """The regions of a graph."""
     n = graph.n_variables
     kind, size, score_ptr, scores, scope, negated = _concatenated(graph)
     arities = (np.full(len(batch), batch.arity) for batch in graph.factors)
@@ -258,27 +219,7 @@ def make_regions(graph: FactorGraph) -> Regions:
 
 
 def score_extent(p: Regions) -> float:
-    """A number that no sum of finite scores, one a region, exceeds in size.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-
-    Returns
-    -------
-    float
-        The sum over all regions of their largest finite score in size; a shared table counts for
-        each of its factors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Table
-    >>> from skstruct.map_inference.regions import score_extent
-    >>> score_extent(FactorGraph([2] * 3, [Table([(0, 1), (1, 2)], 2 * np.eye(2))]).regions)
-    4.0
-    """
+    """A number that no sum of finite scores, one a region, exceeds in size."""
     if p.scores.size == 0:
         return 0.0
     sizes = np.where(np.isfinite(p.scores), np.abs(p.scores), 0.0)

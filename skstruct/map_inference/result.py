@@ -100,18 +100,7 @@ def is_proved(score, bound, tol):
 
 
 class Records:
-    """The records of a run, in lists until the end; keeps the best of bounds and scores.
-
-    Parameters
-    ----------
-    watch : callable
-        The clock: has ``seconds``.
-
-    Attributes
-    ----------
-    bound, score : float
-        The best so far.
-    """
+    """The records of a run, in lists until the end; keeps the best of bounds and scores."""
 
     def __init__(self, watch):
         self._watch = watch

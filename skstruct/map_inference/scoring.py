@@ -44,20 +44,7 @@ def region_score(p, r, labels):
 
 @kernel
 def score_labels(p, labels):
-    """Score of a labelling.
-
-    Parameters
-    ----------
-    p : Regions
-        The model.
-    labels : ndarray of shape (n_variables,) of int64
-        A label for each variable.
-
-    Returns
-    -------
-    float
-        The sum of all regions' scores and the offset.
-    """
+    """Score of a labelling."""
     total = p.offset
     for r in range(p.kind.size):
         total += region_score(p, r, labels)
@@ -130,28 +117,7 @@ def _recount(p, i, counts, label):
 
 @kernel
 def improve_labels(p, order, labels, counts, low, scratch):
-    """Iterated conditional modes: give each variable in turn its best label, the others fixed.
-
-    Parameters
-    ----------
-    p : Regions
-        The model; factors contain variables.
-    order : ndarray of int64
-        The variables to visit.
-    labels : ndarray of shape (n_variables,) of int64
-        Changed in place.
-    counts : ndarray of shape (n_regions,) of int64
-        Scratch.
-    low : float
-        What -inf counts as: fewer broken constraints come first.
-    scratch : ndarray of shape (most states,)
-        Scratch.
-
-    Returns
-    -------
-    int
-        How many labels have changed.
-    """
+    """Iterated conditional modes: give each variable in turn its best label, the others fixed."""
     for r in range(p.n_variables, p.kind.size):
         if p.kind[r] >= CARDINALITY:
             counts[r] = count_true(p, r, labels)
@@ -172,18 +138,7 @@ def improve_labels(p, order, labels, counts, low, scratch):
 
 @kernel
 def sum_of_maxima(p):
-    """Bound without any messages: every region takes its largest score.
-
-    Parameters
-    ----------
-    p : Regions
-        The model.
-
-    Returns
-    -------
-    float
-        At least the score of every labelling.
-    """
+    """Bound without any messages: every region takes its largest score."""
     total = p.offset
     for r in range(p.kind.size):
         begin, n = p.score_ptr[r], p.size[r]

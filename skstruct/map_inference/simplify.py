@@ -46,35 +46,6 @@ class Simplified:
     Labels that no factor allows go, to a fixed point; factors move to larger ones that hold their
     scopes; variables are eliminated while their neighbours' new table is no larger than the tables
     that it replaces (leaves, evidence, variables of degree two).
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    fixed : dict of {int: int}, default=None
-        Labels that some best labelling is known to have.
-    growth : float, default=1.0
-        How much larger the new tables may be.
-    most_variables : int, default=3
-        Their largest arity.
-    stop : callable, default=None
-        Asked at times; if it returns True, `Stopped` (of ``search.costs``) is raised.
-
-    Attributes
-    ----------
-    graph : FactorGraph
-        What is left; its scores are those of the best labellings of the whole.
-    is_feasible : bool
-        False if no labelling has a finite score; there is no graph then.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.simplify import Simplified
-    >>> small = Simplified(FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]]))
-    >>> small.graph.n_variables, small.lift(np.zeros(0, dtype=np.int64)).tolist()
-    (0, [1, 1])
     """
 
     def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, stop=None):

@@ -35,20 +35,7 @@ _SECONDS_AN_ENTRY, _SOFT_PASS = 2.5e-9, 30.0
 
 
 def bfs_layers(graph, n_states):
-    """Breadth-first layers of each component, from an end of it.
-
-    Parameters
-    ----------
-    graph : tuple of ndarray
-        What :func:`~skstruct.inference.primal_graph.primal_graph` returns.
-    n_states : ndarray of shape (n_variables,)
-        States of each variable.
-
-    Returns
-    -------
-    ndarray of shape (n_variables,) of int64
-        The layer of each variable, counted from 0 in each component.
-    """
+    """Breadth-first layers of each component, from an end of it."""
     ptr, neighbours = graph
     layer = np.full(len(n_states), -1)
     degree = np.diff(ptr)
@@ -128,24 +115,7 @@ def _cut(tables, layer, max_table):
 
 
 def make_strips(tables, layer, cuts, orders):
-    """The model of the strips.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors; the first `n_variables` of them are the unary ones.
-    layer : ndarray of shape (n_variables,)
-        Breadth-first layers.
-    cuts : ndarray
-        The shared layers, with the first and the last layer.
-    orders : list of ndarray
-        An order of elimination for each strip.
-
-    Returns
-    -------
-    _Strips
-        The model.
-    """
+    """The model of the strips."""
     n, n_factors = len(tables.n_states), len(tables.table_ptr)
     is_shared = np.isin(layer, cuts[1:-1])
     strip = np.maximum(np.searchsorted(cuts, layer) - 1, 0)
@@ -202,30 +172,7 @@ def make_strips(tables, layer, cuts, orders):
 
 
 class Tightener:
-    """The bound of strips, and what makes it smaller.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    layer : ndarray of shape (n_variables,)
-        Breadth-first layers: :func:`bfs_layers`.
-    max_table : float
-        Entries that a table may have at most.
-
-    Attributes
-    ----------
-    strips : _Strips or None
-        None if not even two layers of the graph have small enough tables.
-    entries : float
-        Entries of all tables.
-    memory : float
-        Bytes that passes take.
-    bound : float
-        The best bound so far.
-    labels : ndarray of shape (n_variables,)
-        The labels of the first copies when it was found.
-    """
+    """The bound of strips, and what makes it smaller."""
 
     def __init__(self, tables, layer, max_table):
         self.bound, self.labels = np.inf, np.zeros(len(tables.n_states), dtype=np.int64)
@@ -297,38 +244,7 @@ class _Stopped(Exception):
 def tighten(graph, on_pass=None, time_limit=None, max_table=2**20, max_iter=200):
     """An upper bound on the scores of a graph, by strips that are solved exactly.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    on_pass : callable, optional
-        Called with the share that is done after each pass; returns True to stop.
-    time_limit : float, optional
-        Seconds.
-    max_table : float, default=2**20
-        Entries that a table may have at most.
-    max_iter : int, default=200
-        Passes.
-
-    Returns
-    -------
-    bound : float
-        The bound; inf if the graph cannot be cut in strips of small tables.
-    labels : ndarray of shape (n_variables,) of int64
-        What the strips agree on, and one of two labels where they do not.
-
-    References
-    ----------
     Komodakis, Paragios, Tziritas 2011, MRF energy minimization and beyond via dual decomposition.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.tighten import tighten
-    >>> ring = FactorGraph([2] * 5, [Potts(range(5), [1, 2, 3, 4, 0], -1.0)])
-    >>> bound, labels = tighten(ring)
-    >>> round(bound, 6), ring.score(labels)
-    (-1.0, -1.0)
     """
     clock = _Clock(on_pass, time_limit, max_iter)
     bound, labels = np.inf, np.zeros(graph.n_variables, dtype=np.int64)

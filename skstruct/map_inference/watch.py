@@ -37,24 +37,7 @@ class MAPInference(CallbackSupportMixin):
 
 
 class Watch:
-    """Ask between passes whether to stop, and tell callbacks and the terminal of the progress.
-
-    Parameters
-    ----------
-    time_limit : float or None
-        Seconds from now, but for those in which kernels are compiled.
-    callbacks : sequence
-        Callbacks of scikit-learn.
-    verbose : int
-        Lines on the terminal, at most one a second, above 1 one a pass.
-    name : str
-        The method, for these lines.
-
-    Attributes
-    ----------
-    reason : str
-        Why the run is to stop, empty as long as it is not.
-    """
+    """Ask between passes whether to stop, and tell callbacks and the terminal of the progress."""
 
     def __init__(self, time_limit=None, callbacks=(), verbose=0, name="MAP"):
         self._printed = self._piece_began = time.perf_counter()
@@ -153,17 +136,7 @@ class Watch:
 
 
 class Part:
-    """The watch of a part of a run: its share counts from `start` to `stop`, perhaps with a limit.
-
-    Parameters
-    ----------
-    watch : Watch or Part
-        The watch of the whole.
-    start, stop : float
-        Shares of the whole when the part begins and ends.
-    seconds : float or None
-        Time for the part.
-    """
+    """The watch of a part of a run, whose progress counts from `start` to `stop`."""
 
     def __init__(self, watch, start=0.0, stop=1.0, seconds=None):
         self._watch, self._start, self._stop = watch, start, stop

@@ -109,29 +109,7 @@ def _conlleval_chunks(tags):
 
 
 def read_chunk_labels(labels) -> list:
-    """Labels of one sequence, which must be strings.
-
-    Parameters
-    ----------
-    labels : sequence of str
-        What the user gave.
-
-    Returns
-    -------
-    list of str
-        The labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are no strings, missing or nested.
-
-    Examples
-    --------
-    >>> from skstruct.metrics.chunking import read_chunk_labels
-    >>> read_chunk_labels(("B-NP", "O"))
-    ['B-NP', 'O']
-    """
+    """Labels of one sequence, which must be strings."""
     labels = labels if hasattr(labels, "__len__") else list(labels)
     array = as_labels(labels, "labels", "node {}".format)
     if array.size and family(type(array[0])) != "strings":
@@ -140,20 +118,7 @@ def read_chunk_labels(labels) -> list:
 
 
 def warn_of_tags(labels, stacklevel: int = 3) -> None:
-    """Warn if labels are most likely no labels of chunks.
-
-    Parameters
-    ----------
-    labels : iterable of str
-        Labels of one or of many sequences.
-    stacklevel : int
-        Of the caller that the warning is shown at.
-
-    Warns
-    -----
-    UserWarning
-        If a label other than "O" has no prefix.
-    """
+    """Warn if labels are most likely no labels of chunks."""
     tag = next((v for v in labels if v not in _ALONE and v[1:2] != "-"), None)
     if tag is not None:
         warnings.warn(
@@ -212,25 +177,7 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
 
 
 def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str]]:
-    """:func:`chunks` of labels that have been read.
-
-    Parameters
-    ----------
-    labels : list of str
-        What :func:`read_chunk_labels` returned.
-    scheme : str or None
-        As of :func:`chunks`.
-
-    Returns
-    -------
-    list of (start, stop, kind)
-        The chunks.
-
-    Raises
-    ------
-    ValueError
-        If the scheme is unknown, or a label is not of the scheme.
-    """
+    """:func:`chunks` of labels that have been read."""
     scheme = None if scheme is None else scheme_name(scheme)
     tags = []
     for t, label in enumerate(labels):

@@ -18,31 +18,7 @@ _SHARED = {
 
 
 def documented(parameters, returns, undefined="What an undefined score is"):
-    """Write the sections Parameters and Returns of a metric's docstring.
-
-    Parameters
-    ----------
-    parameters : dict of str to str
-        Entry of each parameter that only some metrics have, or describe in their own words.
-    returns : str
-        Content of the section Returns.
-    undefined : str
-        What `zero_division` is instead of.
-
-    Returns
-    -------
-    callable
-        The decorator. The sections go before those that the docstring has.
-
-    Examples
-    --------
-    >>> from skstruct.metrics.scores import documented
-    >>> @documented({}, "float")
-    ... def score(y_true, y_pred):
-    ...     "Share of the labels that are right."
-    >>> [line for line in score.__doc__.splitlines() if " : " in line]
-    ['y_true, y_pred : sequences of label sequences']
-    """
+    """Write the sections Parameters and Returns of a metric's docstring."""
     zero_division = (
         'zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"\n'
         f'    {undefined}; "warn" is 0 with a warning.'
@@ -64,45 +40,13 @@ def documented(parameters, returns, undefined="What an undefined score is"):
 
 
 def check_average(average):
-    """Refuse an unknown way to average over labels.
-
-    Parameters
-    ----------
-    average : object
-        What the user gave.
-
-    Raises
-    ------
-    ValueError
-        If it is none of those that the metrics have.
-    """
+    """Refuse an unknown way to average over labels."""
     if average not in _AVERAGES:
         raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
 
 
 def one_score(measure, true, predicted, **options):
-    """Precision, recall or F of plain classification.
-
-    Parameters
-    ----------
-    measure : {"precision", "recall", "f-score"}
-        Which.
-    true, predicted : ndarray of shape (n_items,)
-        The labels.
-    **options : object
-        As for scikit-learn's ``precision_recall_fscore_support``.
-
-    Returns
-    -------
-    float, or ndarray of shape (n_labels,) if `average` is None
-        The score.
-
-    Examples
-    --------
-    >>> from skstruct.metrics.scores import one_score
-    >>> one_score("recall", ["a", "b"], ["a", "a"], average="macro")
-    0.5
-    """
+    """Precision, recall or F of plain classification."""
     scores = precision_recall_fscore_support(true, predicted, warn_for=(measure,), **options)
     score = scores[_MEASURES.index(measure)]
     return score if options["average"] is None else float(score)

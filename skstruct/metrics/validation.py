@@ -11,32 +11,7 @@ from ..data.values import join_values
 
 
 def read_pair(y_true, y_pred, sample_weight=None, images=False):
-    """Truth and predictions as lists of 1-D arrays of equal lengths.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences
-        Truth and predictions. Nodes of the truth may have no label, or a set of several.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample; default 1.
-    images : bool
-        Whether samples may be images.
-
-    Returns
-    -------
-    true, predicted : list of ndarray of shape (n_nodes,)
-        One array a sample; any label stands where the truth has none.
-    weights : ndarray of shape (n_samples,)
-        The weights; 0 for samples without a single true label that have nodes.
-    known : list of ndarray of shape (n_nodes,) of bool, or None
-        Which nodes have a true label; None if all have.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there are no labels at all, lengths differ, labels are missing in predictions, of mixed
-        or of unsuitable types, or weights have another shape, are negative, all zero or too large.
-    """
+    """Truth and predictions as lists of 1-D arrays of equal lengths."""
     y_true, partial = split_partial(y_true, False, "y_true")
     if images:
         y_true, y_pred = rows_of_images(y_true, y_pred)
@@ -78,23 +53,7 @@ def _is_image(labels):
 
 
 def rows_of_images(y_true, y_pred):
-    """Labels of images row by row, so that they are sequences of nodes; others stay as they are.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences or of label images
-        Truth and predictions.
-
-    Returns
-    -------
-    y_true, y_pred : object
-        The same without images.
-
-    Raises
-    ------
-    ValueError
-        If an image has another shape in one than in the other.
-    """
+    """Labels of images row by row, so that they are sequences of nodes; others stay as they are."""
     many = list, tuple, np.ndarray
     if not all(isinstance(y, many) and len(y) for y in (y_true, y_pred)):
         return y_true, y_pred
@@ -111,27 +70,7 @@ def rows_of_images(y_true, y_pred):
 
 
 def flat_pair(y_true, y_pred, sample_weight=None):
-    """Labels of all nodes in one array, as scikit-learn's metrics take them.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample; default 1.
-
-    Returns
-    -------
-    true, predicted : ndarray of shape (n_nodes,)
-        The labels of the nodes that have a true one.
-    weights : ndarray of shape (n_nodes,), or None
-        Weights of these nodes.
-
-    Raises
-    ------
-    ValueError
-        As :func:`read_pair`.
-    """
+    """Labels of all nodes in one array, as scikit-learn's metrics take them."""
     true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
     counted = slice(None) if known is None else np.concatenate(known)
     of_nodes = np.repeat(weights, [len(a) for a in true])

@@ -62,18 +62,7 @@ def without_rows(table):
 
 
 def check_lengths(first, other):
-    """Refuse members that disagree about samples or their nodes.
-
-    Parameters
-    ----------
-    first, other : Block
-        Two members' outputs.
-
-    Raises
-    ------
-    ValueError
-        If they do; names the sample.
-    """
+    """Refuse members that disagree about samples or their nodes."""
     if first.offsets.size != other.offsets.size:
         raise ValueError(
             f"{first.name!r} has {first.offsets.size - 1} samples, {other.name!r} "
@@ -89,36 +78,14 @@ def check_lengths(first, other):
 
 
 def side_by_side(tables):
-    """Tables next to each other.
-
-    Parameters
-    ----------
-    tables : list of ndarray or sparse matrix
-        Of equally many rows.
-
-    Returns
-    -------
-    ndarray or CSR matrix
-        CSR if one of them is sparse.
-    """
+    """Tables next to each other."""
     if any(sparse.issparse(table) for table in tables):
         return sparse.hstack(tables, format="csr")
     return np.hstack(tables)
 
 
 def check_pairs(members):
-    """Refuse members that are no pairs (name, transformer).
-
-    Parameters
-    ----------
-    members : object
-        What the user gave.
-
-    Raises
-    ------
-    TypeError
-        If they are none.
-    """
+    """Refuse members that are no pairs (name, transformer)."""
     wanted = "transformer_list must be a list of pairs (name, transformer)"
     if not isinstance(members, (list, tuple)):
         raise TypeError(f"{wanted}, got {members!r}")
@@ -128,20 +95,7 @@ def check_pairs(members):
 
 
 def check_weights(weights):
-    """Refuse weights of members that are no numbers by name.
-
-    Parameters
-    ----------
-    weights : object
-        What the user gave, or None.
-
-    Raises
-    ------
-    TypeError
-        If it is no mapping.
-    ValueError
-        If a weight is no finite number.
-    """
+    """Refuse weights of members that are no numbers by name."""
     if weights is None:
         return
     if not isinstance(weights, Mapping):
@@ -156,24 +110,7 @@ def check_weights(weights):
 
 
 def fit_transform(member, X, y, routed):
-    """Fit a clone of a member.
-
-    Parameters
-    ----------
-    member : transformer or "passthrough"
-        The member.
-    X, y : object
-        What the union was given.
-    routed : Bunch
-        Metadata for its methods.
-
-    Returns
-    -------
-    member : transformer or "passthrough"
-        The fitted clone.
-    output : object
-        What it put out.
-    """
+    """Fit a clone of a member."""
     if member == "passthrough":
         return member, X
     member = clone(member)
@@ -184,18 +121,5 @@ def fit_transform(member, X, y, routed):
 
 
 def transform(member, X):
-    """Transform by a fitted member.
-
-    Parameters
-    ----------
-    member : transformer or "passthrough"
-        The member.
-    X : object
-        What the union was given.
-
-    Returns
-    -------
-    object
-        What it put out.
-    """
+    """Transform by a fitted member."""
     return X if member == "passthrough" else member.transform(X)

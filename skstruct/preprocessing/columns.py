@@ -18,55 +18,18 @@ _ONE = "X is a list of sequences: for one sequence pass [x]"
 
 
 class TokenColumns(NamedTuple):
-    """The columns of all tokens.
+    """The columns of all tokens."""
 
-    Parameters
-    ----------
-    values : list of list of str
-        One list a column, of all tokens.
-    offsets : ndarray of shape (n_sequences + 1,)
-        Where sequences begin.
-    are_words : bool
-        Whether tokens were strings, which are one column, rather than tuples.
-    """
-
+    # One list a column, of all tokens.
     values: list
+    # (n_sequences + 1,): Where sequences begin.
     offsets: np.ndarray
+    # Whether tokens were strings, which are one column, rather than tuples.
     are_words: bool
 
 
 def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
-    """Columns of tokens of every form.
-
-    Parameters
-    ----------
-    X : list of sequences of str or of tuples of str, RaggedArray, or data frame
-        The tokens.
-    sequence_id : str or None
-        Column of sequence ids of a data frame.
-    names : list of str or None
-        Columns of a data frame to use.
-    fitted : TokenColumns, default=None
-        What fit read (its values may be empty lists): columns are compared with it, and X may be
-        without sequences.
-
-    Returns
-    -------
-    TokenColumns
-        The columns.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If tokens have different numbers of columns, or others than in fit, or a value is missing;
-        names the sequence and the token.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.columns import read_columns
-    >>> read_columns([["He", "runs"], ["Yes"]], None, None).values
-    [['He', 'runs', 'Yes']]
-    """
+    """Columns of tokens of every form."""
     are_words = False
     if is_frame(X):
         values, offsets, _ = frame_columns(X, sequence_id, names)

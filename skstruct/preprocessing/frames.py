@@ -11,23 +11,7 @@ from ..shards.reading import Shards
 
 
 def is_frame(X) -> bool:
-    """Whether `X` is a pandas or polars data frame.
-
-    Parameters
-    ----------
-    X : object
-        What the user gave.
-
-    Returns
-    -------
-    bool
-        True if it has columns.
-
-    Raises
-    ------
-    TypeError
-        If it is Shards: what they hold are features already.
-    """
+    """Whether `X` is a pandas or polars data frame."""
     if isinstance(X, Shards):
         raise TypeError(
             "X is Shards, whose samples are vectorized: fit the last step of the pipeline on them, "
@@ -37,29 +21,7 @@ def is_frame(X) -> bool:
 
 
 def sequence_offsets(ids) -> np.ndarray:
-    """Where sequences begin in a column of ids.
-
-    Parameters
-    ----------
-    ids : array-like of shape (n_rows,)
-        The id of each row's sequence.
-
-    Returns
-    -------
-    ndarray of shape (n_sequences + 1,) of int64
-        The offsets.
-
-    Raises
-    ------
-    ValueError
-        If an id comes back after another one.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.frames import sequence_offsets
-    >>> sequence_offsets(["a", "a", "b"])
-    array([0, 2, 3])
-    """
+    """Where sequences begin in a column of ids."""
     ids = np.asarray(ids)
     if ids.size == 0:
         return np.zeros(1, dtype=np.int64)
@@ -121,33 +83,7 @@ def _require(frame, *names):
 
 
 def frame_columns(frame, sequence_id, columns=None) -> tuple[list, np.ndarray, list]:
-    """Values of several columns, and the offsets of sequences.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame or polars.DataFrame
-        One row a node.
-    sequence_id : str or None
-        Column of sequence ids.
-    columns : list of str, default=None
-        Columns wanted, in order; default all others.
-
-    Returns
-    -------
-    values : list of ndarray of shape (n_rows,)
-        One array a column.
-    offsets : ndarray of shape (n_sequences + 1,)
-        Where sequences begin.
-    names : list of str
-        The columns' names.
-
-    Raises
-    ------
-    ValueError
-        If `sequence_id` is None or a column is missing.
-    TypeError
-        If `columns` is one name.
-    """
+    """Values of several columns, and the offsets of sequences."""
     if sequence_id is None:
         raise ValueError("X is a data frame: set sequence_id to its column of sequence ids")
     if isinstance(columns, str):

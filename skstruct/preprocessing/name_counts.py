@@ -4,34 +4,13 @@ from __future__ import annotations
 
 
 class NameCounts:
-    """In how many tokens each feature occurs.
-
-    Parameters
-    ----------
-    n_tokens : int
-        Number of tokens.
-    names : dict of str to int
-        Tokens that have each feature.
-    vector_lengths : dict of str to int
-        Length of each feature that is a list of numbers.
-    """
+    """In how many tokens each feature occurs."""
 
     def __init__(self, n_tokens: int, names: dict, vector_lengths: dict) -> None:
         self.n_tokens, self.names, self.vector_lengths = n_tokens, names, vector_lengths
 
     def add(self, other: NameCounts) -> None:
-        """Add those of the next part.
-
-        Parameters
-        ----------
-        other : NameCounts
-            The counts.
-
-        Raises
-        ------
-        ValueError
-            If a list of numbers has another length there.
-        """
+        """Add those of the next part."""
         for name, length in other.vector_lengths.items():
             before = self.vector_lengths.setdefault(name, length)
             if before != length:

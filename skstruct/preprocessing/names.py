@@ -8,31 +8,7 @@ from ..data.names import FeatureNames, JoinedNames
 
 
 def output_names(transformer, edges: bool = False):
-    """Names of a fitted transformer's output columns, if it knows them.
-
-    Parameters
-    ----------
-    transformer : transformer
-        Fitted. Of a Pipeline whose first steps know no names, the names that its last step knows
-        by itself.
-    edges : bool, default=False
-        Whether names of the edge features are wanted.
-
-    Returns
-    -------
-    ndarray of str, or None
-        The names; None if it does not know them.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import FunctionTransformer
-    >>> from skstruct.preprocessing import TemplateVectorizer
-    >>> from skstruct.preprocessing.names import output_names
-    >>> vectorizer = make_pipeline(FunctionTransformer(), TemplateVectorizer("U:%x[0,0]"))
-    >>> output_names(vectorizer.fit([["He", "runs"]])).tolist()
-    ['U:He', 'U:runs']
-    """
+    """Names of a fitted transformer's output columns, if it knows them."""
     method = "get_edge_feature_names_out" if edges else "get_feature_names_out"
     try:
         return getattr(transformer, method)()
@@ -44,21 +20,7 @@ def output_names(transformer, edges: bool = False):
 
 
 def joined_names(blocks, verbose: bool) -> tuple:
-    """Names of what a union puts out, from those that come with what its members put out.
-
-    Parameters
-    ----------
-    blocks : list of NamedTuple
-        What each member put out: its ``name``, ``features``, ``edge_features`` or None, and the
-        ``names`` of these or None.
-    verbose : bool
-        Whether names begin with those of the members.
-
-    Returns
-    -------
-    tuple of FeatureNames or None
-        Those of nodes and of edges; None where no member knows any.
-    """
+    """Names of what a union puts out, from those that come with what its members put out."""
     joined = []
     for own, kind in enumerate(("features", "edge_features")):
         parts = [

@@ -26,73 +26,38 @@ _CLASSES = {
 
 
 class Macro(NamedTuple):
-    """One place in a template that depends on the tokens.
+    """One place in a template that depends on the tokens."""
 
-    Parameters
-    ----------
-    command : {"x", "t", "m"}
-        The token itself, whether a regular expression matches it, or what it matches.
-    lower : bool
-        Whether the result is lower-cased.
-    offset : int
-        Which token, relative to the current one.
-    column : int
-        Which column of it.
-    regex : str
-        For "t" and "m".
-    absolute : bool
-        Whether `offset` counts from an end of the sequence instead: 1 is the first token, -1 the
-        last one.
-    """
-
+    # The token itself, whether a regular expression matches it, or what it matches.
     command: str
+    # Whether the result is lower-cased.
     lower: bool
+    # Which token, relative to the current one.
     offset: int
+    # Which column of it.
     column: int
+    # For "t" and "m".
     regex: str = ""
+    # Whether `offset` counts from an end of the sequence instead: 1 is the first token, -1 the last
+    # one.
     absolute: bool = False
 
 
 class Template(NamedTuple):
-    """One line of a template file.
+    """One line of a template file."""
 
-    Parameters
-    ----------
-    line : str
-        The line as written.
-    kinds : str
-        "U" (features of a node), "B" (features of an edge) or both.
-    texts : tuple of str
-        What stands before, between and after the macros.
-    macros : tuple of Macro
-        The macros.
-    """
-
+    # The line as written.
     line: str
+    # "U" (features of a node), "B" (features of an edge) or both.
     kinds: str
+    # What stands before, between and after the macros.
     texts: tuple
+    # The macros.
     macros: tuple
 
 
 def compile_regex(pattern: str) -> re.Pattern:
-    r"""A regular expression of Wapiti's subset as one of Python's.
-
-    Parameters
-    ----------
-    pattern : str
-        With ``.``, ``*`` (shortest), ``?``, ``^``, ``$`` and the classes ``\a \d \l \p \s \u \w``.
-
-    Returns
-    -------
-    re.Pattern
-        The compiled expression.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.patterns import compile_regex
-    >>> compile_regex(r"^\u\l*$").search("Paris").group()
-    'Paris'
-    """
+    r"""A regular expression of Wapiti's subset as one of Python's."""
     out, i = [], 0
     while i < len(pattern):
         char = pattern[i]
@@ -119,37 +84,7 @@ def compile_regex(pattern: str) -> re.Pattern:
 
 
 def parse_line(line: str, where: str) -> Template:
-    """One template from its line.
-
-    Parameters
-    ----------
-    line : str
-        Such as ``U05:%x[-1,0]/%x[0,0]``, ``B`` or ``*:%x[0,0]``; in Wapiti's ``%x[@1,0]`` the
-        token is counted from an end of the sequence.
-    where : str
-        For messages, such as ``"line 3"``.
-
-    Returns
-    -------
-    Template
-        The template.
-
-    Raises
-    ------
-    ValueError
-        If the line is malformed.
-
-    Warns
-    -----
-    UserWarning
-        If a regular expression looks as if it used more than Wapiti's subset.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.patterns import parse_line
-    >>> parse_line("U05:%x[-1,0]/%x[0,0]", "line 1").texts
-    ('U05:', '/', '')
-    """
+    """One template from its line."""
     kinds = {"U": "U", "u": "U", "B": "B", "b": "B", "*": "UB"}.get(line[:1])
     if kinds is None:
         raise ValueError(f"{where}: a template begins with U, B or *, got {line!r}")
@@ -202,30 +137,7 @@ def _without_comment(line):
 
 
 def parse(text: str) -> list[Template]:
-    r"""All templates of a CRF++ or Wapiti template file.
-
-    Parameters
-    ----------
-    text : str
-        The file's text. Blank lines are skipped, and comments: from a ``#`` that begins the line
-        or follows a space to the end of the line.
-
-    Returns
-    -------
-    list of Template
-        The templates, in order.
-
-    Raises
-    ------
-    ValueError
-        If a line is malformed (names it), or there is no template.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.patterns import parse
-    >>> [template.kinds for template in parse("# words\nU00:%x[0,0]\n\nB\n")]
-    ['U', 'B']
-    """
+    r"""All templates of a CRF++ or Wapiti template file."""
     templates = [
         parse_line(line, f"line {number}")
         for number, line in enumerate(
@@ -239,30 +151,7 @@ def parse(text: str) -> list[Template]:
 
 
 def from_tuples(specs) -> list[Template]:
-    """Templates from the readable form.
-
-    Parameters
-    ----------
-    specs : iterable
-        Each one node template: a pair (offset, column), or a tuple of such pairs for a
-        combination; or a string in the file syntax.
-
-    Returns
-    -------
-    list of Template
-        The templates.
-
-    Raises
-    ------
-    ValueError
-        If an entry is none of these.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.patterns import from_tuples
-    >>> [template.line for template in from_tuples([(0, 0), ((-1, 0), (0, 0)), "B"])]
-    ['U0:%x[0,0]', 'U1:%x[-1,0]/%x[0,0]', 'B']
-    """
+    """Templates from the readable form."""
     templates = []
     for number, spec in enumerate(specs):
         if isinstance(spec, str):

@@ -79,27 +79,7 @@ class RaggedTransformer(TransformerMixin):
 
 
 def samples_of(X, fitting: bool) -> list:
-    """`X` as a list of sequences, which may be empty unless a transformer is being fitted.
-
-    Parameters
-    ----------
-    X : list, tuple, object array, Series or RaggedArray
-        What the user gave.
-    fitting : bool
-        Whether this is fit.
-
-    Returns
-    -------
-    list
-        The sequences.
-
-    Raises
-    ------
-    TypeError
-        If X has no length, or is a str or dict.
-    ValueError
-        If X is empty in fit.
-    """
+    """`X` as a list of sequences, which may be empty unless a transformer is being fitted."""
     if isinstance(X, (str, bytes, Mapping)):
         raise TypeError(
             f"X must be a list of sequences of tokens, not {type(X).__name__}: for one sequence "
@@ -111,20 +91,7 @@ def samples_of(X, fitting: bool) -> list:
 
 
 def check_sequence(sample, i: int) -> None:
-    """Refuse what cannot be a sequence: most likely X is one sequence, rather than a list of them.
-
-    Parameters
-    ----------
-    sample : object
-        An element of X.
-    i : int
-        Its position.
-
-    Raises
-    ------
-    TypeError
-        If it is a str, a dict, or has no length.
-    """
+    """Refuse what cannot be a sequence: most likely X is one sequence, not a list."""
     sized = hasattr(sample, "__len__") or sparse.issparse(sample)
     if isinstance(sample, (str, bytes, Mapping)) or not sized:
         raise TypeError(

@@ -109,33 +109,7 @@ class Coder:
 
 
 def combine(codes: list, n: int, base: int, tables: list, learn: bool) -> np.ndarray:
-    """One integer a token for the codes of all macros; -1 if any is unknown.
-
-    Parameters
-    ----------
-    codes : list of ndarray of shape (n_tokens,)
-        Codes of each macro, -1 for what is unknown.
-    n : int
-        Number of tokens.
-    base : int
-        Number of codes.
-    tables : list
-        Takes, or has, sorted keys of combinations that were too many for 62 bits.
-    learn : bool
-        Whether it takes them.
-
-    Returns
-    -------
-    ndarray of shape (n_tokens,) of int64
-        The keys.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.preprocessing.template_codes import combine
-    >>> combine([np.array([1, 2]), np.array([0, -1])], 2, 10, [None, None], True)
-    array([10, -1])
-    """
+    """One integer a token for the codes of all macros; -1 if any is unknown."""
     if not codes:
         return np.zeros(n, dtype=np.int64)
     keys, bound = codes[0], base
@@ -163,26 +137,7 @@ def mark(macro, sign: str, step: int, outside: str) -> str:
 
 
 def order_codes(templates, results: dict, steps: dict, vocabulary: dict, outside: str) -> int:
-    """Give all strings the codes that a coder gives them which sees all tokens at once.
-
-    Parameters
-    ----------
-    templates : list
-        The templates.
-    results : dict
-        For each macro at its own token the strings that it gave, in order.
-    steps : dict
-        For each macro how far beyond either end it looked.
-    vocabulary : dict of str to int
-        Codes that there are already; grows.
-    outside : str
-        Of the vectorizer.
-
-    Returns
-    -------
-    int
-        Number of codes, as :meth:`Coder.base`.
-    """
+    """Give all strings the codes that a coder gives them which sees all tokens at once."""
     for template in templates:
         for macro in template.macros:
             for string in results[own_token(macro)]:

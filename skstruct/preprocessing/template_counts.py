@@ -8,15 +8,7 @@ from .template_codes import Coder, by_text, combine
 
 
 class TemplateCounts:
-    """How often each combination of strings occurs, by what stands around the macros.
-
-    Parameters
-    ----------
-    templates : tuple of two lists
-        Templates of nodes and of edges.
-    tokens : TokenColumns
-        The columns, without values.
-    """
+    """How often each combination of strings occurs, by what stands around the macros."""
 
     def __init__(self, templates: tuple, tokens) -> None:
         self.templates = templates
@@ -28,22 +20,7 @@ class TemplateCounts:
 
     @classmethod
     def of(cls, templates: tuple, tokens, outside: str) -> TemplateCounts:
-        """Those of one part.
-
-        Parameters
-        ----------
-        templates : tuple of two lists
-            Templates of nodes and of edges.
-        tokens : TokenColumns
-            The tokens.
-        outside : str
-            Of the vectorizer.
-
-        Returns
-        -------
-        TemplateCounts
-            The counts.
-        """
+        """Those of one part."""
         counts = cls(templates, tokens)
         source = Coder(tokens, counts.vocabulary, True, outside)
         for kind, own in enumerate(templates):
@@ -55,18 +32,7 @@ class TemplateCounts:
         return counts
 
     def add(self, other: TemplateCounts) -> None:
-        """Add those of the next part.
-
-        Parameters
-        ----------
-        other : TemplateCounts
-            The counts.
-
-        Raises
-        ------
-        ValueError
-            If its tokens have other columns.
-        """
+        """Add those of the next part."""
         n, given = len(self.tokens.values), len(other.tokens.values)
         if n != given:
             raise ValueError(f"X has {given} columns, but before {n}")
@@ -90,26 +56,7 @@ class TemplateCounts:
                 mine[:] = [_joined(mine)]
 
     def keys(self, kind: int, texts: tuple, vocabulary: dict, base: int, tables: list) -> tuple:
-        """Keys of all combinations, and how often each occurs.
-
-        Parameters
-        ----------
-        kind : int
-            0 for nodes, 1 for edges.
-        texts : tuple of str
-            What stands around the macros.
-        vocabulary : dict of str to int
-            The codes that strings are to have.
-        base : int
-            Number of codes.
-        tables : list
-            As for :func:`skstruct.preprocessing.template_codes.combine`.
-
-        Returns
-        -------
-        keys, counts : ndarray
-            The keys in increasing order.
-        """
+        """Keys of all combinations, and how often each occurs."""
         rows, number = _joined(self.rows[kind, texts])
         place = np.array([vocabulary.get(s, -1) for s in self.vocabulary], dtype=np.int64)
         codes = list(place[rows].T)

@@ -8,18 +8,7 @@ from ..data.names import FeatureNames
 
 
 class TemplateNames(FeatureNames):
-    """The templates with their macros replaced.
-
-    Parameters
-    ----------
-    vocabulary : dict of str to int
-        Codes of what macros give; shared, not copied.
-    features : tuple
-        What TemplateVectorizer has learned: features by template, the number of codes, and that of
-        features.
-    constant : str, default=None
-        Name of a column before all others.
-    """
+    """The templates with their macros replaced."""
 
     def __init__(self, vocabulary: dict, features: tuple, constant: str | None = None) -> None:
         self._vocabulary, self._features, self._constant = vocabulary, features, constant

@@ -23,25 +23,7 @@ def _is_number(value):
 
 
 class TokenReader:
-    """Reads sequences of tokens; knows where it is, for messages.
-
-    Parameters
-    ----------
-    separator : str
-        Between name and value, and between the keys of nested dicts.
-    vector_lengths : dict of str to int
-        Length of each feature that is a list of numbers; grows unless `fitted`.
-    fitted : bool
-        Whether a list of numbers of an unknown name is ignored rather than remembered.
-
-    Examples
-    --------
-    >>> from skstruct.preprocessing.tokens import TokenReader
-    >>> lengths = []
-    >>> reader = TokenReader("=", {}, False)
-    >>> [list(token) for token in reader.read([[{"w": "He", "v": [0.5, 2]}, ["t"]]], lengths)]
-    [[('w=He', 1.0), ('v[0]', 0.5), ('v[1]', 2.0)], [('t', 1.0)]]
-    """
+    """Reads sequences of tokens; knows where it is, for messages."""
 
     def __init__(self, separator: str, vector_lengths: dict, fitted: bool):
         self.separator = separator
@@ -50,25 +32,7 @@ class TokenReader:
         self.sequence, self.token = 0, 0
 
     def read(self, sequences, lengths: list) -> Iterator:
-        """Every token of every sequence.
-
-        Parameters
-        ----------
-        sequences : iterable
-            Of sequences of tokens.
-        lengths : list
-            Takes the length of each sequence.
-
-        Yields
-        ------
-        iterator of (str, float)
-            Names and values of a token; to be used up before the next.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If something is not a token; names the sequence and the token.
-        """
+        """Every token of every sequence."""
         for self.sequence, sequence in enumerate(sequences):
             check_sequence(sequence, self.sequence)
             lengths.append(len(sequence))

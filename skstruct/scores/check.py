@@ -13,25 +13,7 @@ _AGREES = 1e-3
 
 
 def guarded(array: Any) -> Any:
-    """A view of an array that cannot be written to: maps get these, as rows may be the user's X.
-
-    Parameters
-    ----------
-    array : ndarray or CSR matrix
-        The array.
-
-    Returns
-    -------
-    ndarray or CSR matrix
-        The view; of a matrix itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.scores.check import guarded
-    >>> guarded(np.ones(2)).flags.writeable
-    False
-    """
+    """A view of an array that cannot be written to: maps get these, as rows may be the user's X."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view()
@@ -40,40 +22,7 @@ def guarded(array: Any) -> Any:
 
 
 def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: bool) -> None:
-    """Refuse a map that is not what it says: products with one Jacobian, rows for themselves.
-
-    Parameters
-    ----------
-    score_map : ScoreMap
-        The map.
-    params : ndarray of shape (n_params,)
-        Where.
-    rows : ndarray or CSR matrix of shape (n_rows, n_features)
-        A few rows.
-    forward : bool
-        Whether `jvp` is needed, too.
-
-    Raises
-    ------
-    ValueError
-        If a product has a wrong shape or is not finite, if both do not fit together, or if the same
-        row has other scores when it is asked for again.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.scores import LinearMap
-    >>> from skstruct.scores.check import check_products
-    >>> class Forgetful(LinearMap):
-    ...     def vjp(self, params, rows, cotangent):
-    ...         return 0.0 * params
-    >>> score_map = Forgetful()
-    >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-    >>> check_products(score_map, params, np.ones((4, 2)), forward=True)
-    Traceback (most recent call last):
-        ...
-    ValueError: score_map: jvp and vjp of Forgetful are not products with one Jacobian
-    """
+    """Refuse a map that is not what it says: products with one Jacobian, rows for themselves."""
     name, rng = type(score_map).__name__, np.random.default_rng(0)
     there = score_map.linearise(guarded(params), rows)
     _check_scores_again(score_map, params, rows, there.scores)

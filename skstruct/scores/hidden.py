@@ -15,25 +15,7 @@ _BLOCK = 1 << 21
 
 
 def elu(z: np.ndarray) -> np.ndarray:
-    """``z`` where it is positive, else ``exp(z) - 1``: in place.
-
-    Parameters
-    ----------
-    z : ndarray
-        Changed.
-
-    Returns
-    -------
-    ndarray
-        The same array.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.scores.hidden import elu
-    >>> elu(np.array([2.0, 0.0])).tolist()
-    [2.0, 0.0]
-    """
+    """``z`` where it is positive, else ``exp(z) - 1``: in place."""
     below = np.minimum(z, 0.0)
     np.maximum(z, np.expm1(below, out=below), out=z)
     return z
@@ -153,21 +135,7 @@ class HiddenLayerMap(ScoreMap):
 
 
 class HiddenLinearisation(Linearisation):
-    """A map with a hidden layer at some parameters, with the activations of that layer.
-
-    Parameters
-    ----------
-    score_map : HiddenLayerMap
-        The map.
-    params : ndarray of shape (n_params,)
-        Its parameters.
-    rows : ndarray or CSR matrix of shape (n_rows, n_features)
-        The rows.
-    hidden : ndarray of shape (n_rows, n_places * n_units)
-        Activations of the hidden layer.
-    scores : ndarray of shape (n_rows, n_columns), optional
-        The scores, where they are known.
-    """
+    """A map with a hidden layer at some parameters, with the activations of that layer."""
 
     def __init__(
         self,

@@ -31,20 +31,7 @@ class _Counted(Checked):
 
 
 def write_bytes(path: Path, content: bytes) -> dict:
-    """Write a file.
-
-    Parameters
-    ----------
-    path : Path
-        Where.
-    content : bytes
-        What.
-
-    Returns
-    -------
-    dict
-        What the manifest says of the file.
-    """
+    """Write a file."""
     with open(path, "wb") as file:
         counted = _Counted(file)
         counted.write(content)
@@ -52,20 +39,7 @@ def write_bytes(path: Path, content: bytes) -> dict:
 
 
 def write_array(path: Path, array: np.ndarray) -> dict:
-    """Write an array in NumPy's own format.
-
-    Parameters
-    ----------
-    path : Path
-        Where.
-    array : ndarray
-        Of numbers.
-
-    Returns
-    -------
-    dict
-        What the manifest says of the file.
-    """
+    """Write an array in NumPy's own format."""
     array = np.ascontiguousarray(array)
     with open(path, "wb") as file:
         counted = _Counted(file)
@@ -74,20 +48,7 @@ def write_array(path: Path, array: np.ndarray) -> dict:
 
 
 def check_size(path: Path, entry: dict) -> None:
-    """Refuse a file that is not there, or not of the size that the manifest says.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    entry : dict
-        What the manifest says of it.
-
-    Raises
-    ------
-    ValueError
-        Names the file.
-    """
+    """Refuse a file that is not there, or not of the size that the manifest says."""
     try:
         size = path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -100,27 +61,7 @@ def check_size(path: Path, entry: dict) -> None:
 
 
 def open_array(path: Path, entry: dict, map_from: int = 0) -> np.ndarray:
-    """Map an array into memory, read-only.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    entry : dict
-        What the manifest says of it.
-    map_from : int
-        A file of fewer bytes is read: a map keeps its file open as long as it is there.
-
-    Returns
-    -------
-    memmap or ndarray
-        The array.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, truncated or another one; names it.
-    """
+    """Map an array into memory, read-only."""
     check_size(path, entry)
     try:
         mode = "r" if entry["bytes"] >= map_from else None
@@ -136,44 +77,13 @@ def open_array(path: Path, entry: dict, map_from: int = 0) -> np.ndarray:
 
 
 def read_bytes(path: Path, entry: dict) -> bytes:
-    """A whole file, its checksum compared.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    entry : dict
-        What the manifest says of it.
-
-    Returns
-    -------
-    bytes
-        What is in it.
-
-    Raises
-    ------
-    ValueError
-        If it is not what was written; names it.
-    """
+    """A whole file, its checksum compared."""
     check_file(path, entry)
     return path.read_bytes()
 
 
 def check_file(path: Path, entry: dict) -> None:
-    """Compare size and checksum of a file, in bounded memory.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    entry : dict
-        What the manifest says of it.
-
-    Raises
-    ------
-    ValueError
-        If it is not what was written; names it.
-    """
+    """Compare size and checksum of a file, in bounded memory."""
     check_size(path, entry)
     digest = hashlib.blake2b(digest_size=16)
     with open(path, "rb") as file:

@@ -18,35 +18,7 @@ def _is_tuple(value):
 
 
 def flatten(samples: Any, prefix: str = "") -> tuple[dict, dict]:
-    """The arrays of packed samples.
-
-    Parameters
-    ----------
-    samples : NamedTuple
-        Of arrays, CSR matrices, None and NamedTuples.
-    prefix : str
-        What names begin with.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-        Named by their fields; a matrix is three arrays.
-    widths : dict of str to int
-        Columns of the matrices.
-
-    Raises
-    ------
-    TypeError
-        If a field is something else.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.shards.leaves import flatten
-    >>> from skstruct.graphs.rows import Rows
-    >>> sorted(flatten(Rows(np.eye(2), np.arange(3)))[0])
-    ['features', 'offsets']
-    """
+    """The arrays of packed samples."""
     arrays, widths = {}, {}
     for field, value in zip(samples._fields, samples, strict=True):
         name = prefix + field
@@ -69,29 +41,7 @@ def flatten(samples: Any, prefix: str = "") -> tuple[dict, dict]:
 
 
 def build(like: Any, arrays: dict, widths: dict, where: str) -> Any:
-    """Packed samples of arrays: the inverse of :func:`flatten`.
-
-    Parameters
-    ----------
-    like : NamedTuple
-        Any packed samples of the structure, for the types.
-    arrays : dict of str to ndarray
-        Perhaps read-only.
-    widths : dict of str to int
-        Columns of the matrices.
-    where : str
-        The folder, for messages.
-
-    Returns
-    -------
-    NamedTuple
-        Over the same memory.
-
-    Raises
-    ------
-    ValueError
-        If a matrix is damaged, or there are arrays that the structure does not have.
-    """
+    """Packed samples of arrays: the inverse of :func:`flatten`."""
     left = dict(arrays)
     samples = _build(like, left, widths, where, "")
     if left:

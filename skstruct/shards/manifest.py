@@ -33,25 +33,7 @@ _OF_NAMES = _OF_FILE | {"file": _TEXT, "count": _COUNT, "digest": _TEXT}
 
 
 def encode_classes(classes: np.ndarray | None) -> dict | None:
-    """Classes for JSON.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,) or None
-        Numbers, strings or bytes.
-
-    Returns
-    -------
-    dict or None
-        What :func:`decode_classes` takes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.shards.manifest import decode_classes, encode_classes
-    >>> decode_classes(encode_classes(np.array(["a", "b"])))
-    array(['a', 'b'], dtype='<U1')
-    """
+    """Classes for JSON."""
     if classes is None:
         return None
     values = classes.tolist()
@@ -61,18 +43,7 @@ def encode_classes(classes: np.ndarray | None) -> dict | None:
 
 
 def decode_classes(stored: dict | None) -> np.ndarray | None:
-    """The classes that :func:`encode_classes` has written down.
-
-    Parameters
-    ----------
-    stored : dict or None
-        What it returned.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,) or None
-        The classes.
-    """
+    """The classes that :func:`encode_classes` has written down."""
     if stored is None:
         return None
     values = stored["values"]
@@ -86,18 +57,7 @@ def decode_classes(stored: dict | None) -> np.ndarray | None:
 
 
 def dump(content: dict) -> bytes:
-    """The text of a manifest, with its own checksum.
-
-    Parameters
-    ----------
-    content : dict
-        What it says.
-
-    Returns
-    -------
-    bytes
-        JSON in ASCII.
-    """
+    """The text of a manifest, with its own checksum."""
     whole = {"format": FORMAT, "version": VERSION} | content
     whole["checksum"] = _checksum(whole)
     return json.dumps(whole, indent=1).encode("ascii")
@@ -109,23 +69,7 @@ def _checksum(content):
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the shards are.
-
-    Returns
-    -------
-    dict
-        What it says.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or it is damaged, or of another version; names the file.
-    """
+    """Read the manifest of a folder."""
     path = folder / NAME
     try:
         text = path.read_bytes()

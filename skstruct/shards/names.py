@@ -10,15 +10,7 @@ from .files import Damage, read_bytes, write_bytes
 
 
 class StoredNames(FeatureNames):
-    """Names in a file. A pickle of them has the names themselves.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the shards are.
-    entry : dict
-        What the manifest says of the file.
-    """
+    """Names in a file. A pickle of them has the names themselves."""
 
     def __init__(self, folder: Path, entry: dict) -> None:
         self._path, self._entry, self._read = folder / entry["file"], entry, None
@@ -47,21 +39,6 @@ class StoredNames(FeatureNames):
 
 
 def write_names(folder: Path, file: str, names: FeatureNames) -> dict:
-    """Write names of features.
-
-    Parameters
-    ----------
-    folder : Path
-        Where.
-    file : str
-        Name of the file.
-    names : FeatureNames
-        The names.
-
-    Returns
-    -------
-    dict
-        What the manifest says of them.
-    """
+    """Write names of features."""
     entry = write_bytes(folder / file, json.dumps(names.strings()).encode("ascii"))
     return entry | {"file": file, "count": len(names), "digest": names._key().hex()}

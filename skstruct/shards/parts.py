@@ -17,26 +17,7 @@ from .reading import Shards
 
 
 def relocated(error: Exception, first: int) -> Exception:
-    """The same error with the numbers that samples have among all.
-
-    Parameters
-    ----------
-    error : Exception
-        Raised by what has seen a part of the samples.
-    first : int
-        Position of the part's first sample.
-
-    Returns
-    -------
-    Exception
-        Of the same type.
-
-    Examples
-    --------
-    >>> from skstruct.shards.parts import relocated
-    >>> relocated(ValueError("X: sample 3 is empty"), 100)
-    ValueError('X: sample 103 is empty')
-    """
+    """The same error with the numbers that samples have among all."""
     if type(error) not in (ValueError, TypeError, FloatingPointError):
         return error
 
@@ -47,21 +28,14 @@ def relocated(error: Exception, first: int) -> Exception:
 
 
 class Batch(NamedTuple):
-    """Some of the samples.
+    """Some of the samples."""
 
-    Parameters
-    ----------
-    first : int
-        Position of the first one in what the user gave.
-    X, y : object
-        The samples, and their labels or None.
-    sample_weight : ndarray of shape (n_samples,) or None
-        Their weights.
-    """
-
+    # Position of the first one in what the user gave.
     first: int
+    # The samples, and their labels or None.
     X: Any
     y: Any
+    # (n_samples,): Their weights.
     sample_weight: np.ndarray | None
 
 
@@ -108,28 +82,7 @@ def _source(values, name, shard_size):
 
 
 def pieces_of(X: Any, size: int) -> Iterator[tuple[int, Any]]:
-    """Go through samples once, some at a time.
-
-    Parameters
-    ----------
-    X : list, array, RaggedArray or iterator
-        The samples.
-    size : int
-        How many at a time.
-
-    Yields
-    ------
-    first : int
-        Position of the first one.
-    piece : object
-        The samples: of a list a list.
-
-    Examples
-    --------
-    >>> from skstruct.shards.parts import pieces_of
-    >>> list(pieces_of("abc".__iter__(), 2))
-    [(0, ['a', 'b']), (2, ['c'])]
-    """
+    """Go through samples once, some at a time."""
     source, first = _source(X, "X", size), 0
     while n := _n_samples(piece := source.next()):
         yield first, piece
@@ -149,25 +102,7 @@ def _refuse_other_lengths(sources):
 
 
 def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Batch]:
-    """Go through the samples once.
-
-    Parameters
-    ----------
-    X, y, sample_weight : object
-        What the user gave; y and the weights may be None.
-    shard_size : int
-        Samples of a part.
-
-    Yields
-    ------
-    Batch
-        The last one may have fewer samples.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there are more samples of one than of another, none at all, or a weight is not positive.
-    """
+    """Go through the samples once."""
     given = {"X": X} | {
         name: values
         for name, values in (("y", y), ("sample_weight", sample_weight))

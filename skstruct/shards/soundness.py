@@ -12,24 +12,7 @@ from .files import Damage
 
 
 def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None:
-    """Refuse packed samples that a structure has not packed.
-
-    Parameters
-    ----------
-    samples : NamedTuple
-        The samples.
-    graph : Graph
-        Their structure.
-    entry : dict
-        What the manifest says of the shard.
-    folder : Path
-        Where its files are, for messages.
-
-    Raises
-    ------
-    ValueError
-        Names the file.
-    """
+    """Refuse packed samples that a structure has not packed."""
     check_ends(samples.offsets, entry["samples"], entry["nodes"], folder / "offsets.npy")
     if graph.is_table and (np.diff(samples.offsets) != 1).any():
         raise Damage(f"{folder / 'offsets.npy'} is damaged: a sample of a table is one row")
@@ -50,24 +33,7 @@ def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None
 
 
 def check_ends(ends: np.ndarray, n: int, total: int, path: Path) -> None:
-    """Refuse pointers that do not go from 0 to a total.
-
-    Parameters
-    ----------
-    ends : ndarray
-        The pointers.
-    n : int
-        How many samples they should have.
-    total : int
-        Where the last one should end.
-    path : Path
-        Their file, for messages.
-
-    Raises
-    ------
-    ValueError
-        Names the file.
-    """
+    """Refuse pointers that do not go from 0 to a total."""
     sound = ends.shape == (n + 1,) and ends.dtype == np.int64 and ends[0] == 0
     if not sound or (ends[1:] < ends[:-1]).any() or ends[-1] != total:
         raise Damage(f"{path} is damaged: it must have the ends of {n} samples")

@@ -17,18 +17,7 @@ _PLAIN = ("find_classes", "encode", "read_training", "score")
 
 
 def refuse_unpackable(graph: Graph) -> None:
-    """Refuse a structure whose samples cannot be packed a part at a time.
-
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-
-    Raises
-    ------
-    TypeError
-        If it learns something from all labels at once, or has labels without names.
-    """
+    """Refuse a structure whose samples cannot be packed a part at a time."""
     kind = type(graph)
     own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
     if own:
@@ -77,25 +66,7 @@ def _known(name):
 
 
 def describe(graph: Graph) -> dict:
-    """What a manifest says of a structure.
-
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-
-    Returns
-    -------
-    dict
-        For JSON. Parameters only of structures of this package.
-
-    Examples
-    --------
-    >>> from skstruct import Chain
-    >>> from skstruct.shards.structure import describe
-    >>> describe(Chain())["name"]
-    'Chain'
-    """
+    """What a manifest says of a structure."""
     name = type(graph).__name__
     if _known(name) is not type(graph):
         return {"name": f"{type(graph).__module__}.{type(graph).__qualname__}"}
@@ -104,27 +75,7 @@ def describe(graph: Graph) -> dict:
 
 
 def restore(description: dict, graph: Graph | None, where: Any) -> Graph:
-    """The structure of a manifest.
-
-    Parameters
-    ----------
-    description : dict
-        What :func:`describe` returned.
-    graph : Graph or None
-        What the user says it is, needed for structures of his own.
-    where : Path
-        The manifest, for messages.
-
-    Returns
-    -------
-    Graph
-        A new one.
-
-    Raises
-    ------
-    ValueError
-        If it is another structure, or an unknown one.
-    """
+    """The structure of a manifest."""
     name = description.get("name")
     if graph is not None and not isinstance(graph, Graph):
         raise TypeError(f"graph must be a structure such as Chain(), got {graph!r}")
@@ -143,25 +94,7 @@ def restore(description: dict, graph: Graph | None, where: Any) -> Graph:
 
 
 def fitting(stored: Graph, graph: Graph) -> Graph:
-    """A structure that the packed samples of another are good for.
-
-    Parameters
-    ----------
-    stored : Graph
-        What samples were packed for.
-    graph : Graph
-        What is wanted.
-
-    Returns
-    -------
-    Graph
-        A new one with the wanted parameters.
-
-    Raises
-    ------
-    ValueError
-        If samples would have been packed in another way.
-    """
+    """A structure that the packed samples of another are good for."""
     names = set(stored.get_params(deep=False)) - _AFTER_PACKING
     same = type(graph) is type(stored) and all(
         _equal(getattr(stored, name), getattr(graph, name)) for name in names

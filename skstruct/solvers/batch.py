@@ -29,21 +29,6 @@ def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> N
     """Add what samples contribute to a gradient.
 
     At most one more gradient a thread is alive, none where there is one thread and one block.
-
-    Parameters
-    ----------
-    make_visit : callable
-        ``make_visit(problem)`` is called once a thread, with scratch of its own in the problem, and
-        returns ``visit(first, last, gradient)``, which calls a kernel that adds the contributions
-        of a range of samples.
-    problem : NamedTuple
-        A structure's problem.
-    gradient : Weights
-        Zeros at first; takes the sum. Not the whole one if a callback ended the pass.
-    n_jobs : int or None
-        Threads, as in joblib.
-    pieces : Pieces
-        How one thread cuts the pass; several ones hear Ctrl-C, but no callbacks.
     """
     bounds = np.unique(split_samples(problem, _count_blocks(problem, gradient)))
     n_threads = min(count_threads(problem, n_jobs), bounds.size - 1)
@@ -63,19 +48,7 @@ def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> N
 
 
 class BatchGradient:
-    """The gradient of a smooth loss over all samples, in one array whatever the threads.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
-    problem : NamedTuple
-        A structure's problem, with labels.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    n_jobs : int or None
-        Threads, as in joblib: they share oracles and sums, and change no bit.
-    """
+    """The gradient of a smooth loss over all samples, in one array whatever the threads."""
 
     def __init__(self, loss, problem, sample_weight, n_jobs):
         n = count_threads(problem, n_jobs)
@@ -85,19 +58,7 @@ class BatchGradient:
         self._crew, self._weight = Crew(n), sample_weight
 
     def add(self, w, gradient, out, pieces: Pieces) -> None:
-        """Add the gradient of ``sum_i s_i loss_i``.
-
-        Parameters
-        ----------
-        w : Weights
-            Where.
-        gradient : Weights
-            Added to. Not the whole sum if a callback ended the pass.
-        out : ndarray of shape (2, n_samples)
-            Receives losses and magnitudes, see :func:`skstruct.solvers.primal.loss_gradient`.
-        pieces : Pieces
-            How to cut the pass.
-        """
+        """Add the gradient of ``sum_i s_i loss_i``."""
         for first, last in pieces.visits(self._weight.size):
             self._block.taken[0] = 0
             self._crew.run(self._visit(w, first, last, gradient, out, self._crew.size))
@@ -115,13 +76,7 @@ class BatchGradient:
         return visit
 
     def compile(self, shapes) -> None:
-        """Compile outside the clock.
-
-        Parameters
-        ----------
-        shapes : tuple of two tuples of int
-            Shapes of the weight tables.
-        """
+        """Compile outside the clock."""
         w, none = zero_weights(shapes), np.zeros((2, 0))
         self._visit(w, 0, 0, w, none, 1)(0, ALONE)
 

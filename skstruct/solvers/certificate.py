@@ -32,23 +32,15 @@ _LAST_DIGITS = 1e-12
 
 
 class Certificate(NamedTuple):
-    """What is known of one point.
+    """What is known of one point."""
 
-    Parameters
-    ----------
-    objective : float
-        P(w).
-    dual_gap : float
-        An upper bound on ``P(w) - min P``, rounding included.
-    relative : float
-        The same as a fraction of P(w): what `tol` is compared with.
-    gradient_norm : float, optional
-        ``|P'(w)|``, of smooth losses.
-    """
-
+    # P(w).
     objective: float
+    # An upper bound on ``P(w) - min P``, rounding included.
     dual_gap: float
+    # The same as a fraction of P(w): what `tol` is compared with.
     relative: float
+    # ``|P'(w)|``, of smooth losses.
     gradient_norm: float | None = None
 
     #: What `relative` is.
@@ -75,21 +67,14 @@ class Certificate(NamedTuple):
 
 
 class Stationarity(NamedTuple):
-    """What is known of one point of an objective that is not convex: how steep it is there.
+    """What is known of one point of an objective that is not convex: how steep it is there."""
 
-    Parameters
-    ----------
-    objective : float
-        P(w).
-    gradient_norm : float
-        ``|P'(w)|``.
-    relative : float
-        ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w): what `tol` is compared with. No certificate:
-        it bounds what can be gained only as far as P curves upwards by at least lam.
-    """
-
+    # P(w).
     objective: float
+    # ``|P'(w)|``.
     gradient_norm: float
+    # ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w): what `tol` is compared with. No certificate: it
+    # bounds what can be gained only as far as P curves upwards by at least lam.
     relative: float
 
     #: What `relative` is.
@@ -109,33 +94,7 @@ class Stationarity(NamedTuple):
 
 
 def stationarity(objective: float, squared_gradient: float, lam: float) -> Stationarity:
-    """What is known of weights under a smooth loss that is not convex.
-
-    Parameters
-    ----------
-    objective : float
-        P(w).
-    squared_gradient : float
-        ``|P'(w)|^2``.
-    lam : float
-        The regulariser.
-
-    Returns
-    -------
-    Stationarity
-        The point.
-
-    Raises
-    ------
-    FloatingPointError
-        If a number is not finite.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.certificate import stationarity
-    >>> stationarity(2.0, 0.5, 0.5).relative
-    0.25
-    """
+    """What is known of weights under a smooth loss that is not convex."""
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
     if not np.isfinite(squared_gradient):
@@ -161,40 +120,6 @@ def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certi
 
     What rounding may have left of the gap counts as gap, so that it is small only where the numbers
     can tell.
-
-    Parameters
-    ----------
-    objective : float
-        Primal objective of a loss that is never negative.
-    dual : float
-        Lower bound on the optimum of the same problem; -inf when there is none.
-    magnitude : float
-        Size of the terms that `objective` and `dual` are differences of (scores, norms), where that
-        is larger than the two.
-
-    Returns
-    -------
-    Certificate
-        With the gap ``|objective - dual|``, rounding added. Relative to an objective of 0 it is 0
-        if the dual is 0, too, and nothing was subtracted, else inf.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective is not finite or negative, or the dual NaN or above the objective, by more
-        than rounding. Such a pair certifies nothing.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.certificate import certify_pair
-    >>> round(certify_pair(2.0, 1.5).relative, 12), certify_pair(0.0, 0.0).relative
-    (0.25, 0.0)
-    >>> certify_pair(1.0, -float("inf")).relative
-    inf
-    >>> certify_pair(1.0, 1.1)
-    Traceback (most recent call last):
-        ...
-    FloatingPointError: the dual bound 1.1 exceeds the objective 1.0: are the features scaled?
     """
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
@@ -218,37 +143,7 @@ def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certi
 def certify(
     objective: float, squared_gradient: float, lam: float, dual: float, magnitude: float
 ) -> Certificate:
-    """The certificate of weights under a smooth loss, by their own mixtures or another dual point.
-
-    Parameters
-    ----------
-    objective : float
-        P(w).
-    squared_gradient : float
-        ``|P'(w)|^2``.
-    lam : float
-        The regulariser.
-    dual : float
-        A lower bound on ``min P``.
-    magnitude : float
-        Mean size of the terms that the losses are differences of.
-
-    Returns
-    -------
-    Certificate
-        With the smaller gap of the two.
-
-    Raises
-    ------
-    FloatingPointError
-        If a number is not finite, or `dual` is above `objective` by more than rounding.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.certificate import certify
-    >>> round(certify(2.0, 0.5, 0.5, 1.75, 10.0).dual_objective, 12)
-    1.75
-    """
+    """Certify weights under a smooth loss, by their own marginals or another dual point."""
     if not np.isfinite(squared_gradient):
         raise FloatingPointError(
             "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
@@ -266,37 +161,7 @@ def certify(
 def certify_l1(
     objective: float, squared_subgradient: float, own_gap: float, dual: float, magnitude: float
 ) -> Certificate:
-    """The certificate of weights under an L1 penalty, by their own mixtures or another dual point.
-
-    Parameters
-    ----------
-    objective : float
-        P(w).
-    squared_subgradient : float
-        Squared norm of the smallest subgradient.
-    own_gap : float
-        That of the mixtures at w itself, rounding added; inf where there is none.
-    dual : float
-        A lower bound on ``min P``.
-    magnitude : float
-        Mean size of the terms that the losses are differences of.
-
-    Returns
-    -------
-    Certificate
-        With the smaller gap of the two.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective is not finite, or `dual` is above it by more than rounding.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.certificate import certify_l1
-    >>> certify_l1(2.0, 1.0, 0.5, 0.0, 0.0).dual_objective
-    1.5
-    """
+    """Certify weights under an L1 penalty, by their own marginals or another dual point."""
     objective, gap, relative, _ = certify_pair(objective, dual, magnitude)
     gap = min(gap, float(own_gap))
     if objective > 0.0:
@@ -311,15 +176,6 @@ class DualMixture:
 
     The terms c_i are concave: of a mixture of two points, their mean is at least the mixture of
     theirs, and g exactly that of theirs. The best share has a closed form (a Frank-Wolfe step).
-
-    Parameters
-    ----------
-    lam : float
-        The regulariser.
-    zeros : Weights
-        Arrays of zeros, kept: the first point is the truth, whose terms and whose g are 0.
-    cone : Cone, optional
-        Where the weights stay: with multipliers ``nu >= 0`` the bound is that of ``g - nu a``.
     """
 
     def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE):
@@ -333,15 +189,7 @@ class DualMixture:
         self.value = self.magnitude = 0.0
 
     def offer(self, term: float, direction) -> None:
-        """Raise the bound by one more point.
-
-        Parameters
-        ----------
-        term : float
-            ``(1/n) sum_i s_i c_i``.
-        direction : sequence of ndarray
-            g, shaped as the tables of the weights.
-        """
+        """Raise the bound by one more point."""
         mixed, changes = self._direction.tables, self.change.tables
         for new, g, change in zip(direction, mixed, changes, strict=True):
             np.subtract(new, g, out=change)

@@ -53,25 +53,6 @@ def hybrid(
 
     At first by OEG, where sparse features have many weights, nothing is known to start from, and
     memory has room for its two numbers a part; else by SAG.
-
-    Parameters
-    ----------
-    problem, shapes, sample_weight, lam, precision, max_iter, tol, rng, n_jobs, after_epoch : object
-        As for :func:`skstruct.solvers.sag.solver.sag`; an iteration of L-BFGS counts as an epoch.
-    **options : object
-        What else that takes.
-
-    Returns
-    -------
-    Result
-        The weights and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is no longer finite.
-    TypeError
-        If the loss is not smooth.
     """
     require_smooth(options["loss"], "SAG")
     options["single"] = takes_single(precision, shapes, max_iter)
@@ -107,27 +88,7 @@ def proximal_hybrid(
     after_epoch,
     **options,
 ) -> Result:
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by SAG, then by OWL-QN.
-
-    Parameters
-    ----------
-    problem, shapes, sample_weight, lam, l1_ratio, max_iter, tol, rng, n_jobs, after_epoch : object
-        As for :func:`skstruct.solvers.sag.proximal.proximal_sag`.
-    **options : object
-        What else that takes.
-
-    Returns
-    -------
-    Result
-        The weights and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is no longer finite.
-    TypeError
-        If the loss is not smooth.
-    """
+    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by SAG, then by OWL-QN."""
     require_smooth(options["loss"], "SAG")
     task = problem, shapes, sample_weight, (1.0 - l1_ratio) * lam, n_jobs
     method = ProximalHybrid(*task, tol=tol, l1=l1_ratio * lam, saga=False, **options)

@@ -21,27 +21,7 @@ _ADVICE = "are the features scaled?"
 
 @kernel
 def loss_values(loss, problem, w, memory, start, stop, scratch, out):
-    """Losses of samples `start` to `stop`, and how far `memory` is from the oracle's answer.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights.
-    memory : ndarray of shape (n_parts or 0,)
-        A dual point ``m_i - mu(y_i)`` of every sample; empty for losses only.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers.
-    out : ndarray of shape (3, n_samples)
-        Receives the losses, the same minus ``<theta, m_i - mu(y_i)>`` (of a hinge the gaps but for
-        the task losses of ``m_i``, which solvers know as numbers), and the sizes of the terms that
-        the losses are differences of.
-    """
+    """Losses of samples `start` to `stop`, and how far `memory` is from the oracle's answer."""
     theta, augmented = scratch.theta, scratch.mu
     for i in range(start, stop):
         potentials(problem, i, w, theta)
@@ -53,38 +33,18 @@ def loss_values(loss, problem, w, memory, start, stop, scratch, out):
 
 
 class Block(NamedTuple):
-    """Samples that threads work on together.
+    """Samples that threads work on together."""
 
-    Parameters
-    ----------
-    taken : ndarray of shape (1,) of int64
-        How many of them have been taken.
-    residuals : ndarray of shape (2, n_parts)
-        Theirs, and those of the block before, which slower threads may still be adding.
-    size : int
-        How many there are.
-    """
-
+    # (1,): How many of them have been taken.
     taken: np.ndarray
+    # (2, n_parts): Theirs, and those of the block before, which slower threads may still be adding.
     residuals: np.ndarray
+    # How many there are.
     size: int
 
 
 def make_block(problem, size: int = 1) -> Block:
-    """Room for so many consecutive samples.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    size : int
-        How many; for one thread one is enough.
-
-    Returns
-    -------
-    Block
-        The block.
-    """
+    """Room for so many consecutive samples."""
     ends = problem.part_ptr
     stops = np.minimum(np.arange(ends.size) + size, ends.size - 1)
     most = int((ends[stops] - ends).max(initial=0))
@@ -99,31 +59,6 @@ def loss_gradient(
 
     By blocks: oracles at samples of each thread's own, then each adds the residuals of all, in the
     order of the samples, to its share of the gradient. The threads change no bit.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`, with scratch of the thread's own.
-    problem : NamedTuple
-        A structure's problem, with scratch of the thread's own.
-    w : Weights
-        The weights.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    start, stop : int
-        The range of samples.
-    scratch : Scratch
-        Buffers of the thread.
-    augmented : ndarray of shape (max_parts,)
-        Scratch of the thread.
-    gradient : Weights
-        Added to, in the thread's share.
-    out : ndarray of shape (2, n_samples)
-        Receives the losses, and the sizes of the terms that they are differences of.
-    block : Block
-        Of all threads, see :func:`make_block`.
-    team : ndarray of int64
-        See :mod:`skstruct.core.team`.
     """
     theta, share = scratch.theta, gradient.share
     turn, first = 0, start
@@ -151,72 +86,27 @@ def loss_gradient(
 
 
 class ObjectiveValue(NamedTuple):
-    """The objective at some weights.
+    """The objective at some weights."""
 
-    Parameters
-    ----------
-    objective : float
-        ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
-    gaps : ndarray of shape (n_samples,)
-        Distance of each sample's dual point from the oracle's answer, but for the task loss of that
-        point; the losses without one.
-    magnitude : float
-        Mean size of the terms that the losses are differences of, see
-        :func:`skstruct.solvers.certificate.certify_pair`.
-    """
-
+    # ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
     objective: float
+    # (n_samples,): Distance of each sample's dual point from the oracle's answer, but for the task
+    # loss of that point; the losses without one.
     gaps: np.ndarray
+    # Mean size of the terms that the losses are differences of, see
+    # :func:`skstruct.solvers.certificate.certify_pair`.
     magnitude: float
 
 
 def compile_losses(loss, problem, w, memory=_NO_MEMORY) -> None:
-    """Compile what :func:`objective_value` calls.
-
-    Parameters
-    ----------
-    loss, problem, w, memory : object
-        As for :func:`objective_value`.
-    """
+    """Compile what :func:`objective_value` calls."""
     loss_values(loss, problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
 
 
 def objective_value(
     loss, problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY, advice=_ADVICE
 ) -> ObjectiveValue:
-    """``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, by one oracle call a sample.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    n_jobs : int or None
-        Threads.
-    memory : ndarray of shape (n_parts,), optional
-        A dual point ``m_i - mu(y_i)`` of every sample.
-    advice : str
-        End of the error message.
-
-    Returns
-    -------
-    ObjectiveValue
-        The objective and the gaps.
-
-    Raises
-    ------
-    SampleOverflow
-        If a loss is not finite.
-    FloatingPointError
-        If the objective is not.
-    """
+    """``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, by one oracle call a sample."""
     n = sample_weight.size
     out = np.zeros((3, n))
 
@@ -238,29 +128,12 @@ def objective_value(
 
 
 def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
-    """Compile what :func:`hinge_value` calls.
-
-    Parameters
-    ----------
-    problem, w, memory : object
-        As for :func:`hinge_value`.
-    """
+    """Compile what :func:`hinge_value` calls."""
     compile_losses(hinge_of(problem), problem, w, memory)
 
 
 def hinge_value(problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY) -> ObjectiveValue:
-    """:func:`objective_value` of the hinge that the structure is trained on.
-
-    Parameters
-    ----------
-    problem, w, sample_weight, lam, n_jobs, memory : object
-        As for :func:`objective_value`.
-
-    Returns
-    -------
-    ObjectiveValue
-        The objective and the gaps.
-    """
+    """:func:`objective_value` of the hinge that the structure is trained on."""
     loss = hinge_of(problem)
     return objective_value(loss, problem, w, sample_weight, lam, n_jobs, memory)
 
@@ -272,17 +145,7 @@ class Best:
         self.objective, self.magnitude, self.weights = np.inf, 0.0, None
 
     def offer(self, objective: float, weights: Weights, magnitude: float = 0.0) -> None:
-        """Keep a copy of `weights` if they are the best.
-
-        Parameters
-        ----------
-        objective : float
-            Their objective.
-        weights : Weights
-            The weights.
-        magnitude : float
-            Size of the terms that `objective` is a difference of.
-        """
+        """Keep a copy of `weights` if they are the best."""
         if objective < self.objective:
             self.objective, self.magnitude = objective, magnitude
             self.weights = weights.copy()

@@ -18,28 +18,7 @@ REMEDY = "increase max_iter or tol"
 
 
 class SampleOverflow(FloatingPointError):
-    """The loss of one sample is not a number.
-
-    Parameters
-    ----------
-    sample : int
-        The sample, counted as the solver does: without those of weight 0.
-    value : float
-        Its loss.
-    advice : str
-        End of the message.
-
-    Attributes
-    ----------
-    sample, value, advice : object
-        The parameters: who knows the user's own count can raise it anew.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.progress import SampleOverflow
-    >>> print(SampleOverflow(3, float("inf"), "are the features scaled?"))
-    the loss of sample 3 is inf: are the features scaled?
-    """
+    """The loss of one sample is not a number."""
 
     def __init__(self, sample: int, value: float, advice: str):
         super().__init__(sample, value, advice)
@@ -50,35 +29,23 @@ class SampleOverflow(FloatingPointError):
 
 
 class Result(NamedTuple):
-    """The end of a run.
+    """The end of a run."""
 
-    Parameters
-    ----------
-    weights : Weights
-        The weights.
-    converged : bool
-        Whether the tolerance was reached.
-    stopped : bool
-        Whether a callback ended the run.
-    published : dict
-        Attributes for the estimator: ``objective_``, exact, and its certificates.
-    measure : str
-        What `tol` bounds.
-    distance : float
-        Its value at the end.
-    history : dict of ndarray
-        One entry an epoch.
-    remedy : str
-        What to do where the tolerance was not reached.
-    """
-
+    # The weights.
     weights: Weights
+    # Whether the tolerance was reached.
     converged: bool
+    # Whether a callback ended the run.
     stopped: bool
+    # Attributes for the estimator: ``objective_``, exact, and its certificates.
     published: dict
+    # What `tol` bounds.
     measure: str
+    # Its value at the end.
     distance: float
+    # One entry an epoch.
     history: dict
+    # What to do where the tolerance was not reached.
     remedy: str = REMEDY
 
 
@@ -87,17 +54,6 @@ class Progress:
 
     The clock shows the time that a user waits for the solver. It runs from :meth:`start`, which
     comes after the kernels are compiled, and stands still in :meth:`paused` and in callbacks.
-
-    Parameters
-    ----------
-    n_samples : int
-        Size of one pass.
-    after_epoch : callable
-        ``after_epoch(record, weights)``, with a dict and a function that returns a copy of the
-        current weights; True to stop. It may have a method ``after_piece(share)``, see
-        :class:`skstruct.core.pieces.Pieces`.
-    *more : str
-        Names of further fields.
     """
 
     def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool], *more: str):
@@ -115,15 +71,7 @@ class Progress:
         self._since = time.perf_counter()
 
     def go_on(self, k: int, records: dict) -> None:
-        """Take over the records of a run that was stopped.
-
-        Parameters
-        ----------
-        k : int
-            Its last pass.
-        records : dict of list
-            As :meth:`history` had them.
-        """
+        """Take over the records of a run that was stopped."""
         for field, values in records.items():
             self._records[field][:] = values
         self._before += records["seconds"][-1]
@@ -152,24 +100,7 @@ class Progress:
             return self._after_piece(share)
 
     def record(self, n_oracle: float, n_forward: float, objective: float, weights, **more) -> bool:
-        """Add one entry and tell the caller of the solver.
-
-        Parameters
-        ----------
-        n_oracle, n_forward : float
-            Oracle calls and forward passes (line search) so far.
-        objective : float
-            The objective, NaN if it was not evaluated.
-        weights : callable
-            Returns a copy of the current weights.
-        **more : float
-            The further fields.
-
-        Returns
-        -------
-        bool
-            True to stop.
-        """
+        """Add one entry and tell the caller of the solver."""
         values = self._work(n_oracle, n_forward) | {"objective": objective} | more
         for field, value in values.items():
             self._records[field].append(float(value))
@@ -187,49 +118,18 @@ class Progress:
         return {"passes": passes, "oracle_calls": n_oracle, "seconds": self.seconds}
 
     def amend(self, n_oracle: float, n_forward: float) -> None:
-        """Add to the last entry the work that was done since: a measurement after a stop.
-
-        Parameters
-        ----------
-        n_oracle, n_forward : float
-            Oracle calls and forward passes so far.
-        """
+        """Add to the last entry the work that was done since: a measurement after a stop."""
         for field, value in self._work(n_oracle, n_forward).items():
             self._records[field][-1] = float(value)
 
     def history(self) -> dict:
-        """The records as arrays.
-
-        Returns
-        -------
-        dict of ndarray
-            ``passes``, ``oracle_calls``, ``seconds``, ``objective``, and the further fields.
-        """
+        """The records as arrays."""
         return {field: np.array(values) for field, values in self._records.items()}
 
     def result(
         self, known, weights: Weights, converged: bool, *, remedy: str = REMEDY, **more: float
     ) -> Result:
-        """The end of the run.
-
-        Parameters
-        ----------
-        known : Certificate
-            Of the weights; the last entry of the history is made to agree.
-        weights : Weights
-            The weights.
-        converged : bool
-            Whether the tolerance was reached.
-        remedy : str
-            What to do if not.
-        **more : float
-            Further attributes to publish.
-
-        Returns
-        -------
-        Result
-            With what is known, and the history.
-        """
+        """The end of the run."""
         history = self.history()
         for name, value in known.record.items():
             history[name][-1] = value

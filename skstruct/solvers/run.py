@@ -13,30 +13,7 @@ from .progress import REMEDY, Progress, Result
 
 
 class Method(ABC):
-    """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    n_jobs : int or None
-        Threads for what is not sequential.
-
-    Attributes
-    ----------
-    certificate : Certificate or None
-        What is known of the present weights; None from a pass until :meth:`certify`. A method
-        without a dual bound may have another object with the attributes ``relative``, which `tol`
-        is compared with, ``measure``, ``record`` and ``published``.
-    stalled : bool
-        Set by a method that no further pass takes any further: the run ends.
-    """
+    """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them."""
 
     #: Fields of the history, beside those of every solver.
     fields = ("dual_gap", "dual_objective")
@@ -56,42 +33,14 @@ class Method(ABC):
         """Work of the method before its first pass, such as that of a warm start.
 
         It may certify the start: weights that are good enough are not trained any more.
-
-        Parameters
-        ----------
-        progress : Progress
-            With the clock, which runs, and the cuts of passes.
         """
 
     @abstractmethod
     def epoch(self, k: int, rng: np.random.Generator, progress: Progress) -> None:
-        """One pass over the data.
-
-        Parameters
-        ----------
-        k : int
-            Its number, from 1.
-        rng : numpy.random.Generator
-            Draws the samples.
-        progress : Progress
-            With the clock, and the cuts of the pass.
-        """
+        """One pass over the data."""
 
     def due(self, k: int, tol: float) -> bool:
-        """Whether the weights are to be certified after pass `k`; after the last they always are.
-
-        Parameters
-        ----------
-        k : int
-            The pass.
-        tol : float
-            The relative gap to reach.
-
-        Returns
-        -------
-        bool
-            True, unless a method knows better.
-        """
+        """Return whether to certify after pass `k`; after the last one it is always done."""
         return True
 
     @abstractmethod
@@ -99,18 +48,7 @@ class Method(ABC):
         """Measure the present weights: sets ``certificate``."""
 
     def reached(self, tol: float) -> bool:
-        """Whether the present weights are known to be good enough.
-
-        Parameters
-        ----------
-        tol : float
-            The relative gap to reach.
-
-        Returns
-        -------
-        bool
-            True to end the run.
-        """
+        """Whether the present weights are known to be good enough."""
         return self.certificate is not None and self.certificate.relative <= tol
 
     @abstractmethod
@@ -118,13 +56,7 @@ class Method(ABC):
         """Oracle calls and forward passes so far, certificates included."""
 
     def entry(self) -> dict[str, float]:
-        """The fields of the history for a pass; the clock stands still meanwhile.
-
-        Returns
-        -------
-        dict of float
-            The objective, NaN if it is not known, and ``fields``.
-        """
+        """The fields of the history for a pass; the clock stands still meanwhile."""
         return (UNMEASURED if self.certificate is None else self.certificate).record
 
     @abstractmethod
@@ -132,47 +64,20 @@ class Method(ABC):
         """The present weights, in arrays that nobody else holds."""
 
     def solution(self) -> Weights:
-        """What the run returns: the weights that ``certificate`` is about.
-
-        Returns
-        -------
-        Weights
-            By default the present ones.
-        """
+        """What the run returns: the weights that ``certificate`` is about."""
         return self.weights()
 
     def published(self) -> dict[str, float]:
-        """Attributes for the estimator, beside those of the certificate.
-
-        Returns
-        -------
-        dict of float
-            By name.
-        """
+        """Attributes for the estimator, beside those of the certificate."""
         return {}
 
     def remedy(self) -> str:
-        """What to do where the tolerance was not reached.
-
-        Returns
-        -------
-        str
-            End of a warning.
-        """
+        """What to do where the tolerance was not reached."""
         return REMEDY
 
 
 def heed(problem, certificate) -> None:
-    """Tell inference that stops early how exact it needs to be.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem. If it has a method ``heed_gap``, that takes how far the present
-        objective may be from the optimum, in units of the mean loss; 0 while nothing is known.
-    certificate : Certificate or None
-        What is known of the present weights. Without a dual bound a tenth of the objective counts.
-    """
+    """Tell inference that stops early how exact it needs to be."""
     told = getattr(problem, "heed_gap", None)
     if told is not None:
         known = certificate is not None
@@ -192,33 +97,6 @@ def run(
 
     Each pass adds an entry to the history, and is certified where the method says so. The weights
     at the end always are: work for that after the last entry is added to it.
-
-    Parameters
-    ----------
-    method : Method
-        The algorithm, at its start.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Relative gap to reach.
-    rng : numpy.random.Generator
-        Draws the samples.
-    after_epoch : callable
-        Hears of passes and of pieces of them, and may stop the run; see
-        :class:`skstruct.solvers.progress.Progress`.
-    keeper : Keeper, optional
-        Saves the method after its passes, and restores one that was stopped before, see
-        :mod:`skstruct.solvers.rounds.checkpoint`.
-
-    Returns
-    -------
-    Result
-        The weights, what is known of them, and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If an objective is not finite, or a pair of objectives is not one of a primal and a dual.
     """
     progress = Progress(method.n, after_epoch, *method.fields)
     method.compile()

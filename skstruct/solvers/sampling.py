@@ -6,24 +6,7 @@ from ..core.dispatch import kernel
 
 
 def sum_tree(n):
-    """Storage of a sum tree over `n` leaves, all zero.
-
-    Parameters
-    ----------
-    n : int
-        Number of leaves.
-
-    Returns
-    -------
-    ndarray of shape (2 * capacity,)
-        The tree as an implicit binary heap, root at 1, leaves from ``capacity``, a power of two.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.sampling import sum_tree
-    >>> sum_tree(3).shape
-    (8,)
-    """
+    """Storage of a sum tree over `n` leaves, all zero."""
     capacity = 1
     while capacity < n:
         capacity *= 2
@@ -32,25 +15,7 @@ def sum_tree(n):
 
 @kernel
 def set_leaf(tree, i, value):
-    """Set the weight of leaf `i`, in O(log n).
-
-    Parameters
-    ----------
-    tree : ndarray
-        A sum tree.
-    i : int
-        The leaf.
-    value : float
-        Its new weight, >= 0.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.sampling import set_leaf, sum_tree
-    >>> tree = sum_tree(2)
-    >>> set_leaf(tree, 1, 3.0)
-    >>> float(tree[1])
-    3.0
-    """
+    """Set the weight of leaf `i`, in O(log n)."""
     position = tree.shape[0] // 2 + i
     tree[position] = value
     position //= 2
@@ -62,28 +27,7 @@ def set_leaf(tree, i, value):
 
 @kernel
 def sample_leaf(tree, u):
-    """The leaf that `u` in [0, 1) selects, with probability proportional to its weight.
-
-    Parameters
-    ----------
-    tree : ndarray
-        A sum tree of positive total weight.
-    u : float
-        A uniform number.
-
-    Returns
-    -------
-    int
-        The leaf.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
-    >>> tree = sum_tree(2)
-    >>> set_leaf(tree, 1, 3.0)
-    >>> sample_leaf(tree, 0.0)
-    1
-    """
+    """The leaf that `u` in [0, 1) selects, with probability proportional to its weight."""
     capacity = tree.shape[0] // 2
     target = u * tree[1]
     position = 1

@@ -26,33 +26,6 @@ def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, orde
 
     With weights c_t the sum of the iterates is ``average[1] v - d``, since each change of ``v``
     misses the earlier ones.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    problem : NamedTuple
-        A structure's problem, with labels.
-    w : Weights
-        The weights ``s v``; ``b`` stays 0.
-    cone : Cone
-        Where the weights stay.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    schedule : tuple of two floats
-        Rate ``first / (1 + floor(t / period))``, with period 0 Pegasos' ``1 / (lam (t + 1))``, with
-        a negative one ``first / sqrt(1 + t / |period|)``.
-    average : ndarray of shape (3,)
-        Steps so far, the sum of ``c_t s_t``, the sum of ``c_t``. c_t is t, or t cubed with a
-        negative period, where the objective changes on the way.
-    order : ndarray of int64
-        The samples.
-    buffers : ndarray of shape (3, max_parts)
-        Scratch.
-    labels : ndarray of int32
-        Scratch.
     """
     theta, r, augmented = buffers[0], buffers[1], buffers[2]
     for step in range(order.shape[0]):
@@ -100,44 +73,6 @@ def sgd(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by stochastic subgradients.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    start : Weights, optional
-        Where to start.
-    cone : ndarray of shape (n_columns,), optional
-        Minimise over the weights whose pair rows have no negative product with it.
-    rate, period : float
-        Rate ``rate / (1 + floor(t / (period n)))``; with period 0 Pegasos' ``1 / (lam (t + 1))``.
-    averaging : bool
-        Whether the weighted average of the iterates is returned.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Stop when five passes have not improved the best objective by this fraction; 0 for never.
-    rng : numpy.random.Generator
-        Draws the samples.
-    n_jobs : int or None
-        Threads for objectives.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The best weights seen and the history.
-
-    References
-    ----------
     Shalev-Shwartz et al. 2011, Pegasos; Lacoste-Julien et al. 2013, section 5 (weighted averages).
     """
     method = _SGD(

@@ -19,48 +19,22 @@ _FIRST_RATE, _FACTOR, _MOST_TRIES = 0.1, 2.0, 40
 
 
 class StreamState(NamedTuple):
-    """Where a stream has come to.
+    """Where a stream has come to."""
 
-    Parameters
-    ----------
-    iterate : Weights
-        The weights after the last step.
-    mean : Weights
-        The mean of the weights after all steps, those after step t counted t cubed times.
-    n_steps : int
-        Steps so far, which is samples.
-    rate : float
-        The first learning rate, 0 for one that has to be found.
-    n_tried : int
-        Samples on which it was found.
-    """
-
+    # The weights after the last step.
     iterate: Weights
+    # The mean of the weights after all steps, those after step t counted t cubed times.
     mean: Weights
+    # Steps so far, which is samples.
     n_steps: int = 0
+    # The first learning rate, 0 for one that has to be found.
     rate: float = 0.0
+    # Samples on which it was found.
     n_tried: int = 0
 
 
 def stream_start(shapes) -> StreamState:
-    """The state before the first sample.
-
-    Parameters
-    ----------
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-
-    Returns
-    -------
-    StreamState
-        Weights of 0.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.stream import stream_start
-    >>> stream_start(((3, 2), (1, 4))).n_steps
-    0
-    """
+    """The state before the first sample."""
     return StreamState(zero_weights(shapes), zero_weights(shapes))
 
 
@@ -165,42 +139,6 @@ def stream_pass(
     The step of sample i, the t-th of the stream, is ``w <- w - rate_t (lam w + s_i loss_i'(w))``
     with ``rate_t = rate / sqrt(1 + t / 500)``.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights, as given.
-    lam : float
-        The regulariser.
-    state : StreamState
-        Where the stream has come to.
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    cone : ndarray of shape (n_columns,), optional
-        Minimise over the weights whose pair rows have no negative product with it.
-    rate : float, optional
-        The first learning rate, cut off at 4 C. By default the best on up to 500 samples of the
-        batch, sought anew while batches of fewer have been seen.
-    rng : numpy.random.Generator
-        Orders the samples.
-    n_jobs : int or None
-        Threads for objectives.
-
-    Returns
-    -------
-    StreamState
-        After the pass.
-
-    Raises
-    ------
-    FloatingPointError
-        If the weights overflow.
-
-    References
-    ----------
     Bottou 2012, Stochastic Gradient Descent Tricks (rates tried on a few samples); Bach and
     Moulines 2013, Non-strongly-convex smooth stochastic approximation (falling rates, means).
     """

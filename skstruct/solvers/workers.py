@@ -15,32 +15,13 @@ _LEAST, _MOST = 8, 256
 
 
 def block_size(problem) -> int:
-    """How many samples threads work on together: by the data alone.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-
-    Returns
-    -------
-    int
-        The number.
-    """
+    """How many samples threads work on together: by the data alone."""
     mean = max(int(problem.part_ptr[-1]) // max(problem.part_ptr.size - 1, 1), 1)
     return min(max(_PARTS_A_BLOCK // mean, _LEAST), _MOST)
 
 
 class Worker:
-    """Scratch of one thread, and its share of the weights.
-
-    Parameters
-    ----------
-    loss, problem : NamedTuple
-        What all work on; the only thread takes them as they are.
-    k, n : int
-        Which of how many threads, at most.
-    """
+    """Scratch of one thread, and its share of the weights."""
 
     def __init__(self, loss, problem, k: int, n: int):
         self._number, self._alone = k, not adds_by_columns(problem)
@@ -50,20 +31,7 @@ class Worker:
         self.scratch = np.empty((5, scratch.theta.size)), scratch.labels
 
     def share_of(self, w, n: int):
-        """The weights with what this one of n threads adds to.
-
-        Parameters
-        ----------
-        w : Weights
-            The weights.
-        n : int
-            How many threads there are at present.
-
-        Returns
-        -------
-        Weights
-            The same arrays.
-        """
+        """The weights with what this one of n threads adds to."""
         k = self._number
         share = (int(k > 0), 1) if self._alone else (k, n)
         return w._replace(share=np.array(share, dtype=np.int64))

@@ -78,26 +78,7 @@ class _Rounds:
 
 
 def first_weights(problem, shapes, data, rng, cone):
-    """Weights that complete the labels for the first round, and the history of their training.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    data : TrainingData
-        With a completion.
-    rng : numpy.random.Generator
-        Draws the samples.
-    cone : ndarray or None
-        Where the weights stay.
-
-    Returns
-    -------
-    Result
-        Of stochastic subgradients on the latent hinge, from weights of 0.
-    """
+    """Weights that complete the labels for the first round, and the history of their training."""
     return sgd(
         problem,
         shapes,
@@ -125,38 +106,7 @@ def concave_convex(
     tol: float,
     after_epoch,
 ) -> Result:
-    """Rounds of completing the labels and training on them.
-
-    Parameters
-    ----------
-    solve : callable
-        ``solve(problem, state, max_iter, after_epoch)`` trains on complete labels and returns the
-        result and the state that it ends with.
-    carry_over : callable
-        ``carry_over(state, problem, labels)`` gives the state for the next labels.
-    problem : NamedTuple
-        The problem with any labels.
-    data : TrainingData
-        With a completion.
-    start : Result or None
-        What the weights that the first completion takes have cost.
-    weights : Weights
-        These weights.
-    state : object
-        What the first round starts from.
-    max_iter : int
-        Largest number of passes in all.
-    tol : float
-        Smallest relative decrease of a round.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The round of smallest objective, with a history of all. Its certificate is that of training
-        on the labels as completed.
-    """
+    """Rounds of completing the labels and training on them."""
     n = data.sample_weight.size
     rounds = _Rounds(after_epoch, n)
     if start is not None:

@@ -16,26 +16,17 @@ REDUCTIONS = "sum", "mean", "token_mean", "none"
 
 
 class Batch(NamedTuple):
-    """All that a pass over a batch needs but the scores.
+    """All that a pass over a batch needs but the scores."""
 
-    Parameters
-    ----------
-    layout : Layout
-        Where the samples lie.
-    task : Task
-        The problem.
-    loss : NamedTuple
-        The loss.
-    pair_shape : tuple of int
-        Shape of the table of pairs as kernels know it.
-    reduction : str
-        What is made of the losses of samples.
-    """
-
+    # Where the samples lie.
     layout: Layout
+    # The problem.
     task: Task
+    # The loss.
     loss: NamedTuple
+    # Shape of the table of pairs as kernels know it.
     pair_shape: tuple
+    # What is made of the losses of samples.
     reduction: str
 
     def weights(self, scores, pair, start, stop) -> Weights:

@@ -14,24 +14,16 @@ _LARGEST_SCORE = 1e300  # as in skstruct.predict
 
 
 class Layout(NamedTuple):
-    """Where the samples of a batch lie.
+    """Where the samples of a batch lie."""
 
-    Parameters
-    ----------
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where the rows of each sample begin when they are packed.
-    shape : tuple of int
-        (n_rows,) of a packed batch, the first two axes of a padded one.
-    rows : ndarray of shape (n_rows,) of int64, or None
-        Of a padded batch: position of each packed row, when its first two axes are one; None where
-        packed and padded rows are the same.
-    batch_first : bool
-        Which axis of a padded batch is that of samples.
-    """
-
+    # (n_samples + 1,): Where the rows of each sample begin when they are packed.
     offsets: np.ndarray
+    # (n_rows,) of a packed batch, the first two axes of a padded one.
     shape: tuple
+    # (n_rows,): Of a padded batch: position of each packed row, when its first two axes are one;
+    # None where packed and padded rows are the same.
     rows: np.ndarray | None
+    # Which axis of a padded batch is that of samples.
     batch_first: bool
 
     @property

@@ -33,20 +33,13 @@ _MOST_FLOATS = 1 << 25
 
 
 class Room(NamedTuple):
-    """What one thread writes to.
+    """What one thread writes to."""
 
-    Parameters
-    ----------
-    work : NamedTuple
-        The problem's.
-    scratch : Scratch
-        Part-space buffers.
-    augmented : ndarray
-        One more.
-    """
-
+    # The problem's.
     work: tuple
+    # Part-space buffers.
     scratch: Scratch
+    # One more.
     augmented: np.ndarray
 
 
@@ -85,26 +78,17 @@ _ROOMS = Rooms()
 
 
 class Task(NamedTuple):
-    """A problem, and where its threads find room.
+    """A problem, and where its threads find room."""
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem.
-    key : tuple or None
-        What rooms are kept by, if they are.
-    make_room : callable
-        Makes a new one.
-    flops : int
-        Rough cost of a pass.
-    explain : callable
-        Called with a sample whose labels score -inf: raises if it can say why.
-    """
-
+    # The problem.
     problem: NamedTuple
+    # What rooms are kept by, if they are.
     key: tuple | None
+    # Makes a new one.
     make_room: Any
+    # Rough cost of a pass.
     flops: int
+    # Called with a sample whose labels score -inf: raises if it can say why.
     explain: Any
 
     def take(self) -> Room:
@@ -241,26 +225,17 @@ class _Reader(BaseEstimator):
 
 
 class Structured(NamedTuple):
-    """Samples of a structure whose features select rows of scores.
+    """Samples of a structure whose features select rows of scores."""
 
-    Parameters
-    ----------
-    graph : Graph
-        A copy of the user's.
-    samples : NamedTuple
-        What it packed.
-    classes : object
-        Its classes.
-    codes : ndarray or None
-        True labels.
-    pair_shape : tuple of int
-        Shape of the pair table.
-    """
-
+    # A copy of the user's.
     graph: Graph
+    # What it packed.
     samples: NamedTuple
+    # Its classes.
     classes: Any
+    # True labels.
     codes: np.ndarray | None
+    # Shape of the pair table.
     pair_shape: tuple
 
     def task(self, cost="hamming", n_best=1) -> Task:

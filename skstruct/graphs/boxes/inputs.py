@@ -19,26 +19,17 @@ _EXPECTED = (
 
 
 class Points(NamedTuple):
-    """Packed images.
+    """Packed images."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_points, n_features)
-        A row a point.
-    item_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the points of each sample begin.
-    places : ndarray of shape (n_points, 2) of int32
-        Row and column of each.
-    shapes : ndarray of shape (n_samples, 2) of int64
-        Heights and widths.
-    gaps : ndarray of shape (n_samples,)
-        Kernels write here what a box may lack of the best one.
-    """
-
+    # (n_points, n_features): A row a point.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the points of each sample begin.
     item_ptr: np.ndarray
+    # (n_points, 2): Row and column of each.
     places: np.ndarray
+    # (n_samples, 2): Heights and widths.
     shapes: np.ndarray
+    # (n_samples,): Kernels write here what a box may lack of the best one.
     gaps: np.ndarray
 
     @property
@@ -84,27 +75,7 @@ def no_points(n_features: int) -> Points:
 
 
 def read_points(X, n_codes: int | None, least: int) -> Points:
-    """Pack images.
-
-    Parameters
-    ----------
-    X : list
-        What the user gave.
-    n_codes : int or None
-        How many codes there are; None for one more than the largest.
-    least : int
-        Least pixels of the sides of a box, and so of an image.
-
-    Returns
-    -------
-    Points
-        The packed samples.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a sample is no image, or of another kind than the first; the message names it.
-    """
+    """Pack images."""
     values, places, shapes = [], [], []
     for i, item in enumerate(as_list(X, "X")):
         where = f"X: sample {i}"
@@ -192,25 +163,7 @@ def _one_hot(values, n_codes):
 
 
 def read_truth(y, shapes: np.ndarray) -> np.ndarray:
-    """Flat labels (top, left, bottom, right) of all samples.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples, 4)
-        Boxes (xmin, ymin, xmax, ymax).
-    shapes : ndarray of shape (n_samples, 2)
-        Heights and widths.
-
-    Returns
-    -------
-    ndarray of shape (4 * n_samples,) of int64
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer boxes, or one is empty or outside its image.
-    """
+    """Flat labels (top, left, bottom, right) of all samples."""
     refuse_masked(y, "y")
     if hasattr(y, "columns"):
         y = numeric(y, "y")

@@ -37,53 +37,35 @@ from ..items.verbs import ItemProblem
 
 
 class BoxesData(NamedTuple):
-    """Where the points of all samples are, and which boxes there are.
+    """Where the points of all samples are, and which boxes there are."""
 
-    Parameters
-    ----------
-    row, column, cell : ndarray of shape (n_points,) of int32
-        Where each point is: its pixel, and its cell between the lines, row by row.
-    shapes : ndarray of shape (n_samples, 2) of int64
-        Heights and widths.
-    gaps : ndarray of shape (n_samples,)
-        Takes what the boxes found may lack of the best, where searches are cut.
-    stride, least : int
-        Where boxes may end, and the least pixels of their sides.
-    loss : int
-        The task loss, as :mod:`skstruct.inference.subwindow` has them.
-    most : int
-        Most sets of boxes to split, -1 for as many as it takes.
-    """
-
+    # (n_points,): Where each point is: its pixel, and its cell between the lines, row by row.
     row: np.ndarray
     column: np.ndarray
     cell: np.ndarray
+    # (n_samples, 2): Heights and widths.
     shapes: np.ndarray
+    # (n_samples,): Takes what the boxes found may lack of the best, where searches are cut.
     gaps: np.ndarray
+    # Where boxes may end, and the least pixels of their sides.
     stride: int
     least: int
+    # The task loss, as :mod:`skstruct.inference.subwindow` has them.
     loss: int
+    # Most sets of boxes to split, -1 for as many as it takes.
     most: int
 
 
 class BoxesScratch(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    space : Subwindows
-        The image at hand.
-    frontier : Frontier
-        Sets of its boxes.
-    value : ndarray of shape (1,)
-        Score of the best.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # The image at hand.
     space: Subwindows
+    # Sets of its boxes.
     frontier: Frontier
+    # (1,): Score of the best.
     value: np.ndarray
 
 

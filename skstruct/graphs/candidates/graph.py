@@ -27,26 +27,17 @@ _DETECTED = 0.5
 
 
 class CandidateSets(NamedTuple):
-    """Packed candidates.
+    """Packed candidates."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_candidates, n_features)
-        A row a candidate.
-    item_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the candidates of each sample begin.
-    boxes : ndarray of shape (n_candidates, 4) or None
-        Their boxes.
-    losses : ndarray of shape (n_candidates,) or None
-        What choosing each costs, where y says so.
-    overlap : ndarray of shape (n_candidates,) or None
-        Of their boxes with the true one.
-    """
-
+    # (n_candidates, n_features): A row a candidate.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the candidates of each sample begin.
     item_ptr: np.ndarray
+    # (n_candidates, 4): Their boxes.
     boxes: np.ndarray | None = None
+    # (n_candidates,): What choosing each costs, where y says so.
     losses: np.ndarray | None = None
+    # (n_candidates,): Of their boxes with the true one.
     overlap: np.ndarray | None = None
 
     @property

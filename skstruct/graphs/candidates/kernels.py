@@ -12,14 +12,9 @@ from ..items.verbs import ChoiceProblem, counts_of
 
 
 class CandidatesScratch(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    """
-
+    # For weight tables.
     tables: TableScratch
 
 

@@ -27,20 +27,14 @@ __all__ = ["Chain", "ChainProblem", "Sequences"]
 
 
 class Sequences(NamedTuple):
-    """Packed sequences.
+    """Packed sequences."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_nodes, n_features)
-        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where each sequence begins.
-    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
-        The same for edges, of which a sequence has one less than nodes.
-    """
-
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where each sequence begins.
     offsets: np.ndarray
+    # (n_edges, n_edge_features): The same for edges, of which a sequence has one less than nodes.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
 
     @property

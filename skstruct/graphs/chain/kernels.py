@@ -24,20 +24,13 @@ from ..pairwise.verbs import PairwiseProblem, blocks, shape_of
 
 
 class ChainScratch(NamedTuple):
-    """Scratch of chains.
+    """Scratch of chains."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    best : ViterbiScratch
-        For best labellings.
-    sums : ndarray
-        For :func:`~skstruct.inference.forward_backward.forward_backward`.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # For best labellings.
     best: ViterbiScratch
+    # For :func:`~skstruct.inference.forward_backward.forward_backward`.
     sums: np.ndarray
 
 

@@ -18,17 +18,11 @@ _FEW = 0.25
 
 
 class SparseTransitions(NamedTuple):
-    """Transition weights most of which are 0.
+    """Transition weights most of which are 0."""
 
-    Parameters
-    ----------
-    table : ndarray of shape (n_labels, n_labels)
-        All of them.
-    ptr, columns, values, tops : ndarray
-        Those that are not 0, see :func:`skstruct.inference.sparse_viterbi.sparse_viterbi`.
-    """
-
+    # (n_labels, n_labels): All of them.
     table: np.ndarray
+    # Those that are not 0, see :func:`skstruct.inference.sparse_viterbi.sparse_viterbi`.
     ptr: np.ndarray
     columns: np.ndarray
     values: np.ndarray
@@ -36,17 +30,11 @@ class SparseTransitions(NamedTuple):
 
 
 class SparseChainScratch(NamedTuple):
-    """Scratch of chains with sparse transitions.
+    """Scratch of chains with sparse transitions."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    best : SparseViterbiScratch
-        For best labellings.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # For best labellings.
     best: SparseViterbiScratch
 
 
@@ -57,21 +45,7 @@ class SparseChainProblem(PairwiseProblem):
 
 
 def sparse_chains(problem, pair_weights):
-    """The problem with its transitions in sparse form, if that pays.
-
-    Parameters
-    ----------
-    problem : ChainProblem
-        Chains that share one transition table.
-    pair_weights : ndarray of shape (1, n_labels ** 2)
-        The weights of transitions.
-
-    Returns
-    -------
-    SparseChainProblem or ChainProblem
-        The same problem as it is where there are few labels or few zeros, or where it is one of
-        another structure: a subclass may have oracles of its own.
-    """
+    """The problem with its transitions in sparse form, if that pays."""
     n_labels = problem.cost.shape[0]
     if n_labels < _MANY_LABELS or type(problem) is not ChainProblem:
         return problem

@@ -37,81 +37,47 @@ _EPSILON = 2.0**-52
 
 
 class FlowScratch(NamedTuple):
-    """Scratch of one thread; nothing in it outlives a call.
+    """Scratch of one thread; nothing in it outlives a call."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    scores : ndarray
-        The tables of a sample in full.
-    state_ptr, score_ptr, columns : ndarray of int64
-        Where states and tables begin; 2 for each edge.
-    ends : ndarray of shape (2, n_edges) of int32
-        The ends of a sample's edges.
-    off, on : ndarray of shape (n_nodes,) of int64
-        Zeros and ones.
-    choices, signs : object
-        The model in the form of :mod:`skstruct.inference.choices`.
-    network, forest, components, component : object
-        Of the flow.
-    states : ndarray of shape (n_nodes,) of int8
-        Half-integral states.
-    near_ptr, near : ndarray of int32
-        The edges of each node, where the local search needs them.
-    changed : ndarray of shape (2,) of int32
-        Nodes that are forced.
-    n_best : NBestScratch
-        For the n best.
-    levels : LevelWork
-        Of projections.
-    point, curvature : ndarray of shape (n_nodes,)
-        What is projected, in shares of label 1, and how fast the gains of nodes diminish.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # The tables of a sample in full.
     scores: np.ndarray
+    # Where states and tables begin; 2 for each edge.
     state_ptr: np.ndarray
     score_ptr: np.ndarray
     columns: np.ndarray
+    # (2, n_edges): The ends of a sample's edges.
     ends: np.ndarray
+    # (n_nodes,): Zeros and ones.
     off: np.ndarray
     on: np.ndarray
+    # The model in the form of :mod:`skstruct.inference.choices`.
     choices: Choices
     signs: Signs
+    # Of the flow.
     network: Network
     forest: Forest
     components: ComponentScratch
     component: np.ndarray
+    # (n_nodes,): Half-integral states.
     states: np.ndarray
+    # The edges of each node, where the local search needs them.
     near_ptr: np.ndarray
     near: np.ndarray
+    # (2,): Nodes that are forced.
     changed: np.ndarray
+    # For the n best.
     n_best: NBestScratch
+    # Of projections.
     levels: LevelWork
+    # (n_nodes,): What is projected, in shares of label 1, and how fast the gains of nodes diminish.
     point: np.ndarray
     curvature: np.ndarray
 
 
 def flow_scratch(samples, n_tables, tables, n_best):
-    """Scratch for the largest sample; what no sample needs is never written to, and costs nothing.
-
-    Parameters
-    ----------
-    samples : Networks
-        The packed samples.
-    n_tables : ndarray of shape (n_samples,) of int64
-        How many tables each has.
-    tables : TableScratch
-        Scratch for weights.
-    n_best : NBestScratch
-        Scratch for the n best.
-
-    Returns
-    -------
-    FlowScratch
-        The scratch.
-    """
+    """Return scratch for the largest sample; pages that no sample writes to cost nothing."""
     n, m = max(longest_item(samples.offsets), 1), longest_item(samples.edge_ptr)
     return FlowScratch(
         tables=tables,
@@ -345,28 +311,7 @@ def _roof(problem, i, theta, n, m):
 
 @kernel
 def solve(problem, i, theta):
-    """Write half-integral states of largest score to the scratch, and the flow that proves it.
-
-    Parameters
-    ----------
-    problem : FlowProblem
-        The problem.
-    i : int
-        The sample.
-    theta : ndarray
-        Its potentials.
-
-    Returns
-    -------
-    n_half : int
-        How many states are HALF; with 0 they are a best labelling. -1 if there is no labelling.
-    bound : float
-        An upper bound on all scores, of use where states are HALF; else inf.
-    slack : float
-        What rounding may hide, in the bound and in the score of a best labelling.
-    n_nodes : int
-        Nodes of the network; the signs in the scratch say which is whose.
-    """
+    """Write half-integral states of largest score to the scratch, and the flow that proves it."""
     n = problem.label_ptr[i + 1] - problem.label_ptr[i]
     m = problem.own.ptr[i + 1] - problem.own.ptr[i]
     n_half, size = _cut(problem, i, theta, n)

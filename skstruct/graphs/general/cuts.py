@@ -41,18 +41,7 @@ class CutProblem(FlowProblem):
     method = "max-flow"
 
     def exact_at(self, weights: Any) -> bool:
-        """Whether all edges attract at these weights, so that every labelling found is a best one.
-
-        Parameters
-        ----------
-        weights : Weights
-            Plain weights.
-
-        Returns
-        -------
-        bool
-            Whether they do.
-        """
+        """Return whether all edges attract at these weights: then cuts are exact."""
         column, mask = self.own.column, self.transition_mask
         if mask[0, 0] < 0.0 or mask[1, 1] < 0.0:
             return False

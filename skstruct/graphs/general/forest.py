@@ -16,22 +16,6 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
     """Which sample has a cycle, or None.
 
     Leaves the rooted forests in `fields`, for :func:`make`.
-
-    Parameters
-    ----------
-    graph : Pairwise
-        The structure.
-    samples : Networks
-        The packed samples.
-    fields : dict
-        Fields of the problem.
-    network : Network
-        The edges.
-
-    Returns
-    -------
-    str or None
-        The reason names the first such sample.
     """
     forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
     if cyclic >= 0:

@@ -27,41 +27,26 @@ from .kernels import NetworkProblem, expand_tables, fold_tables
 
 
 class Rooted(NamedTuple):
-    """The trees of all samples.
+    """The trees of all samples."""
 
-    Parameters
-    ----------
-    forest : Forest
-        That of all nodes, counted within each sample; `link` is the table of the edge.
-    edge : ndarray of shape (n_nodes,) of int32
-        The edge to the parent, counted within each sample.
-    as_given : int
-        1 if the tables in the potentials are the full ones, without forbidden pairs.
-    """
-
+    # That of all nodes, counted within each sample; `link` is the table of the edge.
     forest: Forest
+    # (n_nodes,): The edge to the parent, counted within each sample.
     edge: np.ndarray
+    # 1 if the tables in the potentials are the full ones, without forbidden pairs.
     as_given: int
 
 
 class ForestScratch(NamedTuple):
-    """Scratch of forests.
+    """Scratch of forests."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    tree : TreeScratch
-        For the oracles.
-    pairs : ndarray
-        The tables of a sample in full, where the potentials do not have them.
-    shares : ndarray
-        Marginals in the same form, where label pairs share an entry.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # For the oracles.
     tree: TreeScratch
+    # The tables of a sample in full, where the potentials do not have them.
     pairs: np.ndarray
+    # Marginals in the same form, where label pairs share an entry.
     shares: np.ndarray
 
 

@@ -25,33 +25,7 @@ def _module(method):
 def choose_problem(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
 ) -> NamedTuple:
-    """The problem of the way that the graph asks for, or of the first that applies.
-
-    Parameters
-    ----------
-    graph : Pairwise
-        Its ``inference`` says which.
-    samples : Networks
-        The packed samples.
-    fields : dict
-        Fields of a :class:`~skstruct.graphs.pairwise.PairwiseProblem`.
-    network : Network
-        The edges.
-    tables : TableScratch
-        Scratch for weights.
-    n_best : int
-        Largest number of labellings that will be asked for at once.
-
-    Returns
-    -------
-    NamedTuple
-        The problem; ``method`` and ``inference`` of its class say which way was taken.
-
-    Raises
-    ------
-    ValueError
-        If the way asked for does not exist, or cannot decode these graphs.
-    """
+    """The problem of the way that the graph asks for, or of the first that applies."""
     asked = graph.inference
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')

@@ -13,32 +13,22 @@ from ...data.packing import take_rows
 
 
 class Networks(NamedTuple):
-    """Packed nodes, and the edges between them.
+    """Packed nodes, and the edges between them."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_nodes, n_features)
-        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where the nodes of each sample begin.
-    edges : ndarray of shape (n_edges, 2) of int32
-        Nodes of each edge, counted within the sample.
-    edge_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the edges of each sample begin.
-    types : ndarray of shape (n_edges,) of int32
-        Type of each edge.
-    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
-        As `features`, of edges.
-    shapes : ndarray of shape (n_samples, 2) of int64, or None
-        Height and width of each image.
-    """
-
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
     offsets: np.ndarray
+    # (n_edges, 2): Nodes of each edge, counted within the sample.
     edges: np.ndarray
+    # (n_samples + 1,): Where the edges of each sample begin.
     edge_ptr: np.ndarray
+    # (n_edges,): Type of each edge.
     types: np.ndarray
+    # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
+    # (n_samples, 2): Height and width of each image.
     shapes: np.ndarray | None = None
 
     @property
@@ -87,32 +77,7 @@ class Networks(NamedTuple):
 
 
 def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ends and types of the edges of sample i.
-
-    Parameters
-    ----------
-    edges : array-like of shape (n_edges, 2) or (n_edges, 3) of int
-        What the user gave; the third column has the types.
-    n : int
-        Nodes of the sample.
-    n_types : int
-        Types that there may be; with one the third column may be left out.
-    i : int
-        The sample, for messages.
-
-    Returns
-    -------
-    ends : ndarray of shape (n_edges, 2) of int32
-        The ends.
-    types : ndarray of shape (n_edges,) of int32
-        The types.
-
-    Raises
-    ------
-    ValueError
-        If a node or a type does not exist, an edge links a node to itself, or two edges of one type
-        link the same nodes.
-    """
+    """Ends and types of the edges of sample i."""
     refuse_masked(edges, f"X: the edges of sample {i}")
     n_columns = 2 + (n_types > 1)
     wanted = f"integers of shape (n_edges, {n_columns})"
@@ -166,27 +131,7 @@ def _refuse_duplicates(ends, types, i):
 
 
 def neighbours(image: np.ndarray, neighborhood: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Views of the pixels at the first and at the second end of each edge, by direction.
-
-    Parameters
-    ----------
-    image : ndarray of shape (height, width, ...)
-        The pixels.
-    neighborhood : {4, 8}
-        Neighbours of a pixel, with or without diagonal ones.
-
-    Returns
-    -------
-    list of tuple of ndarray
-        In the order of :func:`grid_edges`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.graphs.general.inputs import neighbours
-    >>> [(a.tolist(), b.tolist()) for a, b in neighbours(np.array([[1, 2], [3, 4]]), 4)]
-    [([[1], [3]], [[2], [4]]), ([[1, 2]], [[3, 4]])]
-    """
+    """Views of the pixels at the first and at the second end of each edge, by direction."""
     pairs = [(image[:, :-1], image[:, 1:]), (image[:-1], image[1:])]
     if neighborhood == 8:
         pairs += [(image[:-1, :-1], image[1:, 1:]), (image[:-1, 1:], image[1:, :-1])]

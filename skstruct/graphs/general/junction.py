@@ -33,22 +33,6 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
     Where the graph leaves the choice to us, also that a relaxation takes a fraction of the time.
 
     Leaves the orders of elimination that it has found in `fields`, for :func:`make`.
-
-    Parameters
-    ----------
-    graph : Pairwise
-        Has ``max_table``, ``inference`` and ``prefers_exact``.
-    samples : Networks
-        The packed samples.
-    fields : dict
-        Fields of the problem.
-    network : Network
-        The edges.
-
-    Returns
-    -------
-    str or None
-        The reason names the sample.
     """
     limit = graph.max_table
     if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:

@@ -23,65 +23,43 @@ from .kernels import NetworkProblem, expand_tables, fold_tables
 
 
 class Plans(NamedTuple):
-    """Plans of elimination, one after the other: samples with equal edges share one.
+    """Plans of elimination, one after the other: samples with equal edges share one."""
 
-    Parameters
-    ----------
-    tree : JunctionTree
-        All buckets. Variables, factors (the nodes, then the edges), bytes and messages are counted
-        within each plan, slots over all; slot 0 is that of all roots.
-    bucket_ptr : ndarray of shape (n_plans + 1,) of int64
-        Where the buckets of each plan begin.
-    n_messages : ndarray of shape (n_plans,) of int64
-        Entries of the messages of each plan.
-    plan : ndarray of shape (n_samples,) of int64
-        The plan of each sample.
-    """
-
+    # All buckets. Variables, factors (the nodes, then the edges), bytes and messages are counted
+    # within each plan, slots over all; slot 0 is that of all roots.
     tree: JunctionTree
+    # (n_plans + 1,): Where the buckets of each plan begin.
     bucket_ptr: np.ndarray
+    # (n_plans,): Entries of the messages of each plan.
     n_messages: np.ndarray
+    # (n_samples,): The plan of each sample.
     plan: np.ndarray
 
 
 class JunctionScratch(NamedTuple):
-    """Scratch of graphs decoded along junction trees.
+    """Scratch of graphs decoded along junction trees."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    factors : Tables
-        Scores of the nodes and of the label pairs; the scopes are not used.
-    base, target : ndarray of shape (n_factors,) of int64
-        Where factors begin in the scores and in `beliefs`.
-    one : ndarray of shape (1,)
-        What the roots are told.
-    up, down : ndarray
-        Messages.
-    back : ndarray of uint8
-        Best states.
-    beliefs : ndarray
-        Marginals, or max-marginals.
-    best : ndarray of shape (n_nodes,) of int64
-        A labelling.
-    elimination : EliminationScratch
-        For blocks of tables.
-    n_best : NBestScratch
-        For the n best.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # Scores of the nodes and of the label pairs; the scopes are not used.
     factors: Tables
+    # (n_factors,): Where factors begin in the scores and in `beliefs`.
     base: np.ndarray
     target: np.ndarray
+    # (1,): What the roots are told.
     one: np.ndarray
+    # Messages.
     up: np.ndarray
     down: np.ndarray
+    # Best states.
     back: np.ndarray
+    # Marginals, or max-marginals.
     beliefs: np.ndarray
+    # (n_nodes,): A labelling.
     best: np.ndarray
+    # For blocks of tables.
     elimination: EliminationScratch
+    # For the n best.
     n_best: NBestScratch
 
 

@@ -12,26 +12,17 @@ from ..pairwise.verbs import PairwiseProblem, shape_of
 
 
 class Network(NamedTuple):
-    """The edges of all samples.
+    """The edges of all samples."""
 
-    Parameters
-    ----------
-    ends : ndarray of shape (n_edges, 2) of int32
-        Nodes of each edge, counted within its sample.
-    ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the edges of each sample begin.
-    table : ndarray of shape (n_edges,) of int32
-        Which table of the sample's parts an edge has: that of its type, or its own.
-    column : ndarray of shape (n_labels, n_labels) of int32
-        Entry of a table that a pair of labels has; -1 if it scores 0.
-    inference : NamedTuple or tuple
-        What the oracles know beside.
-    """
-
+    # (n_edges, 2): Nodes of each edge, counted within its sample.
     ends: np.ndarray
+    # (n_samples + 1,): Where the edges of each sample begin.
     ptr: np.ndarray
+    # (n_edges,): Which table of the sample's parts an edge has: that of its type, or its own.
     table: np.ndarray
+    # (n_labels, n_labels): Entry of a table that a pair of labels has; -1 if it scores 0.
     column: np.ndarray
+    # What the oracles know beside.
     inference: tuple
 
 

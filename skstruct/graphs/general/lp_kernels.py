@@ -35,28 +35,19 @@ _SMALL = 1e-3
 
 
 class Messages(NamedTuple):
-    """The edges of each node, and what the samples remember of their last visits.
+    """The edges of each node, and what the samples remember of their last visits."""
 
-    Parameters
-    ----------
-    ptr, half : ndarray of int64 and int32
-        As those of :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes are counted over
-        all samples; edges within the sample.
-    delta : ndarray of shape (n_edges, 2, n_labels)
-        The messages of all samples.
-    gamma : ndarray of shape (n_samples,)
-        Smoothing of the last visit; 0 where none was needed.
-    slack : ndarray of shape (1,)
-        How far the value may stay below the bound.
-    counts : ndarray of shape (n_samples, 3)
-        Visits, sweeps, smoothed sweeps.
-    """
-
+    # As those of :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes are counted over
+    # all samples; edges within the sample.
     ptr: np.ndarray
     half: np.ndarray
+    # (n_edges, 2, n_labels): The messages of all samples.
     delta: np.ndarray
+    # (n_samples,): Smoothing of the last visit; 0 where none was needed.
     gamma: np.ndarray
+    # (1,): How far the value may stay below the bound.
     slack: np.ndarray
+    # (n_samples, 3): Visits, sweeps, smoothed sweeps.
     counts: np.ndarray
 
     #: Changes what a visit costs, not what it promises.
@@ -64,31 +55,21 @@ class Messages(NamedTuple):
 
 
 class LPWork(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    unary : ndarray of shape (n_nodes, n_labels)
-        Finite scores of nodes.
-    full, flipped : ndarray of shape (n_tables, n_labels, n_labels)
-        Finite scores of edges.
-    delta, trial : ndarray of shape (n_edges, 2, n_labels)
-        Messages that the sample keeps, and such that it does not.
-    best : ndarray of shape (n_nodes,) of int32
-        The best labelling.
-    lp : LPScratch
-        Of the sweeps.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # (n_nodes, n_labels): Finite scores of nodes.
     unary: np.ndarray
+    # (n_tables, n_labels, n_labels): Finite scores of edges.
     full: np.ndarray
     flipped: np.ndarray
+    # (n_edges, 2, n_labels): Messages that the sample keeps, and such that it does not.
     delta: np.ndarray
     trial: np.ndarray
+    # (n_nodes,): The best labelling.
     best: np.ndarray
+    # Of the sweeps.
     lp: LPScratch
 
 

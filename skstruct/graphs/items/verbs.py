@@ -25,42 +25,29 @@ class ItemProblem(NamedTuple):
     """Samples of items packed for kernels.
 
     A structure's own problem is a subclass, so that the verbs of this file serve it, too.
-
-    Parameters
-    ----------
-    items : DenseFeatures or SparseFeatures
-        Feature rows of the items of all samples.
-    item_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the items of each sample begin.
-    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the parts of each sample begin (an item each, then perhaps one that every labelling
-        has, which scores 0 and takes the constant of a task loss), and its labelling.
-    labels : ndarray of int32
-        True labellings; empty when unknown.
-    allowed : ndarray of shape (n_items or 0,) of uint8
-        Items that may be chosen; empty when all may.
-    loss : ndarray of shape (n_items or 0,)
-        What choosing an item adds to the task loss.
-    constant : ndarray of shape (n_samples or 0,)
-        Task loss of choosing nothing.
-    item_gram : Gram
-        Products of the feature rows of a sample, for line searches.
-    own : tuple
-        What the structure itself needs, a NamedTuple of arrays and numbers, or ``()``.
-    work : NamedTuple
-        Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
     """
 
+    # Feature rows of the items of all samples.
     items: tuple
+    # (n_samples + 1,): Where the items of each sample begin.
     item_ptr: np.ndarray
+    # (n_samples + 1,): Where the parts of each sample begin (an item each, then perhaps one that
+    # every labelling has, which scores 0 and takes the constant of a task loss), and its labelling.
     part_ptr: np.ndarray
     label_ptr: np.ndarray
+    # True labellings; empty when unknown.
     labels: np.ndarray
+    # (n_items or 0,): Items that may be chosen; empty when all may.
     allowed: np.ndarray
+    # (n_items or 0,): What choosing an item adds to the task loss.
     loss: np.ndarray
+    # (n_samples or 0,): Task loss of choosing nothing.
     constant: np.ndarray
+    # Products of the feature rows of a sample, for line searches.
     item_gram: tuple
+    # What the structure itself needs, a NamedTuple of arrays and numbers, or ``()``.
     own: tuple
+    # Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
     work: tuple
 
     adds_by_columns = True

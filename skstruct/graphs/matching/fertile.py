@@ -20,55 +20,28 @@ from .kernels import MatchingProblem
 
 
 class FertileScratch(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    flow : FertilityWork
-        Of best links.
-    branches : Branches
-        Of the n best.
-    states : ndarray of shape (2 * max_pairs,)
-        Max-marginals, or scores of both states of every pair.
-    confined : ndarray of shape (max_pairs,)
-        Scores where some links are forbidden.
-    fixed : ndarray of shape (max_pairs,) of uint8
-        Links that must be there.
-    links : ndarray of shape (max_pairs,) of int32
-        Links that nobody asked for.
-    detour : ndarray
-        Lengths of shortest paths, of all pairs of the smaller side.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # Of best links.
     flow: FertilityWork
+    # Of the n best.
     branches: Branches
+    # (2 * max_pairs,): Max-marginals, or scores of both states of every pair.
     states: np.ndarray
+    # (max_pairs,): Scores where some links are forbidden.
     confined: np.ndarray
+    # (max_pairs,): Links that must be there.
     fixed: np.ndarray
+    # (max_pairs,): Links that nobody asked for.
     links: np.ndarray
+    # Lengths of shortest paths, of all pairs of the smaller side.
     detour: np.ndarray
 
 
 def fertile_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> FertileScratch:
-    """Room for the largest sample.
-
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    sizes : ndarray of shape (n_samples, 2) of int64
-        Sources and targets of each sample.
-    n_best : int
-        Largest number of sets of links asked for at once.
-
-    Returns
-    -------
-    FertileScratch
-        The scratch.
-    """
+    """Room for the largest sample."""
     flow = fertility_work(*sizes.max(axis=0, initial=0).tolist())
     n_pairs = int(np.prod(sizes, axis=1).max(initial=0))
     detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)

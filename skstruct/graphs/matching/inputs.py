@@ -15,23 +15,15 @@ from .kernels import OTHER, POSSIBLE, SURE
 
 
 class PairTables(NamedTuple):
-    """Packed pairs.
+    """Packed pairs."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_pairs, n_features)
-        A row a pair, source by source.
-    item_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the pairs of each sample begin.
-    sizes : ndarray of shape (n_samples, 2) of int64
-        Sources and targets of each sample.
-    kind : ndarray of shape (n_pairs,) of uint8 or None
-        What each pair is in the gold standard, where y says so.
-    """
-
+    # (n_pairs, n_features): A row a pair, source by source.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the pairs of each sample begin.
     item_ptr: np.ndarray
+    # (n_samples, 2): Sources and targets of each sample.
     sizes: np.ndarray
+    # (n_pairs,): What each pair is in the gold standard, where y says so.
     kind: np.ndarray | None = None
 
     @property
@@ -69,23 +61,7 @@ class PairTables(NamedTuple):
 
 
 def read_pairs(X: SamplesLike) -> PairTables:
-    """Pack arrays (n_sources, n_targets, n_features), or tuples (rows of all pairs, sizes).
-
-    Parameters
-    ----------
-    X : list or array
-        The samples.
-
-    Returns
-    -------
-    PairTables
-        The pairs.
-
-    Raises
-    ------
-    ValueError
-        If a sample has another form, an empty side, or values that are not finite.
-    """
+    """Pack arrays (n_sources, n_targets, n_features), or tuples (rows of all pairs, sizes)."""
     tables, sizes = zip(*(_read_sample(x, i) for i, x in enumerate(as_list(X, "X"))), strict=True)
     features, item_ptr = pack_nodes(list(tables), "X")
     return PairTables(features, item_ptr, np.array(sizes, dtype=np.int64).reshape(-1, 2))
@@ -131,25 +107,7 @@ def _refuse_empty_side(n, m, i):
 
 
 def read_links(y: SamplesLike, samples: PairTables) -> np.ndarray:
-    """What each pair is in the gold standard.
-
-    Parameters
-    ----------
-    y : list or array
-        The links of each sample.
-    samples : PairTables
-        The pairs that they belong to.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs,) of uint8
-        OTHER, SURE or POSSIBLE.
-
-    Raises
-    ------
-    ValueError
-        If a sample is none of the forms, or has a link that it cannot have.
-    """
+    """What each pair is in the gold standard."""
     refuse_masked(y, "y")
     items = as_list(y, "y")
     if len(items) != len(samples.sizes):

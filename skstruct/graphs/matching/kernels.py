@@ -13,40 +13,28 @@ OTHER, SURE, POSSIBLE = 0, 1, 2
 
 
 class Links(NamedTuple):
-    """What matchings need beside items: the field ``own`` of a problem.
+    """What matchings need beside items: the field ``own`` of a problem."""
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_samples, 2) of int64
-        Sources and targets of each sample.
-    max_degree : int
-        The largest number of links at a vertex.
-    null : bool
-        Whether every vertex may stay without one.
-    kind : ndarray of shape (n_items or 0,) of uint8
-        What each pair is in the gold standard.
-    missed, extra : ndarray of shape (n_samples or 0,)
-        Cost of a sure link that is missed, and of a link that is none.
-    base : ndarray of shape (n_samples or 0,)
-        Cost of the labelling that is trained toward, which counts as 0.
-    source_ptr, target_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the vertices of each sample begin.
-    match : ndarray of shape (n_all_sources,) of int32
-        Memory of samples: the target of each source in the last best matching.
-    price : ndarray of shape (n_all_targets,)
-        Memory of samples: the targets' prices then. It changes the time, never the answer.
-    """
-
+    # (n_samples, 2): Sources and targets of each sample.
     sizes: np.ndarray
+    # The largest number of links at a vertex.
     max_degree: int
+    # Whether every vertex may stay without one.
     null: bool
+    # (n_items or 0,): What each pair is in the gold standard.
     kind: np.ndarray
+    # (n_samples or 0,): Cost of a sure link that is missed, and of a link that is none.
     missed: np.ndarray
     extra: np.ndarray
+    # (n_samples or 0,): Cost of the labelling that is trained toward, which counts as 0.
     base: np.ndarray
+    # (n_samples + 1,): Where the vertices of each sample begin.
     source_ptr: np.ndarray
     target_ptr: np.ndarray
+    # (n_all_sources,): Memory of samples: the target of each source in the last best matching.
     match: np.ndarray
+    # (n_all_targets,): Memory of samples: the targets' prices then. It changes the time, never the
+    # answer.
     price: np.ndarray
 
 

@@ -27,49 +27,24 @@ from .kernels import MatchingProblem
 
 
 class OneToOneScratch(NamedTuple):
-    """Scratch of one thread.
+    """Scratch of one thread."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    best : BestAssignmentsWork
-        Of assignments.
-    matches : ndarray of shape (n_best, max_sources) of int32
-        The n best of them.
-    lone : ndarray of shape (max_sources,)
-        Max-marginals of sources without links.
-    detour : ndarray
-        Lengths of shortest paths, of all pairs of the smaller side.
-    projection : ProjectionWork
-        Of projections.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # Of assignments.
     best: BestAssignmentsWork
+    # (n_best, max_sources): The n best of them.
     matches: np.ndarray
+    # (max_sources,): Max-marginals of sources without links.
     lone: np.ndarray
+    # Lengths of shortest paths, of all pairs of the smaller side.
     detour: np.ndarray
+    # Of projections.
     projection: ProjectionWork
 
 
 def one_to_one_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> OneToOneScratch:
-    """Room for the largest sample.
-
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    sizes : ndarray of shape (n_samples, 2) of int64
-        Sources and targets of each sample.
-    n_best : int
-        Largest number of matchings asked for at once.
-
-    Returns
-    -------
-    OneToOneScratch
-        The scratch.
-    """
+    """Room for the largest sample."""
     n, m = sizes.max(axis=0, initial=0).tolist()
     best, matches = best_assignments_work(n, m, n_best), np.empty((n_best, n), dtype=np.int32)
     detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)

@@ -29,48 +29,31 @@ from ...losses.task import UNWEIGHTED, LossWeights, add_label_costs, label_cost
 
 
 class RowScratch(NamedTuple):
-    """Scratch of single nodes.
+    """Scratch of single nodes."""
 
-    Parameters
-    ----------
-    row : ndarray
-        A row of the weight table.
-    """
-
+    # A row of the weight table.
     row: np.ndarray
 
 
 class MultiClassProblem(NamedTuple):
-    """Single nodes packed for kernels.
+    """Single nodes packed for kernels."""
 
-    Parameters
-    ----------
-    nodes : DenseFeatures or SparseFeatures
-        A feature row a sample.
-    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
-        Multiples of the number of labels, and of 1.
-    labels : ndarray of shape (n_samples,) of int32
-        True labels; empty when unknown.
-    allowed : ndarray of shape (n_samples or 0, n_labels) of uint8
-        Labels allowed for each sample; no rows when all are.
-    cost : ndarray of shape (n_labels, n_labels)
-        Task loss of predicting column k where the label is row j.
-    squared_norms : ndarray of shape (n_samples,)
-        Squared norms of the feature rows, the constant feature included.
-    work : RowScratch
-        Scratch of one thread.
-    loss_weights : LossWeights
-        What labels cost where there is a set of them.
-    """
-
+    # A feature row a sample.
     nodes: tuple
+    # (n_samples + 1,): Multiples of the number of labels, and of 1.
     part_ptr: np.ndarray
     label_ptr: np.ndarray
+    # (n_samples,): True labels; empty when unknown.
     labels: np.ndarray
+    # (n_samples or 0, n_labels): Labels allowed for each sample; no rows when all are.
     allowed: np.ndarray
+    # (n_labels, n_labels): Task loss of predicting column k where the label is row j.
     cost: np.ndarray
+    # (n_samples,): Squared norms of the feature rows, the constant feature included.
     squared_norms: np.ndarray
+    # Scratch of one thread.
     work: RowScratch
+    # What labels cost where there is a set of them.
     loss_weights: LossWeights = UNWEIGHTED
 
     structure = "MultiClass"

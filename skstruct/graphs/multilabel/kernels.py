@@ -40,51 +40,34 @@ from ...losses.task import UNWEIGHTED, LossWeights, label_cost
 
 
 class LabelSetProblem(NamedTuple):
-    """Label sets packed for kernels; how labels interact says a subclass.
+    """Label sets packed for kernels; how labels interact says a subclass."""
 
-    Parameters
-    ----------
-    nodes : DenseFeatures or SparseFeatures
-        A feature row a sample.
-    edges : DenseFeatures or SparseFeatures
-        The row that all edges have.
-    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
-        Multiples of the number of parts, and of the number of labels.
-    labels : ndarray of shape (n_samples * n_labels,) of int32
-        Ones where a label is on; empty when unknown.
-    allowed : ndarray of shape (n_samples * n_labels or 0, 2) of uint8
-        Whether each label may be off, and on; no rows when all may.
-    cost : ndarray of shape (2, 2)
-        Task loss of a label that is j and predicted as k.
-    normalize : int
-        1 to divide the task loss by the number of labels.
-    squared_norms : ndarray of shape (n_samples,)
-        Squared norms of the feature rows, the constant feature included.
-    ends : ndarray of shape (n_edges, 2) of int32
-        The labels of each edge.
-    full : int
-        1 where edges have full 2 x 2 tables.
-    own : NamedTuple
-        The edges in the form in which the subclass takes them.
-    work : NamedTuple
-        Scratch of one thread.
-    loss_weights : LossWeights
-        What weights of labels make of the task loss.
-    """
-
+    # A feature row a sample.
     nodes: tuple
+    # The row that all edges have.
     edges: tuple
+    # (n_samples + 1,): Multiples of the number of parts, and of the number of labels.
     part_ptr: np.ndarray
     label_ptr: np.ndarray
+    # (n_samples * n_labels,): Ones where a label is on; empty when unknown.
     labels: np.ndarray
+    # (n_samples * n_labels or 0, 2): Whether each label may be off, and on; no rows when all may.
     allowed: np.ndarray
+    # (2, 2): Task loss of a label that is j and predicted as k.
     cost: np.ndarray
+    # 1 to divide the task loss by the number of labels.
     normalize: int
+    # (n_samples,): Squared norms of the feature rows, the constant feature included.
     squared_norms: np.ndarray
+    # (n_edges, 2): The labels of each edge.
     ends: np.ndarray
+    # 1 where edges have full 2 x 2 tables.
     full: int
+    # The edges in the form in which the subclass takes them.
     own: tuple
+    # Scratch of one thread.
     work: tuple
+    # What weights of labels make of the task loss.
     loss_weights: LossWeights = UNWEIGHTED
 
     adds_by_columns = True
@@ -215,25 +198,17 @@ def _(problem, i, labels):
 
 
 class LabelForestScratch(NamedTuple):
-    """Scratch of label sets on a forest, whose potentials take the form of trees.
+    """Scratch of label sets on a forest, whose potentials take the form of trees."""
 
-    Parameters
-    ----------
-    row : ndarray
-        A row of a weight table.
-    unary, node_mu : ndarray of shape (n_labels, 2)
-        Potentials and marginals of labels.
-    pair, pair_mu : ndarray of shape (n_edges, 2, 2)
-        Those of edges.
-    tree : TreeScratch
-        For the oracles.
-    """
-
+    # A row of a weight table.
     row: np.ndarray
+    # (n_labels, 2): Potentials and marginals of labels.
     unary: np.ndarray
     node_mu: np.ndarray
+    # (n_edges, 2, 2): Those of edges.
     pair: np.ndarray
     pair_mu: np.ndarray
+    # For the oracles.
     tree: TreeScratch
 
 

@@ -29,33 +29,23 @@ _FLOW_PAYS = 8
 
 
 class LoopScratch(NamedTuple):
-    """Scratch of label sets with cycles: potentials in the form of roof duals, and of tables.
+    """Scratch of label sets with cycles: potentials in the form of roof duals, and of tables."""
 
-    Parameters
-    ----------
-    row : ndarray
-        A row of a weight table.
-    unary : ndarray of shape (n_labels,)
-        Score of 1 minus score of 0 at each label.
-    pair : ndarray of shape (n_edges,)
-        Score of (1, 1) on each edge.
-    roof : RoofScratch
-        For the relaxation.
-    states : ndarray of shape (n_labels, 2)
-        Potentials of labels; of no labels, as what follows, where nothing is enumerated.
-    tables, both : ndarray of shape (n_labels, n_labels, 2, 2) and (n_labels, n_labels)
-        Potentials of all pairs of labels, and marginals of (1, 1).
-    at : EnumerationScratch
-        For enumerations.
-    """
-
+    # A row of a weight table.
     row: np.ndarray
+    # (n_labels,): Score of 1 minus score of 0 at each label.
     unary: np.ndarray
+    # (n_edges,): Score of (1, 1) on each edge.
     pair: np.ndarray
+    # For the relaxation.
     roof: RoofScratch
+    # (n_labels, 2): Potentials of labels; of no labels, as what follows, where nothing is
+    # enumerated.
     states: np.ndarray
+    # (n_labels, n_labels, 2, 2): Potentials of all pairs of labels, and marginals of (1, 1).
     tables: np.ndarray
     both: np.ndarray
+    # For enumerations.
     at: EnumerationScratch
 
 

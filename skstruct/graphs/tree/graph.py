@@ -23,26 +23,18 @@ __all__ = ["Forests", "Tree", "TreeProblem"]
 
 
 class Forests(NamedTuple):
-    """Packed nodes and the edges between them.
+    """Packed nodes and the edges between them."""
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix of shape (n_nodes, n_features)
-        Float64, C-contiguous and writable; CSR has int32 indices without duplicates.
-    offsets : ndarray of shape (n_samples + 1,) of int64
-        Where the nodes of each sample begin.
-    edges : ndarray of shape (n_edges, 2) of int32
-        Nodes of each edge, counted within the sample.
-    edge_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the edges of each sample begin.
-    edge_features : ndarray or CSR matrix of shape (n_edges, n_edge_features), or None
-        As `features`, of edges.
-    """
-
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
     features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
     offsets: np.ndarray
+    # (n_edges, 2): Nodes of each edge, counted within the sample.
     edges: np.ndarray
+    # (n_samples + 1,): Where the edges of each sample begin.
     edge_ptr: np.ndarray
+    # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
 
     @property
@@ -249,16 +241,6 @@ def rooted(samples):
     One breadth-first search over all samples, from a node that is linked to one root of each tree:
     that which is the second end of no edge, if there is one, so that most edges keep their
     orientation.
-
-    Parameters
-    ----------
-    samples : Forests
-        The samples.
-
-    Returns
-    -------
-    Forest
-        That of all nodes, counted within each sample.
     """
     offsets, n = samples.offsets, int(samples.offsets[-1])
     first, second = _global_ends(samples.edges, samples.edge_ptr, offsets)

@@ -29,17 +29,11 @@ from ..pairwise.verbs import PairwiseProblem, blocks
 
 
 class ForestScratch(NamedTuple):
-    """Scratch of forests.
+    """Scratch of forests."""
 
-    Parameters
-    ----------
-    tables : TableScratch
-        For weight tables.
-    tree : TreeScratch
-        For the oracles.
-    """
-
+    # For weight tables.
     tables: TableScratch
+    # For the oracles.
     tree: TreeScratch
 
 

@@ -45,26 +45,7 @@ def _refuse(ends, method):
 
 
 def is_cut(graph):
-    """Whether a graph is of the form that :func:`solve_max_flow` takes.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-
-    Returns
-    -------
-    bool
-        True if all variables have at most two states, all factors two variables, and they attract
-        (with the labels of some variables exchanged).
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.exact.cuts import is_cut
-    >>> is_cut(FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], [1.0, -1.0])]))
-    True
-    """
+    """Whether a graph is of the form that :func:`solve_max_flow` takes."""
     if (graph.n_states > 2).any() or not all(map(is_pairwise, graph.factors)):
         return False
     off = np.zeros(graph.n_variables, dtype=np.int64)
@@ -180,33 +161,7 @@ def solve_max_flow(graph, *, tol, max_iter, time_limit, rng, on_pass):
     It is enough if they all do after the labels of some variables are exchanged. Labels may be
     forbidden.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; variables have one or two states, factors two variables.
-    tol, max_iter, time_limit, rng, on_pass : object
-        As for all methods.
-
-    Returns
-    -------
-    MAPResult
-        The optimum.
-
-    Raises
-    ------
-    ValueError
-        If the model is not of this form; the message names the variables.
-
-    References
-    ----------
     Kolmogorov and Zabih 2004, What energy functions can be minimized via graph cuts?, section 4.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "max-flow")
-    MAPResult(score=2, optimal, method='max-flow')
     """
     run = _Run(graph, "max-flow", tol, on_pass)
     ends = run.set_up()
@@ -223,36 +178,8 @@ def solve_roof_dual(graph, *, tol, max_iter, time_limit, rng, on_pass):
     are labelled by iterated conditional modes. Parts of the model that are minimum cuts are solved
     as such, exactly.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; variables have one or two states, factors two variables.
-    tol, max_iter, time_limit, rng, on_pass : object
-        As for all methods.
-
-    Returns
-    -------
-    MAPResult
-        Its bound is the optimum of the relaxation.
-
-    Raises
-    ------
-    ValueError
-        If the model is not of this form; the message names the variables.
-
-    References
-    ----------
     Boros and Hammer 2002, Pseudo-Boolean optimization, section 5; Kolmogorov and Rother 2007,
     Minimizing nonsubmodular functions with graph cuts: a review.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], [-1.0, -1.0, -1.0])],
-    ...                     unaries=[[0, 3], [0, 0], [0, 0]])
-    >>> result = solve_map(graph, "roof-dual")
-    >>> result.score, result.beliefs[0].tolist()
-    (2.0, [0.0, 1.0])
     """
     run = _Run(graph, "roof-dual", tol, on_pass)
     run.set_up()

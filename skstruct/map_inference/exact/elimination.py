@@ -26,32 +26,7 @@ _LARGEST_TABLE = 2.0**62  # sizes are counted in integers
 
 
 def elimination_cost(graph, max_table=2.0**30):
-    """What elimination would cost, without making a table.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    max_table : float, default=2**30
-        Look no further once a table must have more entries.
-
-    Returns
-    -------
-    width : float
-        Other variables in the largest clique; inf where tables are above `max_table` or a factor
-        cannot be written out.
-    largest : float
-        Logarithm to base 10 of the entries of the largest table, inf likewise.
-    total : float
-        Entries of all tables, inf likewise.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.exact.elimination import elimination_cost
-    >>> elimination_cost(FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], 1.0)]))
-    (1.0, 0.602, 10.0)
-    """
+    """What elimination would cost, without making a table."""
     try:
         tables = write_out(graph, max_table)
     except ValueError:
@@ -66,25 +41,7 @@ def elimination_cost(graph, max_table=2.0**30):
 
 
 def is_forest(graph):
-    """Whether the graph of variables and factors has no cycle.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-
-    Returns
-    -------
-    bool
-        True for forests.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.exact.elimination import is_forest
-    >>> is_forest(FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], 1.0)]))
-    False
-    """
+    """Whether the graph of variables and factors has no cycle."""
     n, first, ends = graph.n_variables, graph.n_variables, [np.empty((0, 2), dtype=np.int64)]
     for batch in graph.factors:
         factors = np.repeat(np.arange(first, first + len(batch)), batch.arity)
@@ -98,22 +55,7 @@ def is_forest(graph):
 
 
 def eliminate(tables, order, on_pass=None):
-    """The best labelling and its score, by one elimination; None if `on_pass` stops it.
-
-    Parameters
-    ----------
-    tables : Tables
-        The factors.
-    order : ndarray of int32
-        Variables of two states and more, all of them.
-    on_pass : callable, optional
-        Called with the share that is done between pieces of work; returns True to stop.
-
-    Returns
-    -------
-    tuple of ndarray and float, or None
-        The labels of all variables, and the maximum.
-    """
+    """The best labelling and its score, by one elimination; None if `on_pass` stops it."""
     plan = junction_tree(tables, order)
     scratch = elimination_scratch(plan)
     labels = np.zeros(len(tables.n_states), dtype=np.int64)
@@ -161,29 +103,6 @@ def _as_result(graph, tables, order, on_pass, method):
 def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_table=2**24):
     """The best labelling by bucket elimination along a junction tree.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol, max_iter, time_limit, rng : object
-        Not used: the method is exact.
-    on_pass : Watch
-        Asked between pieces of work whether to stop.
-    max_table : float, default=2**24
-        Entries that a table may have at most.
-
-    Returns
-    -------
-    MAPResult
-        The optimum; if stopped, any labelling and a bound.
-
-    Raises
-    ------
-    ValueError
-        If no order was found with tables below `max_table`.
-
-    References
-    ----------
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
     """
     max_table = min(check_real("max_table", max_table, 1), _LARGEST_TABLE)
@@ -201,27 +120,6 @@ def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_t
 def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
     """The best labelling of a forest of variables and factors, by max-product.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol, max_iter, time_limit, rng : object
-        Not used: the method is exact.
-    on_pass : Watch
-        Asked between pieces of work whether to stop.
-
-    Returns
-    -------
-    MAPResult
-        The optimum; if stopped, any labelling and a bound.
-
-    Raises
-    ------
-    ValueError
-        If the graph has a cycle.
-
-    References
-    ----------
     Kschischang, Frey, Loeliger 2001, Factor graphs and the sum-product algorithm.
     """
     if not is_forest(graph):

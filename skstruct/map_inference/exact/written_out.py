@@ -126,25 +126,7 @@ def chain_entries(batch):
 
 
 def write_out(graph, max_table):
-    """Tables of all factors; implicit ones through counters, new variables after the others.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    max_table : float
-        Entries that the counters of one batch may take.
-
-    Returns
-    -------
-    Tables
-        The tables. The unary scores come first.
-
-    Raises
-    ------
-    ValueError
-        If a factor of many variables would take more.
-    """
+    """Tables of all factors; implicit ones through counters, new variables after the others."""
     writer, first = _Writer(graph), 0
     for batch in graph.factors:
         if isinstance(batch, Table):

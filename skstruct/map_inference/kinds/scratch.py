@@ -14,61 +14,31 @@ LOWEST = -1e300
 
 
 class RegionScratch(NamedTuple):
-    """Room for one region at a time; between calls only `order` is of use.
+    """Room for one region at a time; between calls only `order` is of use."""
 
-    Parameters
-    ----------
-    hat, weight : ndarray of shape (max(size, arity + 2),)
-        Reparametrised scores of a region, and numbers made of them.
-    sums : ndarray of shape (entries of a region's messages,)
-        Sums that belong to the entries of messages.
-    digits : ndarray of shape (arity,) of int64
-        Labels of the configuration that a walk through a table stands at.
-    base : ndarray of shape (slots of a region,) of int64
-        Configurations of the children there.
-    keys, spare : ndarray of shape (2 * arity + 2,)
-        Room of cardinality factors.
-    order, spare_order : ndarray of shape (arity,) of int64
-        Variables in order of what switching them on gains.
-    sorted_region : ndarray of shape (1,) of int64
-        The cardinality factor whose variables `order` holds, or -1.
-    levels : ndarray
-        Sums by count of halves, quarters, ... of a cardinality factor's variables.
-    """
-
+    # (max(size, arity + 2): Reparametrised scores of a region, and numbers made of them.
     hat: np.ndarray
     weight: np.ndarray
+    # (entries of a region's messages,): Sums that belong to the entries of messages.
     sums: np.ndarray
+    # (arity,): Labels of the configuration that a walk through a table stands at.
     digits: np.ndarray
+    # (slots of a region,): Configurations of the children there.
     base: np.ndarray
+    # (2 * arity + 2,): Room of cardinality factors.
     keys: np.ndarray
     spare: np.ndarray
+    # (arity,): Variables in order of what switching them on gains.
     order: np.ndarray
     spare_order: np.ndarray
+    # (1,): The cardinality factor whose variables `order` holds, or -1.
     sorted_region: np.ndarray
+    # Sums by count of halves, quarters, ... of a cardinality factor's variables.
     levels: np.ndarray
 
 
 def region_scratch(regions):
-    """Room for the verbs of any region of a graph.
-
-    Parameters
-    ----------
-    regions : Regions
-        The regions.
-
-    Returns
-    -------
-    RegionScratch
-        The arrays, for this graph's regions only. Threads need one each.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.kinds.scratch import region_scratch
-    >>> region_scratch(FactorGraph([2, 3], [Potts(0, 1, 1.0)]).regions).hat.size
-    6
-    """
+    """Room for the verbs of any region of a graph."""
     arities, n_slots = np.diff(regions.scope_ptr), np.diff(regions.slot_ptr)
     entries = np.diff(regions.message_ptr[regions.slot_ptr])
     arity = int(arities.max(initial=0))

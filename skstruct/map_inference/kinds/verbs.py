@@ -64,67 +64,14 @@ _INSTEAD = {
 
 
 def has_verb(kind, verb):
-    """Whether regions of a kind have a verb.
-
-    Parameters
-    ----------
-    kind : int
-        A kind, as in :mod:`skstruct.map_inference.regions`.
-    verb : str
-        Name of a verb, such as ``"region_project"``.
-
-    Returns
-    -------
-    bool
-        Whether they have.
-
-    Raises
-    ------
-    ValueError
-        If there is no such verb.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference.kinds.verbs import has_verb
-    >>> from skstruct.map_inference.regions import CARDINALITY, TABLE
-    >>> has_verb(TABLE, "region_project"), has_verb(CARDINALITY, "region_project")
-    (True, False)
-    """
+    """Whether regions of a kind have a verb."""
     if verb not in VERBS:
         raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
     return verb not in _LACKING.get(int(kind), ())
 
 
 def require_verb(graph, verb, method):
-    """Refuse a method for graphs with a factor that lacks what the method needs.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The graph.
-    verb : str
-        Name of a verb, such as ``"region_project"``.
-    method : str
-        Name of the method, for the message.
-
-    Raises
-    ------
-    TypeError
-        If a factor lacks the verb.
-    ValueError
-        If there is no such verb.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Or
-    >>> from skstruct.map_inference.kinds.verbs import require_verb
-    >>> require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_max", "subgradient")
-    >>> require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_project", "sdca")
-    Traceback (most recent call last):
-        ...
-    TypeError: sdca needs projections, which factor 0 (Or) does not have; try \
-"coordinate-descent" or "frank-wolfe", or "strong-accelerated" with smoothing="softmax"
-    """
+    """Refuse a method for graphs with a factor that lacks what the method needs."""
     first = 0
     for batch in graph.factors:
         if not has_verb(KINDS[type(batch)], verb):

@@ -43,27 +43,7 @@ def _size_of_terms(p, r, delta, mu, down):
 
 @kernel
 def max_pass(p, start, stop, delta, mu, down, up, totals, scratch):
-    """Add up the maxima of some regions, and what they were rounded with.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    start, stop : int
-        Which.
-    delta : ndarray
-        The messages.
-    mu : ndarray
-        Room for the marginals of a region.
-    down : ndarray of the shape of `delta`
-        The maximisers' marginals on the children.
-    up : ndarray of the shape of `delta`, or of shape (0,)
-        The children's own; not written if there is no room.
-    totals : ndarray of shape (2,)
-        The sums, added to.
-    scratch : NamedTuple
-        See :func:`~skstruct.map_inference.kinds.region_scratch`.
-    """
+    """Add up the maxima of some regions, and what they were rounded with."""
     block, rounded = 0.0, 0.0
     for r in range(start, stop):
         value = region_max(p, r, delta, mu, down, scratch)
@@ -112,19 +92,7 @@ def hat_scores(p, r, delta, out):
 
 @kernel
 def best_labels(p, delta, mu, labels):
-    """The label of each variable whose reparametrised score is largest.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    delta : ndarray
-        The messages.
-    mu : ndarray
-        Room for the scores of a variable.
-    labels : ndarray of shape (n_variables,) of int64
-        The labels, written.
-    """
+    """The label of each variable whose reparametrised score is largest."""
     for v in range(p.n_variables):
         hat_scores(p, v, delta, mu)
         best = 0
@@ -136,23 +104,7 @@ def best_labels(p, delta, mu, labels):
 
 @kernel
 def variable_beliefs(p, delta, gamma, entropic, mu, out):
-    """Smoothed maximisers of the variables' reparametrised scores.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    delta : ndarray
-        The messages.
-    gamma : float
-        The smoothing.
-    entropic : bool
-        Soft-max, or else projection.
-    mu : ndarray
-        Room for the scores of a variable.
-    out : ndarray of shape (sum of n_states,)
-        The beliefs, written.
-    """
+    """Smoothed maximisers of the variables' reparametrised scores."""
     at = 0
     for v in range(p.n_variables):
         n = p.size[v]
@@ -180,16 +132,7 @@ def variable_beliefs(p, delta, gamma, entropic, mu, out):
 
 @kernel
 def score_extent(p, extent):
-    """How far apart finite scores are, the least score of a labelling, and the largest magnitude.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    extent : ndarray of shape (3,)
-        Sum of the regions' ranges, sum of their least finite scores, and the largest magnitude of
-        a finite score, written.
-    """
+    """Return the range of finite scores, the least total and the largest magnitude."""
     ranges, lowest, largest = 0.0, 0.0, 0.0
     for r in range(p.kind.shape[0]):
         n = p.size[r]
@@ -227,30 +170,7 @@ def cut(work):
 
 
 class Room:
-    """Arrays that passes over the regions of a graph work in.
-
-    Parameters
-    ----------
-    regions : Regions
-        The regions.
-
-    Attributes
-    ----------
-    mu : ndarray
-        Room for the marginals of one region.
-    down : ndarray
-        Marginals that the regions have on their children, with the layout of the messages.
-    work : ndarray of shape (n_regions,)
-        About how many numbers a visit of each region reads.
-    cuts : ndarray of int
-        Where passes are cut.
-    mean_range : float
-        Mean distance of the largest from the least finite score of a region.
-    forbidden : float
-        What stands for -inf in messages: more, and below 0, than finite scores can make up for.
-    lowest : float
-        No labelling of finite score has a lower one.
-    """
+    """Arrays that passes over the regions of a graph work in."""
 
     def __init__(self, regions):
         p = self.regions = regions
@@ -269,25 +189,7 @@ class Room:
         self.lowest = p.offset + extent[1]
 
     def maxima(self, delta, up):
-        """Sums of the regions' maxima and of what they are rounded with, piece by piece.
-
-        Parameters
-        ----------
-        delta : ndarray
-            The messages.
-        up : ndarray
-            As for :func:`max_pass`.
-
-        Yields
-        ------
-        None
-            Between two pieces.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            The sums.
-        """
+        """Sums of the regions' maxima and of what they are rounded with, piece by piece."""
         totals = np.zeros(2)
         for start, stop in pairwise(self.cuts):
             max_pass(self.regions, start, stop, delta, self.mu, self.down, up, totals, self.scratch)
@@ -295,18 +197,7 @@ class Room:
         return totals
 
     def bound(self, totals):
-        """The bound that these sums give.
-
-        Parameters
-        ----------
-        totals : ndarray of shape (2,)
-            From :meth:`maxima`.
-
-        Returns
-        -------
-        float
-            No labelling has a higher score, roundings included; -inf if none has a finite one.
-        """
+        """The bound that these sums give."""
         if totals[0] == -math.inf:
             return -math.inf
         n_sums = min(self.n_regions, _BLOCK) + self.n_regions / _BLOCK + 4
@@ -319,30 +210,7 @@ class Room:
 def valid_bound(regions, delta):
     """The non-smooth dual at some messages: no labelling has a higher score.
 
-    Parameters
-    ----------
-    regions : Regions
-        The regions of a graph.
-    delta : ndarray
-        Finite messages, with the layout of the regions.
-
-    Returns
-    -------
-    float
-        The bound; -inf if it proves that no labelling has a finite score.
-
-    References
-    ----------
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, eq. 2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.methods.bounds import valid_bound
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> round(float(valid_bound(graph.regions, np.zeros(4))), 9)
-    2.5
     """
     room = Room(regions)
     pieces = room.maxima(np.ascontiguousarray(delta, dtype=float), np.zeros(0))

@@ -183,29 +183,7 @@ def _give_back(p, q, delta, down, forbidden):
 
 @kernel
 def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down, scratch):
-    """Blocks of the non-smooth dual: messages into a region, or all those of a large one.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    order : ndarray of int64
-        The regions in the order of the updates.
-    start, stop : int
-        Which of them.
-    is_wide : ndarray of shape (n_regions,) of uint8
-        Regions whose messages are left alone but when it is their turn.
-    delta : ndarray
-        The messages, updated.
-    forbidden : float
-        What stands for -inf, relative to the largest entry of a message.
-    total : ndarray
-        Room for the scores of a region.
-    down : ndarray of the shape of `delta`
-        Room for max-marginals.
-    scratch : NamedTuple
-        See :func:`~skstruct.map_inference.kinds.scratch.region_scratch`.
-    """
+    """Blocks of the non-smooth dual: messages into a region, or all those of a large one."""
     for k in range(start, stop):
         r = order[k]
         if is_wide[r] == 1:
@@ -242,15 +220,7 @@ def _even_out(p, q, delta, total, down, forbidden):
 
 @kernel
 def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, total, down, scratch):
-    """Blocks of the soft-max dual: messages into a region, or a step for those of a large one.
-
-    Parameters
-    ----------
-    p, order, start, stop, is_wide, delta, forbidden, total, down, scratch
-        As for :func:`max_star_pass`.
-    gamma : float
-        The smoothing, positive.
-    """
+    """Blocks of the soft-max dual: messages into a region, or a step for those of a large one."""
     for k in range(start, stop):
         r = order[k]
         if is_wide[r] == 1:
@@ -330,46 +300,9 @@ def solve_coordinate_descent(graph, *, tol, max_iter, time_limit, rng, on_pass, 
     four slots send all theirs at once. Each update lowers the objective. The non-smooth one may be
     stuck above the relaxation's optimum, the smoothed one reaches its own.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol : float
-        Relative gap that proves a labelling optimal; a thousandth of it is no progress.
-    max_iter : int
-        Largest number of passes.
-    time_limit : float or None
-        Seconds; `on_pass` looks after it.
-    rng : numpy.random.Generator
-        Not used.
-    on_pass : callable or None
-        Called between pieces of passes; returns True to stop.
-    smoothing : float, default=0.0
-        Temperature of the soft-max, at least 0. The smoothed optimum is above the relaxation's by
-        at most `smoothing` times the sum of the logarithms of the regions' configurations.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `smoothing` is negative or no number.
-
-    References
-    ----------
     Globerson, Jaakkola 2007, Fixing max-product: convergent message passing algorithms for MAP
     LP-relaxations. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
     Convergence, Table 1.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "coordinate-descent").optimal
-    True
     """
     smoothing = check_positive("smoothing", smoothing, zero=True)
     method = CoordinateDescent(graph, tol, rng, smoothing)

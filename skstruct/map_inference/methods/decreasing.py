@@ -16,15 +16,7 @@ _SHARE = 0.5
 
 
 class DecreasingSmoothing(CoordinateDescent):
-    """Halves the smoothing once what is left to gain at the present one is small.
-
-    Parameters
-    ----------
-    graph, tol, rng
-        As for :class:`~skstruct.map_inference.methods.driver.Method`.
-    gamma : float
-        The first smoothing.
-    """
+    """Halves the smoothing once what is left to gain at the present one is small."""
 
     def __init__(self, graph, tol, rng, gamma):
         super().__init__(graph, tol, rng, gamma)
@@ -52,45 +44,9 @@ class DecreasingSmoothing(CoordinateDescent):
 def solve_decreasing_smoothing(graph, *, tol, max_iter, time_limit, rng, on_pass, gamma=None):
     """Soft-max coordinate descent with a smoothing that is halved until it is below `tol`.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol : float
-        Relative gap that proves a labelling optimal; also what the smoothing may cost at the end.
-    max_iter : int
-        Largest number of passes.
-    time_limit : float or None
-        Seconds; `on_pass` looks after it.
-    rng : numpy.random.Generator
-        Not used.
-    on_pass : callable or None
-        Called between pieces of passes; returns True to stop.
-    gamma : float or None, default=None
-        The first smoothing; by default a tenth of the mean range of the regions' scores.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `gamma` is not a positive number.
-
-    References
-    ----------
     Savchynskyy, Schmidt, Kappes, Schnörr 2012, Efficient MRF energy minimization via adaptive
     diminishing smoothing. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with
     Linear Convergence, Table 1.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "decreasing-smoothing").optimal
-    True
     """
     if gamma is not None:
         gamma = check_positive("gamma", gamma)

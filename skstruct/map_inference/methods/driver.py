@@ -19,54 +19,20 @@ _ALWAYS, _THEN_EVERY, _NEXT_IMPROVEMENT = 20, 5, 1.3
 
 
 class Report(NamedTuple):
-    """What a method knows of its own objective.
+    """What a method knows of its own objective."""
 
-    Parameters
-    ----------
-    objective : float
-        Its value.
-    infeasibility : float
-        Norm of what the marginals of regions and children disagree by; NaN where there are none.
-    dual_gap : float
-        How far `objective` is from its optimum, at most; NaN where that is not known.
-    done : str
-        Why the method ends by itself, or empty.
-    """
-
+    # Its value.
     objective: float
+    # Norm of what the marginals of regions and children disagree by; NaN where there are none.
     infeasibility: float = math.nan
+    # How far `objective` is from its optimum, at most; NaN where that is not known.
     dual_gap: float = math.nan
+    # Why the method ends by itself, or empty.
     done: str = ""
 
 
 class Method(ABC):
-    """A relaxation, as :func:`drive` sees it: messages, and passes that improve them.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol : float
-        The relative tolerance.
-    rng : numpy.random.Generator
-        For methods that draw.
-
-    Attributes
-    ----------
-    delta : ndarray
-        The messages.
-    decoder : Decoder
-        The best labelling so far.
-    passes : float
-        Evaluations of all regions so far.
-    up : ndarray
-        Where the maximisers' marginals of children are wanted: see
-        :func:`~skstruct.map_inference.methods.bounds.max_pass`.
-    always : bool
-        Whether the bound is due after each pass.
-    monotone_bound : bool
-        Whether passes never raise the bound.
-    """
+    """A relaxation, as :func:`drive` sees it: messages, and passes that improve them."""
 
     always = False
     monotone_bound = False
@@ -204,27 +170,7 @@ class _Run:
 
 
 def drive(name, method, *, tol, max_iter, on_pass):
-    """Run a method until its end, a proof, the last pass, or a stop from outside.
-
-    Parameters
-    ----------
-    name : str
-        Of the method.
-    method : Method
-        The method.
-    tol : float
-        Relative: ``bound - score`` that proves a labelling.
-    max_iter : int
-        Largest number of passes.
-    on_pass : callable or None
-        Called between pieces of passes with the share of the work that is done, the bound and the
-        score; returns True to stop.
-
-    Returns
-    -------
-    MAPResult
-        With a record whenever the bound was evaluated.
-    """
+    """Run a method until its end, a proof, the last pass, or a stop from outside."""
     run = _Run(method.graph, method, tol, on_pass, max_iter)
     stopped = run.advance(method.begin())
     if not method.monotone_bound:

@@ -17,23 +17,16 @@ from .driver import Method, Report, drive
 
 
 class Primal(NamedTuple):
-    """Primal variables of a relaxation.
+    """Primal variables of a relaxation."""
 
-    Parameters
-    ----------
-    primal_ptr : ndarray of shape (n_regions + 1,) of int64
-        Where a region's variables begin; regions that are in no other may have none.
-    primal : ndarray
-        Marginals of regions.
-    projections : ndarray
-        Marginals of regions on their children, with the layout of messages.
-    own : ndarray of shape (n_regions,)
-        Scores of the regions' marginals.
-    """
-
+    # (n_regions + 1,): Where a region's variables begin; regions that are in no other may have
+    # none.
     primal_ptr: np.ndarray
+    # Marginals of regions.
     primal: np.ndarray
+    # Marginals of regions on their children, with the layout of messages.
     projections: np.ndarray
+    # (n_regions,): Scores of the regions' marginals.
     own: np.ndarray
 
 
@@ -50,27 +43,7 @@ def place(p, r, state, mu, down, own):
 
 @kernel
 def start_pass(p, start, stop, state, delta, mu, down, totals, scratch):
-    """Primal variables that maximise the regions' own scores; messages `delta` are 0.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    start, stop : int
-        Which.
-    state : Primal
-        The primal variables, written.
-    delta : ndarray
-        Zeros.
-    mu : ndarray
-        Room for the marginals of a region.
-    down : ndarray of the shape of `delta`
-        Room for marginals on children.
-    totals : ndarray of shape (1,)
-        Gains the sum of the maxima.
-    scratch : NamedTuple
-        See :func:`~skstruct.map_inference.kinds.scratch.region_scratch`.
-    """
+    """Primal variables that maximise the regions' own scores; messages `delta` are 0."""
     for r in range(start, stop):
         value = region_max(p, r, delta, mu, down, scratch)
         totals[0] += value
@@ -121,31 +94,7 @@ def move(p, r, state, delta, lam, mu, down, own, step):
 
 @kernel
 def frank_wolfe_pass(p, order, start, stop, lam, state, delta, mu, down, sums, scratch):
-    """Frank-Wolfe steps on some regions, each to the best point towards its maximiser.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    order : ndarray of int64
-        The regions in the order of the steps.
-    start, stop : int
-        Which of them.
-    lam : float
-        Inverse weight of the soft constraints.
-    state : Primal
-        The primal variables, moved.
-    delta : ndarray
-        ``(projections - children's variables) / lam``, kept so.
-    mu : ndarray
-        Room for the marginals of a region.
-    down : ndarray of the shape of `delta`
-        Room for marginals on children.
-    sums : ndarray of shape (4,)
-        Room.
-    scratch : NamedTuple
-        See :func:`~skstruct.map_inference.kinds.scratch.region_scratch`.
-    """
+    """Frank-Wolfe steps on some regions, each to the best point towards its maximiser."""
     for k in range(start, stop):
         r = order[k]
         value = region_max(p, r, delta, mu, down, scratch)
@@ -160,19 +109,7 @@ def frank_wolfe_pass(p, order, start, stop, lam, state, delta, mu, down, sums, s
 
 @kernel
 def renew_messages(p, lam, state, delta):
-    """The messages that belong to the primal variables, without what roundings added up to.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    lam : float
-        Inverse weight of the soft constraints.
-    state : Primal
-        The primal variables.
-    delta : ndarray
-        The messages, written.
-    """
+    """The messages that belong to the primal variables, without what roundings added up to."""
     for s in range(p.child.shape[0]):
         first = state.primal_ptr[p.child[s]] - p.message_ptr[s]
         for k in range(p.message_ptr[s], p.message_ptr[s + 1]):
@@ -181,17 +118,7 @@ def renew_messages(p, lam, state, delta):
 
 @kernel
 def primal_labels(p, primal, labels):
-    """The label of each variable whose primal variable is largest.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    primal : ndarray
-        Marginals of the variables come first.
-    labels : ndarray of shape (n_variables,) of int64
-        The labels, written.
-    """
+    """The label of each variable whose primal variable is largest."""
     first = 0
     for v in range(p.n_variables):
         best = 0
@@ -207,13 +134,6 @@ class FrankWolfe(Method):
 
     Variables of regions that are in no other are not stored, only their scores and what they are
     on their children.
-
-    Parameters
-    ----------
-    graph, tol, rng
-        As for :class:`~skstruct.map_inference.methods.driver.Method`.
-    lam : float
-        Inverse weight of the soft constraints.
     """
 
     stores_all = False
@@ -303,47 +223,8 @@ class FrankWolfe(Method):
 def solve_frank_wolfe(graph, *, tol, max_iter, time_limit, rng, on_pass, lam=0.01):
     """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol : float
-        Relative gap that proves a labelling optimal; also the end for the relative duality gap of
-        the method's own problem.
-    max_iter : int
-        Largest number of passes.
-    time_limit : float or None
-        Seconds; `on_pass` looks after it.
-    rng : numpy.random.Generator
-        Draws the order of the regions in each pass.
-    on_pass : callable or None
-        Called between pieces of passes; returns True to stop.
-    lam : float, default=0.01
-        Inverse weight of the penalty. The optimum is above the relaxation's by at most
-        ``lam / 2 * |delta|^2`` for any optimal messages of the relaxation.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound, primal variables as beliefs, and in ``history_`` the
-        method's objective and its duality gap.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `lam` is not a positive number.
-
-    References
-    ----------
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     4 and Algorithm 1.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "frank-wolfe", random_state=0).labels
-    array([1, 1])
     """
     method = FrankWolfe(graph, tol, rng, check_positive("lam", lam))
     return drive("frank-wolfe", method, tol=tol, max_iter=max_iter, on_pass=on_pass)

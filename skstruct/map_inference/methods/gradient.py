@@ -26,22 +26,6 @@ def lipschitz_bound(regions, gamma, smoothing):
     The Hessian is a sum over regions, of each region's messages only: a message is in the terms of
     its owner and of its child.
 
-    Parameters
-    ----------
-    regions : Regions
-        The regions.
-    gamma : float
-        The smoothing.
-    smoothing : {"softmax", "l2"}
-        Its kind.
-
-    Returns
-    -------
-    float
-        The constant.
-
-    References
-    ----------
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     3, where it is a sum over all regions; Nesterov 2005, Smooth minimization of non-smooth
     functions, theorem 1.
@@ -65,23 +49,7 @@ def lipschitz_bound(regions, gamma, smoothing):
 
 
 class GradientDescent(Method):
-    """Steps along the disagreement of the smoothed maximisers, perhaps with momentum.
-
-    Parameters
-    ----------
-    graph, tol, rng
-        As for :class:`~skstruct.map_inference.methods.driver.Method`.
-    smoothing : {"softmax", "l2"}
-        The kind of smoothing.
-    gamma : float
-        How much.
-    lam : float
-        Weight of ``|delta|^2 / 2``; 0 for none.
-    accelerated : bool
-        Nesterov's momentum.
-    lipschitz : {"bound", "search"}
-        Steps by the proved constant, or by the one that is in effect.
-    """
+    """Steps along the disagreement of the smoothed maximisers, perhaps with momentum."""
 
     def __init__(self, graph, tol, rng, smoothing, gamma, lam, accelerated, lipschitz):
         super().__init__(graph, tol, rng)
@@ -203,52 +171,8 @@ def solve_gradient(
 ):
     """Gradient descent on a smoothed dual.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol : float
-        Relative gap that proves a labelling optimal; also the end for the gradient's norm times
-        that of the messages, relative to the objective.
-    max_iter : int
-        Largest number of evaluations of all regions.
-    time_limit : float or None
-        Seconds; `on_pass` looks after it.
-    rng : numpy.random.Generator
-        Not used.
-    on_pass : callable or None
-        Called between pieces of passes; returns True to stop.
-    smoothing : {"softmax", "l2"}, default="softmax"
-        Soft-max or Euclidean smoothing of each region's maximum.
-    gamma : float, default=0.1
-        How much: the optimum moves by at most ``gamma`` times the sum of the logarithms of the
-        regions' configurations (soft-max, upwards), or half of ``gamma`` a region (l2, downwards).
-    lipschitz : {"search", "bound"}, default="search"
-        Steps by backtracking, or by a constant that is proved.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound.
-
-    Raises
-    ------
-    TypeError
-        If a factor has no projection and `smoothing` is ``"l2"``, or `gamma` is no number.
-    ValueError
-        If a parameter is out of range.
-
-    References
-    ----------
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     3 and Table 1.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "gradient", gamma=0.01).labels
-    array([1, 1])
     """
     gamma = check_smoothing(graph, "gradient", smoothing, gamma, lipschitz)
     method = GradientDescent(graph, tol, rng, smoothing, gamma, 0.0, False, lipschitz)
@@ -269,36 +193,10 @@ def solve_accelerated_gradient(
 ):
     """Nesterov's accelerated gradient descent on a smoothed dual, with restarts.
 
-    Parameters
-    ----------
-    graph, tol, max_iter, time_limit, rng, on_pass, smoothing, gamma, lipschitz
-        As for :func:`solve_gradient`; `smoothing` is ``"l2"`` by default.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound.
-
-    Raises
-    ------
-    TypeError
-        If a factor has no projection and `smoothing` is ``"l2"``, or `gamma` is no number.
-    ValueError
-        If a parameter is out of range.
-
-    References
-    ----------
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     3 and Table 1. Savchynskyy et al. 2011, A study of Nesterov's scheme for Lagrangian
     decomposition and MAP labeling. O'Donoghue, Candès 2015, Adaptive restart for accelerated
     gradient schemes.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "accelerated-gradient", gamma=0.01).labels
-    array([1, 1])
     """
     gamma = check_smoothing(graph, "accelerated-gradient", smoothing, gamma, lipschitz)
     method = GradientDescent(graph, tol, rng, smoothing, gamma, 0.0, True, lipschitz)

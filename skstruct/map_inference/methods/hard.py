@@ -17,21 +17,6 @@ def forbid(p, delta, forbidden, total, down, scratch):
 
     Without this, descent on a smoothed dual sends the messages of such configurations to infinity,
     slowly. Where a region forbids by its own scores, its message on the matter may have any value.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    delta : ndarray
-        Zeros; written where a configuration is forbidden.
-    forbidden : float
-        What stands for -inf.
-    total : ndarray
-        Room for the scores of a region.
-    down : ndarray of the shape of `delta`
-        Room for max-marginals.
-    scratch : NamedTuple
-        See :func:`~skstruct.map_inference.kinds.scratch.region_scratch`.
     """
     for r in range(p.kind.shape[0]):
         if p.slot_ptr[r + 1] > p.slot_ptr[r]:
@@ -56,18 +41,7 @@ def forbid(p, delta, forbidden, total, down, scratch):
 
 
 def hard_start(room):
-    """Zeros, except where configurations are forbidden.
-
-    Parameters
-    ----------
-    room : Room
-        The room of the regions.
-
-    Returns
-    -------
-    ndarray
-        The messages.
-    """
+    """Zeros, except where configurations are forbidden."""
     delta = np.zeros(room.n_messages)
     if np.isneginf(room.regions.scores).any() or (room.regions.kind > 3).any():
         total = np.zeros(room.mu.size)

@@ -49,17 +49,7 @@ def _products(p, r, state, mu, down, sums):
 
 @kernel
 def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, scratch):
-    """Steps on some regions, each to the best point towards its smoothed maximiser.
-
-    Parameters
-    ----------
-    p, order, start, stop, lam, state, delta, mu, down, scratch
-        As for :func:`~skstruct.map_inference.methods.frank_wolfe.frank_wolfe_pass`.
-    gamma : float
-        The smoothing.
-    sums : ndarray of shape (7,)
-        Room.
-    """
+    """Steps on some regions, each to the best point towards its smoothed maximiser."""
     for k in range(start, stop):
         r = order[k]
         value = region_project(p, r, delta, gamma, mu, down, scratch)
@@ -77,20 +67,7 @@ def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, s
 
 @kernel
 def square_norm(p, state):
-    """Square norm of all primal variables.
-
-    Parameters
-    ----------
-    p : Regions
-        The regions.
-    state : Primal
-        Their variables.
-
-    Returns
-    -------
-    float
-        The sum of squares.
-    """
+    """Square norm of all primal variables."""
     total = 0.0
     for r in range(p.kind.shape[0]):
         if p.size[r] > 0:
@@ -143,51 +120,9 @@ def solve_sdca(graph, *, tol, max_iter, time_limit, rng, on_pass, gamma=0.1, lam
     The dual is L2-smoothed by `gamma` and has ``lam / 2 * |delta|^2`` added; the steps are on its
     dual, the primal whose consistency is a penalty.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; cardinality factors and ``Or`` have no projections and are refused.
-    tol : float
-        Relative gap that proves a labelling optimal; also the end for the relative duality gap of
-        the method's own problem.
-    max_iter : int
-        Largest number of passes.
-    time_limit : float or None
-        Seconds; `on_pass` looks after it.
-    rng : numpy.random.Generator
-        Draws the order of the regions in each pass.
-    on_pass : callable or None
-        Called between pieces of passes; returns True to stop.
-    gamma : float, default=0.1
-        The smoothing of each region's maximum.
-    lam : float, default=0.1
-        Inverse weight of the penalty.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound, primal variables as beliefs, and in ``history_`` the
-        method's objective and its duality gap.
-
-    Raises
-    ------
-    TypeError
-        If a factor has no projection, or a parameter is no number.
-    ValueError
-        If a parameter is not positive.
-
-    References
-    ----------
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     4 and Table 1. Shalev-Shwartz, Zhang 2014, Accelerated proximal stochastic dual coordinate
     ascent for regularized loss minimization.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "sdca", gamma=0.01, lam=0.01, random_state=0).labels
-    array([1, 1])
     """
     require_verb(graph, "region_project", "sdca")
     gamma, lam = check_positive("gamma", gamma), check_positive("lam", lam)

@@ -15,15 +15,7 @@ _NOTHING = np.zeros(0)
 
 @kernel
 def soft_max_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
-    """Add up the soft-maxima of some regions.
-
-    Parameters
-    ----------
-    p, start, stop, delta, mu, down, up, totals, scratch
-        As for :func:`~skstruct.map_inference.methods.bounds.max_pass`.
-    gamma : float
-        The smoothing, positive.
-    """
+    """Add up the soft-maxima of some regions."""
     total = 0.0
     for r in range(start, stop):
         total += region_soft_max(p, r, delta, gamma, mu, down, scratch)
@@ -34,13 +26,7 @@ def soft_max_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
 
 @kernel
 def project_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
-    """Add up the L2-smoothed maxima of some regions.
-
-    Parameters
-    ----------
-    p, start, stop, delta, gamma, mu, down, up, totals, scratch
-        As for :func:`soft_max_pass`.
-    """
+    """Add up the L2-smoothed maxima of some regions."""
     total = 0.0
     for r in range(start, stop):
         total += region_project(p, r, delta, gamma, mu, down, scratch)
@@ -50,31 +36,7 @@ def project_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
 
 
 def smoothed_pieces(room, delta, gamma, smoothing, up):
-    """A smoothed dual without the offset, piece by piece.
-
-    Parameters
-    ----------
-    room : Room
-        The room; its `down` gets the regions' marginals on children.
-    delta : ndarray
-        The messages.
-    gamma : float
-        The smoothing, positive.
-    smoothing : {"softmax", "l2"}
-        The kind.
-    up : ndarray
-        Gets the children's own marginals, if it has room.
-
-    Yields
-    ------
-    None
-        Between two pieces.
-
-    Returns
-    -------
-    float
-        The value.
-    """
+    """A smoothed dual without the offset, piece by piece."""
     one_pass = soft_max_pass if smoothing == "softmax" else project_pass
     totals = np.zeros(1)
     p, mu, down, scratch = room.regions, room.mu, room.down, room.scratch
@@ -85,18 +47,7 @@ def smoothed_pieces(room, delta, gamma, smoothing, up):
 
 
 def smoothed_dual(room, delta, gamma, smoothing="softmax", up=_NOTHING):
-    """A smoothed dual without the offset, in one go.
-
-    Parameters
-    ----------
-    room, delta, gamma, smoothing, up
-        As for :func:`smoothed_pieces`.
-
-    Returns
-    -------
-    float
-        The value.
-    """
+    """A smoothed dual without the offset, in one go."""
     pieces = smoothed_pieces(room, delta, gamma, smoothing, up)
     while True:
         try:

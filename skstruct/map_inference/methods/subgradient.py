@@ -49,44 +49,8 @@ class Subgradient(Method):
 def solve_subgradient(graph, *, tol, max_iter, time_limit, rng, on_pass, step=1.0):
     """Subgradient descent on the dual, steps ``c / sqrt(t)``.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol : float
-        Relative gap that proves a labelling optimal.
-    max_iter : int
-        Largest number of passes.
-    time_limit : float or None
-        Seconds; `on_pass` looks after it.
-    rng : numpy.random.Generator
-        Not used.
-    on_pass : callable or None
-        Called between passes; returns True to stop.
-    step : float, default=1.0
-        Size of the first step, relative to Polyak's for an optimum at the first labelling's score.
-
-    Returns
-    -------
-    MAPResult
-        With the duals of the best bound.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `step` is not a positive number.
-
-    References
-    ----------
     Komodakis, Paragios, Tziritas 2007, MRF optimization via dual decomposition. Meshi, Mahdavi,
     Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, Table 1.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "subgradient").labels
-    array([1, 1])
     """
     method = Subgradient(graph, tol, rng, check_positive("step", step))
     return drive("subgradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)

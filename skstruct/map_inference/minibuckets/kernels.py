@@ -97,19 +97,7 @@ def _eliminate(m, q, hat, shift, message, low):
 
 @kernel
 def forward_pass(m, hat, w, start, stop):
-    """Eliminate the variables of a range of the order; their clusters' maxima become 0.
-
-    Parameters
-    ----------
-    m : Plan
-        The clusters.
-    hat : ndarray
-        Their tables, a reparametrisation; changed in place.
-    w : Work
-        Scratch; its ``sums`` gain constants and their magnitudes: after a pass they hold the bound.
-    start, stop : int
-        Positions in the order.
-    """
+    """Eliminate the variables of a range of the order; their clusters' maxima become 0."""
     for position in range(start, stop):
         first, last = m.bucket_ptr[position], m.bucket_ptr[position + 1]
         n = m.n_own[first]
@@ -149,17 +137,7 @@ def _decode(m, hat, first, last, labels, scores):
 
 @kernel
 def backward_pass(m, hat, w, labels, start, stop):
-    """Decode, and hand shares of the clusters' scores back, in the reverse order.
-
-    Parameters
-    ----------
-    m, hat, w : object
-        As for :func:`forward_pass`, after it.
-    labels : ndarray of shape (n_variables,) of int64
-        Set.
-    start, stop : int
-        Positions in the order, from the end.
-    """
+    """Decode, and hand shares of the clusters' scores back, in the reverse order."""
     for back in range(start, stop):
         position = m.order.size - 1 - back
         first, last = m.bucket_ptr[position], m.bucket_ptr[position + 1]

@@ -14,44 +14,30 @@ _STEPS = 250  # between two looks at the clock
 
 
 class Plan(NamedTuple):
-    """Clusters, a bucket of one or more for each variable, in the order of elimination.
+    """Clusters, a bucket of one or more for each variable, in the order of elimination."""
 
-    Parameters
-    ----------
-    order : ndarray of shape (n_variables,) of int64
-        The variables, first eliminated first.
-    bucket_ptr : ndarray of shape (n_variables + 1,) of int64
-        Where the clusters begin that the variable at a position of the order is eliminated from.
-    dim_ptr : ndarray of shape (n_clusters + 1,) of int64
-        Where a cluster's variables begin.
-    dim : ndarray of int64
-        Axes of the clusters' tables: later eliminated variables first, its own last.
-    step : ndarray of int64
-        Aligned with `dim`: strides of the tables.
-    cell_ptr : ndarray of shape (n_clusters + 1,) of int64
-        Where a cluster's table begins.
-    n_own : ndarray of shape (n_clusters,) of int64
-        States of the variable that is eliminated.
-    parent : ndarray of shape (n_clusters,) of int64
-        Cluster that gets the message; -1 for none.
-    n_children : ndarray of shape (n_clusters,) of int64
-        How many it gets.
-    run_ptr : ndarray of shape (n_clusters + 1,) of int64
-        Where the runs of the message begin.
-    run_size, run_step : ndarray of int64
-        The parent's axes, as few as possible, with their strides in the message (0: not in it).
-    """
-
+    # (n_variables,): The variables, first eliminated first.
     order: np.ndarray
+    # (n_variables + 1,): Where the clusters begin that the variable at a position of the order is
+    # eliminated from.
     bucket_ptr: np.ndarray
+    # (n_clusters + 1,): Where a cluster's variables begin.
     dim_ptr: np.ndarray
+    # Axes of the clusters' tables: later eliminated variables first, its own last.
     dim: np.ndarray
+    # Aligned with `dim`: strides of the tables.
     step: np.ndarray
+    # (n_clusters + 1,): Where a cluster's table begins.
     cell_ptr: np.ndarray
+    # (n_clusters,): States of the variable that is eliminated.
     n_own: np.ndarray
+    # (n_clusters,): Cluster that gets the message; -1 for none.
     parent: np.ndarray
+    # (n_clusters,): How many it gets.
     n_children: np.ndarray
+    # (n_clusters + 1,): Where the runs of the message begin.
     run_ptr: np.ndarray
+    # The parent's axes, as few as possible, with their strides in the message (0: not in it).
     run_size: np.ndarray
     run_step: np.ndarray
 
@@ -187,28 +173,7 @@ class _Partition:
 
 
 def partition(n_states, scopes, order, limit, look=None):
-    """The clusters of all buckets: (variables, factors, position of the parent) each.
-
-    Parameters
-    ----------
-    n_states : ndarray of int64
-        States of the variables.
-    scopes : list of tuple of int
-        Variables of the factors.
-    order : ndarray of int64
-        Order of elimination.
-    limit : int
-        Most cells of a cluster, unless a factor has more.
-    look : callable, default=None
-        Called at times; may raise an exception that ends it.
-
-    Returns
-    -------
-    clusters : list of (list of int, list of int, int)
-        Variables, the eliminated one last; factors; parent or -1.
-    buckets : list of int
-        Where each bucket begins.
-    """
+    """The clusters of all buckets: (variables, factors, position of the parent) each."""
     work = _Partition(n_states, scopes, order, limit)
     for position in range(len(order)):
         if look is not None and position % _STEPS == 0:
@@ -221,24 +186,7 @@ def partition(n_states, scopes, order, limit, look=None):
 
 
 def choose_order(graph, scopes, limit, look=None):
-    """The order of elimination that splits least: as numbered, by min-fill, or along a front.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    scopes : list of tuple of int
-        Variables of the factors.
-    limit : int
-        Most cells of a cluster.
-    look : callable, default=None
-        As for :func:`partition`.
-
-    Returns
-    -------
-    ndarray of int64
-        The variables.
-    """
+    """The order of elimination that splits least: as numbered, by min-fill, or along a front."""
     n = graph.n_variables
     ends = ends_of(np.array([len(scope) for scope in scopes], dtype=np.int64))
     flat = np.array([v for scope in scopes for v in scope], dtype=np.int32)

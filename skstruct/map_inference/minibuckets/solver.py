@@ -23,29 +23,19 @@ _STEPS = 1000  # between two looks at the clock
 
 
 class Work(NamedTuple):
-    """Scratch of the passes.
+    """Scratch of the passes."""
 
-    Parameters
-    ----------
-    message : ndarray
-        One message.
-    marginals : ndarray
-        Those of a variable in all of its clusters, and their mean.
-    left : ndarray of shape (n_clusters,) of int64
-        Children that have not got their share back.
-    digits : ndarray of int64
-        Position in a table.
-    sums : ndarray of shape (2,)
-        The constant that was taken out, and the magnitudes of its terms.
-    low : float
-        What is as good as -inf.
-    """
-
+    # One message.
     message: np.ndarray
+    # Those of a variable in all of its clusters, and their mean.
     marginals: np.ndarray
+    # (n_clusters,): Children that have not got their share back.
     left: np.ndarray
+    # Position in a table.
     digits: np.ndarray
+    # (2,): The constant that was taken out, and the magnitudes of its terms.
     sums: np.ndarray
+    # What is as good as -inf.
     low: float
 
 
@@ -83,23 +73,7 @@ def tables_of(graph, delta=None, look=None):
 
 
 class MiniBuckets(Asking):
-    """Clusters of a graph, and passes over them.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        Tables and Potts factors.
-    order : ndarray or None
-        Order of elimination; None for the one that splits least.
-    limit : int
-        Most cells of a cluster.
-    delta : ndarray, default=None
-        Messages to begin with.
-    most_cells : int
-        In all tables; the limit is halved until they fit.
-    look : callable, default=None
-        Called at times; may raise an exception that ends the set-up.
-    """
+    """Clusters of a graph, and passes over them."""
 
     def __init__(self, graph, order, limit, delta=None, most_cells=1 << 24, look=None):
         super().__init__()
@@ -196,50 +170,10 @@ def solve_mini_buckets(
     agree as far as they can. In grids the parts are strips. With room for whole buckets the method
     is exact.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        Tables and Potts factors.
-    tol, max_iter, time_limit, rng, on_pass : object
-        As for all methods.
-    most_cells : int, default=2**14
-        Most configurations of a mini-bucket. All together have at most 2**24.
-    order : array-like of shape (n_variables,) of int, default=None
-        Order of elimination; by default that of a few that splits least.
-    duals : ndarray or None, default=None
-        Messages to begin with, in the layout of ``graph.of_variables().regions``, as other methods
-        return them for graphs whose regions contain variables only.
-    start : array-like of shape (n_variables,) of int, default=None
-        A labelling to improve on.
-    patience : int, default=5
-        The method has stalled when the bound falls by less than 1e-4 of the gap in so many passes.
-
-    Returns
-    -------
-    MAPResult
-        Bound and labelling.
-
-    Raises
-    ------
-    TypeError
-        On factors of other kinds, or parameters of other types.
-    ValueError
-        If a number is out of range, `order` or `start` do not fit the variables, or `duals` not the
-        regions.
-
-    References
-    ----------
     R. Dechter, I. Rish: Mini-buckets: a general scheme for bounded inference, JACM 2003.
 
     A. Ihler, N. Flerova, R. Dechter, L. Otten: Join-graph based cost-shifting schemes, UAI 2012
     (section 3).
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], -1.0)])
-    >>> solve_map(graph, "mini-buckets").score
-    -1.0
     """
     patience = check_integer("patience", patience, 1)
     graph = graph.of_variables()

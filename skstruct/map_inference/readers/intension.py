@@ -103,14 +103,7 @@ def parameters(keyword: str, arity: int, source: Any) -> dict[str, Any]:
 def pieces(
     keyword: str, scope: list[int], n_states: np.ndarray, found: dict[str, Any], top: float
 ) -> list[Piece]:
-    """Tables or counts that add up to a function; inf forbids.
-
-    Raises
-    ------
-    ValueError
-        If the parameters do not fit, or the function has too many variables for a table and is no
-        sum of smaller ones; the message says what was expected.
-    """
+    """Tables or counts that add up to a function; inf forbids."""
     shape = n_states[scope].tolist()
     _check(keyword, scope, shape, found)
     if _has_small_table(keyword, shape, found):

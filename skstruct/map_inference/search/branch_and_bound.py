@@ -172,44 +172,6 @@ def solve_branch_and_bound(
 ):
     """Branch and bound with soft local consistency, hybrid best-first.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; all kinds of factors, Cardinality up to about 180 variables.
-    tol : float, default=1e-6
-        Relative gap of a proof.
-    max_iter : int, default=1000
-        Passes of 1000 nodes of each component.
-    time_limit : float or None, default=None
-        Seconds; looked at about four times a second.
-    rng : numpy.random.Generator or None, default=None
-        Not used: nothing is drawn.
-    on_pass : callable or None, default=None
-        Called as ``on_pass(share, bound, score)`` about four times a second; stops if it is true.
-    start : array-like of shape (n_variables,) of int, default=None
-        A labelling to improve on.
-    duals : ndarray or None, default=None
-        Messages in the layout of ``graph.regions`` to begin with, such as those of a relaxation.
-    growth : float, default=16.0
-        Before the search, variables are eliminated while the new table has at most this many times
-        the cells of the old ones (and, where it is larger than those, at most 4096).
-    most_variables : int, default=7
-        Largest arity of such a table.
-
-    Returns
-    -------
-    MAPResult
-        The best labelling and the bound, also when it is stopped.
-
-    Raises
-    ------
-    TypeError
-        If a factor has too many variables for a table or a chain of counters.
-    ValueError
-        If `start` is no labelling, or `duals` are not finite numbers in the layout of the regions.
-
-    References
-    ----------
     M. Cooper, S. de Givry, M. Sanchez, T. Schiex, M. Zytnicki, T. Werner: Soft arc consistency
     revisited, Artificial Intelligence 174, 2010 (sections 4 to 6: full directional and existential
     arc consistency).
@@ -218,16 +180,6 @@ def solve_branch_and_bound(
     search with tree decomposition for weighted CSP, CP 2015 (section 3).
 
     V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (the root's bound).
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts
-    >>> from skstruct.map_inference.search import solve_branch_and_bound
-    >>> differ = Potts([0, 1, 2], [1, 2, 0], -1.0)
-    >>> graph = FactorGraph([2, 2, 2], [differ], unaries=[[0, 1], [0, 0], [0, 0]])
-    >>> result = solve_branch_and_bound(graph)
-    >>> result.score, result.optimal
-    (0.0, True)
     """
     growth = check_real("growth", growth, 0)
     most_variables = check_integer("most_variables", most_variables, 0)

@@ -18,18 +18,7 @@ class TooManyVariables(TypeError):
 
 
 class Expanded:
-    """Unaries and tables with the scores of a graph.
-
-    Attributes
-    ----------
-    unaries : list of ndarray
-        Scores of the variables, then of the hidden ones.
-    tables : list of (tuple of int, ndarray)
-        Scopes and scores.
-    hidden : list of (int, int, int, ndarray)
-        Hidden variables in order: itself, the counter before it (or a variable), the variable that
-        it counts, and its label for each label of these two.
-    """
+    """Unaries and tables with the scores of a graph."""
 
     def __init__(self, graph, duals=None):
         ends = graph.state_ptr

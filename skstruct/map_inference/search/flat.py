@@ -18,88 +18,66 @@ UNEQUAL, EQUAL, AT_MOST, ABOVE = range(4)
 
 
 class Network(NamedTuple):
-    """Cost functions of a search; variables in their order, scopes ascending.
+    """Cost functions of a search; variables in their order, scopes ascending."""
 
-    Parameters
-    ----------
-    state_ptr : ndarray of shape (n_variables + 1,)
-        Where the unary costs of each variable begin.
-    scope_ptr, scope : ndarray
-        Variables of each function; a place in `scope` is a slot.
-    stride, shift_ptr, owner : ndarray of shape (n_slots,)
-        Step of a slot's variable in the table, where its shifts begin in ``State.cost``, function.
-    table_ptr, table : ndarray
-        Costs of the functions, row-major, inf where forbidden.
-    slots_ptr, slots : ndarray
-        Slots of each variable.
-    """
-
+    # (n_variables + 1,): Where the unary costs of each variable begin.
     state_ptr: np.ndarray
+    # Variables of each function; a place in `scope` is a slot.
     scope_ptr: np.ndarray
     scope: np.ndarray
+    # (n_slots,): Step of a slot's variable in the table, where its shifts begin in ``State.cost``,
+    # function.
     stride: np.ndarray
     shift_ptr: np.ndarray
     owner: np.ndarray
+    # Costs of the functions, row-major, inf where forbidden.
     table_ptr: np.ndarray
     table: np.ndarray
+    # Slots of each variable.
     slots_ptr: np.ndarray
     slots: np.ndarray
 
 
 class State(NamedTuple):
-    """Where a search stands.
+    """Where a search stands."""
 
-    Parameters
-    ----------
-    cost : ndarray
-        Unary costs, then the shifts: a function costs its table minus its slots' shifts.
-    stamp : ndarray
-        The last level that noted each entry of `cost`.
-    values, position, size, size_stamp : ndarray
-        Labels left: the first ``size[i]`` of variable i's `values`, as a sparse set.
-    trail_at, trail_cost, trail_variable, trail_size : ndarray
-        What to put back.
-    level_trail, level_sizes, level_bound, level_variable, level_value, level_kind : ndarray
-        Decisions.
-    level_open : ndarray
-        Levels whose other branch is still to be taken.
-    support, best : ndarray of shape (n_variables,)
-        Labels that cost least now; the best labelling.
-    dirty, raised, doubtful : ndarray
-        Functions to visit, variables with new unary costs, variables without a free support.
-    weight : ndarray of shape (n_functions,)
-        1 + failures, for the order of variables.
-    real, count : ndarray
-        Scalars (see the constants of this file).
-    mass, offset, low, total, digit : ndarray
-        Scratch of :mod:`.marginals`.
-    """
-
+    # Unary costs, then the shifts: a function costs its table minus its slots' shifts.
     cost: np.ndarray
+    # The last level that noted each entry of `cost`.
     stamp: np.ndarray
+    # Labels left: the first ``size[i]`` of variable i's `values`, as a sparse set.
     values: np.ndarray
     position: np.ndarray
     size: np.ndarray
     size_stamp: np.ndarray
+    # What to put back.
     trail_at: np.ndarray
     trail_cost: np.ndarray
     trail_variable: np.ndarray
     trail_size: np.ndarray
+    # Decisions.
     level_trail: np.ndarray
     level_sizes: np.ndarray
     level_bound: np.ndarray
     level_variable: np.ndarray
     level_value: np.ndarray
+    # Levels whose other branch is still to be taken.
     level_open: np.ndarray
+    # Decisions.
     level_kind: np.ndarray
+    # (n_variables,): Labels that cost least now; the best labelling.
     support: np.ndarray
     best: np.ndarray
+    # Functions to visit, variables with new unary costs, variables without a free support.
     dirty: np.ndarray
     raised: np.ndarray
     doubtful: np.ndarray
+    # (n_functions,): 1 + failures, for the order of variables.
     weight: np.ndarray
+    # Scalars (see the constants of this file).
     real: np.ndarray
     count: np.ndarray
+    # Scratch of :mod:`.marginals`.
     mass: np.ndarray
     offset: np.ndarray
     low: np.ndarray
@@ -108,26 +86,7 @@ class State(NamedTuple):
 
 
 def flatten(variables, unaries, scopes, tables):
-    """Network and state of one component.
-
-    Parameters
-    ----------
-    variables : sequence of int
-        The variables, in the order of the search's directions.
-    unaries : mapping of int to ndarray
-        Unary costs, all at least 0 and finite.
-    scopes : sequence of tuple of int
-        Scopes of two variables or more.
-    tables : sequence of ndarray
-        Their costs, all at least 0.
-
-    Returns
-    -------
-    network : Network
-        The cost functions.
-    state : State
-        The state before any decision, all functions dirty.
-    """
+    """Network and state of one component."""
     rank = {i: k for k, i in enumerate(variables)}
     n = len(variables)
     sizes = np.array([len(unaries[i]) for i in variables], dtype=np.int64)

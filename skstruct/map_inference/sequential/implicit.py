@@ -19,19 +19,6 @@ def visit_implicit(p, z, delta, down, scratch):
     """Give each implicit factor its variables' scores, and them equal shares of its max-marginals.
 
     Its largest reparametrised score is 0 then.
-
-    Parameters
-    ----------
-    p : Regions
-        The model.
-    z : Sweep
-        Which factors the sweeps skip.
-    delta : ndarray
-        Messages, updated.
-    down : ndarray
-        As long: scratch.
-    scratch : RegionScratch
-        Scratch of the kinds.
     """
     for r in range(p.n_variables, p.kind.size):
         first, last = p.slot_ptr[r], p.slot_ptr[r + 1]

@@ -18,40 +18,28 @@ _SMALL = 4
 
 
 class Sweep(NamedTuple):
-    """What the sweeps know beside the regions.
+    """What the sweeps know beside the regions."""
 
-    Parameters
-    ----------
-    order : ndarray of shape (n_variables,) of int64
-        The variables.
-    role : ndarray of shape (n_slots,) of uint8
-        Whether the slot's variable is the ``FIRST`` or ``LAST`` of its factor in the order;
-        ``SKIPPED``: sweeps leave the factor alone.
-    share : ndarray of shape (n_variables,)
-        Share of a variable's score that each factor gets.
-    flipped : ndarray
-        As the regions' scores, with tables of two variables transposed; empty if all are small.
-    low : float
-        Scores below it are as good as -inf.
-    hat, given : ndarray of shape (most states,)
-        Scratch: a variable's reparametrised scores; those given the labels of earlier ones.
-    labels : ndarray of shape (n_variables,) of int64
-        What was decoded.
-    rank : ndarray of shape (n_variables,) of int64
-        Position of each variable in the order.
-    digits, row : ndarray of shape (largest arity,) of int64 and (most states,)
-        Scratch of tables.
-    """
-
+    # (n_variables,): The variables.
     order: np.ndarray
+    # (n_slots,): Whether the slot's variable is the ``FIRST`` or ``LAST`` of its factor in the
+    # order; ``SKIPPED``: sweeps leave the factor alone.
     role: np.ndarray
+    # (n_variables,): Share of a variable's score that each factor gets.
     share: np.ndarray
+    # As the regions' scores, with tables of two variables transposed; empty if all are small.
     flipped: np.ndarray
+    # Scores below it are as good as -inf.
     low: float
+    # (most states,): Scratch: a variable's reparametrised scores; those given the labels of earlier
+    # ones.
     hat: np.ndarray
     given: np.ndarray
+    # (n_variables,): What was decoded.
     labels: np.ndarray
+    # (n_variables,): Position of each variable in the order.
     rank: np.ndarray
+    # (largest arity,): Scratch of tables.
     digits: np.ndarray
     row: np.ndarray
 
@@ -194,24 +182,7 @@ def _visit(p, z, i, delta, early, late):
 
 @kernel
 def sweep(p, z, delta, start, stop, forward, sums):
-    """Visit the variables of a range of the order, forward or backward.
-
-    Parameters
-    ----------
-    p : Regions
-        The model, factors that contain variables.
-    z : Sweep
-        Order and scratch; its labels are set.
-    delta : ndarray
-        Messages, updated.
-    start, stop : int
-        Range of the order, counted from the end if not `forward`.
-    forward : bool
-        The direction.
-    sums : ndarray of shape (2,)
-        Gains the variables' largest scores, and their magnitudes. After a whole sweep that began
-        at 0 the first is the bound, without the offset and factors that are skipped.
-    """
+    """Visit the variables of a range of the order, forward or backward."""
     n = z.order.size
     early = FIRST if forward else LAST
     late = LAST if forward else FIRST
@@ -224,15 +195,7 @@ def sweep(p, z, delta, start, stop, forward, sums):
 
 @kernel
 def set_roles(p, z):
-    """Which variables are first and last of their factors, and the shares of all.
-
-    Parameters
-    ----------
-    p : Regions
-        The model.
-    z : Sweep
-        Its ``role`` and ``share`` are set.
-    """
+    """Which variables are first and last of their factors, and the shares of all."""
     rank = z.rank
     for r in range(p.n_variables, p.kind.size):
         first, last = p.slot_ptr[r], p.slot_ptr[r]
@@ -255,15 +218,7 @@ def set_roles(p, z):
 
 @kernel
 def flip_tables(p, flipped):
-    """Transpose the tables of two variables.
-
-    Parameters
-    ----------
-    p : Regions
-        The model.
-    flipped : ndarray
-        As long as its scores; set where there are such tables.
-    """
+    """Transpose the tables of two variables."""
     for r in range(p.n_variables, p.kind.size):
         first = p.scope_ptr[r]
         if p.kind[r] != TABLE or p.scope_ptr[r + 1] - first != 2:

@@ -74,17 +74,7 @@ def make_sweep(graph, p, order="given"):
 
 
 class Sweeper(Asking):
-    """Sweeps over a graph, forward and backward in turn.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model; factors contain variables.
-    order : str or array-like, default="given"
-        Order of the variables.
-    delta : ndarray, default=None
-        Messages to begin with.
-    """
+    """Sweeps over a graph, forward and backward in turn."""
 
     def __init__(self, graph, order="given", delta=None):
         super().__init__()
@@ -127,37 +117,9 @@ def solve_trws(
     Sweeps go forward and backward over the variables. Each collects the max-marginals of its
     factors and hands shares of its score on to those that go on; labels are decoded on the way.
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The model.
-    tol, max_iter, time_limit, rng, on_pass : object
-        As for all methods.
-    order : {"given", "cuthill-mckee"} or array-like of int, default="given"
-        Order of the variables.
-    duals : ndarray, default=None
-        Finite messages to begin with, as ``MAPResult.duals`` holds them.
-    patience : int, default=20
-        The method has stalled when the bound falls by less than a tenth of the tolerance in so
-        many passes.
-
-    Returns
-    -------
-    MAPResult
-        With the messages, which are a reparametrisation that reaches the bound.
-
-    References
-    ----------
     V. Kolmogorov: Convergent tree-reweighted message passing for energy minimization, PAMI 2006.
 
     V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (larger factors).
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import FactorGraph, Potts, solve_map
-    >>> graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    >>> solve_map(graph, "trws").score
-    2.0
     """
     patience = check_integer("patience", patience, 1)
     flat = graph.of_variables()

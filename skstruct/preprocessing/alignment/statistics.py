@@ -31,34 +31,13 @@ _NEIGHBOURS = ("dice_next", "dice_previous", *(f"diagonal_both_{name}" for name 
 
 
 def feature_names():
-    """Names of the features.
-
-    Returns
-    -------
-    ndarray of str
-        In the order of the columns.
-    """
+    """Names of the features."""
     groups = _WORDS, _LINKS, _MODELS, _NEIGHBOURS, _PLACES, _SPELLING, _FREQUENCY
     return np.array([name for group in groups for name in group], dtype=object)
 
 
 def find_pairs(keys, source, target, width):
-    """Where the pairs of two sentences are in a table of pairs.
-
-    Parameters
-    ----------
-    keys : ndarray of int64
-        The pairs of the table, ``source * width + target``, in order.
-    source, target : ndarray of int
-        Word numbers of the sentences, -1 where unknown.
-    width : int
-        Size of the vocabulary of the targets.
-
-    Returns
-    -------
-    ndarray of shape (n_source, n_target) of int
-        Rows of the table, -1 where a pair is not in it.
-    """
+    """Where the pairs of two sentences are in a table of pairs."""
     wanted = source[:, None] * width + target
     at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     known = (source >= 0)[:, None] & (target >= 0) & (keys[at] == wanted)
@@ -66,22 +45,7 @@ def find_pairs(keys, source, target, width):
 
 
 def best_links(table, codes, at):
-    """Links of IBM model 1 in either direction.
-
-    Parameters
-    ----------
-    table : Translations
-        The model.
-    codes : (ndarray, ndarray)
-        Word numbers of both sentences.
-    at : ndarray of shape (n_source, n_target)
-        Rows of the table.
-
-    Returns
-    -------
-    forward, backward : ndarray of shape (n_source, n_target) of bool
-        The best source word of each target word, and the best target word of each source word.
-    """
+    """Links of IBM model 1 in either direction."""
     t, back = _look_up(table.forward, at), _look_up(table.backward, at)
     nulls = _look_up(table.forward_null, codes[1]), _look_up(table.backward_null, codes[0])
     forward, backward = np.zeros(t.shape, dtype=bool), np.zeros(t.shape, dtype=bool)
@@ -93,26 +57,7 @@ def best_links(table, codes, at):
 
 
 def features_of_pair(table, words, codes, at, diagonal):
-    """All features.
-
-    Parameters
-    ----------
-    table : Translations
-        What parallel text tells.
-    words : (list of str, list of str)
-        The sentences.
-    codes : (ndarray, ndarray)
-        Their word numbers.
-    at : ndarray of shape (n_source, n_target)
-        Rows of the table.
-    diagonal : float
-        How fast the prior of a link falls.
-
-    Returns
-    -------
-    ndarray of shape (n_source, n_target, n_features)
-        The features.
-    """
+    """All features."""
     n, m = at.shape
     place = (np.arange(n) + 0.5)[:, None] / n - (np.arange(m) + 0.5) / m
     dice = _look_up(table.dice, at)

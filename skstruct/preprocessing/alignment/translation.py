@@ -14,70 +14,39 @@ _PIECE = 10_000
 
 
 class Corpus(NamedTuple):
-    """Sentence pairs as a kernel reads them.
+    """Sentence pairs as a kernel reads them."""
 
-    Parameters
-    ----------
-    cells : ndarray of shape (n_cells,) of int32
-        For each pair of words of a sentence pair, source-major, its number among `keys`.
-    cell_ptr, given_ptr, made_ptr : ndarray of shape (n_pairs + 1,) of int64
-        Where the cells and the words of either side begin.
-    """
-
+    # (n_cells,): For each pair of words of a sentence pair, source-major, its number among `keys`.
     cells: np.ndarray
+    # (n_pairs + 1,): Where the cells and the words of either side begin.
     cell_ptr: np.ndarray
     given_ptr: np.ndarray
     made_ptr: np.ndarray
 
 
 class Translations(NamedTuple):
-    """What parallel text tells of pairs of words.
+    """What parallel text tells of pairs of words."""
 
-    Parameters
-    ----------
-    keys : ndarray of shape (n_pairs,) of int64
-        Pairs that occur together, ``source * n_target_words + target``, in order.
-    dice : ndarray of shape (n_pairs,)
-        Twice the number of sentence pairs with both words over the sum of those with either.
-    forward, backward : ndarray of shape (n_pairs,)
-        Probability of the target word given the source word, and the other way round.
-    forward_null, backward_null : ndarray
-        Probability of each target (source) word where no word stands behind it.
-    counts : (ndarray, ndarray)
-        How often each word of either side occurs.
-    log_likelihood : ndarray of shape (n_iter, 2)
-        Of the text before each step, in both directions.
-    """
-
+    # (n_pairs,): Pairs that occur together, ``source * n_target_words + target``, in order.
     keys: np.ndarray
+    # (n_pairs,): Twice the number of sentence pairs with both words over the sum of those with
+    # either.
     dice: np.ndarray
+    # (n_pairs,): Probability of the target word given the source word, and the other way round.
     forward: np.ndarray
     backward: np.ndarray
+    # Probability of each target (source) word where no word stands behind it.
     forward_null: np.ndarray
     backward_null: np.ndarray
+    # How often each word of either side occurs.
     counts: tuple
+    # (n_iter, 2): Of the text before each step, in both directions.
     log_likelihood: np.ndarray
 
 
 def learn_translations(source, target, n_words, n_iter):
     """Statistics of parallel text.
 
-    Parameters
-    ----------
-    source, target : list of ndarray of int64
-        Word numbers of each sentence; neither side is empty.
-    n_words : (int, int)
-        Sizes of the vocabularies.
-    n_iter : int
-        Steps of EM.
-
-    Returns
-    -------
-    Translations
-        The statistics.
-
-    References
-    ----------
     P. Brown, S. Della Pietra, V. Della Pietra, R. Mercer: The mathematics of statistical machine
     translation. Computational Linguistics 19(2), 1993, section 4.1.
     """

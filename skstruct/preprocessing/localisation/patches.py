@@ -347,37 +347,13 @@ def _means_around(maps, positions, side):
 
 
 def sums_between(summed: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Sums over rectangles.
-
-    Parameters
-    ----------
-    summed : ndarray of shape (height + 1, width + 1, n)
-        From :func:`integral`.
-    first, last : ndarray of shape (n_rectangles, 2)
-        Rows and columns where each begins and ends, half-open.
-
-    Returns
-    -------
-    ndarray of shape (n_rectangles, n)
-        The sums.
-    """
+    """Sums over rectangles."""
     (top, left), (bottom, right) = first.T, last.T
     return summed[bottom, right] - summed[top, right] - summed[bottom, left] + summed[top, left]
 
 
 def integral(maps: np.ndarray) -> np.ndarray:
-    """Sums over all rectangles that begin at the upper left corner.
-
-    Parameters
-    ----------
-    maps : ndarray of shape (height, width, n)
-        What to sum.
-
-    Returns
-    -------
-    ndarray of shape (height + 1, width + 1, n)
-        At (r, c) the sum of the first r rows and c columns.
-    """
+    """Sums over all rectangles that begin at the upper left corner."""
     out = np.zeros((maps.shape[0] + 1, maps.shape[1] + 1, maps.shape[2]))
     np.cumsum(np.cumsum(maps, axis=0), axis=1, out=out[1:, 1:])
     return out

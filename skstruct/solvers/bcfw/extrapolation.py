@@ -66,19 +66,7 @@ def _travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w
 
 
 class Extrapolation:
-    """The weights of some passes ago, and the steps away from there.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    """
+    """The weights of some passes ago, and the steps away from there."""
 
     def __init__(self, problem, sample_weight, lam, shapes):
         self.task = problem, sample_weight, lam
@@ -103,17 +91,7 @@ class Extrapolation:
         self._loss = self._mean_loss(state)
 
     def step(self, state, w, change):
-        """From where the last passes led as far as is best, and note it.
-
-        Parameters
-        ----------
-        state : BCFWState
-            The dual point; it is moved.
-        w : Weights
-            Its weights, plain ones; they follow.
-        change : ndarray of shape (max_parts,)
-            Scratch.
-        """
+        """From where the last passes led as far as is best, and note it."""
         way, lam, n = self._past, self.task[2], self.task[1].size
         for past, now in zip(way.tables, w.tables, strict=True):
             np.subtract(now, past, out=past)

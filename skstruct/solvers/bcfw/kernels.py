@@ -31,71 +31,49 @@ _ORDER, _BY_GAP = 0, 1
 
 
 class BCFWState(NamedTuple):
-    """The dual point and the cache.
+    """The dual point and the cache."""
 
-    Parameters
-    ----------
-    residuals : ndarray of shape (n_parts,)
-        ``m_i - mu(y_i)`` of every sample.
-    losses : ndarray of shape (n_samples,)
-        ``<l_i, m_i>``, the task loss of the dual point.
-    gaps : ndarray of shape (n_samples,)
-        Last known block gaps.
-    tree : ndarray
-        Sum tree over `gaps`, for sampling.
-    labels : ndarray of shape (n_cached, n_nodes) of int32
-        Cached labellings, where the labels of the sample lie.
-    shares : ndarray of shape (n_samples, n_cached)
-        Their weights in ``m_i``; -1 for an empty slot.
-    costs : ndarray of shape (n_samples, n_cached)
-        Their task losses.
-    inner : ndarray of shape (n_samples, n_cached (n_cached + 1) / 2)
-        Inner products of ``A_i' (mu(y) - mu(y_i))`` for the cached labellings y, the lower triangle
-        row by row; of shape (n_samples, 0) where there are no pairwise steps.
-    past : ndarray of shape (n_samples, n_cached)
-        Shares of some passes ago, to extrapolate from; of shape (0, n_cached) if nobody does.
-    recent : ndarray of shape (n_weights,) or (0,)
-        Where a run ended with a mean of iterates: that.
-    totals : ndarray of shape (4,)
-        Steps, oracle calls, steps from the cache, sum of the block gaps seen (whoever begins a pass
-        sets it to 0).
-    """
-
+    # (n_parts,): ``m_i - mu(y_i)`` of every sample.
     residuals: np.ndarray
+    # (n_samples,): ``<l_i, m_i>``, the task loss of the dual point.
     losses: np.ndarray
+    # (n_samples,): Last known block gaps.
     gaps: np.ndarray
+    # Sum tree over `gaps`, for sampling.
     tree: np.ndarray
+    # (n_cached, n_nodes): Cached labellings, where the labels of the sample lie.
     labels: np.ndarray
+    # (n_samples, n_cached): Their weights in ``m_i``; -1 for an empty slot.
     shares: np.ndarray
+    # (n_samples, n_cached): Their task losses.
     costs: np.ndarray
+    # (n_samples, n_cached (n_cached + 1): Inner products of ``A_i' (mu(y) - mu(y_i))`` for the
+    # cached labellings y, the lower triangle row by row; of shape (n_samples, 0) where there are no
+    # pairwise steps.
     inner: np.ndarray
+    # (n_samples, n_cached): Shares of some passes ago, to extrapolate from; of shape (0, n_cached)
+    # if nobody does.
     past: np.ndarray
+    # (n_weights,): Where a run ended with a mean of iterates: that.
     recent: np.ndarray
+    # (4,): Steps, oracle calls, steps from the cache, sum of the block gaps seen (whoever begins a
+    # pass sets it to 0).
     totals: np.ndarray
 
 
 class BCFWOptions(NamedTuple):
-    """Choices of one run.
+    """Choices of one run."""
 
-    Parameters
-    ----------
-    lam : float
-        The regulariser.
-    by_gap : int
-        1 to sample in proportion to the last gaps, 0 to follow the given order.
-    pairwise : int
-        Most pairwise steps a visit; 0 for one Frank-Wolfe step.
-    fresh : float
-        A cached labelling replaces the oracle when its gap is at least this share of the sample's
-        last exact gap; inf never.
-    enough : float
-        And at least this much.
-    """
-
+    # The regulariser.
     lam: float
+    # 1 to sample in proportion to the last gaps, 0 to follow the given order.
     by_gap: int
+    # Most pairwise steps a visit; 0 for one Frank-Wolfe step.
     pairwise: int
+    # A cached labelling replaces the oracle when its gap is at least this share of the sample's
+    # last exact gap; inf never.
     fresh: float
+    # And at least this much.
     enough: float
 
 
@@ -340,34 +318,7 @@ def _block(problem, i, theta, state, residual, options, base, scale, values, buf
 def bcfw_epoch(
     problem, w, cone, sample_weight, options, state, order, uniforms, buffers, values, labels
 ):
-    """Visits of block-coordinate Frank-Wolfe, one for each of `uniforms`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem with the verbs of :mod:`skstruct.core.oracles` imported here.
-    w : Weights
-        The weights; lazy ones have them in ``v`` (``s = 1``, ``b = 0``), and in ``d`` the sum of
-        ``tau (tau - 1) / 2`` times the change of step tau, from which the weighted average follows.
-    cone : Cone
-        Where the weights stay.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    options : BCFWOptions
-        The choices.
-    state : BCFWState
-        The dual point.
-    order : ndarray of int64
-        Samples to visit, unless they are sampled by their gaps.
-    uniforms : ndarray
-        Uniform random numbers.
-    buffers : ndarray of shape (4, max_parts)
-        Scratch.
-    values : ndarray of shape (2, n_cached)
-        Scratch.
-    labels : ndarray of int32
-        Scratch for one labelling.
-    """
+    """Visits of block-coordinate Frank-Wolfe, one for each of `uniforms`."""
     theta, change = buffers[0], buffers[1]
     totals = state.totals
     n_samples = sample_weight.shape[0]
@@ -416,23 +367,6 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
     ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses and inner products of
     the cached labellings. Of the dual point's own loss it counts what these explain: no more than
     it is, so that the dual objective stays a lower bound; see :func:`expected_losses`.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    state : BCFWState
-        The dual point; its losses, costs and inner products are written to.
-    w : Weights
-        Added to.
-    start, stop : int
-        The range of samples.
-    buffers : ndarray of shape (4, max_parts)
-        Scratch.
     """
     for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
@@ -450,19 +384,7 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
 
 @kernel
 def expected_losses(problem, state, start, stop, trial):
-    """Task losses of a dual point where the loss is linear in parts: evicted labellings count, too.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    state : BCFWState
-        The dual point; its losses are written to.
-    start, stop : int
-        The range of samples.
-    trial : ndarray of shape (max_parts,)
-        Scratch.
-    """
+    """Return task losses of a dual point, of a loss that is linear in parts."""
     for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
         state.losses[i] = expected_task_loss(problem, i, residual, trial)

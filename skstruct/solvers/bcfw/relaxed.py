@@ -23,26 +23,17 @@ _ROOM = 6
 
 
 class Points(NamedTuple):
-    """The cache: points of the relaxation, labellings among them.
+    """The cache: points of the relaxation, labellings among them."""
 
-    Parameters
-    ----------
-    ptr : ndarray of shape (n_samples + 1,) of int64
-        Where there is room for the entries of each sample.
-    part : ndarray of shape (n_cached, ptr[-1]) of int32
-        Entries, counted within the sample.
-    much : ndarray of shape (n_cached, ptr[-1])
-        Their values.
-    sizes : ndarray of shape (n_samples, n_cached) of int32
-        How many entries a point has.
-    shares, costs : ndarray of shape (n_samples, n_cached)
-        Weights in ``m_i``, -1 for an empty slot, and task losses.
-    """
-
+    # (n_samples + 1,): Where there is room for the entries of each sample.
     ptr: np.ndarray
+    # (n_cached, ptr[-1]): Entries, counted within the sample.
     part: np.ndarray
+    # (n_cached, ptr[-1]): Their values.
     much: np.ndarray
+    # (n_samples, n_cached): How many entries a point has.
     sizes: np.ndarray
+    # (n_samples, n_cached): Weights in ``m_i``, -1 for an empty slot, and task losses.
     shares: np.ndarray
     costs: np.ndarray
 
@@ -60,22 +51,7 @@ def _count_entries(problem, trial, out):
 
 
 def new_points(problem, n_cached, trial):
-    """An empty cache.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    n_cached : int
-        Points kept a sample.
-    trial : ndarray of shape (max_parts,)
-        Scratch.
-
-    Returns
-    -------
-    Points
-        The cache.
-    """
+    """An empty cache."""
     counts = np.zeros(problem.part_ptr.size - 1, dtype=np.int64)
     _count_entries(problem, trial, counts)
     room = np.minimum(_ROOM * counts, np.diff(problem.part_ptr))
@@ -300,19 +276,7 @@ def _step(problem, i, theta, state, points, residual, options, slot, point, scal
 def relaxed_epoch(
     problem, w, cone, sample_weight, options, state, points, order, uniforms, scratch
 ):
-    """Visits as those of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`.
-
-    Parameters
-    ----------
-    problem, w, cone, sample_weight, options, state : object
-        As there, but the labellings that `state` caches are not used.
-    points : Points
-        The cache.
-    order, uniforms : object
-        As there.
-    scratch : tuple
-        The buffers, values and labels of there.
-    """
+    """Visits as those of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`."""
     buffers, values, labels = scratch
     theta, change = buffers[0], buffers[1]
     totals, n_samples = state.totals, sample_weight.shape[0]

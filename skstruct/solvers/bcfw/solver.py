@@ -63,16 +63,6 @@ def dual_set(problem) -> str:
     All fields count, but for features (those of :mod:`skstruct.core.features`, under any name),
     losses and scratch. The class of a problem may name those that do not count itself, as a tuple
     ``not_of_the_dual_set``. A field too many costs a warm start, one too few would make it wrong.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-
-    Returns
-    -------
-    str
-        The fingerprint.
     """
     kind = type(problem)
     digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
@@ -142,57 +132,6 @@ def bcfw(
 ):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    start : BCFWState, optional
-        The dual point to start from, of a problem with the same :func:`dual_set`; it is changed.
-    cone : ndarray of shape (n_columns,), optional
-        Minimise over the weights whose pair rows have no negative product with it.
-    sampling : {"permutation", "uniform", "gap"}
-        Order of the visits.
-    pairwise : int
-        Most pairwise steps a visit; 0 for Frank-Wolfe steps.
-    n_cached : int
-        Labellings kept a sample.
-    use_cache : bool
-        Whether cached labellings may replace oracle calls.
-    averaging : bool
-        Whether to consider the weighted average of the iterates, too.
-    gap_every : int
-        Epochs between certificates.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Relative duality gap to reach.
-    rng : numpy.random.Generator
-        Draws the samples.
-    n_jobs : int or None
-        Threads for certificates.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    result : Result
-        The weights and the history.
-    state : BCFWState
-        The dual point.
-
-    Raises
-    ------
-    FloatingPointError
-        If a loss is not finite, or the objectives are not those of a primal and a dual.
-
-    References
-    ----------
     Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
     Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
     Structured SVMs.

@@ -18,22 +18,7 @@ def _move(problem, samples, before, after, residuals):
 
 
 def with_truth(state, problem, labels: np.ndarray):
-    """The same mixtures of labellings as a dual point of the problem with other true labels.
-
-    Parameters
-    ----------
-    state : BCFWState
-        A dual point of `problem`; it is changed.
-    problem : NamedTuple
-        A structure's problem, with labels.
-    labels : ndarray of shape (n_nodes,) of int32
-        The other true labels.
-
-    Returns
-    -------
-    BCFWState
-        The dual point.
-    """
+    """The same mixtures of labellings as a dual point of the problem with other true labels."""
     ptr = problem.label_ptr
     differ = np.append(0, np.cumsum(problem.labels != labels))[ptr]
     samples = np.flatnonzero(np.diff(differ))

@@ -17,61 +17,39 @@ SNAPSHOT, STEP = 0, 1
 
 
 class Snapshot(NamedTuple):
-    """What SVRG keeps of its reference point.
+    """What SVRG keeps of its reference point."""
 
-    Parameters
-    ----------
-    residuals : ndarray of shape (n_parts,)
-        Residual of every sample there.
-    lipschitz : ndarray of shape (n_samples,)
-        Estimates of the smoothness of the losses, 0 where there is none.
-    totals : ndarray of shape (3,)
-        Mean loss, mean size of the terms that the losses are differences of, and if asked for the
-        mean task loss that the residuals expect; 0 before a snapshot.
-    """
-
+    # (n_parts,): Residual of every sample there.
     residuals: np.ndarray
+    # (n_samples,): Estimates of the smoothness of the losses, 0 where there is none.
     lipschitz: np.ndarray
+    # (3,): Mean loss, mean size of the terms that the losses are differences of, and if asked for
+    # the mean task loss that the residuals expect; 0 before a snapshot.
     totals: np.ndarray
 
 
 class SVRGOptions(NamedTuple):
-    """What a pass is to do.
+    """What a pass is to do."""
 
-    Parameters
-    ----------
-    task : int
-        ``SNAPSHOT``: store the residuals at `w` and put their mean gradient into ``d``, which is 0
-        before. ``STEP``: SVRG steps with ``d`` fixed.
-    measure : int
-        1 to raise the estimates of smoothness by what the pass meets.
-    task_loss : int
-        1 for a snapshot's task loss, the dual term of the hinge.
-    rate : float
-        Learning rate of the steps.
-    decay : float
-        lambda + kappa.
-    """
-
+    # ``SNAPSHOT``: store the residuals at `w` and put their mean gradient into ``d``, which is 0
+    # before. ``STEP``: SVRG steps with ``d`` fixed.
     task: int
+    # 1 to raise the estimates of smoothness by what the pass meets.
     measure: int
+    # 1 for a snapshot's task loss, the dual term of the hinge.
     task_loss: int
+    # Learning rate of the steps.
     rate: float
+    # lambda + kappa.
     decay: float
 
 
 class Visits(NamedTuple):
-    """What threads tell each other of a block of a snapshot.
+    """What threads tell each other of a block of a snapshot."""
 
-    Parameters
-    ----------
-    counters : ndarray of shape (1,) of int64
-        How many of the block's samples have been taken.
-    values : ndarray of shape (most, 3)
-        Of each sample what is added to ``Snapshot.totals``.
-    """
-
+    # (1,): How many of the block's samples have been taken.
     counters: np.ndarray
+    # (most, 3): Of each sample what is added to ``Snapshot.totals``.
     values: np.ndarray
 
 
@@ -131,34 +109,6 @@ def svrg_pass(
     One kernel for both: the oracles are most of its code, and are compiled once. A snapshot goes by
     blocks: oracles at samples of each thread's own, then each adds the residuals of all, in order,
     to its share of ``d``.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`, with scratch of the thread's own.
-    problem : NamedTuple
-        A structure's problem, with scratch of the thread's own.
-    w : Weights
-        The weights, folded for a snapshot; for steps ``d`` is the mean gradient at the snapshot
-        minus kappa times the prox-center. With the thread's share of them.
-    cone : Cone
-        Where steps stay.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    memory : Snapshot
-        The snapshot.
-    options : SVRGOptions
-        What to do.
-    order : ndarray of int64
-        The samples; of a snapshot each once.
-    visits : Visits
-        For the blocks of a snapshot.
-    buffers : ndarray of shape (5, max_parts)
-        Scratch of the thread.
-    labels : ndarray of int32
-        Scratch of the thread.
-    team : ndarray of int64
-        See :mod:`skstruct.core.team`; steps are for one thread.
     """
     n, n_visits, most = sample_weight.shape[0], order.shape[0], visits.values.shape[0]
     stepping = options.task == STEP

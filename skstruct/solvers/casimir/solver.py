@@ -43,26 +43,17 @@ from .kernels import (
 
 
 class CasimirOptions(NamedTuple):
-    """Choices of one run.
+    """Choices of one run."""
 
-    Parameters
-    ----------
-    variant : {"adaptive", "constant", "svrg"}
-        How the smoothing changes; "svrg" is not accelerated.
-    strength : float
-        nu of the first iteration; 0 where nothing is smoothed.
-    kappa : float or None
-        Proximal term; None for Proposition 29 with measured smoothness.
-    warm_start : {"prox-center", "extrapolation", "previous"}
-        Where the inner solver starts.
-    rate : float or None
-        Learning rate; None for the inverse of the measured smoothness.
-    """
-
+    # How the smoothing changes; "svrg" is not accelerated.
     variant: str = "constant"
+    # nu of the first iteration; 0 where nothing is smoothed.
     strength: float = 0.0
+    # Proximal term; None for Proposition 29 with measured smoothness.
     kappa: float | None = None
+    # Where the inner solver starts.
     warm_start: str = "prox-center"
+    # Learning rate; None for the inverse of the measured smoothness.
     rate: float | None = None
 
 
@@ -90,51 +81,6 @@ def casimir(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by accelerated SVRG.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser; with a `target` it may be 0.
-    options : CasimirOptions
-        The choices.
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
-    target : NamedTuple, optional
-        The hinge to minimise instead of `loss`, which is then a smoothed one and approaches it.
-    start : Weights, optional
-        Where to start.
-    cone : ndarray of shape (n_columns,), optional
-        With a `target`: minimise over the weights whose pair rows have no negative product with it.
-    max_iter : int
-        Largest number of outer iterations, of two passes each: steps and snapshot.
-    tol : float
-        Relative duality gap to reach.
-    rng : numpy.random.Generator
-        Draws the samples.
-    n_jobs : int or None
-        Threads for snapshots and objectives: the weights are the same for any number.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The best weights seen and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If an objective or a gradient is not finite.
-    TypeError
-        If the loss is not smooth.
-
-    References
-    ----------
     Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
     Algorithms 2 and 4.
     """

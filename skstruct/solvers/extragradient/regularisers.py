@@ -15,20 +15,7 @@ _SEARCH_STEPS = 60
 
 
 def ascent_norm(cone: Cone, direction: Weights) -> float:
-    """Squared norm of the point of the cone nearest to ``-direction``.
-
-    Parameters
-    ----------
-    cone : Cone
-        The cone.
-    direction : Weights
-        A gradient; it stays.
-
-    Returns
-    -------
-    float
-        Without a cone that of the gradient.
-    """
+    """Squared norm of the point of the cone nearest to ``-direction``."""
     if cone.coefficients.size:
         direction = Weights(*(-table for table in direction.tables))
         settle(cone, direction)
@@ -36,17 +23,7 @@ def ascent_norm(cone: Cone, direction: Weights) -> float:
 
 
 class Ridge:
-    """``lam/2 |w|^2``, over all weights or those of a cone.
-
-    Parameters
-    ----------
-    lam : float
-        The regulariser.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    cone : Cone
-        Where the weights stay.
-    """
+    """``lam/2 |w|^2``, over all weights or those of a cone."""
 
     def __init__(self, lam: float, shapes, cone: Cone):
         self.lam, self.cone = lam, cone
@@ -54,80 +31,25 @@ class Ridge:
         self.mixture = DualMixture(lam, zero_weights(shapes), cone)
 
     def first_weight(self, spread: float, loss: float) -> float:
-        """How much the centre weighs at first, so that both blocks have about as far to go.
-
-        Parameters
-        ----------
-        spread : float
-            Mean divergence from the first projections to any labelling.
-        loss : float
-            What no training costs.
-
-        Returns
-        -------
-        float
-            The weight of ``|w - centre|^2 / 2``.
-        """
+        """How much the centre weighs at first, so that both blocks have about as far to go."""
         return self.lam * spread / loss if loss > 0.0 < spread else self.lam
 
     def next_weight(self, weight: float, total: float) -> float:
-        """The same for the next block.
-
-        Parameters
-        ----------
-        weight : float
-            That of the last one.
-        total : float
-            Sum of its steps.
-
-        Returns
-        -------
-        float
-            The weight.
-        """
+        """The same for the next block."""
         # Between keeping what the last block ended with and beginning anew.
         return 0.1 * (weight + self.lam * total)
 
     def bound(self, term: float, direction: Weights) -> float:
-        """The lower bound of one dual point.
-
-        Parameters
-        ----------
-        term : float
-            ``(1/n) sum_i s_i c_i``.
-        direction : Weights
-            g.
-
-        Returns
-        -------
-        float
-            The bound.
-        """
+        """The lower bound of one dual point."""
         return term - ascent_norm(self.cone, direction) / (2.0 * self.lam)
 
     def settle(self, w: Weights) -> None:
-        """The nearest feasible weights.
-
-        Parameters
-        ----------
-        w : Weights
-            Changed in place.
-        """
+        """The nearest feasible weights."""
         settle(self.cone, w)
 
 
 class Ball:
-    """``|w| <= radius``, over all weights or those of a cone.
-
-    Parameters
-    ----------
-    radius : float
-        The radius.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    cone : Cone
-        Where the weights stay.
-    """
+    """``|w| <= radius``, over all weights or those of a cone."""
 
     lam = 0.0
 
@@ -137,65 +59,20 @@ class Ball:
         self.mixture = BallMixture(radius, zero_weights(shapes), cone)
 
     def first_weight(self, spread: float, loss: float) -> float:
-        """As of :class:`Ridge`; the optimum is at most the radius away.
-
-        Parameters
-        ----------
-        spread : float
-            Mean divergence from the first projections to any labelling.
-        loss : float
-            Of no use here.
-
-        Returns
-        -------
-        float
-            The weight of ``|w - centre|^2 / 2``.
-        """
+        """As of :class:`Ridge`; the optimum is at most the radius away."""
         # Few samples end at the other side of the hull, where both divergences are this large.
         return 0.2 * max(spread, 1e-12) / self.radius**2
 
     def next_weight(self, weight: float, total: float) -> float:
-        """The same for the next block: of both blocks there is less to go.
-
-        Parameters
-        ----------
-        weight : float
-            That of the last one.
-        total : float
-            Of no use here.
-
-        Returns
-        -------
-        float
-            The weight.
-        """
+        """The same for the next block: of both blocks there is less to go."""
         return weight
 
     def bound(self, term: float, direction: Weights) -> float:
-        """The lower bound of one dual point.
-
-        Parameters
-        ----------
-        term : float
-            ``(1/n) sum_i s_i c_i``.
-        direction : Weights
-            g.
-
-        Returns
-        -------
-        float
-            The bound.
-        """
+        """The lower bound of one dual point."""
         return term - self.radius * math.sqrt(ascent_norm(self.cone, direction))
 
     def settle(self, w: Weights) -> None:
-        """The nearest feasible weights: a cone's, shrunk into the ball.
-
-        Parameters
-        ----------
-        w : Weights
-            Changed in place.
-        """
+        """The nearest feasible weights: a cone's, shrunk into the ball."""
         settle(self.cone, w)
         norm = math.sqrt(squared_norm(w))
         if norm > self.radius:
@@ -205,17 +82,7 @@ class Ball:
 
 
 class BallMixture:
-    """The best lower bound ``c - radius |g|`` among mixtures of the dual points met.
-
-    Parameters
-    ----------
-    radius : float
-        The radius.
-    zeros : Weights
-        Arrays of zeros, kept: the first point is the truth.
-    cone : Cone
-        Where the weights stay: of -g counts what is in the cone.
-    """
+    """The best lower bound ``c - radius |g|`` among mixtures of the dual points met."""
 
     def __init__(self, radius: float, zeros: Weights, cone: Cone):
         self._radius, self._cone = radius, cone
@@ -224,15 +91,7 @@ class BallMixture:
         self.value = self.magnitude = 0.0
 
     def offer(self, term: float, direction) -> None:
-        """Raise the bound by one more point, if its mixture with those before does.
-
-        Parameters
-        ----------
-        term : float
-            ``(1/n) sum_i s_i c_i``.
-        direction : sequence of ndarray
-            g, shaped as the tables of the weights.
-        """
+        """Raise the bound by one more point, if its mixture with those before does."""
         mixed = self._direction
         change = Weights(*map(np.subtract, direction, mixed.tables))
         gain = term - self._term

@@ -43,20 +43,13 @@ _RESTART_AT, _FIRST_RESTART = 0.3, 0.1
 
 
 class ExtragradientOptions(NamedTuple):
-    """The choices of the method.
+    """The choices of the method."""
 
-    Parameters
-    ----------
-    projection : {"gibbs", "euclidean", "entropic"}
-        The projection of the structured block.
-    radius : float or None
-        Of the ball of weights; None for the regulariser lambda.
-    step_size : float or None
-        Of all steps, without a test; None for the largest that pass it.
-    """
-
+    # The projection of the structured block.
     projection: str
+    # Of the ball of weights; None for the regulariser lambda.
     radius: float | None
+    # Of all steps, without a test; None for the largest that pass it.
     step_size: float | None
 
 
@@ -76,43 +69,6 @@ def extragradient(
 ) -> Result:
     """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser; of no use with a radius.
-    options : ExtragradientOptions
-        The choices.
-    start : Weights, optional
-        Where to start.
-    cone : ndarray of shape (n_columns,), optional
-        Minimise over the weights whose pair rows have no negative product with it.
-    max_iter : int
-        Largest number of iterations, of two passes each.
-    tol : float
-        Relative duality gap to reach.
-    n_jobs : int or None
-        Threads.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The best weights seen and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If a loss or a gradient is not finite.
-
-    References
-    ----------
     Taskar, Lacoste-Julien, Jordan 2006, Structured prediction, dual extragradient and Bregman
     projections, Figure 2 and section 5 (memory); Nesterov 2007, Dual extrapolation and its
     applications to solving variational inequalities and related problems.

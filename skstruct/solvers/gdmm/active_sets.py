@@ -14,53 +14,25 @@ _ROOM = 4
 
 
 class ActiveSets(NamedTuple):
-    """Lists of (key, share, price).
+    """Lists of (key, share, price)."""
 
-    Parameters
-    ----------
-    start, size, room : ndarray of shape (n_lists,) of int64
-        Where each list lies in the arena, its length, and the length it may have there.
-    key : ndarray of shape (n,) of int64
-        What an entry is about: a label, or a pair of labels.
-    share, price : ndarray of shape (n,)
-        Its two numbers.
-    more : ndarray of shape (n, n_more)
-        Further numbers of an entry.
-    used : ndarray of shape (1,) of int64
-        Length of the used part of the arena.
-    """
-
+    # (n_lists,): Where each list lies in the arena, its length, and the length it may have there.
     start: np.ndarray
     size: np.ndarray
     room: np.ndarray
+    # (n,): What an entry is about: a label, or a pair of labels.
     key: np.ndarray
+    # (n,): Its two numbers.
     share: np.ndarray
     price: np.ndarray
+    # (n, n_more): Further numbers of an entry.
     more: np.ndarray
+    # (1,): Length of the used part of the arena.
     used: np.ndarray
 
 
 def empty_sets(n, n_more):
-    """Lists without entries.
-
-    Parameters
-    ----------
-    n : int
-        How many.
-    n_more : int
-        Further numbers of an entry.
-
-    Returns
-    -------
-    ActiveSets
-        The lists.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.gdmm.active_sets import empty_sets
-    >>> empty_sets(2, 0).size
-    array([0, 0])
-    """
+    """Lists without entries."""
     return ActiveSets(
         start=np.zeros(n, dtype=np.int64),
         size=np.zeros(n, dtype=np.int64),
@@ -74,27 +46,7 @@ def empty_sets(n, n_more):
 
 
 def one_entry_each(keys, share):
-    """Lists of one entry.
-
-    Parameters
-    ----------
-    keys : ndarray of shape (n_lists,)
-        Their keys.
-    share : float
-        Their shares; the prices are 0.
-
-    Returns
-    -------
-    ActiveSets
-        The lists.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.solvers.gdmm.active_sets import one_entry_each
-    >>> one_entry_each(np.array([5, 7]), 1.0).size
-    array([1, 1])
-    """
+    """Lists of one entry."""
     n = len(keys)
     length = 2 * _ROOM * n + 1024
     sets = ActiveSets(
@@ -121,27 +73,7 @@ def layout(size, headroom=1024):
 
 
 def packed(sets, headroom=1024):
-    """The same lists in an arena with as much free room as they use, and some more.
-
-    Parameters
-    ----------
-    sets : ActiveSets
-        The lists.
-    headroom : int
-        How much more.
-
-    Returns
-    -------
-    ActiveSets
-        A copy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.solvers.gdmm.active_sets import one_entry_each, packed
-    >>> packed(one_entry_each(np.array([5, 7]), 1.0)).key[:1]
-    array([5])
-    """
+    """The same lists in an arena with as much free room as they use, and some more."""
     start, room, used, length = layout(sets.size, headroom)
     out = ActiveSets(
         start=start,
@@ -176,41 +108,14 @@ def _copy(source, target):
 
 @inner_kernel
 def fits(sets, which, more):
-    """Whether a list can take `more` entries without a larger arena.
-
-    Parameters
-    ----------
-    sets : ActiveSets
-        The lists.
-    which : int
-        The list.
-    more : int
-        How many.
-
-    Returns
-    -------
-    bool
-        Whether they fit.
-    """
+    """Whether a list can take `more` entries without a larger arena."""
     wanted = sets.size[which] + more
     return wanted <= sets.room[which] or sets.used[0] + 4 * wanted + 8 <= sets.key.shape[0]
 
 
 @inner_kernel
 def append(sets, which, key, share, price):
-    """Add an entry; the caller has made sure that it :func:`fits`.
-
-    Parameters
-    ----------
-    sets : ActiveSets
-        The lists.
-    which : int
-        The list.
-    key : int
-        Of the entry.
-    share, price : float
-        Its numbers.
-    """
+    """Add an entry; the caller has made sure that it :func:`fits`."""
     size = sets.size[which]
     if size == sets.room[which]:
         old, new = sets.start[which], sets.used[0]
@@ -228,17 +133,7 @@ def append(sets, which, key, share, price):
 
 @inner_kernel
 def drop_empty(sets, which, first):
-    """Drop the entries from position `first` on whose share and price are 0.
-
-    Parameters
-    ----------
-    sets : ActiveSets
-        The lists.
-    which : int
-        The list.
-    first : int
-        Entries before it stay.
-    """
+    """Drop the entries from position `first` on whose share and price are 0."""
     start = sets.start[which]
     kept = first
     for e in range(first, sets.size[which]):

@@ -46,18 +46,7 @@ def _transposed_product(features, table, shape):
 
 
 def gdmm_graph(factors) -> GDMMGraph:
-    """The nodes and edges of all samples, with what the passes look up.
-
-    Parameters
-    ----------
-    factors : PairwiseFactors
-        How the structure describes itself.
-
-    Returns
-    -------
-    GDMMGraph
-        The factors and their ports.
-    """
+    """The nodes and edges of all samples, with what the passes look up."""
     flat = factors.ends.ravel()
     counts = np.bincount(flat, minlength=factors.labels.size)
     share, lengths = factors.share, np.diff(factors.node_ptr)
@@ -108,15 +97,7 @@ def _new_state(graph, reach, forbidden, search):
 
 
 class FactorRun(Run):
-    """A run on nodes and edges that share one table.
-
-    Parameters
-    ----------
-    factors : PairwiseFactors
-        How the structure describes itself.
-    *args, **kwargs : object
-        As for :class:`skstruct.solvers.gdmm.solver.Run`.
-    """
+    """A run on nodes and edges that share one table."""
 
     arenas = ("nodes", "edges", "ports")
 
@@ -134,25 +115,11 @@ class FactorRun(Run):
 
     @property
     def sets(self):
-        """The dual point, without what follows from it and the weights.
-
-        Returns
-        -------
-        tuple of ActiveSets
-            Nodes, edges and ports.
-        """
+        """The dual point, without what follows from it and the weights."""
         return tuple(packed(getattr(self.state, name)) for name in self.arenas)
 
     def go_on(self, w, sets=None):
-        """Take other weights, and the dual point of another run.
-
-        Parameters
-        ----------
-        w : Weights
-            The weights; their node table is changed by the passes.
-        sets : tuple of ActiveSets, optional
-            As :attr:`sets` has it.
-        """
+        """Take other weights, and the dual point of another run."""
         table = self.state.table
         if len(self.graph.ends):
             table = np.where(np.isfinite(table), w.pair.reshape(table.shape), table)
@@ -185,48 +152,21 @@ class FactorRun(Run):
         return w
 
     def one_pass(self, order, uniforms, pieces):
-        """Visit all factors, then move the multipliers.
-
-        Parameters
-        ----------
-        order : ndarray of int64
-            The samples.
-        uniforms : ndarray of shape (n_nodes + n_edges,)
-            Random numbers.
-        pieces : Pieces
-            How to cut the visits.
-        """
+        """Visit all factors, then move the multipliers."""
         kind = greedy_pass if self.options.variant == BGCD else gdmm_pass
         self.visit(kind, order, uniforms, pieces)
         self.state.totals[INFEASIBILITY] = 0.0
         self.over_arena(multiplier_step)
 
     def enlarged(self, headroom):
-        """Arenas, and scratch for the largest active set.
-
-        Parameters
-        ----------
-        headroom : int
-            Free entries asked for.
-
-        Returns
-        -------
-        dict
-            The fields.
-        """
+        """Arenas, and scratch for the largest active set."""
         longest = int(self.state.edges.size.max(initial=0))
         size = max(self.state.value.size, 2 * longest + 64)
         scratch = {"value": np.zeros(size), "before": np.zeros(size)}
         return super().enlarged(headroom) | scratch
 
     def pair_weights(self):
-        """The transition table.
-
-        Returns
-        -------
-        ndarray of shape (1, n_labels ** 2)
-            0 where forbidden.
-        """
+        """The transition table."""
         if not len(self.graph.ends):
             return np.zeros(self.shapes[1])
         table = self.state.table.reshape(self.shapes[1]).copy()
@@ -239,27 +179,12 @@ class FactorRun(Run):
         Where pairs are forbidden, it is made of the conditional distributions of the edges, which
         have nothing on such pairs. Else it is that of the nodes, which is near the present one in
         early passes, too, and needs no weights of its own.
-
-        Returns
-        -------
-        losses : ndarray of shape (n_samples,)
-            The task losses.
-        norm : float
-            Squared norm of its weights.
         """
         losses, w = self.consistent_point()
         return losses, squared_norm(w)
 
     def consistent_point(self):
-        """The same with its weights.
-
-        Returns
-        -------
-        losses : ndarray of shape (n_samples,)
-            The task losses.
-        w : Weights
-            Its weights; where no pairs are forbidden the node table is the present one.
-        """
+        """The same with its weights."""
         if self.constrained:
             return self._tree_point()
         table = np.zeros(self.shapes[1])
@@ -306,12 +231,6 @@ class FactorRun(Run):
         return np.bincount(sample, graph.share[owner] * cost, minlength=self.n)
 
     def set_sizes(self):
-        """Mean sizes of the active sets.
-
-        Returns
-        -------
-        tuple of two floats
-            Labels a node, pairs an edge.
-        """
+        """Mean sizes of the active sets."""
         edges = self.state.edges.size
         return float(self.state.nodes.size.mean()), float(edges.mean()) if edges.size else 0.0

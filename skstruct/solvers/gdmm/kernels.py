@@ -26,19 +26,6 @@ _LEAST_CURVATURE = 1e-12
 def away_step(value, before, size, curvature):
     """An away or a Frank-Wolfe step with an exact line search, whichever promises more.
 
-    Parameters
-    ----------
-    value : ndarray of shape (>= size,)
-        Gradients, replaced by the new shares.
-    before : ndarray of shape (>= size,)
-        The old shares, a point of the simplex.
-    size : int
-        How many.
-    curvature : float
-        Curvature per unit of squared length of the direction.
-
-    References
-    ----------
     Guelat and Marcotte 1986, Some comments on Wolfe's away step; Yen et al. 2016, Algorithm 2.
     """
     best, worst, level = 0, -1, 0.0
@@ -346,28 +333,7 @@ def _visit_sample(graph, options, state, w, i, uniforms, node, edge):
 
 @kernel
 def gdmm_pass(graph, options, state, w, order, uniforms):
-    """Visit the factors of the samples in `order`, from the cursor on.
-
-    Parameters
-    ----------
-    graph : GDMMGraph
-        The samples.
-    options : GDMMOptions
-        The choices; for BGCD see :func:`greedy_pass`.
-    state : GDMMState
-        The dual point.
-    w : Weights
-        Of the nodes; those of edges are in the state.
-    order : ndarray of int64
-        The samples.
-    uniforms : ndarray of shape (n_nodes + n_edges,)
-        Uniform random numbers.
-
-    Returns
-    -------
-    bool
-        Whether the pass is over; if not, an arena is full.
-    """
+    """Visit the factors of the samples in `order`, from the cursor on."""
     begin = cycles()
     done = True
     while done and state.cursor[0] < order.shape[0]:
@@ -379,18 +345,7 @@ def gdmm_pass(graph, options, state, w, order, uniforms):
 
 @kernel
 def greedy_pass(graph, options, state, w, order, uniforms):
-    """The same for BGCD: in each sample the most violating node and edge get new entries.
-
-    Parameters
-    ----------
-    graph, options, state, w, order, uniforms : object
-        As for :func:`gdmm_pass`.
-
-    Returns
-    -------
-    bool
-        Whether the pass is over; if not, an arena is full.
-    """
+    """The same for BGCD: in each sample the most violating node and edge get new entries."""
     begin = cycles()
     done = True
     while done and state.cursor[0] < order.shape[0]:

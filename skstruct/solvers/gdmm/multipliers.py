@@ -7,22 +7,7 @@ from .state import INFEASIBILITY
 
 @kernel
 def multiplier_step(graph, options, state):
-    """``nu <- nu + eta u`` at the ports from the cursor on; measures the infeasibility.
-
-    Parameters
-    ----------
-    graph : GDMMGraph
-        The samples.
-    options : GDMMOptions
-        The choices; with ``eta = 0`` the infeasibility is only measured.
-    state : GDMMState
-        The dual point.
-
-    Returns
-    -------
-    bool
-        Whether all ports are done; if not, an arena is full.
-    """
+    """``nu <- nu + eta u`` at the ports from the cursor on; measures the infeasibility."""
     nodes, ports, cursor = state.nodes, state.ports, state.cursor
     while cursor[0] < ports.size.shape[0]:
         port = cursor[0]
@@ -84,23 +69,6 @@ def consistent_table(nodes, edges, ends, labels, reach, pads, value, table):
 
     The shares of an edge are cut down until no marginal exceeds the node's, and what is missing is
     filled up with the product of the missing marginals.
-
-    Parameters
-    ----------
-    nodes, edges : ActiveSets
-        The dual point.
-    ends : ndarray of shape (n_edges, 2) of int64
-        The nodes at the ends of each edge.
-    labels : ndarray of shape (n_nodes,) of int32
-        True labels.
-    reach : ndarray of shape (n_edges,)
-        C_i of each edge's sample.
-    pads : ndarray of shape (4, n_labels)
-        Scratch.
-    value : ndarray
-        Scratch for the largest active set of an edge.
-    table : ndarray of shape (n_labels, n_labels)
-        Zeros; receives T.
     """
     n_labels = table.shape[0]
     first, second = pads[0], pads[1]

@@ -10,20 +10,7 @@ from .state import SAMPLED, SUBLINEAR
 
 @inner_kernel
 def touch(pad, side, n, label):
-    """Mark a label on one side, if it is not yet.
-
-    Parameters
-    ----------
-    pad : Pad
-        The scratch.
-    side, n, label : int
-        The side, how many labels are marked there, the label.
-
-    Returns
-    -------
-    int
-        How many are marked now.
-    """
+    """Mark a label on one side, if it is not yet."""
     if pad.mark[side, label] == 0:
         pad.mark[side, label] = 1
         pad.touched[side, n] = label
@@ -33,28 +20,7 @@ def touch(pad, side, n, label):
 
 @inner_kernel
 def messages(nodes, ports, pad, side, node, port_list, first, stop, times):
-    """Messages at a node from some ports; the labels of its active set are touched first.
-
-    Parameters
-    ----------
-    nodes, ports : ActiveSets
-        Of the dual point.
-    pad : Pad
-        Receives them in `message`.
-    side, node : int
-        Where to write them, and for which node.
-    port_list : ndarray of int64
-        The ports, of which those from `first` to `stop` count.
-    first, stop : int
-        The range.
-    times : float
-        How many ports that is.
-
-    Returns
-    -------
-    int
-        How many labels were touched.
-    """
+    """Messages at a node from some ports; the labels of its active set are touched first."""
     n = 0
     start = nodes.start[node]
     for e in range(start, start + nodes.size[node]):
@@ -71,22 +37,7 @@ def messages(nodes, ports, pad, side, node, port_list, first, stop, times):
 
 @inner_kernel(inline=True)
 def edge_messages(graph, state, f):
-    """Messages at both ends of an edge.
-
-    Parameters
-    ----------
-    graph : GDMMGraph
-        The samples.
-    state : GDMMState
-        The dual point.
-    f : int
-        The edge.
-
-    Returns
-    -------
-    n_first, n_second : int
-        How many labels were touched at each end.
-    """
+    """Messages at both ends of an edge."""
     port, every = 2 * f, graph.every_port
     n_first = messages(
         state.nodes, state.ports, state.pad, 0, graph.ends[f, 0], every, port, port + 1, 1.0
@@ -99,15 +50,7 @@ def edge_messages(graph, state, f):
 
 @inner_kernel
 def clear_side(pad, side, n):
-    """Put the scratch of one side back to zeros.
-
-    Parameters
-    ----------
-    pad : Pad
-        The scratch.
-    side, n : int
-        The side, and how many labels are touched there.
-    """
+    """Put the scratch of one side back to zeros."""
     for q in range(n):
         label = pad.touched[side, q]
         pad.mark[side, label] = 0
@@ -124,32 +67,7 @@ def _block(options, n_labels, uniform):
 
 @inner_kernel
 def search_label(graph, options, state, w, i, j, uniform):
-    """The best label without messages in one part; its scores go to ``scores[0]``.
-
-    Parameters
-    ----------
-    graph : GDMMGraph
-        The samples.
-    options : GDMMOptions
-        The choices.
-    state : GDMMState
-        The dual point, the node's labels marked on side 0.
-    w : Weights
-        The weights of nodes.
-    i, j : int
-        The sample, the node.
-    uniform : float
-        Draws the part.
-
-    Returns
-    -------
-    best : float
-        The loss-augmented score of the label.
-    label : int
-        The label, or -1.
-    lo, hi : int
-        The part that was searched.
-    """
+    """The best label without messages in one part; its scores go to ``scores[0]``."""
     n_labels = graph.cost.shape[0]
     truth = graph.labels[j]
     scores, mark = state.scores[0], state.pad.mark[0]
@@ -168,28 +86,7 @@ def search_label(graph, options, state, w, i, j, uniform):
 
 @inner_kernel(inline=True)
 def search_pair(options, state, n_first, n_second, penalty, uniform):
-    """The best pair of labels of an edge.
-
-    Parameters
-    ----------
-    options : GDMMOptions
-        The choices.
-    state : GDMMState
-        The dual point, the messages of the edge's ends in place.
-    n_first, n_second : int
-        Labels with messages at each end.
-    penalty : float
-        rho C_i.
-    uniform : float
-        Draws the part.
-
-    Returns
-    -------
-    value : float
-        Its gradient.
-    a, b : int
-        The pair, or -1.
-    """
+    """The best pair of labels of an edge."""
     if options.search == SUBLINEAR:
         return _search_ordered(state, n_first, n_second, penalty)
     table, first, second = state.table, state.pad.message[0], state.pad.message[1]

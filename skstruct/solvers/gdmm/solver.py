@@ -21,51 +21,12 @@ SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
 def n_parts(n_labels: int, search: str) -> int:
-    """How many parts the labels are split into when the user leaves it open.
-
-    Parameters
-    ----------
-    n_labels : int
-        Number of labels.
-    search : str
-        The kind of search.
-
-    Returns
-    -------
-    int
-        1 for an exact search; otherwise parts grow with the square root of the number of labels.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.gdmm.solver import n_parts
-    >>> n_parts(45, "sublinear"), n_parts(2934, "sublinear"), n_parts(2934, "exact")
-    (1, 13, 1)
-    """
+    """How many parts the labels are split into when the user leaves it open."""
     return 1 if search == "exact" else max(1, int(np.sqrt(n_labels) / 4.0))
 
 
 class Run(Method):
-    """Weights, dual point and certificates of one run.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The structure's problem, for certificates: with cycles its max oracle is that of the LP
-        relaxation, since a dual point whose nodes and edges agree says nothing about less.
-    decoding : callable
-        ``decoding(problem, weights)``: the problem in the form in which these weights are decoded
-        fastest.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    options : GDMMOptions
-        The choices.
-    n_jobs : int or None
-        Threads for certificates.
-    """
+    """Weights, dual point and certificates of one run."""
 
     #: Fields of the state that are :class:`skstruct.solvers.gdmm.active_sets.ActiveSets`.
     arenas = ()
@@ -103,50 +64,19 @@ class Run(Method):
         """Mean sizes of the active sets of nodes and of edges."""
 
     def over_arena(self, function, *args):
-        """Call a kernel until it is done, with larger arenas whenever it stops.
-
-        Parameters
-        ----------
-        function : callable
-            Returns False when an arena is full; goes on from the state's cursor.
-        *args : object
-            What it takes after the graph, the options and the state.
-        """
+        """Call a kernel until it is done, with larger arenas whenever it stops."""
         self.state.cursor[:] = 0
         while not function(self.graph, self.options, self.state, *args):
             self._headroom *= 2
             self.state = self.state._replace(**self.enlarged(self._headroom))
 
     def visit(self, function, order, uniforms, pieces):
-        """Call a kernel on the samples in `order`, in pieces.
-
-        Parameters
-        ----------
-        function : callable
-            As for :meth:`over_arena`.
-        order : ndarray of int64
-            The samples.
-        uniforms : ndarray
-            Random numbers of all factors.
-        pieces : Pieces
-            How to cut.
-        """
+        """Call a kernel on the samples in `order`, in pieces."""
         for first, last in pieces.visits(order.size):
             self.over_arena(function, self.w, order[first:last], uniforms)
 
     def enlarged(self, headroom):
-        """Fields of the state with more room.
-
-        Parameters
-        ----------
-        headroom : int
-            Free entries asked for.
-
-        Returns
-        -------
-        dict
-            The arenas.
-        """
+        """Fields of the state with more room."""
         return {name: packed(getattr(self.state, name), headroom) for name in self.arenas}
 
     def compile(self):
@@ -213,13 +143,7 @@ class Run(Method):
         }
 
     def weights(self):
-        """A copy of the weights.
-
-        Returns
-        -------
-        Weights
-            Of nodes and edges.
-        """
+        """A copy of the weights."""
         return Weights(self.w.node.copy(), self.pair_weights())
 
     def published(self):
@@ -246,48 +170,6 @@ def gdmm(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
 
-    Parameters
-    ----------
-    start_run : callable
-        ``start_run(options)`` returns the :class:`Run` of a structure.
-    n_labels : int
-        Number of labels that are searched.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    variant : {"bcfw", "afw", "bgcd"}
-        The step.
-    search : {"sublinear", "exact", "sampled"}
-        How new entries of active sets are found.
-    rho, eta : float
-        Strength of the penalty, step of the multipliers.
-    multipliers : bool
-        False leaves only the penalty (Soft-BCFW).
-    n_partitions : int or None
-        Parts of the labels, one of which a visit searches.
-    gap_every : int
-        Passes between certificates; 0 for one at the end only.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Relative duality gap to reach; without certificates, the infeasibility to reach while the
-        distributions change by a tenth of it (root mean square) in a pass.
-    rng : numpy.random.Generator
-        Draws the samples.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The weights and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If a loss is not finite, or the objectives are not those of a primal and a dual.
-
-    References
-    ----------
     Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
     Oracles for Structural SVMs of Large Output Domain, NeurIPS.
     """

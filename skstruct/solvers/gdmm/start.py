@@ -10,18 +10,5 @@ RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}
 
 
 def start_run(factors, *args, **options) -> Run:
-    """The run for a structure.
-
-    Parameters
-    ----------
-    factors : NamedTuple
-        How the structure describes itself, of a class that `RUNS` has.
-    *args, **options : object
-        As for :class:`skstruct.solvers.gdmm.solver.Run`.
-
-    Returns
-    -------
-    Run
-        At the start.
-    """
+    """The run for a structure."""
     return RUNS[type(factors)](factors, *args, **options)

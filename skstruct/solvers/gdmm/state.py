@@ -14,129 +14,84 @@ SEARCH, ALL, INFEASIBILITY, CHANGE = range(4)
 
 
 class GDMMGraph(NamedTuple):
-    """Nodes and edges of all samples.
+    """Nodes and edges of all samples."""
 
-    Parameters
-    ----------
-    nodes : DenseFeatures or SparseFeatures
-        Feature rows of the nodes.
-    node_ptr, edge_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the nodes and the edges of each sample begin.
-    ends : ndarray of shape (n_edges, 2) of int64
-        The nodes at the two ends of each edge.
-    port_ptr : ndarray of shape (n_nodes + 1,) of int64
-        Where the ports of each node begin in `ports`.
-    ports : ndarray of shape (2 * n_edges,) of int64
-        Port 2 f is the first end of edge f, port 2 f + 1 the second.
-    every_port : ndarray of shape (2 * n_edges,) of int64
-        All of them in their own order.
-    labels : ndarray of shape (n_nodes,) of int32
-        True labels.
-    allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8
-        Labels that a node may have.
-    cost : ndarray of shape (n_labels, n_labels)
-        Task loss of (true label, label).
-    share : ndarray of shape (n_nodes,)
-        Factor on the task loss of each node.
-    squares : ndarray of shape (n_nodes,)
-        Squared norms of the feature rows.
-    """
-
+    # Feature rows of the nodes.
     nodes: tuple
+    # (n_samples + 1,): Where the nodes and the edges of each sample begin.
     node_ptr: np.ndarray
     edge_ptr: np.ndarray
+    # (n_edges, 2): The nodes at the two ends of each edge.
     ends: np.ndarray
+    # (n_nodes + 1,): Where the ports of each node begin in `ports`.
     port_ptr: np.ndarray
+    # (2 * n_edges,): Port 2 f is the first end of edge f, port 2 f + 1 the second.
     ports: np.ndarray
+    # (2 * n_edges,): All of them in their own order.
     every_port: np.ndarray
+    # (n_nodes,): True labels.
     labels: np.ndarray
+    # (n_nodes or 0, n_labels): Labels that a node may have.
     allowed: np.ndarray
+    # (n_labels, n_labels): Task loss of (true label, label).
     cost: np.ndarray
+    # (n_nodes,): Factor on the task loss of each node.
     share: np.ndarray
+    # (n_nodes,): Squared norms of the feature rows.
     squares: np.ndarray
 
 
 class GDMMOptions(NamedTuple):
-    """Choices of one run.
+    """Choices of one run."""
 
-    Parameters
-    ----------
-    variant : int
-        BCFW, AFW or BGCD.
-    search : int
-        SUBLINEAR, EXACT or SAMPLED.
-    rho, eta : float
-        Strength of the penalty, step of the multipliers.
-    n_partitions : int
-        Parts of the labels, one of which is searched at each visit.
-    wake : int
-        0 while all edges of label sets are kept at rest.
-    """
-
+    # BCFW, AFW or BGCD.
     variant: int
+    # SUBLINEAR, EXACT or SAMPLED.
     search: int
+    # Strength of the penalty, step of the multipliers.
     rho: float
     eta: float
+    # Parts of the labels, one of which is searched at each visit.
     n_partitions: int
+    # 0 while all edges of label sets are kept at rest.
     wake: int
 
 
 class Pad(NamedTuple):
-    """Scratch for the messages at both ends of an edge, or at a node.
+    """Scratch for the messages at both ends of an edge, or at a node."""
 
-    Parameters
-    ----------
-    message : ndarray of shape (2, n_labels)
-        Zeros between visits.
-    mark : ndarray of shape (2, n_labels) of uint8
-        Zeros between visits: where there are messages.
-    touched : ndarray of shape (2, n_labels + 1) of int64
-        Where `mark` is set.
-    """
-
+    # (2, n_labels): Zeros between visits.
     message: np.ndarray
+    # (2, n_labels): Zeros between visits: where there are messages.
     mark: np.ndarray
+    # (2, n_labels + 1): Where `mark` is set.
     touched: np.ndarray
 
 
 class GDMMState(NamedTuple):
-    """The dual point, the messages, the search structures and scratch.
+    """The dual point, the messages, the search structures and scratch."""
 
-    Parameters
-    ----------
-    nodes, edges : ActiveSets
-        Entries (label, q) and (label * n_labels + label, q); the truth comes first.
-    ports : ActiveSets
-        Entries (label, marginal of q_f, nu).
-    reach : ndarray of shape (n_samples,)
-        C_i, the factor on the loss of each sample.
-    table, turned : ndarray of shape (n_labels, n_labels)
-        T and its transpose, -inf where forbidden.
-    rows, columns : MaxTrees
-        Their trees.
-    pad : Pad
-        Scratch for messages.
-    scores : ndarray of shape (2, n_labels)
-        Scratch.
-    value, before : ndarray
-        Scratch for one active set.
-    cursor : ndarray of shape (2,) of int64
-        Position of the pass: sample, factor.
-    totals : ndarray of shape (4,)
-        Cycles spent in search, and in all; largest infeasibility; sum of squared changes.
-    """
-
+    # Entries (label, q) and (label * n_labels + label, q); the truth comes first.
     nodes: ActiveSets
     edges: ActiveSets
+    # Entries (label, marginal of q_f, nu).
     ports: ActiveSets
+    # (n_samples,): C_i, the factor on the loss of each sample.
     reach: np.ndarray
+    # (n_labels, n_labels): T and its transpose, -inf where forbidden.
     table: np.ndarray
     turned: np.ndarray
+    # Their trees.
     rows: MaxTrees
     columns: MaxTrees
+    # Scratch for messages.
     pad: Pad
+    # (2, n_labels): Scratch.
     scores: np.ndarray
+    # Scratch for one active set.
     value: np.ndarray
     before: np.ndarray
+    # (2,): Position of the pass: sample, factor.
     cursor: np.ndarray
+    # (4,): Cycles spent in search, and in all; largest infeasibility; sum of squared changes.
     totals: np.ndarray

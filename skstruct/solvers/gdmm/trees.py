@@ -15,24 +15,17 @@ from ...core.features import add_to_column
 
 
 class TreeScratch(NamedTuple):
-    """Scratch for the largest sample.
+    """Scratch for the largest sample."""
 
-    Parameters
-    ----------
-    order, link : ndarray of shape (max_nodes,) of int64
-        Nodes, parents first; the edge from each node to its parent, -1 for a root.
-    survival : ndarray of shape (max_nodes, n_labels)
-        Share of the mass at a label that the subtree can carry on, up to a factor a node.
-    shares : ndarray of shape (max_nodes, n_labels)
-        Marginals of the nodes.
-    mass : ndarray of shape (2, n_labels)
-        Of one edge by the label of the parent: in all, and what survives.
-    """
-
+    # (max_nodes,): Nodes, parents first; the edge from each node to its parent, -1 for a root.
     order: np.ndarray
     link: np.ndarray
+    # (max_nodes, n_labels): Share of the mass at a label that the subtree can carry on, up to a
+    # factor a node.
     survival: np.ndarray
+    # (max_nodes, n_labels): Marginals of the nodes.
     shares: np.ndarray
+    # (2, n_labels): Of one edge by the label of the parent: in all, and what survives.
     mass: np.ndarray
 
 
@@ -143,23 +136,7 @@ def _child_shares(graph, state, w, reach, f, side, survival, parent, child, mass
 
 @kernel
 def tree_points(graph, state, w, losses, start, stop, scratch):
-    """The dual points of samples `start` to `stop`.
-
-    Parameters
-    ----------
-    graph : GDMMGraph
-        The samples, whose edges have no cycles.
-    state : GDMMState
-        The present point.
-    w : Weights
-        Receives ``sum_i C_i A_i' (mu(y_i) - m_i)``; the edge table is (n_labels, n_labels).
-    losses : ndarray of shape (n_samples,)
-        Receives the task losses.
-    start, stop : int
-        The range of samples.
-    scratch : TreeScratch
-        Scratch.
-    """
+    """The dual points of samples `start` to `stop`."""
     n_labels = graph.cost.shape[0]
     for i in range(start, stop):
         first, reach = graph.node_ptr[i], state.reach[i]

@@ -28,51 +28,34 @@ _LEAST_CUT, _MOST_CUT = 0.5, 0.1
 
 
 class OEGState(NamedTuple):
-    """What OEG remembers between epochs.
+    """What OEG remembers between epochs."""
 
-    Parameters
-    ----------
-    phi : ndarray of shape (n_parts,)
-        Potentials of every sample.
-    residuals : ndarray of shape (n_parts,)
-        ``m_i - mu(y_i)`` of the best mixtures at them, 0 at first.
-    terms : ndarray of shape (n_samples,)
-        ``c_i(m_i)``, a lower bound where rounding matters.
-    rates : ndarray of shape (n_samples,)
-        Step sizes, 0 before the first visit.
-    divergences : ndarray of shape (n_samples,)
-        How far, at its last visit, the mixture was from that of the weights; an estimate.
-    totals : ndarray of shape (4,)
-        Oracle calls, samples visited, the sum of their rates; what each part of the truth scores
-        before the next first visit.
-    """
-
+    # (n_parts,): Potentials of every sample.
     phi: np.ndarray
+    # (n_parts,): ``m_i - mu(y_i)`` of the best mixtures at them, 0 at first.
     residuals: np.ndarray
+    # (n_samples,): ``c_i(m_i)``, a lower bound where rounding matters.
     terms: np.ndarray
+    # (n_samples,): Step sizes, 0 before the first visit.
     rates: np.ndarray
+    # (n_samples,): How far, at its last visit, the mixture was from that of the weights; an
+    # estimate.
     divergences: np.ndarray
+    # (4,): Oracle calls, samples visited, the sum of their rates; what each part of the truth
+    # scores before the next first visit.
     totals: np.ndarray
 
 
 class OEGOptions(NamedTuple):
-    """Choices of one run.
+    """Choices of one run."""
 
-    Parameters
-    ----------
-    inverse : float
-        ``1 / (lam n)``.
-    first_rate : float
-        The rate of the first visit.
-    little : float
-        Divergences whose estimates are below this are measured.
-    least_term : float
-        Lower bound on the dual terms of the loss.
-    """
-
+    # ``1 / (lam n)``.
     inverse: float
+    # The rate of the first visit.
     first_rate: float
+    # Divergences whose estimates are below this are measured.
     little: float
+    # Lower bound on the dual terms of the loss.
     least_term: float
 
 
@@ -217,27 +200,6 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
     Each step is tested: the gain in the dual objective is exact, and its ratio to that of the slope
     says which rate would have been best. A step that lowers the dual is made again with it.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
-    problem : NamedTuple
-        A structure's problem.
-    w : Weights
-        The weights, plain ones.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    options : OEGOptions
-        The choices.
-    state : OEGState
-        The dual point.
-    order : ndarray of int64
-        The samples to visit.
-    buffers : ndarray of shape (5, max_parts)
-        Scratch.
-    labels : ndarray of int32
-        Scratch for one labelling.
     """
     for step in range(order.shape[0]):
         i = order[step]
@@ -251,23 +213,7 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
 @kernel
 def sum_residuals(problem, sample_weight, inverse, residuals, first, stop, w):
-    """Add the weights of stored residuals, ``-inverse sum_i s_i A_i' r_i``, to zeros.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    inverse : float
-        ``1 / (lam n)``.
-    residuals : ndarray of shape (n_parts,)
-        Those of :class:`OEGState`.
-    first, stop : int
-        The range of samples.
-    w : Weights
-        Plain weights.
-    """
+    """Add the weights of stored residuals, ``-inverse sum_i s_i A_i' r_i``, to zeros."""
     for i in range(first, stop):
         own = residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
         accumulate(problem, i, own, (-sample_weight[i] * inverse, 0.0), w)

@@ -52,51 +52,6 @@ def oeg(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by online exponentiated gradient.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser, positive.
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
-    max_iter : int
-        Largest number of epochs of about n steps.
-    tol : float
-        Relative duality gap to reach. The dual objective is exact after each epoch; the gap is
-        estimated from the visits, and measured by a pass of its own where the estimate promises the
-        tolerance.
-    rng : numpy.random.Generator
-        Draws the orders.
-    precision : {"auto", "double", "single"}
-        Of the node weights while the gap is large; by default single where they are many.
-    track_objective : bool
-        Evaluate the objective after every epoch.
-    n_jobs : int or None
-        Threads of the passes that measure, as in joblib; they change no bit.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The weights and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is no longer finite.
-    TypeError
-        If the loss is not smooth.
-    MemoryError
-        If the dual point does not fit.
-
-    References
-    ----------
     Collins, Globerson, Koo, Carreras, Bartlett 2008, Exponentiated Gradient Algorithms for
     Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
     """

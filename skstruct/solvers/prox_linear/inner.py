@@ -24,47 +24,22 @@ _MOST_CAREFUL = 2.0**52
 
 
 class Point(NamedTuple):
-    """Weights, and what the smoothed losses say of them.
+    """Weights, and what the smoothed losses say of them."""
 
-    Parameters
-    ----------
-    vector : ndarray
-        The weights.
-    linearised : Linearised
-        The map there.
-    found : Residuals
-        Losses and residuals at its scores.
-    objective : float
-        The smoothed objective.
-    gradient : ndarray
-        Its gradient.
-    """
-
+    # The weights.
     vector: np.ndarray
+    # The map there.
     linearised: Linearised
+    # Losses and residuals at its scores.
     found: Residuals
+    # The smoothed objective.
     objective: float
+    # Its gradient.
     gradient: np.ndarray
 
 
 class CasimirSteps:
-    """Accelerated SVRG on ``mean smoothed loss of linearised scores + quadratic terms``.
-
-    Parameters
-    ----------
-    losses : MappedLosses
-        Of the smoothed hinge.
-    lam : float
-        The regulariser.
-    n_passes : int
-        SVRG passes for a problem, each of a snapshot and steps.
-    batch_size : int
-        Samples of a step.
-    rate : float or None
-        Learning rate; by default the inverse of the measured smoothness.
-    settle : callable
-        Projects a vector of weights to where they must stay.
-    """
+    """Accelerated SVRG on ``mean smoothed loss of linearised scores + quadratic terms``."""
 
     def __init__(self, losses: MappedLosses, lam, n_passes, batch_size, rate, settle):
         self.losses, self.lam = losses, lam
@@ -85,26 +60,7 @@ class CasimirSteps:
         return Point(vector, linearised, found, objective, gradient)
 
     def solve(self, at: Point, eta: float, strength: float, rng, pieces) -> np.ndarray:
-        """Weights near the minimum around a point.
-
-        Parameters
-        ----------
-        at : Point
-            Where the map is linearised: the prox-center.
-        eta : float
-            Weight of the proximal term is ``1 / (2 eta)``.
-        strength : float
-            The smoothing.
-        rng : numpy.random.Generator
-            Draws the batches.
-        pieces : Pieces
-            How to cut passes.
-
-        Returns
-        -------
-        ndarray
-            The weights.
-        """
+        """Weights near the minimum around a point."""
         if self.lipschitz == 0.0:
             self.lipschitz = self._probe(at, rng, strength)
         strong = self.lam + 1.0 / eta

@@ -7,29 +7,7 @@ from ...losses.verbs import loss_oracle
 
 @kernel
 def batch_residuals(loss, problem, w, sample_weight, samples, scratch, augmented, gradient, values):
-    """Add the gradients of ``s_i loss_i`` of some samples.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    problem : NamedTuple
-        A structure's problem, with labels; row t of its features is row t of the identity.
-    w : Weights
-        Scores in place of node weights.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    samples : ndarray of int64
-        The samples.
-    scratch : Scratch
-        Buffers.
-    augmented : ndarray of shape (max_parts,)
-        Scratch.
-    gradient : Weights
-        Added to: residuals of rows in place of node weights.
-    values : ndarray of shape (n_samples,)
-        Receives the losses.
-    """
+    """Add the gradients of ``s_i loss_i`` of some samples."""
     theta, r = scratch.theta, scratch.mu
     for visit in range(samples.shape[0]):
         i = samples[visit]

@@ -24,44 +24,28 @@ _ROWS_A_THREAD = 2000
 
 
 class MappedProblem(NamedTuple):
-    """A structure's problem whose rows are their scores, and the map that gives them.
+    """A structure's problem whose rows are their scores, and the map that gives them."""
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem, with labels, made from an identity matrix of CSR rows.
-    shapes : tuple of two tuples of int
-        Shapes of its weight tables: scores of rows, then of the ends, and of pairs.
-    score_map : ScoreMap
-        The map.
-    rows : ndarray or CSR matrix of shape (n_rows, n_features)
-        What it maps.
-    row_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the rows of each sample begin.
-    """
-
+    # The problem, with labels, made from an identity matrix of CSR rows.
     problem: Any
+    # Shapes of its weight tables: scores of rows, then of the ends, and of pairs.
     shapes: tuple
+    # The map.
     score_map: ScoreMap
+    # (n_rows, n_features): What it maps.
     rows: Any
+    # (n_samples + 1,): Where the rows of each sample begin.
     row_ptr: np.ndarray
 
 
 class MapWeights(NamedTuple):
-    """What is trained.
+    """What is trained."""
 
-    Parameters
-    ----------
-    params : ndarray of shape (n_params,)
-        Parameters of the map.
-    ends : ndarray of shape (n_end_rows, n_labels)
-        Scores of labels at the ends of a sample.
-    pair : ndarray of shape (n_pair_rows, n_pairs)
-        Weights of edge features.
-    """
-
+    # (n_params,): Parameters of the map.
     params: np.ndarray
+    # (n_end_rows, n_labels): Scores of labels at the ends of a sample.
     ends: np.ndarray
+    # (n_pair_rows, n_pairs): Weights of edge features.
     pair: np.ndarray
 
     @property
@@ -71,55 +55,32 @@ class MapWeights(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some samples.
+    """Some samples."""
 
-    Parameters
-    ----------
-    samples : ndarray of int64
-        Which.
-    rows : ndarray of int64
-        Their rows, sample by sample.
-    scale : float
-        What makes the sum over a batch an unbiased estimate of the mean over all samples, also
-        where batches are not equally large.
-    """
-
+    # Which.
     samples: np.ndarray
+    # Their rows, sample by sample.
     rows: np.ndarray
+    # What makes the sum over a batch an unbiased estimate of the mean over all samples, also where
+    # batches are not equally large.
     scale: float
 
 
 class Residuals(NamedTuple):
-    """Losses of all samples at some scores, and their gradients.
+    """Losses of all samples at some scores, and their gradients."""
 
-    Parameters
-    ----------
-    batches : list of Batch
-        A partition of the samples.
-    rows : ndarray of shape (n_rows, n_columns)
-        ``s_i`` times the residuals of the rows.
-    tails : ndarray of shape (n_batches, n_tail)
-        Gradients of each batch in the ends and the pair table, flat.
-    loss : float
-        Mean loss.
-    """
-
+    # A partition of the samples.
     batches: list
+    # (n_rows, n_columns): ``s_i`` times the residuals of the rows.
     rows: np.ndarray
+    # (n_batches, n_tail): Gradients of each batch in the ends and the pair table, flat.
     tails: np.ndarray
+    # Mean loss.
     loss: float
 
 
 class Linearised:
-    """The map at some parameters, on the rows of all samples.
-
-    Parameters
-    ----------
-    mapped : MappedProblem
-        Rows and map.
-    params : ndarray of shape (n_params,)
-        Where.
-    """
+    """The map at some parameters, on the rows of all samples."""
 
     def __init__(self, mapped: MappedProblem, params: np.ndarray):
         score_map, rows, params = mapped.score_map, mapped.rows, guarded(params)
@@ -175,19 +136,7 @@ class _Worker:
 
 
 class MappedLosses:
-    """One loss on all samples: values and residuals at scores, batch by batch.
-
-    Parameters
-    ----------
-    mapped : MappedProblem
-        Problem and map.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    loss : NamedTuple
-        A loss, see :mod:`skstruct.losses.verbs`.
-    n_jobs : int or None
-        Threads for passes over all samples.
-    """
+    """One loss on all samples: values and residuals at scores, batch by batch."""
 
     def __init__(self, mapped: MappedProblem, sample_weight: np.ndarray, loss, n_jobs):
         self.mapped, self.sample_weight, self.n_jobs = mapped, sample_weight, n_jobs
@@ -283,22 +232,7 @@ class MappedLosses:
         pair[:] = 0.0
 
     def at_batch(self, batch: Batch, scores: np.ndarray, vector: np.ndarray):
-        """Residuals of the rows of a batch, and the gradient of its tail; None if scores overflow.
-
-        Parameters
-        ----------
-        batch : Batch
-            The samples.
-        scores : ndarray of shape (n_batch_rows, n_columns)
-            Scores of its rows.
-        vector : ndarray
-            The weights, for their tail.
-
-        Returns
-        -------
-        rows, tail : ndarray
-            Or None.
-        """
+        """Residuals of a batch's rows and the gradient of its tail; None on overflow."""
         if not (np.isfinite(scores).all() and np.isfinite(vector).all()):
             return None
         self.table.node[batch.rows] = scores
@@ -314,24 +248,7 @@ class MappedLosses:
         return float(total) / batch.samples.size
 
     def at_all(self, scores: np.ndarray, vector: np.ndarray, batches: list[Batch], pieces):
-        """Residuals of all samples.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_rows, n_columns)
-            Scores of all rows.
-        vector : ndarray
-            The weights, for their tail.
-        batches : list of Batch
-            A partition of the samples.
-        pieces : Pieces
-            How to cut the pass.
-
-        Returns
-        -------
-        Residuals or None
-            None if scores overflow, or a callback has ended the pass.
-        """
+        """Residuals of all samples."""
         if not (np.isfinite(scores).all() and np.isfinite(vector).all()):
             return None
         self.table.node[: self.n_rows] = scores
@@ -373,29 +290,7 @@ class MappedLosses:
         compile_losses(target, self.mapped.problem, self.table)
 
     def objective(self, target, scores: np.ndarray, vector: np.ndarray, lam: float) -> float:
-        """``lam/2 |w|^2`` and the mean of another loss.
-
-        Parameters
-        ----------
-        target : NamedTuple
-            The loss.
-        scores : ndarray of shape (n_rows, n_columns)
-            Scores of all rows.
-        vector : ndarray
-            The weights.
-        lam : float
-            The regulariser.
-
-        Returns
-        -------
-        float
-            The objective.
-
-        Raises
-        ------
-        SampleOverflow
-            If a score or a loss is not finite.
-        """
+        """``lam/2 |w|^2`` and the mean of another loss."""
         self.refuse_overflow(scores)
         self.table.node[: self.n_rows] = scores
         self._place_tail(vector)
@@ -404,20 +299,7 @@ class MappedLosses:
         return mean + 0.5 * lam * float(vector @ vector)
 
     def refuse_overflow(self, scores: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Name the sample whose scores are not finite, if there is one.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_rows, n_columns)
-            Scores of rows.
-        rows : ndarray of int64, optional
-            Which; by default all.
-
-        Raises
-        ------
-        SampleOverflow
-            If there is one.
-        """
+        """Name the sample whose scores are not finite, if there is one."""
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             sample = sample_of(bad[0] if rows is None else rows[bad[0]], self.mapped.row_ptr)

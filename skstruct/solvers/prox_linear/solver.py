@@ -25,53 +25,34 @@ _START, _LONGER = 4.0, 4.0
 
 
 class ProxLinearOptions(NamedTuple):
-    """Choices of a run.
+    """Choices of a run."""
 
-    Parameters
-    ----------
-    strength : float
-        nu, the smoothing.
-    shrinking : bool
-        Whether the smoothing of outer step k is ``nu / k``.
-    eta : float or None
-        The proximal term is ``1 / (2 eta)`` times the squared distance; None for a line search.
-    n_passes : int
-        Passes of the inner solver.
-    batch_size : int
-        Samples of a step.
-    rate : float or None
-        Learning rate of the inner solver; None to measure it.
-    """
-
+    # nu, the smoothing.
     strength: float
+    # Whether the smoothing of outer step k is ``nu / k``.
     shrinking: bool
+    # The proximal term is ``1 / (2 eta)`` times the squared distance; None for a line search.
     eta: float | None
+    # Passes of the inner solver.
     n_passes: int
+    # Samples of a step.
     batch_size: int
+    # Learning rate of the inner solver; None to measure it.
     rate: float | None
 
 
 class Stationarity(NamedTuple):
-    """What is known of weights without a dual bound.
+    """What is known of weights without a dual bound."""
 
-    Parameters
-    ----------
-    objective : float
-        The objective.
-    best : float
-        The smallest objective seen.
-    stationarity : float
-        ``|w_k - w_{k+1}| / eta``.
-    gradient_norm : float
-        Norm of the gradient of the smoothed objective.
-    relative : float
-        The larger of the two, as a fraction of ``lam |w|``.
-    """
-
+    # The objective.
     objective: float
+    # The smallest objective seen.
     best: float
+    # ``|w_k - w_{k+1}| / eta``.
     stationarity: float
+    # Norm of the gradient of the smoothed objective.
     gradient_norm: float
+    # The larger of the two, as a fraction of ``lam |w|``.
     relative: float
 
     measure = "relative stationarity"
@@ -110,49 +91,6 @@ def prox_linear(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
 
-    Parameters
-    ----------
-    mapped : MappedProblem
-        A structure's problem on scores, and the map that gives them.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    options : ProxLinearOptions
-        The choices.
-    loss : NamedTuple
-        A smoothed hinge, see :mod:`skstruct.losses.verbs`.
-    target : NamedTuple
-        The hinge.
-    start : MapWeights
-        Where to start.
-    cone : ndarray of shape (n_columns,), optional
-        Minimise over the weights whose pair rows have no negative product with it.
-    max_iter : int
-        Largest number of outer steps.
-    tol : float
-        Relative stationarity to reach.
-    rng : numpy.random.Generator
-        Draws the batches.
-    n_jobs : int or None
-        Threads for passes over all samples.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The best weights seen and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If weights overflow, or the scores of a sample, which it names.
-    TypeError
-        If the loss is not smooth.
-
-    References
-    ----------
     Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
     section 6, Algorithm 5.
     """
@@ -162,27 +100,7 @@ def prox_linear(
 
 
 class MappedMethod(Method):
-    """Base of methods whose weights are a vector: objectives, the best, and what is returned.
-
-    Parameters
-    ----------
-    mapped : MappedProblem
-        Problem and map.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    n_jobs : int or None
-        Threads.
-    loss : NamedTuple
-        What is stepped on.
-    target : NamedTuple
-        The hinge.
-    start : MapWeights
-        Where to start.
-    cone : ndarray or None
-        Where the pair rows stay.
-    """
+    """Base of methods whose weights are a vector: objectives, the best, and what is returned."""
 
     def __init__(self, mapped, sample_weight, lam, n_jobs, loss, target, start, cone):
         super().__init__(mapped.problem, mapped.shapes, sample_weight, lam, n_jobs)

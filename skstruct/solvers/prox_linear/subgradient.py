@@ -17,36 +17,23 @@ _CAREFUL, _ASKED = 0.1, 8
 
 
 class SubgradientOptions(NamedTuple):
-    """Choices of a run.
+    """Choices of a run."""
 
-    Parameters
-    ----------
-    schedule : {"constant", "inverse", "sqrt"}
-        The learning rate after t passes: ``rate``, ``rate / (1 + t)`` or ``rate / sqrt(1 + t)``.
-    rate : float or None
-        The first rate; None for a tenth of the step that would bring a linear loss to 0.
-    batch_size : int
-        Samples of a step.
-    """
-
+    # The learning rate after t passes: ``rate``, ``rate / (1 + t)`` or ``rate / sqrt(1 + t)``.
     schedule: str
+    # The first rate; None for a tenth of the step that would bring a linear loss to 0.
     rate: float | None
+    # Samples of a step.
     batch_size: int
 
 
 class Improvement(NamedTuple):
-    """What is known of weights.
+    """What is known of weights."""
 
-    Parameters
-    ----------
-    objective, best : float
-        The objective, and the smallest seen.
-    relative : float
-        Improvement of the best over the last passes.
-    """
-
+    # The objective, and the smallest seen.
     objective: float
     best: float
+    # Improvement of the best over the last passes.
     relative: float
 
     measure = f"relative improvement over {_PATIENCE} passes"
@@ -79,45 +66,6 @@ def mapped_subgradient(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
 
-    Parameters
-    ----------
-    mapped : MappedProblem
-        A structure's problem on scores, and the map that gives them.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser.
-    options : SubgradientOptions
-        The choices.
-    target : NamedTuple
-        The hinge.
-    start : MapWeights
-        Where to start.
-    cone : ndarray of shape (n_columns,), optional
-        Minimise over the weights whose pair rows have no negative product with it.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Stop when five passes have not improved the best objective by this fraction.
-    rng : numpy.random.Generator
-        Draws the batches.
-    n_jobs : int or None
-        Threads for objectives.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The best weights seen and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If weights overflow, or the scores of a sample, which it names.
-
-    References
-    ----------
     Davis, Drusvyatskiy 2018, Stochastic model-based minimization of weakly convex functions; the
     schedules are those of the experiments of Pillutla et al. 2018.
     """

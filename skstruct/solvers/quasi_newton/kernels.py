@@ -28,28 +28,7 @@ def _pseudo(g, w, lam1):
 
 @kernel
 def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
-    """Turn `d` from a sum over samples into their mean, and measure the point.
-
-    Parameters
-    ----------
-    w, d : ndarray of shape (size,)
-        The point.
-    p : ndarray of shape (size,)
-        The direction of the search.
-    mixed : ndarray of shape (size,)
-        Direction of the best dual point.
-    inverse_n : float
-        1 over the number of samples.
-    lam, lam1 : float
-        The regularisers.
-    first, last : int
-        The run.
-    out : ndarray of shape (8,)
-        Receives ``|w|^2, <w, d>, <g, p>, |g|^2, <d - mixed, mixed>, |d - mixed|^2`` with the
-        gradient g (the pseudo-gradient), and with lam1 > 0 ``|w|_1`` and, with lam > 0, too, the
-        sum of ``lam/2 w^2 + lam1 |w| + w d + soft(d)^2 / (2 lam)``, whose terms are never negative:
-        the gap of d, where soft takes lam1 off sizes.
-    """
+    """Turn `d` from a sum over samples into their mean, and measure the point."""
     a, b, c, e, f, h, one, gap = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     # Indices from 0 are known not to be negative, and loops over them take several at a time.
     w, d, p, mixed = w[first:last], d[first:last], p[first:last], mixed[first:last]
@@ -96,24 +75,7 @@ def mix(mixed, d, share, first, last, out):
 
 @kernel
 def soft_sums(x, y, origin, share, lam1, first, last, out):
-    """What a dual bound is made of, along a line of dual points.
-
-    Parameters
-    ----------
-    x, y : ndarray of shape (size,)
-        Directions of two dual points; 0, that of the truth, is one.
-    origin : float
-        1 for the line from x to y, 0 for that from the truth to y.
-    share : float
-        Where on the line: ``g = origin x + share (y - origin x)``.
-    lam1 : float
-        The regulariser; soft takes it off sizes.
-    first, last : int
-        The run.
-    out : ndarray of shape (4,)
-        Receives ``|soft(g)|^2``, half its first and half its second derivative by `share`, and the
-        largest size in g.
-    """
+    """What a dual bound is made of, along a line of dual points."""
     value, slope, curve, largest = 0.0, 0.0, 0.0, 0.0
     x, y = x[first:last], y[first:last]
     for j in range(last - first):
@@ -157,44 +119,13 @@ def _step(w, d, p, t, lam, lam1, trial, first, last, out):
 
 @kernel
 def step(w, d, p, t, lam, lam1, trial, first, last, out):
-    """Move from a point along a direction.
-
-    Parameters
-    ----------
-    w, d, p : ndarray of shape (size,)
-        The point and the direction.
-    t : float
-        Length of the step.
-    lam, lam1 : float
-        The regularisers.
-    trial : ndarray of shape (size,)
-        Receives ``w + t p``, with lam1 > 0 projected to the orthant of w.
-    first, last : int
-        The run.
-    out : ndarray of shape (4,)
-        Its last two receive ``<g, trial - w>`` and ``|trial - w|^2``.
-    """
+    """Move from a point along a direction."""
     _step(w, d, p, t, lam, lam1, trial, first, last, out)
 
 
 @kernel
 def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last, out):
-    """The direction from its coefficients, and a step along it.
-
-    Parameters
-    ----------
-    pairs : ndarray of shape (2 * memory, size) of float32
-        Differences of weights, then of gradients.
-    coefficients : ndarray of shape (2 * memory,)
-        Of the rows of `pairs`; those of 0 are not read.
-    own : float
-        Coefficient of the gradient.
-    w, d, p, t, lam, lam1, trial, first, last : object
-        As for :func:`step`; `p` is made. With lam1 > 0 it leaves 0 only to descend. (Andrew and Gao
-        let no weight ascend. That takes far more iterations, and all together descend anyway.)
-    out : ndarray of shape (4,)
-        Receives ``<g, p>``, ``|p|^2`` and what :func:`step` gives.
-    """
+    """The direction from its coefficients, and a step along it."""
     slope, squared = 0.0, 0.0
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
@@ -240,30 +171,7 @@ def _differences(steps, changes, factor, w, d, before, d_before, lam, lam1, scra
 def remember(
     pairs, live, slot, factor, w, d, before, d_before, lam, lam1, scratch, first, last, out
 ):
-    """Store the differences of two points, and multiply all pairs by them and by the gradient.
-
-    Parameters
-    ----------
-    pairs : ndarray of shape (2 * memory, size) of float32
-        Differences of weights, then of gradients of the smooth part.
-    live : ndarray of shape (memory,)
-        Which slots are in use; that of `slot` is.
-    slot : int
-        Where the new pair goes.
-    factor : float
-        Both differences are kept times this.
-    w, d, before, d_before : ndarray of shape (size,)
-        The point and the one before it.
-    lam, lam1 : float
-        The regularisers.
-    scratch : ndarray of shape (3, BLOCK)
-        Scratch.
-    first, last : int
-        The run.
-    out : ndarray of shape (2 * memory * 3,)
-        Receives of each row of `pairs` in use the products with the gradient, with the new
-        difference of weights, and with that of gradients.
-    """
+    """Store the differences of two points, and multiply all pairs by them and by the gradient."""
     memory = live.shape[0]
     gradient, s, y = scratch[0], scratch[1], scratch[2]
     for begin in range(first, last, BLOCK):

@@ -33,15 +33,6 @@ class Pairs:
     The two loops of L-BFGS run on coefficients: all they need is products of pairs and gradient,
     which one sweep gives. A second makes the direction.
 
-    Parameters
-    ----------
-    size : int
-        Length of the vectors.
-    memory : int
-        Number of pairs.
-
-    References
-    ----------
     Nocedal & Wright 2006, Numerical Optimization, Algorithm 7.4; on coefficients: Chen, Wang, Zhou
     2014, Large-scale L-BFGS using MapReduce, Algorithm 3.
     """
@@ -60,15 +51,7 @@ class Pairs:
         return len(self._slots)
 
     def take(self, other: Pairs, places: np.ndarray) -> None:
-        """Take over the pairs of shorter vectors; elements that they lack are 0.
-
-        Parameters
-        ----------
-        other : Pairs
-            Of as many pairs; of those with room for more nothing is taken.
-        places : ndarray of int
-            Where its elements are in these vectors.
-        """
+        """Take over the pairs of shorter vectors; elements that they lack are 0."""
         if other.memory != self.memory:
             return
         self.rows[:, places] = other.rows
@@ -81,20 +64,7 @@ class Pairs:
         self._slots = []
 
     def add(self, sweeps, here, before, lam: float, lam1: float, lengths: float) -> None:
-        """Take over the step between two points.
-
-        Parameters
-        ----------
-        sweeps : Sweeps
-            Runs the sweep.
-        here, before : object
-            Points with the vectors ``w`` and ``d``.
-        lam, lam1 : float
-            The regularisers.
-        lengths : float
-            About the product of the sizes of the two differences: both are scaled alike, which
-            changes no direction, so that single precision holds them.
-        """
+        """Take over the step between two points."""
         slot, memory = self._next, self.memory
         self._slots = [k for k in self._slots if k != slot]
         self._count[slot] += 1
@@ -115,15 +85,7 @@ class Pairs:
             self._next = (slot + 1) % memory
 
     def state(self) -> tuple[dict, dict]:
-        """What :meth:`take_state` takes.
-
-        Returns
-        -------
-        numbers : dict
-            For JSON.
-        arrays : dict of ndarray
-            The pairs in use, under names that no others ever have.
-        """
+        """What :meth:`take_state` takes."""
         numbers = {"slots": self._slots, "next": self._next, "count": self._count}
         numbers |= {"gram": self._gram.tolist(), "products": self._products.tolist()}
         return numbers, {self._name(k): self.rows[[k, self.memory + k]] for k in self._slots}
@@ -132,18 +94,7 @@ class Pairs:
         return f"pair-{slot}-{self._count[slot]}"
 
     def take_state(self, numbers: dict, arrays: dict) -> None:
-        """Become what another one was.
-
-        Parameters
-        ----------
-        numbers, arrays : dict
-            What :meth:`state` returned.
-
-        Raises
-        ------
-        ValueError
-            If it cannot be that; nothing changes.
-        """
+        """Become what another one was."""
         slots, following, count = numbers["slots"], numbers["next"], numbers["count"]
         gram = np.array(numbers["gram"], dtype=np.float64)
         products = np.array(numbers["products"], dtype=np.float64)
@@ -168,15 +119,7 @@ class Pairs:
             self.rows[[k, self.memory + k]] = pair
 
     def direction(self) -> tuple[np.ndarray, float]:
-        """The quasi-Newton direction at the last point.
-
-        Returns
-        -------
-        coefficients : ndarray of shape (2 * memory,)
-            Of the rows.
-        own : float
-            Of the gradient.
-        """
+        """The quasi-Newton direction at the last point."""
         memory, gram = self.memory, self._gram
         coefficients, own = np.zeros(2 * memory), -1.0
         if not self._slots:

@@ -32,33 +32,6 @@ def owlqn(
 ) -> Result:
     """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by OWL-QN.
 
-    Parameters
-    ----------
-    problem, shapes, sample_weight : object
-        As for :func:`skstruct.solvers.quasi_newton.solver.lbfgs`.
-    lam : float
-        The regulariser: ``lam1 = l1_ratio lam, lam2 = (1 - l1_ratio) lam``.
-    l1_ratio : float
-        Share of the L1 penalty, above 0, at most 1.
-    loss : NamedTuple
-        A smooth convex loss.
-    start, max_iter, tol, n_jobs, after_epoch : object
-        As there.
-
-    Returns
-    -------
-    Result
-        The weights, with exact zeros, and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is not finite.
-    TypeError
-        If the loss is not smooth, or not convex.
-
-    References
-    ----------
     Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, Algorithm 1.
     """
     require_smooth(loss, "OWL-QN")

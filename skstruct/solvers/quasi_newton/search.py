@@ -14,36 +14,8 @@ def wolfe(function, value: float, slope: float, step: float, rounding: float) ->
     Where the values differ by rounding alone, slopes tell instead (the approximate conditions of
     Hager and Zhang): the search works to the last digits of the gradient.
 
-    Parameters
-    ----------
-    function : callable
-        Value and slope at a step; it is called last with the one that is accepted.
-    value, slope : float
-        Those at 0; the slope is negative.
-    step : float
-        The first step.
-    rounding : float
-        What rounding may add to a value.
-
-    Returns
-    -------
-    bool
-        Whether the last step may be accepted.
-
-    References
-    ----------
     Nocedal & Wright 2006, Numerical Optimization, Algorithms 3.5 and 3.6; Hager & Zhang 2005, A New
     Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search, section 4.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.quasi_newton.search import wolfe
-    >>> steps = []
-    >>> def parabola(t):
-    ...     steps.append(t)
-    ...     return (t - 3.0) ** 2, 2.0 * (t - 3.0)
-    >>> wolfe(parabola, 9.0, -6.0, 0.1, 0.0), steps
-    (True, [0.1, 0.4])
     """
     low, high = (0.0, value, slope), None
     for test in range(_MOST_TESTS):
@@ -100,31 +72,7 @@ def _between(low, high, test):
 def backtrack(function, value: float, step: float, rounding: float) -> bool:
     """Halve a step until the function decreases enough.
 
-    Parameters
-    ----------
-    function : callable
-        Value at a step, and the change that the slope at 0 promises.
-    value : float
-        That at 0.
-    step : float
-        The first step.
-    rounding : float
-        What rounding may add to a value.
-
-    Returns
-    -------
-    bool
-        Whether the last step may be accepted.
-
-    References
-    ----------
     Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, section 3.2.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.quasi_newton.search import backtrack
-    >>> backtrack(lambda t: ((t - 1.0) ** 2, -2.0 * t), 1.0, 8.0, 0.0)
-    True
     """
     for _ in range(_MOST_TESTS):
         now, promised = function(step)

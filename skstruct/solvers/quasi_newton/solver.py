@@ -35,44 +35,7 @@ def lbfgs(
     n_jobs=None,
     after_epoch,
 ) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by L-BFGS.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser, positive.
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`. One that is not convex has no dual bound.
-    start : Weights, optional
-        Where to start.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        Relative duality gap to reach; of a loss that is not convex ``|P'|^2 / (2 lam P)``.
-    n_jobs : int or None
-        Threads that share a batch gradient, and sweeps over the weights: these are the same for any
-        number, bit for bit.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The weights and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is not finite.
-    TypeError
-        If the loss is not smooth.
-    """
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by L-BFGS."""
     require_smooth(loss, "L-BFGS")
     method = QuasiNewton(problem, shapes, sample_weight, lam, n_jobs, loss=loss, start=start)
     # A number that overflows is refused by its certificate.

@@ -19,22 +19,7 @@ _MEMORY, _ROOM = (10, 30), 4.0
 
 
 class SparseOrthantWise(Method):
-    """OWL-QN on a problem without the rows that are 0, with certificates of the whole one.
-
-    Parameters
-    ----------
-    *task : object
-        As for :class:`OrthantWise`, of a problem that is
-        :func:`skstruct.solvers.sag.working_set.reducible`.
-    start : Weights
-        Where to start.
-    dual : float
-        A lower bound on the optimum.
-    first_step : float
-        Length of the first step along the gradient.
-    **options : object
-        As for :class:`OrthantWise`.
-    """
+    """OWL-QN on a problem without the rows that are 0, with certificates of the whole one."""
 
     def __init__(self, *task, start, dual, first_step, **options):
         super().__init__(*task)

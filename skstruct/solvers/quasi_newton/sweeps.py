@@ -16,24 +16,7 @@ _RUNS_A_THREAD = 4
 
 
 class Sweeps:
-    """Calls kernels on runs of vectors.
-
-    Parameters
-    ----------
-    size : int
-        Length of the vectors.
-    n_jobs : int or None
-        Threads, as in joblib.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.solvers.quasi_newton.sweeps import Sweeps
-    >>> def add(x, first, last, out):
-    ...     out[0] = x[first:last].sum()
-    >>> Sweeps(3, None)(add, 1, np.ones(3))
-    array([3.])
-    """
+    """Calls kernels on runs of vectors."""
 
     def __init__(self, size: int, n_jobs: int | None):
         self._runs = list(pairwise([*range(0, size, _RUN), size])) or [(0, 0)]
@@ -41,26 +24,7 @@ class Sweeps:
         self._threads = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
 
     def __call__(self, kernel, n_sums: int, *arguments, scratch=None, largest=None) -> np.ndarray:
-        """Call ``kernel(*arguments, [scratch,] first, last, out)`` on all runs.
-
-        Parameters
-        ----------
-        kernel : callable
-            Adds to, or sets, the numbers of ``out``, zeros at first.
-        n_sums : int
-            How many numbers.
-        *arguments : object
-            Of the kernel.
-        scratch : tuple of int, optional
-            Shape of the scratch of a thread.
-        largest : int, optional
-            The number of which the largest is wanted, not the sum.
-
-        Returns
-        -------
-        ndarray of shape (n_sums,)
-            Their sums over the runs.
-        """
+        """Call ``kernel(*arguments, [scratch,] first, last, out)`` on all runs."""
         sums = np.zeros((len(self._runs), n_sums))
 
         def work(offset):

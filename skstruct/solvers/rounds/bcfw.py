@@ -22,14 +22,9 @@ _MEAN = "mean-node", "mean-pair"
 
 
 class BCFWChoices(NamedTuple):
-    """Options of :func:`skstruct.solvers.bcfw.solver.bcfw` that go to the parts.
+    """Options of :func:`skstruct.solvers.bcfw.solver.bcfw` that go to the parts."""
 
-    Parameters
-    ----------
-    sampling, pairwise, n_cached, use_cache : object
-        As there.
-    """
-
+    # As there.
     sampling: str
     pairwise: int
     n_cached: int
@@ -85,13 +80,7 @@ class _InPart(BCFW):
 
 
 class LocalBCFW(Local):
-    """What it does in a part.
-
-    Parameters
-    ----------
-    choices : BCFWChoices
-        The options.
-    """
+    """What it does in a part."""
 
     def __init__(self, choices: BCFWChoices):
         self.choices = choices
@@ -135,13 +124,7 @@ class LocalBCFW(Local):
 
 
 class BCFWBlocks(Blocks):
-    """Rounds of BCFW: the dual point is a bound as it is.
-
-    Parameters
-    ----------
-    *args, **options : object
-        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
-    """
+    """Rounds of BCFW: the dual point is a bound as it is."""
 
     numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "gap", "_objective")
 
@@ -259,33 +242,6 @@ def bcfw_rounds(
 ):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, through its dual.
 
-    Parameters
-    ----------
-    source, engine, shapes, lam, states, seed, gap_every, n_passes, group : object
-        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
-    choices : BCFWChoices
-        The options of a pass.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Relative duality gap to reach.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-    keeper : Keeper, optional
-        Saves the state after rounds.
-
-    Returns
-    -------
-    Result
-        The weights and the history: the same bits for any number of workers.
-
-    Raises
-    ------
-    FloatingPointError
-        If a loss is not finite, or the objectives are not those of a primal and a dual.
-
-    References
-    ----------
     Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
     et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
     Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.

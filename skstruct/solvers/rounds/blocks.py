@@ -46,35 +46,23 @@ _LEAST, _MOST = -3, 3
 
 
 class Turn(NamedTuple):
-    """What a part is to do, beside the weights.
+    """What a part is to do, beside the weights."""
 
-    Parameters
-    ----------
-    number : int
-        The accepted rounds before.
-    before : Path or None
-        File of its dual point; None for that of the truth.
-    after : Path or None
-        Where the new one goes.
-    sigma : float
-        How much the parts have in common.
-    n_passes : float
-        Passes over the part.
-    seed : int
-        Of the fit.
-    lam : float
-        The regulariser of all samples.
-    n_samples : int
-        Their number.
-    """
-
+    # The accepted rounds before.
     number: int
+    # File of its dual point; None for that of the truth.
     before: Path | None
+    # Where the new one goes.
     after: Path | None
+    # How much the parts have in common.
     sigma: float
+    # Passes over the part.
     n_passes: float
+    # Of the fit.
     seed: int
+    # The regulariser of all samples.
     lam: float
+    # Their number.
     n_samples: int
 
 
@@ -97,14 +85,7 @@ class Local(ABC):
         """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if it is none."""
 
     def point(self, part, k: int, turn: Turn) -> tuple:
-        """A dual point for the bound, where it is not the present one.
-
-        Returns
-        -------
-        tuple
-            ``sum_i s_i c_i``, and tables of what it adds to the weights (None for the node table if
-            its is the present one's); empty if it is the present one.
-        """
+        """A dual point for the bound, where it is not the present one."""
         return ()
 
     def decoding(self, problem, w: Weights):
@@ -162,68 +143,18 @@ def warm_up(local: Local, source, k: int) -> None:
 
 
 def passes_of_round(n_bytes: float, n_visited: float) -> float:
-    """Passes of a round over its parts, by what messages and visits cost; no clock decides.
-
-    Parameters
-    ----------
-    n_bytes : float
-        Of the messages to and from all parts.
-    n_visited : float
-        Entries of features times labels, of a pass.
-
-    Returns
-    -------
-    float
-        A power of 2, from an eighth to 8.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.rounds.blocks import passes_of_round
-    >>> passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)
-    (0.125, 2.0)
-    """
+    """Passes of a round over its parts, by what messages and visits cost; no clock decides."""
     ratio = max(n_bytes, 1.0) / (_SEVERAL * _VISIT * max(n_visited, 1.0))
     return 2.0 ** min(max(math.ceil(math.log2(ratio)), _LEAST), _MOST)
 
 
 def parts_of_round(n_parts: int) -> int:
-    """How many parts ascend at once: few, since the passes that are needed grow with them.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.rounds.blocks import parts_of_round
-    >>> [parts_of_round(n) for n in (1, 2, 8, 64)]
-    [1, 2, 2, 8]
-    """
+    """How many parts ascend at once: few, since the passes that are needed grow with them."""
     return min(n_parts, max(2, math.isqrt(n_parts)))
 
 
 class Blocks(Method):
-    """Rounds of a method whose dual has a block for each sample.
-
-    Parameters
-    ----------
-    local : Local
-        What it does in a part.
-    source : object
-        Opens parts, see :mod:`skstruct.solvers.rounds.part`; has ``n_visited``, too.
-    engine : Engine
-        Runs the tasks.
-    shapes : tuple of two tuples of int
-        Shapes of all weights.
-    lam : float
-        The regulariser.
-    states : States
-        Files of dual points.
-    seed : int
-        Draws the samples.
-    gap_every : int
-        Passes between certificates.
-    n_passes : float or None
-        Passes over the parts in a round; None for what their messages cost.
-    group : int or None
-        Parts of a round; None for :func:`parts_of_round`.
-    """
+    """Rounds of a method whose dual has a block for each sample."""
 
     fields = (*Method.fields, "sigma", "rounds", "bytes")
     #: Names of what a state has, beside the weights.

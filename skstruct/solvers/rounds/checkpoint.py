@@ -77,37 +77,6 @@ class Checkpoint:
     """The states of one training.
 
     Nobody else has the folder until :meth:`close`, or until the process is gone.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Where they are; made if it is not there.
-    fingerprint : dict of str
-        What the training depends on, by the names that messages call it.
-
-    Attributes
-    ----------
-    safe : int
-        The last round whose state is in the folder, 0 if there is none.
-
-    Raises
-    ------
-    ValueError
-        If the folder has states of another training, or files of something else, or is in use.
-    OSError
-        If the folder cannot be made.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from skstruct.solvers.rounds.checkpoint import Checkpoint
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     states = Checkpoint(folder, {"shards": "a"})
-    ...     states.save(3, {"gap": 0.5}, {"w": np.ones(2)}, {})
-    ...     states.close()
-    ...     Checkpoint(folder, {"shards": "a"}).load()
-    (3, {'gap': 0.5}, {'w': array([1., 1.])})
     """
 
     def __init__(self, folder, fingerprint: dict):
@@ -159,24 +128,7 @@ class Checkpoint:
         )
 
     def load(self, accept=None):
-        """The last state whose files are sound.
-
-        Parameters
-        ----------
-        accept : callable, optional
-            ``accept(numbers, arrays, round)`` raises a ValueError if the state is not one of this
-            training, or if files of workers that it names are missing or damaged.
-
-        Returns
-        -------
-        tuple of (int, dict, dict) or None
-            The round, its numbers and its arrays.
-
-        Warns
-        -----
-        UserWarning
-            If a later one is damaged.
-        """
+        """The last state whose files are sound."""
         damaged, found = [], None
         for path in self._states():
             try:
@@ -211,22 +163,7 @@ class Checkpoint:
         return state, arrays
 
     def save(self, k: int, numbers: dict, arrays: dict, constant: dict) -> None:
-        """Write the state after a round.
-
-        Parameters
-        ----------
-        k : int
-            The round.
-        numbers : dict
-            What JSON takes; floats come back bit by bit.
-        arrays, constant : dict of ndarray
-            See the module.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; says which state is there.
-        """
+        """Write the state after a round."""
         try:
             entries = {
                 name: _write_array(self.folder / f"a-{k:08d}-{name}.npy", array)
@@ -300,13 +237,7 @@ def _require_bounds(records):
 
 
 class Keeper:
-    """Saves a method after its rounds, and restores it; for :func:`skstruct.solvers.run.run`.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Where states go.
-    """
+    """Saves a method after its rounds, and restores it; for :func:`skstruct.solvers.run.run`."""
 
     #: How much of the time writing may take: states of rounds that come too soon are left out, but
     #: for the last. From which round a training goes on changes no bit.
@@ -322,20 +253,7 @@ class Keeper:
         return self._checkpoint.folder
 
     def restore(self, method, progress) -> int:
-        """Put a method and the records where the last state says.
-
-        Parameters
-        ----------
-        method : Method
-            At its start.
-        progress : Progress
-            The records.
-
-        Returns
-        -------
-        int
-            The round, 0 if there is no state.
-        """
+        """Put a method and the records where the last state says."""
 
         def accept(numbers, arrays, k):
             _require_records(numbers["records"], progress.history(), k)
@@ -350,19 +268,7 @@ class Keeper:
         return k
 
     def keep(self, k: int, method, progress, last: bool) -> None:
-        """Save the state after a round, unless the last one was saved just now.
-
-        Parameters
-        ----------
-        k : int
-            The round.
-        method : Method
-            What is trained.
-        progress : Progress
-            The records.
-        last : bool
-            Whether no other round comes.
-        """
+        """Save the state after a round, unless the last one was saved just now."""
         now = time.perf_counter()
         if not last and (now - self._last) * self.SHARE < self._cost:
             return

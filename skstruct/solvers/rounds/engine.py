@@ -68,18 +68,6 @@ class Engine:
     """Runs tasks on whatever backend is active: in this process, in threads, processes, a cluster.
 
     Leave it by ``with``, or :meth:`close` it: workers of some backends last as long as it.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Workers, as in joblib: None is 1 unless ``joblib.parallel_config`` says another number. They
-        are threads unless it names a backend.
-
-    Examples
-    --------
-    >>> from skstruct.solvers.rounds.engine import Engine
-    >>> list(Engine(None).map(pow, 3, lambda k: (2, k)))
-    [1, 2, 4]
     """
 
     def __init__(self, n_jobs: int | None):
@@ -118,29 +106,7 @@ class Engine:
         return min(self.n_workers, cpu_count())
 
     def map(self, function: Callable, n_tasks: int, arguments: Callable) -> Iterator:
-        """Call ``function(*arguments(k))`` for each k, somewhere.
-
-        Parameters
-        ----------
-        function : callable
-            Of a module. It keeps nothing, and changes nothing but files of its own: a task whose
-            worker died is run again.
-        n_tasks : int
-            How many.
-        arguments : callable
-            ``arguments(k)`` returns a tuple; it is called here, when task k is about to be sent,
-            and again if it is to be repeated.
-
-        Yields
-        ------
-        object
-            The results, in order of the tasks.
-
-        Raises
-        ------
-        EngineGone
-            If workers die again and again at the same task, or none can be reached.
-        """
+        """Call ``function(*arguments(k))`` for each k, somewhere."""
         if self.n_workers == 1:
             for k in range(n_tasks):
                 yield function(*arguments(k))

@@ -28,15 +28,7 @@ _STILL = 0.1
 
 
 class LocalGDMM(Local):
-    """What it does in a part.
-
-    Parameters
-    ----------
-    options : GDMMOptions
-        The choices.
-    decoding : callable
-        As for :class:`skstruct.solvers.gdmm.solver.Run`.
-    """
+    """What it does in a part."""
 
     def __init__(self, options: GDMMOptions, decoding):
         self.options, self._decoding = options, decoding
@@ -98,13 +90,7 @@ class LocalGDMM(Local):
 
 
 class GDMMBlocks(Blocks):
-    """Rounds of GDMM: the bound is that of a consistent dual point.
-
-    Parameters
-    ----------
-    *args, **options : object
-        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
-    """
+    """Rounds of GDMM: the bound is that of a consistent dual point."""
 
     fields = (*Blocks.fields, "infeasibility", "node_set", "edge_set")
 
@@ -220,31 +206,6 @@ def gdmm_rounds(
 ):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, by factorwise oracles.
 
-    Parameters
-    ----------
-    source, engine, shapes, lam, states, seed, n_passes, group : object
-        As for :class:`skstruct.solvers.rounds.blocks.Blocks`.
-    decoding : callable
-        As for :class:`skstruct.solvers.gdmm.solver.Run`.
-    variant, search, rho, eta, multipliers, n_partitions, gap_every, max_iter, tol : object
-        As for :func:`skstruct.solvers.gdmm.solver.gdmm`.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-    keeper : Keeper, optional
-        Saves the state after rounds.
-
-    Returns
-    -------
-    Result
-        The weights and the history: the same bits for any number of workers.
-
-    Raises
-    ------
-    FloatingPointError
-        If a loss is not finite, or the objectives are not those of a primal and a dual.
-
-    References
-    ----------
     Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
     Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
     Algorithm 1.

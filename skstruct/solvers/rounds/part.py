@@ -24,55 +24,22 @@ LIMIT = 1 << 29
 
 
 class Part(NamedTuple):
-    """A shard as a problem of its own, on its rows of the weights.
+    """A shard as a problem of its own, on its rows of the weights."""
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels, on local rows; features may be memory maps.
-    loss : NamedTuple
-        The training loss.
-    shapes : tuple of two tuples of int
-        Shapes of the local weight tables: the pair table is the whole one.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights whose mean over *all* parts is 1.
-    ends : tuple of ndarray
-        First and second nodes of all edges, and where those of each sample begin.
-    """
-
+    # A structure's problem, with labels, on local rows; features may be memory maps.
     problem: Any
+    # The training loss.
     loss: Any
+    # Shapes of the local weight tables: the pair table is the whole one.
     shapes: tuple
+    # (n_samples,): Weights whose mean over *all* parts is 1.
     sample_weight: np.ndarray
+    # First and second nodes of all edges, and where those of each sample begin.
     ends: tuple = ()
 
 
 def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The weights that a part uses.
-
-    Parameters
-    ----------
-    w : Weights
-        All weights.
-    columns : ndarray of int64 or None
-        Features of the part, sorted; None for all.
-    n_features : int
-        Number of all features: the rows after theirs (ends, intercept) belong to each part.
-
-    Returns
-    -------
-    node, pair : ndarray
-        Its tables: for all features the arrays themselves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.weights import Weights
-    >>> from skstruct.solvers.rounds.part import gather
-    >>> w = Weights(np.arange(4.0)[:, None], np.zeros((1, 1)))
-    >>> gather(w, np.array([1]), 3)[0].ravel()
-    array([1., 3.])
-    """
+    """The weights that a part uses."""
     if columns is None:
         return w.node, w.pair
     n = columns.size
@@ -83,27 +50,7 @@ def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray
 
 
 def scatter_add(total: Weights, columns, n_features: int, node, pair) -> None:
-    """Add tables of a part to those of all weights.
-
-    Parameters
-    ----------
-    total : Weights
-        Added to.
-    columns, n_features : object
-        As for :func:`gather`.
-    node, pair : ndarray
-        The part's tables.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core.weights import Weights
-    >>> from skstruct.solvers.rounds.part import scatter_add
-    >>> w = Weights(np.arange(4.0)[:, None], np.zeros((1, 1)))
-    >>> scatter_add(w, np.array([1]), 3, np.ones((2, 1)), np.ones((1, 1)))
-    >>> w.node.ravel()
-    array([0., 2., 2., 4.])
-    """
+    """Add tables of a part to those of all weights."""
     pairs = total.pair
     pairs += pair
     table = total.node
@@ -115,18 +62,7 @@ def scatter_add(total: Weights, columns, n_features: int, node, pair) -> None:
 
 
 def received(node, pair) -> Weights:
-    """Tables that have come with a task, as kernels take them: backends may protect arrays.
-
-    Parameters
-    ----------
-    node, pair : ndarray
-        As :func:`gather` made them.
-
-    Returns
-    -------
-    Weights
-        To be read only.
-    """
+    """Tables that have come with a task, as kernels take them: backends may protect arrays."""
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
 
@@ -177,20 +113,7 @@ _OPENED = _Opened()
 
 @contextmanager
 def borrowed(source, k: int):
-    """Part k of a source, opened at most once while there is room; nobody else has it meanwhile.
-
-    Parameters
-    ----------
-    source : object
-        Opens parts, see above.
-    k : int
-        Which.
-
-    Yields
-    ------
-    Part
-        The part; its scratch may be used.
-    """
+    """Part k of a source, opened at most once while there is room; nobody else has it meanwhile."""
     part = _OPENED.take((source.token, k))
     if part is None:
         part = source.open(k)
@@ -206,11 +129,5 @@ def kind_of(source, k: int) -> type:
 
 
 def close_parts(source) -> None:
-    """Close what this process has open of a source; other processes do so when they need room.
-
-    Parameters
-    ----------
-    source : object
-        Whose parts.
-    """
+    """Close what this process has open of a source; other processes do so when they need room."""
     _OPENED.forget(source.token)

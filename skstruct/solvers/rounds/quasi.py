@@ -28,22 +28,7 @@ def _sum_of(array):
 
 
 def part_gradient(source, k: int, node, pair):
-    """The task: sum of the losses of a part, of their magnitudes, and the gradient.
-
-    Parameters
-    ----------
-    source : object
-        Opens parts, see :mod:`skstruct.solvers.rounds.part`.
-    k : int
-        Which part.
-    node, pair : ndarray
-        Its weights.
-
-    Returns
-    -------
-    tuple
-        Gradient of the node and of the pair table, loss and magnitude.
-    """
+    """The task: sum of the losses of a part, of their magnitudes, and the gradient."""
     with borrowed(source, k) as part:
         w, gradient = received(node, pair), zero_weights(part.shapes)
         out = np.zeros((2, part.sample_weight.size))
@@ -54,35 +39,13 @@ def part_gradient(source, k: int, node, pair):
 
 
 def warm_up(source, k: int) -> None:
-    """A task: open a part, and compile or load the kernels.
-
-    Parameters
-    ----------
-    source, k : object
-        As for :func:`part_gradient`.
-    """
+    """A task: open a part, and compile or load the kernels."""
     with borrowed(source, k) as part:
         BatchGradient(part.loss, part.problem, part.sample_weight, n_jobs=1).compile(part.shapes)
 
 
 class Mapped:
-    """Mixin of :class:`QuasiNewton`: samples are in the parts of a source.
-
-    Parameters
-    ----------
-    source : object
-        Opens parts, see :mod:`skstruct.solvers.rounds.part`.
-    engine : Engine
-        Runs the tasks.
-    shapes : tuple of two tuples of int
-        Shapes of all weights.
-    n_samples : int
-        Of all parts.
-    lam : float
-        The regulariser.
-    **options : object
-        As there.
-    """
+    """Mixin of :class:`QuasiNewton`: samples are in the parts of a source."""
 
     def __init__(self, source, engine, shapes, n_samples, lam, **options):
         self.source, self.engine = source, engine
@@ -194,37 +157,7 @@ def rounds(
     after_epoch,
     keeper=None,
 ) -> Result:
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all parts.
-
-    Parameters
-    ----------
-    source, engine, shapes, n_samples : object
-        As for :class:`Mapped`.
-    lam : float
-        The regulariser: ``lam1 = l1_ratio lam, lam2 = (1 - l1_ratio) lam``.
-    loss : NamedTuple
-        The smooth loss of the parts; with l1_ratio > 0 a convex one.
-    l1_ratio : float
-        Share of the L1 penalty.
-    start, max_iter, tol, after_epoch : object
-        As for :func:`skstruct.solvers.quasi_newton.solver.lbfgs`.
-    keeper : Keeper, optional
-        See :func:`skstruct.solvers.run.run`.
-
-    Returns
-    -------
-    Result
-        The weights and the history: the same bits for any number of workers, and whichever die.
-
-    Raises
-    ------
-    EngineGone
-        If no workers are left.
-    FloatingPointError
-        If the objective or its gradient is not finite.
-    TypeError
-        If the loss is not smooth, or with an L1 penalty not convex.
-    """
+    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all parts."""
     require_smooth(loss, "L-BFGS")
     options = {"loss": loss, "start": start}
     if l1_ratio > 0.0:

@@ -42,20 +42,7 @@ def _like(template, arrays):
 
 
 def write_state(path: Path, state: Any) -> None:
-    """Write the arrays of a state; the file has its name when it is complete.
-
-    Parameters
-    ----------
-    path : Path
-        The file: whoever writes it a second time writes the same bytes.
-    state : NamedTuple
-        Arrays, and tuples of such.
-
-    Raises
-    ------
-    OSError
-        If the disk is full, for instance: the message says what is safe.
-    """
+    """Write the arrays of a state; the file has its name when it is complete."""
     try:
         with written_beside(path) as file:
             for array in _leaves(state):
@@ -68,25 +55,7 @@ def write_state(path: Path, state: Any) -> None:
 
 
 def read_state(path: Path, template: Any) -> Any:
-    """The state that :func:`write_state` wrote.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    template : NamedTuple
-        A state of the same problem; arrays may differ in length.
-
-    Returns
-    -------
-    NamedTuple
-        Of the template's type, in arrays of its own.
-
-    Raises
-    ------
-    ValueError
-        If the file is none of such a state.
-    """
+    """The state that :func:`write_state` wrote."""
     arrays = []
     with open(path, "rb") as file:
         summed = Checked(file)
@@ -104,18 +73,7 @@ def read_state(path: Path, template: Any) -> Any:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether a file can be read, and has the checksum that it ends with.
-
-    Parameters
-    ----------
-    path : Path
-        From :func:`write_state`.
-
-    Returns
-    -------
-    bool
-        The answer; every byte is read.
-    """
+    """Whether a file can be read, and has the checksum that it ends with."""
     try:
         size = path.stat().st_size - _SUM
         with open(path, "rb") as file:
@@ -127,25 +85,7 @@ def is_sound(path: Path) -> bool:
 
 
 def make_folder(place: Path, is_local: bool) -> Path:
-    """A new folder for the states of one fit; those that killed drivers have left there go.
-
-    Parameters
-    ----------
-    place : Path
-        Where all workers can write: the folder of the shards.
-    is_local : bool
-        Whether all workers are on this machine: then its folder for temporary files does, too.
-
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    OSError
-        If nothing can be written to `place`, and workers are elsewhere.
-    """
+    """A new folder for the states of one fit; those that killed drivers have left there go."""
     remove_left(place, ".rounds-*")
     folder = place / f".rounds-{uuid.uuid4().hex[:12]}"
     try:
@@ -165,13 +105,7 @@ def make_folder(place: Path, is_local: bool) -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete the states of a fit.
-
-    Parameters
-    ----------
-    folder : Path
-        From :func:`make_folder`. Tasks that a stopped run has left behind may still write to it.
-    """
+    """Delete the states of a fit."""
     for _ in range(_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
@@ -181,22 +115,7 @@ def remove_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def states_of(source, engine, keeper=None):
-    """The files of one fit, which are gone when it ends, unless there is a checkpoint.
-
-    Parameters
-    ----------
-    source : object
-        Opens parts; its ``shards`` have a ``folder``.
-    engine : Engine
-        Runs the tasks.
-    keeper : Keeper, optional
-        Saves what the driver has: files are in the same folder then, and stay.
-
-    Yields
-    ------
-    States
-        The files.
-    """
+    """The files of one fit, which are gone when it ends, unless there is a checkpoint."""
     if keeper is not None:
         yield States(keeper.folder)
         return
@@ -208,13 +127,7 @@ def states_of(source, engine, keeper=None):
 
 
 class States:
-    """The files of one fit: a number for each attempt at a round, a file for each part.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are.
-    """
+    """The files of one fit: a number for each attempt at a round, a file for each part."""
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
@@ -222,43 +135,18 @@ class States:
         self._kept: list = []
 
     def path(self, number: int, k: int) -> Path | None:
-        """The file of part k, or None before the first round.
-
-        Parameters
-        ----------
-        number : int
-            Of an attempt, from 1; 0 is the start.
-        k : int
-            The part.
-
-        Returns
-        -------
-        Path or None
-            The file.
-        """
+        """The file of part k, or None before the first round."""
         return self.folder / f"a-{number:08d}-{k:06d}.dual" if number else None
 
     def drop(self, number: int, k: int) -> None:
-        """Delete a file, unless a saved state names it.
-
-        Parameters
-        ----------
-        number, k : int
-            As for :meth:`path`; nothing happens if there is none.
-        """
+        """Delete a file, unless a saved state names it."""
         path = self.path(number, k)
         if path is not None and not any(path.name in names for names in self._kept):
             with contextlib.suppress(OSError):
                 path.unlink()
 
     def keep(self, numbers) -> None:
-        """Let files be until three more states have been saved, and delete those before.
-
-        Parameters
-        ----------
-        numbers : sequence of int
-            Of each part the attempt whose file is its dual point.
-        """
+        """Let files be until three more states have been saved, and delete those before."""
         names = {self.path(n, k).name for k, n in enumerate(numbers) if n}
         self._kept = [*self._kept[-2:], names]
         if len(self._kept) < 3:
@@ -270,18 +158,7 @@ class States:
                     path.unlink()
 
     def require(self, numbers) -> None:
-        """Refuse to go on without a file, or from one that is damaged; they stay.
-
-        Parameters
-        ----------
-        numbers : sequence of int
-            As for :meth:`keep`.
-
-        Raises
-        ------
-        ValueError
-            If one is not what was written; names it.
-        """
+        """Refuse to go on without a file, or from one that is damaged; they stay."""
         for k, number in enumerate(numbers):
             path = self.path(number, k)
             if path is not None and not is_sound(path):

@@ -25,11 +25,6 @@ def watched(patience: float = _PATIENCE):
     It looks for dead workers between results, not within one. Of a worker that is killed while it
     writes half a result lies in the pipe, and the end never comes as long as anybody else may
     write: then the others are ended, and this process's own end of the pipe is closed.
-
-    Parameters
-    ----------
-    patience : float
-        Seconds for which a worker is dead before anything is done.
     """
     over = threading.Event()
     watchman = threading.Thread(target=_watch, args=(over, patience), daemon=True)

@@ -34,104 +34,69 @@ _MOST_DECAY = 8.0
 
 
 class SAGState(NamedTuple):
-    """What SAG remembers between epochs.
+    """What SAG remembers between epochs."""
 
-    Parameters
-    ----------
-    residuals : ndarray of shape (n_parts,)
-        Stored residual of every sample, 0 at first.
-    terms : ndarray of shape (n_samples,)
-        ``s_i c_i(m_i)`` of the mixture that it was made of (for a CRF the entropy of marginals), a
-        lower bound where rounding matters. The two are a point of the dual problem.
-    lipschitz : ndarray of shape (n_samples,)
-        L_i where known, else 0.
-    streak : ndarray of shape (n_samples,) of int64
-        Consecutive visits whose first line-search test succeeded.
-    skip : ndarray of shape (n_samples,) of int64
-        Visits for which the line search is still to be skipped.
-    tree : ndarray
-        Sum tree over `lipschitz`.
-    totals : ndarray of shape (9,)
-        Residuals stored (m), L_i known, their maximum, forward passes, oracle calls; then sums over
-        the visits of a pass (whoever begins it sets them to 0): losses, divergences of the stored
-        mixtures from the present ones, and the sizes of the terms that losses are differences of.
-        The last is the share of the weights that the last step took away.
-    """
-
+    # (n_parts,): Stored residual of every sample, 0 at first.
     residuals: np.ndarray
+    # (n_samples,): ``s_i c_i(m_i)`` of the mixture that it was made of (for a CRF the entropy of
+    # marginals), a lower bound where rounding matters. The two are a point of the dual problem.
     terms: np.ndarray
+    # (n_samples,): L_i where known, else 0.
     lipschitz: np.ndarray
+    # (n_samples,): Consecutive visits whose first line-search test succeeded.
     streak: np.ndarray
+    # (n_samples,): Visits for which the line search is still to be skipped.
     skip: np.ndarray
+    # Sum tree over `lipschitz`.
     tree: np.ndarray
+    # (9,): Residuals stored (m), L_i known, their maximum, forward passes, oracle calls; then sums
+    # over the visits of a pass (whoever begins it sets them to 0): losses, divergences of the
+    # stored mixtures from the present ones, and the sizes of the terms that losses are differences
+    # of. The last is the share of the weights that the last step took away.
     totals: np.ndarray
 
 
 class Block(NamedTuple):
-    """Draws that are worked on together: oracles at one `w`, then their steps in order.
+    """Draws that are worked on together: oracles at one `w`, then their steps in order."""
 
-    Parameters
-    ----------
-    counters : ndarray of shape (24,) of int64
-        The draw of the pass that comes next, how many draws the block has, and how many of them
-        have been taken.
-    samples : ndarray of shape (most,) of int64
-        The sample of each draw.
-    first : ndarray of shape (most,) of int64
-        The first draw of the same sample in the block.
-    queue : ndarray of shape (most,) of int64
-        The draws in the order in which threads take them, samples of most parts first.
-    seen : ndarray of shape (n_samples,) of int64
-        The first draw of each sample in the last block that had it.
-    start : ndarray of shape (most + 1,) of int64
-        Where the draws lie in `changes`.
-    visits : ndarray of shape (most, 8)
-        What the oracle and the line search said of each.
-    coefficients : ndarray of shape (most, 2)
-        What of each change ``v`` and ``d`` take.
-    changes : ndarray of shape (room,)
-        Changes of the stored residuals; the room ends a block early.
-    """
-
+    # (24,): The draw of the pass that comes next, how many draws the block has, and how many of
+    # them have been taken.
     counters: np.ndarray
+    # (most,): The sample of each draw.
     samples: np.ndarray
+    # (most,): The first draw of the same sample in the block.
     first: np.ndarray
+    # (most,): The draws in the order in which threads take them, samples of most parts first.
     queue: np.ndarray
+    # (n_samples,): The first draw of each sample in the last block that had it.
     seen: np.ndarray
+    # (most + 1,): Where the draws lie in `changes`.
     start: np.ndarray
+    # (most, 8): What the oracle and the line search said of each.
     visits: np.ndarray
+    # (most, 2): What of each change ``v`` and ``d`` take.
     coefficients: np.ndarray
+    # (room,): Changes of the stored residuals; the room ends a block early.
     changes: np.ndarray
 
 
 class SAGOptions(NamedTuple):
-    """Choices of one SAG run.
+    """Choices of one SAG run."""
 
-    Parameters
-    ----------
-    lam : float
-        Regulariser of the lambda form.
-    step_scale : float
-        Factor on the step size.
-    skipping : int
-        1 to skip the line search after successes, 0 to search at every visit.
-    uniform : int
-        1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
-    saga : int
-        1 for SAGA's unbiased step.
-    task : int
-        ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
-        ``MEASURE``: the same, but only ``d`` takes them, the memory stays, too.
-    least_term : float
-        Lower bound on the dual terms of the loss.
-    """
-
+    # Regulariser of the lambda form.
     lam: float
+    # Factor on the step size.
     step_scale: float
+    # 1 to skip the line search after successes, 0 to search at every visit.
     skipping: int
+    # 1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
     uniform: int
+    # 1 for SAGA's unbiased step.
     saga: int
+    # ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
+    # ``MEASURE``: the same, but only ``d`` takes them, the memory stays, too.
     task: int
+    # Lower bound on the dual terms of the loss.
     least_term: float
 
 
@@ -363,35 +328,6 @@ def sag_epoch(
     What is done does not depend on the number of threads. Samples are drawn, and numbers settled,
     by one thread; oracles are called by all, each at samples of its own; to the weights each adds
     in columns of its own.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`, with scratch of the thread's own.
-    problem : NamedTuple
-        A structure's problem, with scratch of the thread's own.
-    w : Weights
-        The weights; ``d`` is the sum of stored gradients.
-    own : Weights
-        The same tables with the scalars 1 and 0, and the thread's share of the columns.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    options : SAGOptions
-        The choices.
-    state : SAGState
-        The memory.
-    order : ndarray of int64
-        Samples to visit; empty to sample.
-    uniforms : ndarray of shape (n_steps, 2)
-        Uniform random numbers.
-    block : Block
-        Where threads find the samples and leave what they found; its next draw is 0.
-    buffers : ndarray of shape (5, max_parts)
-        Scratch of the thread.
-    labels : ndarray of int32
-        Scratch of the thread for one labelling.
-    team : ndarray of int64
-        See :mod:`skstruct.core.team`.
     """
     while True:
         came = meet(team)

@@ -22,31 +22,7 @@ def _blocks(w):
 
 
 def norms_in_threads(w, inverse_n: float, lam: float, n_threads: int) -> np.ndarray:
-    """:func:`skstruct.core.weights.squared_norms`, the same bits for any number of threads.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-    inverse_n : float
-        Scale of ``d``.
-    lam : float
-        The regulariser.
-    n_threads : int
-        How many threads.
-
-    Returns
-    -------
-    ndarray of shape (3,)
-        The three squared norms.
-
-    Examples
-    --------
-    >>> from skstruct.core.weights import lazy_weights, zero_weights
-    >>> from skstruct.solvers.sag.norms import norms_in_threads
-    >>> norms_in_threads(lazy_weights(zero_weights(((1, 1), (0, 0)))), 1.0, 1.0, 2)
-    array([0., 0., 0.])
-    """
+    """:func:`skstruct.core.weights.squared_norms`, the same bits for any number of threads."""
     blocks = list(_blocks(w))
     n_threads = min(n_threads, len(blocks))
     sums = np.zeros((len(blocks), 3))

@@ -21,22 +21,7 @@ _GROWTH = 8.0
 
 
 def takes_single(precision, shapes, max_iter):
-    """Whether a run is to begin in single precision.
-
-    Parameters
-    ----------
-    precision : {"auto", "double", "single"}
-        The user's choice.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    max_iter : int
-        Largest number of passes.
-
-    Returns
-    -------
-    bool
-        By default where the weights are many.
-    """
+    """Whether a run is to begin in single precision."""
     if precision == "auto":
         return math.prod(shapes[0]) >= _MANY and max_iter >= _FEWEST_PASSES
     return precision == "single"
@@ -48,17 +33,6 @@ class SinglePrecision:
     The weights are what rounding makes of them: the method goes on from there. Their direction is a
     running sum that gathers rounding errors for good, so it gives no bounds, and in the end it is
     summed anew.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    residuals : ndarray of shape (n_parts,)
-        The memory.
-    workers : list of Worker
-        One a thread.
-    crew : Crew
-        The threads.
     """
 
     def __init__(self, problem, residuals, workers, crew):
@@ -101,14 +75,6 @@ def is_close(estimate):
 
 
 def fold_large(w, squared_norm, squared_direction):
-    """Fold weights where ``v`` and ``b d`` have grown so large that their sum loses digits.
-
-    Parameters
-    ----------
-    w : Weights
-        Lazy weights.
-    squared_norm, squared_direction : float
-        ``|w|^2`` and ``|d|^2``.
-    """
+    """Fold weights where ``v`` and ``b d`` have grown so large that their sum loses digits."""
     if w.scale[1] ** 2 * squared_direction > _GROWTH**2 * squared_norm:
         fold(w)

@@ -55,33 +55,6 @@ def proximal_sag(
 ):
     """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by proximal SAG.
 
-    Parameters
-    ----------
-    problem, shapes, sample_weight : object
-        As for :func:`skstruct.solvers.sag.solver.sag`.
-    lam : float
-        The regulariser: ``lam1 = l1_ratio lam, lam2 = (1 - l1_ratio) lam``.
-    l1_ratio : float
-        Share of the L1 penalty, above 0, at most 1.
-    loss, start, uniform, skipping, max_iter, tol, rng, track_objective, n_jobs : object
-        As there.
-    after_epoch : callable
-        As there.
-
-    Returns
-    -------
-    Result
-        The weights, with exact zeros, and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is no longer finite.
-    TypeError
-        If the loss is not smooth.
-
-    References
-    ----------
     Schmidt et al. 2015, as for SAG. Schmidt, Le Roux and Bach 2017, Minimizing finite sums with the
     stochastic average gradient, section 3.5 on lazy updates, section 6 on proximal steps.
     """

@@ -26,19 +26,7 @@ from .kernels import (
 def proximal_epoch(
     loss, problem, w, clock, sample_weight, options, state, order, uniforms, block, buffers, labels
 ):
-    """Steps of proximal SAG, one a row of `uniforms`.
-
-    Parameters
-    ----------
-    loss, problem : NamedTuple
-        As for :func:`skstruct.solvers.sag.kernels.sag_epoch`.
-    w : Weights
-        Lazy weights with ``s = 1`` and ``b = 0``: ``v`` are the weights, where they are up to date.
-    clock : Clock
-        The time, and when each row was brought up to date.
-    sample_weight, options, state, order, uniforms, block, buffers, labels : object
-        As there; the block has one draw. ``lam`` of the options is lam2.
-    """
+    """Steps of proximal SAG, one a row of `uniforms`."""
     totals, visit = state.totals, block.visits[0]
     for step in range(uniforms.shape[0]):
         i, visit[IMPORTANCE] = _choose(state, options, order, uniforms, step)

@@ -166,57 +166,6 @@ def sag(
 ) -> Result:
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by SAG or SAGA.
 
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem, with labels.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of mean 1.
-    lam : float
-        The regulariser, positive.
-    loss : NamedTuple
-        A smooth loss, see :mod:`skstruct.losses.verbs`.
-    start : Weights, optional
-        Where to start; the memory is then filled by a pass of its own.
-    saga : bool
-        SAGA's step instead of SAG's.
-    uniform : bool
-        Uniform sampling and one Lipschitz constant.
-    skipping : bool
-        Skip the line search after successes.
-    max_iter : int
-        Largest number of epochs of n steps.
-    tol : float
-        Relative duality gap to reach. The memory's dual objective is exact after each epoch; the
-        primal is estimated from the visits, and measured by a pass of its own where the estimate
-        promises the tolerance.
-    rng : numpy.random.Generator
-        Draws the samples.
-    precision : {"auto", "double", "single"}
-        Of the node weights while the gap is large; by default single where they are many.
-    track_objective : bool
-        Evaluate the objective after every epoch.
-    n_jobs : int or None
-        Threads, as in joblib: the weights are the same for any number, bit for bit.
-    after_epoch : callable
-        See :class:`skstruct.solvers.progress.Progress`.
-
-    Returns
-    -------
-    Result
-        The weights and the history.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective or its gradient is no longer finite.
-    TypeError
-        If the loss is not smooth.
-
-    References
-    ----------
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
     Algorithms 1 to 3.
     """

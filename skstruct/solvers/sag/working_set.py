@@ -12,18 +12,7 @@ _NAMES = ("nodes", "items")
 
 
 def reducible(problem) -> str | None:
-    """Name of the field with the sparse rows that the node table has weights for.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-
-    Returns
-    -------
-    str or None
-        None where there is none: all rows stay.
-    """
+    """Name of the field with the sparse rows that the node table has weights for."""
     for name in _NAMES:
         if isinstance(getattr(problem, name, None), SparseFeatures):
             return name
@@ -31,22 +20,7 @@ def reducible(problem) -> str | None:
 
 
 def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float) -> np.ndarray:
-    """Which rows of the node table may matter.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A :func:`reducible` problem.
-    node, direction : ndarray of shape (n_rows, n_columns)
-        Weights, and the gradient of the loss.
-    stays : float
-        Rows of weight 0 whose gradients are no larger are left out.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_rows,)
-        The mask; the row of the constant feature is always in it.
-    """
+    """Which rows of the node table may matter."""
     kept = node.any(axis=1)
     # Not the sizes of all at once: that is a table more.
     kept |= direction.max(axis=1, initial=0.0) > stays
@@ -58,23 +32,7 @@ def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float)
 
 
 def reduce_problem(problem, rows, n_rows: int):
-    """The problem on some rows of the node table.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A :func:`reducible` problem.
-    rows : ndarray of int
-        The rows that stay, in order; that of the constant feature among them.
-    n_rows : int
-        Rows of the table.
-
-    Returns
-    -------
-    NamedTuple
-        The same problem with other features. Gram matrices stay those of all features: estimates of
-        Lipschitz constants can only be larger for it.
-    """
+    """The problem on some rows of the node table."""
     name = reducible(problem)
     features = getattr(problem, name)
     place = np.full(n_rows, -1, dtype=features.indices.dtype)
@@ -90,19 +48,7 @@ def reduce_problem(problem, rows, n_rows: int):
 
 @kernel
 def add_residuals(problem, residuals, first, stop, w):
-    """Add the features of stored residuals to ``d``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-    residuals : ndarray of shape (n_parts,)
-        The memory of SAG.
-    first, stop : int
-        The range of samples.
-    w : Weights
-        Lazy weights.
-    """
+    """Add the features of stored residuals to ``d``."""
     for i in range(first, stop):
         own = residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
         accumulate(problem, i, own, (0.0, 1.0), w)

@@ -388,28 +388,7 @@ def _visit_nodes(graph, options, state, w, i, n_near):
 
 @kernel
 def label_pass(graph, options, state, w, order, uniforms):
-    """Visit the samples in `order`, from the cursor on.
-
-    Parameters
-    ----------
-    graph : LabelGraph
-        The samples.
-    options : GDMMOptions
-        The choices.
-    state : LabelState
-        The dual point.
-    w : Weights
-        Of the labels; those of edges are in the state.
-    order : ndarray of int64
-        The samples.
-    uniforms : ndarray of shape (n_samples,)
-        Uniform random numbers.
-
-    Returns
-    -------
-    bool
-        Whether the pass is over; if not, the arena is full.
-    """
+    """Visit the samples in `order`, from the cursor on."""
     begin = cycles()
     n_labels = graph.labels.shape[1]
     done = True
@@ -444,17 +423,7 @@ def label_pass(graph, options, state, w, order, uniforms):
 
 @kernel
 def consistent_pairs(graph, state, pair):
-    """Edge weights of a consistent dual point near the present one.
-
-    Parameters
-    ----------
-    graph : LabelGraph
-        The samples.
-    state : LabelState
-        The dual point.
-    pair : ndarray of shape (n_edges, 4)
-        A copy of the present weights; changed.
-    """
+    """Edge weights of a consistent dual point near the present one."""
     awake = state.awake
     for i in range(graph.labels.shape[0]):
         reach = state.reach[i]
@@ -472,17 +441,7 @@ def consistent_pairs(graph, state, pair):
 
 @kernel
 def label_losses(graph, state, out):
-    """Task loss of the dual point of every sample.
-
-    Parameters
-    ----------
-    graph : LabelGraph
-        The samples.
-    state : LabelState
-        The dual point.
-    out : ndarray of shape (n_samples,)
-        Receives them.
-    """
+    """Task loss of the dual point of every sample."""
     for i in range(out.shape[0]):
         total = 0.0
         for j in range(graph.labels.shape[1]):

@@ -14,18 +14,7 @@ _PASSES_AT_REST = 5
 
 
 def label_graph(factors) -> LabelGraph:
-    """The samples of label sets, with what the passes look up.
-
-    Parameters
-    ----------
-    factors : BinaryFactors
-        How the structure describes itself.
-
-    Returns
-    -------
-    LabelGraph
-        The samples.
-    """
+    """The samples of label sets, with what the passes look up."""
     edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
     first, second = factors.ends.T
     edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
@@ -33,15 +22,7 @@ def label_graph(factors) -> LabelGraph:
 
 
 class LabelRun(Run):
-    """A run on label sets.
-
-    Parameters
-    ----------
-    factors : BinaryFactors
-        How the structure describes itself.
-    *args, **kwargs : object
-        As for :class:`skstruct.solvers.gdmm.solver.Run`.
-    """
+    """A run on label sets."""
 
     arenas = ("awake",)
 
@@ -72,30 +53,14 @@ class LabelRun(Run):
         self.n_draws = n_samples
 
     def one_pass(self, order, uniforms, pieces):
-        """Visit all samples.
-
-        Parameters
-        ----------
-        order : ndarray of int64
-            The samples.
-        uniforms : ndarray of shape (n_samples,)
-            Random numbers.
-        pieces : Pieces
-            How to cut the pass.
-        """
+        """Visit all samples."""
         if order.size:
             self._n_passes += 1
         self.options = self.options._replace(wake=int(self._n_passes > _PASSES_AT_REST))
         self.visit(label_pass, order, uniforms, pieces)
 
     def pair_weights(self):
-        """The interactions.
-
-        Returns
-        -------
-        ndarray of shape (1, n_edges) or (1, 4 * n_edges)
-            A copy.
-        """
+        """The interactions."""
         return self._as_weights(self.state.pair)
 
     def _as_weights(self, pair):
@@ -103,15 +68,7 @@ class LabelRun(Run):
         return columns.reshape(self.shapes[1]).copy()
 
     def dual_point(self):
-        """A consistent dual point: edges cut down, or filled up, to what their ends have.
-
-        Returns
-        -------
-        losses : ndarray of shape (n_samples,)
-            The task losses.
-        norm : float
-            Squared norm of its weights.
-        """
+        """A consistent dual point: edges cut down, or filled up, to what their ends have."""
         pair = self.state.pair.copy()
         consistent_pairs(self.graph, self.state, pair)
         losses = np.empty(self.n)
@@ -119,12 +76,6 @@ class LabelRun(Run):
         return losses, squared_norm(Weights(self.w.node, self._as_weights(pair)))
 
     def set_sizes(self):
-        """Mean sizes of what is active in a sample.
-
-        Returns
-        -------
-        tuple of two floats
-            Labels off their true value, edges awake.
-        """
+        """Mean sizes of what is active in a sample."""
         moved = float((self.state.on != self.graph.labels).sum(axis=1).mean())
         return moved, float(self.state.awake.size.mean())

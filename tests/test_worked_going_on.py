@@ -1,0 +1,12 @@
+"""Small worked examples of the internals of going_on."""
+
+import numpy as np
+
+from skstruct.going_on import take_over
+
+
+def test_going_on_take_over():
+    assert (take_over(np.array([[1.0, 2.0]]), np.array([-1, 0]), np.array([1])).tolist()) == [
+        [0.0],
+        [2.0],
+    ]

@@ -18,13 +18,19 @@ from pathlib import Path
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from skstruct.inference.dynamic_flow import continue_flow
-from skstruct.inference.max_flow import empty_forest, empty_network, link, max_flow, source_side
+from skstruct.inference.max_flow import (
+    continue_flow,
+    empty_forest,
+    empty_network,
+    link,
+    max_flow,
+    source_side,
+)
+from skstruct.inference.qpbo import Switcher
 from skstruct.inference.quadratic_cut import level_work, quadratic_cut
-from skstruct.inference.switching import Switcher
 from skstruct.map_inference import FactorGraph, Potts, read_uai, solve_map
-from skstruct.map_inference.expansion import expand
-from skstruct.map_inference.pairwise import pairs_of
+from skstruct.map_inference.cuts import expand
+from skstruct.map_inference.graph import pairs_of
 
 try:
     import maxflow

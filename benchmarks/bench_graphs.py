@@ -37,7 +37,7 @@ from skstruct import BCFWSSVM, SAGCRF, Grid
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.datasets import load_horses, load_snakes, make_grid_images
-from skstruct.graphs.general import grid_edges
+from skstruct.graphs.pairwise import grid_edges
 
 try:
     import maxflow

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from skstruct import BCFWSSVM, Grid
-from skstruct.graphs.general.grid import _contrast
+from skstruct.graphs.pairwise.grid import _contrast
 from skstruct.solvers.bcfw import solver
 
 try:

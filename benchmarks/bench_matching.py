@@ -22,12 +22,14 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from skstruct.core.dispatch import kernel
-from skstruct.inference.assignment import assignment, assignment_work
-from skstruct.inference.assignment_marginals import assignment_max_marginals
-from skstruct.inference.assignment_projections import euclidean_assignment, projection_work
-from skstruct.inference.assignment_scaling import entropic_assignment
-from skstruct.inference.murty import best_assignments, best_assignments_work
+from skstruct.core.jit.dispatch import kernel
+from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
+from skstruct.inference.assignment_polytope import (
+    entropic_assignment,
+    euclidean_assignment,
+    projection_work,
+)
+from skstruct.inference.n_best import best_assignments, best_assignments_work
 
 try:
     import lap

@@ -12,7 +12,7 @@ from scipy.spatial import Delaunay
 
 from skstruct import Pairwise
 from skstruct.core import oracles
-from skstruct.graphs.general import grid_edges
+from skstruct.graphs.pairwise import grid_edges
 from skstruct.testing.structure import FeatureCounts
 
 # Blue is the background; what lies outside of an image counts as that, too.

@@ -30,9 +30,9 @@ from skstruct import (
     Pairwise,
     Tree,
 )
-from skstruct.base import StructuredEstimator
+from skstruct.core.sklearn_private import StrOptions
 from skstruct.datasets import pack_shards
-from skstruct.sklearn_private import StrOptions
+from skstruct.estimators.base import StructuredEstimator
 
 PAGE = Path(__file__).with_suffix(".rst")
 NO = "\N{EN DASH}"

@@ -8,8 +8,18 @@ import gc as _gc
 _collecting = _gc.isenabled()
 _gc.disable()
 try:
-    from .crf import SAGCRF
+    from .core.versions import show_versions
     from .data.ragged import RaggedArray
+    from .estimators import (
+        BCFWSSVM,
+        GDMMSSVM,
+        CasimirSSVM,
+        ExtragradientSSVM,
+        ProxLinearSSVM,
+        SubgradientSSVM,
+    )
+    from .estimators.crf import SAGCRF
+    from .estimators.persistence import answer_to_old_names as _answer_to_old_names
     from .graphs import (
         Boxes,
         Candidates,
@@ -21,18 +31,11 @@ try:
         Pairwise,
         Tree,
     )
-    from .ssvm import (
-        BCFWSSVM,
-        GDMMSSVM,
-        CasimirSSVM,
-        ExtragradientSSVM,
-        ProxLinearSSVM,
-        SubgradientSSVM,
-    )
-    from .versions import show_versions
 finally:
     if _collecting:
         _gc.enable()
+
+_answer_to_old_names()
 
 __all__ = [
     "BCFWSSVM",

@@ -16,10 +16,10 @@ import joblib
 from sklearn.base import clone
 from sklearn.callback import CallbackContext
 
-from .base import StructuredEstimator, fitted_state
+from .core.typing import PathLike
 from .data.files import lock
-from .early_stopping import EarlyStopping
-from .typing import PathLike
+from .estimators.base import StructuredEstimator, fitted_state
+from .estimators.early_stopping import EarlyStopping
 
 __all__ = ["Checkpoint", "EarlyStopping", "TimeLimit"]
 

@@ -11,8 +11,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
+from .core.typing import SamplesLike
 from .data.ragged import RaggedArray, object_array
-from .typing import SamplesLike
 
 
 def _one_fold(estimator, X, y, train, test):

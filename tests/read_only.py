@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from scipy import sparse
 
-import skstruct.predict
+import skstruct.solvers.passes
 from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
@@ -25,11 +25,11 @@ from skstruct import (
     Tree,
 )
 from skstruct.core.oracles import max_oracle
-from skstruct.graphs.chain.kernels import ChainProblem
+from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.viterbi import viterbi
 
 warnings.simplefilter("ignore")
-skstruct.core.threads._NODES_A_THREAD = 2
+skstruct.core.parallel._NODES_A_THREAD = 2
 made = Counter()
 
 

@@ -14,19 +14,11 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Grid,
-    Pairwise,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Grid, Pairwise, SubgradientSSVM
 from skstruct.callbacks import Checkpoint
 from skstruct.core.cone import make_cone, project_rows, settle
 from skstruct.core.weights import Weights, lazy_weights, plain_weights
-from skstruct.graphs.general.columns import INTERACTIONS, attraction, pair_columns
+from skstruct.graphs.pairwise.graph import INTERACTIONS, attraction, pair_columns
 
 interactions_of = pytest.mark.parametrize("interactions", INTERACTIONS)
 seeds = st.integers(0, 2**32 - 1)

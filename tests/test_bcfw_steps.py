@@ -6,7 +6,7 @@ import pytest
 from skstruct import BCFWSSVM, Chain
 from skstruct.core.oracles import accumulate, add_indicator
 from skstruct.core.weights import zero_weights
-from skstruct.ssvm import bcfw as estimator
+from skstruct.estimators import svm_bcfw as estimator
 from skstruct.testing import random_sequences
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from cache_cases import FINGERPRINT, plus, posix
 
-from skstruct.core import numba_private
-from skstruct.core.cache import open_store
-from skstruct.core.dispatch import compiled_kernels, generic, kernel
-from skstruct.core.frozen import frozen_values
-from skstruct.core.numba_private import DiskCache, cache_on_disk, known_options
+from skstruct.core.jit import numba_private
+from skstruct.core.jit.cache import open_store
+from skstruct.core.jit.cache_key import frozen_values
+from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel
+from skstruct.core.jit.numba_private import DiskCache, cache_on_disk, known_options
 from skstruct.inference.viterbi import viterbi
 
 

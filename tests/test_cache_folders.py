@@ -12,10 +12,10 @@ import pytest
 from cache_cases import FINGERPRINT, PACKAGE, output_of, plus, posix, run_python
 from core_alone import CORE_ALONE
 
-from skstruct.core import cache
-from skstruct.core.cache import Store, open_store
-from skstruct.core.dispatch import cache_folder
-from skstruct.core.numba_private import cache_on_disk
+from skstruct.core.jit import cache
+from skstruct.core.jit.cache import Store, open_store
+from skstruct.core.jit.dispatch import cache_folder
+from skstruct.core.jit.numba_private import cache_on_disk
 
 STRANGER = 54321
 as_root = pytest.mark.skipif(
@@ -176,7 +176,7 @@ def test_folders_of_old_versions_are_deleted_when_a_new_one_is_made(tmp_path):
     assert (tmp_path / f"skstruct-{'4' * 16}").exists()
 
 
-_FOLDER = "from skstruct.core.dispatch import cache_folder; print(cache_folder())"
+_FOLDER = "from skstruct.core.jit.dispatch import cache_folder; print(cache_folder())"
 
 
 @pytest.fixture

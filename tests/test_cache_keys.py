@@ -12,8 +12,8 @@ import pytest
 from cache_cases import PACKAGE, output_of, run_python
 from core_alone import CORE_ALONE
 
-from skstruct.core import sources
-from skstruct.core.dispatch import cache_folder, compiled_kernels, generic, inner_kernel, kernel
+from skstruct.core.jit import cache_key
+from skstruct.core.jit.dispatch import cache_folder, compiled_kernels, generic, inner_kernel, kernel
 from skstruct.inference.viterbi import viterbi
 
 # Which sources are in the key
@@ -42,7 +42,7 @@ def _package_of(path):
 def test_imports_are_found_as_python_finds_them():
     for path in _own_files():
         package = _package_of(path)
-        found = sources.imports(path.read_text(encoding="utf-8"), package)
+        found = cache_key.imports(path.read_text(encoding="utf-8"), package)
         assert found >= _imports_by_ast(path, package), path
 
 
@@ -60,8 +60,8 @@ def test_imports_are_found_as_python_finds_them():
     ],
 )
 def test_imports_in_all_spellings(text, expected):
-    assert sources.imports(text, "p.q") >= expected
-    assert bool(sources.imports(text, "p.q")) == bool(expected)
+    assert cache_key.imports(text, "p.q") >= expected
+    assert bool(cache_key.imports(text, "p.q")) == bool(expected)
 
 
 def _dispatchers():
@@ -72,7 +72,7 @@ def _dispatchers():
 
 
 def test_every_kernel_of_the_package_and_all_it_imports_are_in_the_key():
-    counted = set(sources.kernel_sources())
+    counted = set(cache_key.kernel_sources())
     files = {Path(d.py_func.__code__.co_filename).resolve() for d in _dispatchers()}
     own = {path.relative_to(PACKAGE).as_posix() for path in files if PACKAGE in path.parents}
     assert len(own) > 25
@@ -90,20 +90,20 @@ def test_every_kernel_of_the_package_and_all_it_imports_are_in_the_key():
 
 
 def test_the_fingerprint_covers_contents_names_and_versions():
-    contents = sources.kernel_sources()
-    fingerprint = sources.digest(contents, "1")
-    assert sources.digest(contents, "1") == fingerprint
-    assert sources.digest(contents, "2") != fingerprint
+    contents = cache_key.kernel_sources()
+    fingerprint = cache_key.digest(contents, "1")
+    assert cache_key.digest(contents, "1") == fingerprint
+    assert cache_key.digest(contents, "2") != fingerprint
     for name in contents:
-        assert sources.digest(contents | {name: contents[name] + b" "}, "1") != fingerprint
+        assert cache_key.digest(contents | {name: contents[name] + b" "}, "1") != fingerprint
     renamed = {f"x/{name}": content for name, content in contents.items()}
-    assert sources.digest(renamed, "1") != fingerprint
+    assert cache_key.digest(renamed, "1") != fingerprint
     assert cache_folder().name.startswith("skstruct-")
 
 
 _STRUCTURE = """
 from typing import NamedTuple
-from skstruct.core.dispatch import inner_kernel, kernel
+from skstruct.core.jit.dispatch import inner_kernel, kernel
 from {package}.helpers import twice
 from {package} import consts
 
@@ -115,7 +115,7 @@ def area(shape):
     return twice(shape.side) * consts.HALF * shape.side
 """
 _HELPERS = """
-from skstruct.core.dispatch import inner_kernel
+from skstruct.core.jit.dispatch import inner_kernel
 from .more import FACTOR
 
 @inner_kernel
@@ -140,7 +140,7 @@ def foreign(tmp_path, monkeypatch):
     yield folder
     for module in [m for m in sys.modules if m.startswith(name)]:
         del sys.modules[module]
-        sources._read_files.pop(module, None)
+        cache_key._read_files.pop(module, None)
 
 
 def test_helpers_of_foreign_kernels_are_in_the_key(foreign):
@@ -150,11 +150,11 @@ def test_helpers_of_foreign_kernels_are_in_the_key(foreign):
 
     def keys():
         return (
-            sources.foreign_digest(function, [module.Square]),
-            sources.foreign_digest(own, [module.Square]),
+            cache_key.foreign_digest(function, [module.Square]),
+            cache_key.foreign_digest(own, [module.Square]),
         )
 
-    assert sources.foreign_digest(own, []) == ""
+    assert cache_key.foreign_digest(own, []) == ""
     before = keys()
     assert all(before)
     assert keys() == before
@@ -162,11 +162,11 @@ def test_helpers_of_foreign_kernels_are_in_the_key(foreign):
         (foreign / edited).write_text((foreign / edited).read_text(encoding="utf-8") + "# edited\n")
         # this process still runs the old text
         assert keys() == before
-        sources.note_kernel(function)
+        cache_key.note_kernel(function)
         assert all(new != old for new, old in zip(keys(), before, strict=True)), edited
         before = keys()
     (foreign / "plots.py").write_text("COLOR = 2\n")
-    sources.note_kernel(function)
+    cache_key.note_kernel(function)
     assert keys() == before
 
 
@@ -182,7 +182,7 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
     }
     files["a_script"].write_text(
         "import json, numpy, beside, installed\n"
-        "from skstruct.core.dispatch import kernel\n"
+        "from skstruct.core.jit.dispatch import kernel\n"
         "@kernel\ndef half(x):\n    return 0.5 * x\n"
     )
     for name in ("beside", "installed"):
@@ -191,17 +191,17 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
         monkeypatch.syspath_prepend(folder)
     function = importlib.import_module("a_script").half.py_func
     try:
-        before = sources.foreign_digest(function, [])
+        before = cache_key.foreign_digest(function, [])
         for name, counts in (("installed", False), ("beside", True), ("a_script", True)):
             files[name].write_text(files[name].read_text(encoding="utf-8") + "# edited\n")
-            sources.note_kernel(function)
-            assert (sources.foreign_digest(function, []) != before) == counts, name
-            before = sources.foreign_digest(function, [])
-        assert sources._related("a_script") == {"a_script", "beside"}
+            cache_key.note_kernel(function)
+            assert (cache_key.foreign_digest(function, []) != before) == counts, name
+            before = cache_key.foreign_digest(function, [])
+        assert cache_key._related("a_script") == {"a_script", "beside"}
     finally:
         for name in files:
             del sys.modules[name]
-            sources._read_files.pop(name, None)
+            cache_key._read_files.pop(name, None)
 
 
 def test_a_kernel_registered_from_elsewhere_counts_for_its_problem(foreign):
@@ -213,16 +213,16 @@ def test_a_kernel_registered_from_elsewhere_counts_for_its_problem(foreign):
         side: float
 
     module = importlib.import_module(f"{foreign.name}.area")
-    before = sources.foreign_digest(viterbi.py_func, [Shape])
+    before = cache_key.foreign_digest(viterbi.py_func, [Shape])
     size.register(Shape)(module.area)
-    assert sources.foreign_digest(viterbi.py_func, [Shape]) != before
+    assert cache_key.foreign_digest(viterbi.py_func, [Shape]) != before
 
 
 def test_code_in_no_file_is_not_kept():
     namespace = {"__name__": "no_such_module", "kernel": kernel}
     exec("@kernel\ndef half(x):\n    return 0.5 * x\n", namespace)
     assert namespace["half"](3.0) == 1.5
-    assert sources.foreign_digest(namespace["half"].py_func, []) is None
+    assert cache_key.foreign_digest(namespace["half"].py_func, []) is None
 
 
 def test_flags_that_a_verb_would_drop_are_refused():
@@ -251,7 +251,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from {package}.area import Square, area
-from skstruct.core.dispatch import cache_folder
+from skstruct.core.jit.dispatch import cache_folder
 shapes = [Square(3.0), Square(3), Square(np.float32(3))][::{step}]
 print(sum(area(s) for s in shapes), sum(area.stats.cache_misses.values()), cache_folder())
 """

@@ -16,8 +16,8 @@ from core_alone import CORE_ALONE
 from numpy.testing import assert_allclose
 
 from skstruct import BCFWSSVM, SAGCRF
-from skstruct.core.cache import open_store
-from skstruct.core.numba_private import hold_interrupts
+from skstruct.core.jit.cache import open_store
+from skstruct.core.jit.numba_private import hold_interrupts
 from skstruct.testing import random_sequences
 
 # Interrupts
@@ -94,7 +94,7 @@ def interrupted(cls, *args):  # runs in LLVM's callback, which swallows exceptio
     plain(cls, *args)
 codegen.CPUCodeLibrary._object_compiled_hook = classmethod(interrupted)
 kernels_run = False
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 @kernel
 def half(x):
     return 0.5 * x
@@ -122,7 +122,7 @@ def test_an_installation_without_sources(tmp_path):
         path.unlink()
     code = """
 import skstruct, numpy as np
-from skstruct.core.dispatch import cache_folder
+from skstruct.core.jit.dispatch import cache_folder
 from skstruct.inference.numerics import row_max
 assert row_max(np.arange(3.0), 0, 3) == 2.0
 print(skstruct.__file__, cache_folder(), sum(row_max.stats.cache_misses.values()))
@@ -140,7 +140,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from skstruct import SAGCRF, BCFWSSVM
-from skstruct.core.dispatch import cache_folder, compiled_kernels
+from skstruct.core.jit.dispatch import cache_folder, compiled_kernels
 from skstruct.testing import random_sequences
 
 warnings.simplefilter("error")

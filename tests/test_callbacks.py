@@ -15,16 +15,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    ProxLinearSSVM,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, ProxLinearSSVM, SubgradientSSVM
 from skstruct.callbacks import Checkpoint, TimeLimit
-from skstruct.core.pieces import Pieces
+from skstruct.core.parallel import Pieces
 from skstruct.data.files import lock
 
 ESTIMATORS = {
@@ -63,7 +56,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        monkeypatch.setattr("skstruct.epochs._LONG_PASS", np.inf)
+        monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", np.inf)
         # For the callbacks only: a lock of numba looks at the clock, too.
         monkeypatch.setattr("skstruct.callbacks.time", SimpleNamespace(monotonic=self))
 
@@ -105,7 +98,7 @@ def test_a_time_limit_ends_a_fit(monkeypatch, sequences, name):
 
 
 def test_a_time_limit_ends_a_long_pass(monkeypatch, sequences):
-    monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
+    monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     monkeypatch.setattr(Pieces, "SECONDS", 0.0)
     crf = SAGCRF(tol=0.0, max_iter=5, random_state=0).set_callbacks(TimeLimit(1e-9))

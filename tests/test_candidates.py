@@ -9,14 +9,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    Candidates,
-    MultiClass,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Candidates, MultiClass, SubgradientSSVM
 
 
 def draw(rng, n_samples=30, n_features=4, largest=6):

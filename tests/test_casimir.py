@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skstruct import BCFWSSVM, CasimirSSVM
-from skstruct.core.pieces import Pieces
+from skstruct.core.parallel import Pieces
 from skstruct.core.weights import zero_weights
 from skstruct.solvers.primal import Best
 

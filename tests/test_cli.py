@@ -17,11 +17,10 @@ from sklearn.pipeline import make_pipeline
 import skstruct
 from skstruct import BCFWSSVM, SAGCRF
 from skstruct.cli import main, tagging, training
-from skstruct.cli.checking import Check, are_chunks
-from skstruct.cli.columns import Sentence, batches, read_sentences
+from skstruct.cli.checking import Check, Sentence, are_chunks, batches, read_sentences
+from skstruct.cli.files import load_model
 from skstruct.cli.main import _parser
-from skstruct.cli.models import load_model
-from skstruct.cli.templates import default_template
+from skstruct.cli.training import default_template
 from skstruct.metrics import chunk_precision_recall_fscore_support, node_accuracy_score
 from skstruct.preprocessing import TemplateVectorizer
 from skstruct.preprocessing.patterns import parse

@@ -15,8 +15,7 @@ from cli_cases import SENTENCES, tag, text_of, trained_in
 
 from skstruct import SAGCRF
 from skstruct.cli import main
-from skstruct.cli.files import replacing
-from skstruct.cli.models import load_model
+from skstruct.cli.files import load_model, replacing
 
 
 @pytest.fixture(scope="module")

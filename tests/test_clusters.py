@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 
 from skstruct import SAGCRF, RaggedArray
-from skstruct.core.threads import effective_threads
+from skstruct.core.parallel import effective_threads
 from skstruct.testing import random_sequences
 
 

@@ -103,8 +103,7 @@ def test_edge_features_reach_one_optimum_and_matter():
 
 
 def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
-    from skstruct.core.team import ALONE
-    from skstruct.core.threads import make_scratch
+    from skstruct.core.parallel import ALONE, make_scratch
     from skstruct.core.weights import Weights, zero_weights
     from skstruct.losses.log import LogLoss
     from skstruct.solvers.primal import loss_gradient, make_block

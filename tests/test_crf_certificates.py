@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import SAGCRF, Chain, MultiClass, Tree
-from skstruct.core.pieces import Pieces
+from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers.sag.precision import takes_single

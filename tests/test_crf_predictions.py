@@ -59,7 +59,7 @@ def test_top_k_that_does_not_fit_is_refused_before_it_is_begun(fitted, sequences
 
 
 def test_threads_change_nothing(fitted, sequences, monkeypatch):
-    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 1)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
     X, y = sequences
     two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
     one = clone(fitted).set_params(solver="lbfgs").fit(X, y)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import load_conll, load_digit_strings, load_ocr_letters
-from skstruct.graphs.chain.graph import Sequences
+from skstruct.graphs.chain import Sequences
 
 
 @pytest.fixture

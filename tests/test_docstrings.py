@@ -47,7 +47,7 @@ def _public(module):
 PUBLIC_MODULES = [
     "skstruct",
     "skstruct.graphs",
-    "skstruct.ssvm",
+    "skstruct.estimators",
     "skstruct.scores",
     "skstruct.callbacks",
     "skstruct.preprocessing",
@@ -140,7 +140,7 @@ _MAY_LACK = [
     # a dictionary, shown with the comment above it
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
     # a list, with its use in the chapter on deployment
-    (r"storage\.TRUSTED", {"Parameters", "See Also", "Examples"}),
+    (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
     # the fields are those of its base, PairwiseProblem
     (r"graphs\.SequenceProblem", {"Parameters"}),
 ]

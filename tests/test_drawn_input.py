@@ -25,10 +25,7 @@ from drawn_cases import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skstruct import (
-    GDMMSSVM,
-    SAGCRF,
-)
+from skstruct import GDMMSSVM, SAGCRF
 from skstruct.data.ragged import object_array
 
 

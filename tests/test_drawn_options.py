@@ -12,15 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Chain,
-    RaggedArray,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, RaggedArray, SubgradientSSVM
 from skstruct.data.ragged import object_array
 
 # Structures and options

@@ -18,8 +18,7 @@ from skstruct import (
     Pairwise,
 )
 from skstruct.callbacks import TimeLimit
-from skstruct.core.pieces import Pieces
-from skstruct.core.threads import make_scratch
+from skstruct.core.parallel import Pieces, make_scratch
 from skstruct.losses.projections import projection_hinge
 from skstruct.losses.verbs import loss_oracle
 from skstruct.testing import random_sequences
@@ -173,7 +172,7 @@ def _solve_in_ball(reference, radius):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_threads_and_cuts_change_no_bit(chains, monkeypatch):
-    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 5)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 5)
     svm = ExtragradientSSVM(C=C, tol=0.0, max_iter=12, n_jobs=1).fit(*chains)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     monkeypatch.setattr(Pieces, "SECONDS", 0.0)
@@ -231,7 +230,7 @@ def test_callbacks_end_a_fit_between_and_within_passes(chains, monkeypatch):
     svm = ExtragradientSSVM(C=C, tol=0.0, max_iter=50)
     svm.set_callbacks(TimeLimit(1e-9)).fit(*chains)
     assert svm.n_iter_ == 1
-    monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
+    monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     monkeypatch.setattr(Pieces, "SECONDS", 0.0)
     svm.fit(*chains)
@@ -242,9 +241,9 @@ def test_callbacks_end_a_fit_between_and_within_passes(chains, monkeypatch):
 
 @pytest.mark.parametrize("where", ["first", "later"])
 def test_ctrl_c_leaves_the_model_as_it_was(chains, monkeypatch, where):
-    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 5)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 5)
     svm = ExtragradientSSVM(C=C, tol=TOL, n_jobs=2).fit(*chains)
-    before, module = svm.node_weights_, "skstruct.solvers.extragradient.solver.project_samples"
+    before, module = svm.node_weights_, "skstruct.solvers.extragradient.project_samples"
     left = [1 if where == "first" else 30]
 
     def interrupted(*args):
@@ -253,7 +252,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(chains, monkeypatch, where):
             raise KeyboardInterrupt
         return project(*args)
 
-    from skstruct.solvers.extragradient.solver import project_samples as project
+    from skstruct.solvers.extragradient import project_samples as project
 
     monkeypatch.setattr(module, interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -22,7 +22,7 @@ from skstruct import (
     SubgradientSSVM,
     Tree,
 )
-from skstruct.core.pieces import Pieces
+from skstruct.core.parallel import Pieces
 from skstruct.testing import random_sequences
 
 ESTIMATORS = [SAGCRF, BCFWSSVM, CasimirSSVM, GDMMSSVM, SubgradientSSVM, ProxLinearSSVM]
@@ -152,7 +152,7 @@ class CountPieces(Interrupt):
 
 
 def test_callbacks_hear_of_pieces_and_stop_within_a_long_pass(monkeypatch, sequences):
-    monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
+    monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     monkeypatch.setattr(Pieces, "SECONDS", 0.0)
     X, y = sequences
@@ -176,7 +176,7 @@ def test_tasks_that_begin_end(monkeypatch, sequences, long):
         def on_fit_task_end(self, estimator, context):
             self.ended += 1
 
-    monkeypatch.setattr("skstruct.epochs._LONG_PASS", long)
+    monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", long)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     callback = Count()
     SAGCRF(tol=0.1, random_state=0).set_callbacks(callback).fit(*sequences)
@@ -186,8 +186,8 @@ def test_tasks_that_begin_end(monkeypatch, sequences, long):
 def test_progress_bars_take_pieces(monkeypatch, sequences, capsys):
     from sklearn.callback import ProgressBar
 
-    monkeypatch.setattr("skstruct.epochs._LONG_PASS", 0.0)
-    monkeypatch.setattr("skstruct.epochs._SECONDS_A_LINE", 0.0)
+    monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
+    monkeypatch.setattr("skstruct.estimators.base._SECONDS_A_LINE", 0.0)
     monkeypatch.setattr(Pieces, "FIRST", 3)
     X, y = sequences
     SAGCRF(tol=0.1, verbose=1, random_state=0).set_callbacks(ProgressBar()).fit(X, y)

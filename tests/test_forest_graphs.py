@@ -13,7 +13,7 @@ from sklearn.base import clone
 from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise, Tree
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
-from skstruct.inference.rooting import root_forests
+from skstruct.inference.tree import root_forests
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 LABELS = np.array(["a", "b", "c"])

@@ -9,13 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 from test_multilabel import make_labels
 
 from skstruct import BCFWSSVM, GDMMSSVM, Chain, MultiClass, MultiLabel, RaggedArray, Tree
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 from skstruct.core.weights import Weights
-from skstruct.graphs.chain.sparse import SparseChainProblem
-from skstruct.solvers.gdmm.active_sets import one_entry_each, packed
+from skstruct.graphs.chain import SparseChainProblem
+from skstruct.solvers.gdmm.active_sets import EXACT, SUBLINEAR, GDMMOptions, one_entry_each, packed
 from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph
-from skstruct.solvers.gdmm.search import search_pair
-from skstruct.solvers.gdmm.state import EXACT, SUBLINEAR, GDMMOptions
+from skstruct.solvers.gdmm.kernels import search_pair
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 

@@ -17,14 +17,14 @@ from skstruct import SAGCRF, Chain, Grid, Matching, MultiLabel, Pairwise, ProxLi
 from skstruct.core.weights import Weights
 from skstruct.data.names import ListedNames, names_of
 from skstruct.data.ragged import RaggedArray
-from skstruct.going_on import first_weights
+from skstruct.estimators.warm_start import first_weights
 from skstruct.preprocessing import (
     PerNode,
     SequenceVectorizer,
     TemplateVectorizer,
     make_sequence_union,
 )
-from skstruct.solvers.progress import Result
+from skstruct.solvers.run import Result
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}
 WORDS = [["He", "runs", "far"], ["Runs", "he"], ["far", "He", "went"]]

@@ -19,14 +19,8 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skstruct import (
-    BCFWSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Pairwise,
-    SubgradientSSVM,
-)
-from skstruct.graphs.general.inference import METHODS
+from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Pairwise, SubgradientSSVM
+from skstruct.graphs.pairwise.graph import METHODS
 
 LABELS = np.array(["a", "b", "c"])
 C = 3.0

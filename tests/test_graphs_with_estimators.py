@@ -25,7 +25,7 @@ from skstruct import (
 from skstruct.callbacks import Checkpoint, TimeLimit
 from skstruct.cli import main
 from skstruct.cli.compiling import usual_features
-from skstruct.core.dispatch import cache_folder
+from skstruct.core.jit.dispatch import cache_folder
 from skstruct.metrics import (
     SCORERS,
     chunk_f1_score,
@@ -400,7 +400,7 @@ def test_features_that_differ_from_those_of_fit():
 
 
 def test_more_than_kernels_count_is_refused():
-    from skstruct.graphs.general.graph import pack
+    from skstruct.graphs.pairwise.graph import pack
 
     none = np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.int32)
     with pytest.raises(ValueError, match="sample 1 has 2147483648 nodes, above 2147483647"):

@@ -8,17 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import (
-    BCFWSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Grid,
-    Pairwise,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Grid, Pairwise, SubgradientSSVM
 from skstruct.datasets import pack_shards
-from skstruct.graphs.general import grid_edges
-from skstruct.graphs.general.grid import _contrast
+from skstruct.graphs.pairwise import grid_edges
+from skstruct.graphs.pairwise.grid import _contrast
 from skstruct.testing import check_structure
 
 SIZES = (2, 3), (3, 2), (1, 4), (3, 3), (1, 1)

@@ -7,12 +7,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import SAGCRF
-from skstruct.core.pieces import Pieces
+from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers import hybrid
 from skstruct.solvers.hybrid import DualHybrid, Hybrid
-from skstruct.solvers.oeg.solver import OEG
+from skstruct.solvers.oeg import OEG
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.testing import random_sequences
 

@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.inference.forward_backward import (
-    forward_backward,
-    workspace_size,
-)
+from skstruct.inference.forward_backward import forward_backward, workspace_size
 from skstruct.inference.numerics import fast_exp, log_sum_exp
 from skstruct.inference.simplex import project as project_in_place
 from skstruct.inference.tree import (
@@ -20,12 +17,7 @@ from skstruct.inference.tree import (
     tree_max_marginals,
     tree_scratch,
 )
-from skstruct.inference.viterbi import (
-    chain_max_marginals,
-    viterbi,
-    viterbi_scratch,
-    viterbi_top_k,
-)
+from skstruct.inference.viterbi import chain_max_marginals, viterbi, viterbi_scratch, viterbi_top_k
 from skstruct.testing import all_labellings, brute_force_marginals, chain_scores
 
 

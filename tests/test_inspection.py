@@ -31,12 +31,7 @@ from skstruct.inspection import (
     top_features,
     transition_frame,
 )
-from skstruct.preprocessing import (
-    PerNode,
-    SequenceUnion,
-    SequenceVectorizer,
-    TemplateVectorizer,
-)
+from skstruct.preprocessing import PerNode, SequenceUnion, SequenceVectorizer, TemplateVectorizer
 from skstruct.testing import random_sequences
 
 DICTS = [[{"w": "a", "n": 2.0}, {"w": "b"}], [{"w": "b"}, {"w": "a"}, {"w": "b"}]]

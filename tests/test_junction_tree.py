@@ -13,12 +13,15 @@ from skstruct.inference.bucket_elimination import (
     max_buckets,
     place_factors,
     score_factors,
+    sum_buckets,
+    tell_buckets,
 )
-from skstruct.inference.calibration import sum_buckets, tell_buckets
-from skstruct.inference.elimination_order import elimination_order
+from skstruct.inference.elimination_order import (
+    best_elimination_order,
+    elimination_order,
+    primal_graph,
+)
 from skstruct.inference.junction_tree import Tables, junction_tree
-from skstruct.inference.order_search import best_elimination_order
-from skstruct.inference.primal_graph import primal_graph
 
 RULES = ["min-fill", "min-weight", "sweep"]
 

@@ -10,13 +10,14 @@ import pytest
 from scipy import sparse
 
 from skstruct.core import weights
-from skstruct.core.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, scores
 from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
+from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.oracles import edge_marginals, max_oracle
-from skstruct.core.single import in_double, in_single
 from skstruct.core.weights import (
     fold,
+    in_double,
+    in_single,
     lazy_weights,
     plain_weights,
     squared_norm,
@@ -92,7 +93,7 @@ import sys
 import numpy as np
 from scipy import sparse
 from skstruct import SAGCRF, RaggedArray
-from skstruct.core.dispatch import compiled_kernels
+from skstruct.core.jit.dispatch import compiled_kernels
 from skstruct.solvers.sag.kernels import sag_epoch
 from skstruct.testing import random_sequences
 

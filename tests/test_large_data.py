@@ -7,12 +7,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from skstruct import BCFWSSVM, GDMMSSVM, MultiLabel
 from skstruct.data.labels import encode
-from skstruct.datasets import (
-    load_glyph_chains,
-    load_multilabel,
-    make_glyph_chains,
-    make_label_sets,
-)
+from skstruct.datasets import load_glyph_chains, load_multilabel, make_glyph_chains, make_label_sets
 
 
 def test_svmlight_round_trip(tmp_path):

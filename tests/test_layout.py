@@ -9,24 +9,37 @@ import skstruct
 
 PACKAGE = Path(skstruct.__file__).parent
 
-# What each room may import beside itself; rooms that are not listed here stand above all of these.
+# What each room may import beside itself. `core.versions` names the package's version.
 MAY_IMPORT = {
-    "typing": set(),
-    "sklearn_private": set(),
-    "core": set(),
-    "data": {"core", "typing", "sklearn_private"},
+    "core": {"__version__"},
+    "data": {"core"},
     "inference": {"core"},
-    "docstrings": set(),
-    "scores": {"docstrings"},
+    "scores": {"core"},
     "losses": {"core", "data", "inference"},
-    "graphs": {"core", "data", "docstrings", "inference", "losses.task", "typing"},
-    "predict": {"core", "data", "inference", "losses"},
-    "solvers": {"core", "data", "inference", "losses", "predict", "scores"},
-}
+    "graphs": {"core", "data", "inference", "losses.task"},
+    "solvers": {"core", "data", "inference", "losses", "scores"},
+    "shards": {"core", "data", "graphs"},
+    "preprocessing": {"core", "data", "shards"},
+    "datasets": {"core", "data", "inference", "shards"},
+    "metrics": {"core", "data"},
+    "inspection": {"data", "preprocessing"},
+    "testing": {"core", "data", "graphs"},
+    "map_inference": {"core", "inference"},
+    "torch": {"core", "data", "graphs", "inference", "losses", "scores", "solvers"},
+    "estimators": {
+        "core", "data", "graphs", "losses", "preprocessing", "scores", "shards", "solvers", "torch",
+    },
+    "callbacks": {"core", "data", "estimators"},
+    "model_selection": {"core", "data"},
+}  # fmt: skip
+# These stand above all others.
+TOP = {"__init__", "__main__", "cli"}
 
-# Estimators know a structure by what every `Graph` has.
-NAME_NO_STRUCTURE = {"base", "prediction", "crf", "ssvm"}
+# Estimators know a structure by what every `Graph` has; a CRFsuite model is of a chain.
 OF_ALL_GRAPHS = {"graphs.Graph", "graphs.base", "graphs.registry"}
+
+# Circles of imports that are known: regions name the kinds of factors for a type checker only.
+CIRCLES = [{"map_inference.graph", "map_inference.regions"}]
 
 
 def _files():
@@ -61,11 +74,13 @@ def _is_in(name, places):
 
 def _against_the_plan(file, tree):
     room = _room(file)
+    if room not in MAY_IMPORT.keys() | TOP:
+        yield f"{file}: the plan has no room {room}"
     for name in _imports(file, tree):
         if room in MAY_IMPORT and not _is_in(name, MAY_IMPORT[room] | {room}):
             yield f"{file} imports {name}: {room} may import {sorted(MAY_IMPORT[room])} only"
         is_of_one = name.startswith("graphs.") and not _is_in(name, OF_ALL_GRAPHS)
-        if room in NAME_NO_STRUCTURE and is_of_one:
+        if room == "estimators" and file.stem != "crfsuite" and is_of_one:
             yield f"{file} imports {name}: estimators name no structure"
 
 
@@ -74,22 +89,60 @@ def test_the_house_is_as_planned():
     assert not broken, "\n".join(broken)
 
 
+def _circles(imports):
+    """Sets of modules that import one another, inside of functions or not."""
+
+    def reach(module):
+        found, left = set(), [module]
+        while left:
+            new = imports.get(left.pop(), set()) - found
+            found |= new
+            left += new
+        return found
+
+    reached = {module: reach(module) for module in imports}
+    circles = {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in imports
+        if module in reached[module]
+    }
+    return sorted(map(set, circles), key=sorted)
+
+
+def test_no_modules_import_one_another():
+    names = {
+        ".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in _files()
+    }
+    imports = {}
+    for module, file in names.items():
+        found = _imports(file, _tree(file))
+        inner = {name if name in names else name.rpartition(".")[0] for name in found}
+        imports[module] = (inner & names.keys()) - {module}
+    assert _circles(imports) == CIRCLES
+
+
+def test_circles_are_seen():
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "n_broken"),
     [
         ("solvers/sag/solver.py", "from ...core.weights import split", 0),
-        ("solvers/sag/solver.py", "from ...graphs.chain.graph import Chain", 1),
+        ("solvers/sag/solver.py", "from ...graphs.chain import Chain", 1),
         ("solvers/sag/solver.py", "from ... import Chain", 1),
-        ("solvers/sgd.py", "import skstruct.base", 1),
+        ("solvers/sgd.py", "import skstruct.estimators.base", 1),
         ("graphs/base.py", "def f():\n    from ..solvers import sampling", 1),
         ("graphs/base.py", "from ..losses.task import cost_matrix", 0),
         ("graphs/base.py", "from ..losses.log import log_loss", 1),
         ("inference/tree.py", "from ..graphs import Tree", 1),
-        ("core/weights.py", "from ..data import packing\nfrom .dispatch import kernel", 1),
-        ("crf.py", "from .graphs.base import Graph\nfrom .graphs import Graph", 0),
-        ("crf.py", "from .graphs.chain.graph import Chain", 1),
-        ("ssvm/gdmm.py", "from ..graphs import MultiLabel", 1),
-        ("inspection/tables.py", "from ..graphs import MultiLabel", 0),
+        ("core/weights.py", "from ..data import packing\nfrom .jit.dispatch import kernel", 1),
+        ("estimators/crf.py", "from ..graphs.base import Graph\nfrom ..graphs import Graph", 0),
+        ("estimators/crf.py", "from ..graphs.chain import Chain", 1),
+        ("estimators/svm_gdmm.py", "from ..graphs import MultiLabel", 1),
+        ("cli/tagging.py", "from ..graphs import MultiLabel", 0),
+        ("inspection/tables.py", "from ..graphs import MultiLabel", 1),
+        ("cellar/wine.py", "", 1),
     ],
 )
 def test_imports_against_the_plan_are_seen(file, text, n_broken):

@@ -12,13 +12,12 @@ from scipy.optimize import check_grad
 from scipy.special import logsumexp, softmax
 
 from skstruct import SAGCRF, CasimirSSVM, Chain, MultiLabel
-from skstruct.core.threads import make_scratch
+from skstruct.core.parallel import make_scratch
 from skstruct.losses.hinge import MaxHinge, RelaxedHinge, expected_task_loss, hinge_of
-from skstruct.losses.log import LogLoss
+from skstruct.losses.log import LogLoss, SoftmaxMargin
 from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
-from skstruct.losses.softmax_margin import SoftmaxMargin
 from skstruct.losses.verbs import loss_curvature, loss_oracle, private_loss
-from skstruct.solvers.casimir.solver import CasimirOptions, casimir
+from skstruct.solvers.casimir import CasimirOptions, casimir
 from skstruct.solvers.quasi_newton.solver import lbfgs
 from skstruct.solvers.sag.solver import sag
 from skstruct.solvers.sgd import sgd

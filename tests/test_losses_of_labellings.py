@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from skstruct import BCFWSSVM, GDMMSSVM, CasimirSSVM, Chain, MultiClass, SubgradientSSVM
 from skstruct.core import oracles
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 from skstruct.core.oracles import (
     loss_augmented_max,
     loss_is_linear,
@@ -17,8 +17,8 @@ from skstruct.core.oracles import (
     task_loss,
 )
 from skstruct.core.weights import zero_weights
-from skstruct.graphs.chain.kernels import ChainProblem
-from skstruct.graphs.multiclass.kernels import MultiClassProblem
+from skstruct.graphs.chain import ChainProblem
+from skstruct.graphs.multiclass import MultiClassProblem
 from skstruct.testing import all_labellings, check_structure, random_sequences, training_problem
 
 LOSS = 1.5

@@ -189,7 +189,7 @@ def test_threads_change_nothing(monkeypatch):
     options = {"C": 0.3, "max_iter": 12, "tol": 0.0, "random_state": 0}
     with pytest.warns(match="max_iter"):
         one = BCFWSSVM(Grid(inference="lp"), n_jobs=1, **options).fit(X, y)
-    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 2)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 2)
     with pytest.warns(match="max_iter"):
         two = BCFWSSVM(Grid(inference="lp"), n_jobs=2, **options).fit(X, y)
     assert_array_equal(one.coef_, two.coef_)
@@ -238,7 +238,7 @@ def test_labellings_that_rounding_misses_are_found(monkeypatch):
     with pytest.raises(ValueError, match="sample 7: no labelling is left"):
         svm.predict(X, allowed=none)
     # Without the exact way some are missed.
-    monkeypatch.setattr("skstruct.graphs.general.graph._LARGE_TABLE", 1)
+    monkeypatch.setattr("skstruct.graphs.pairwise.graph._LARGE_TABLE", 1)
     svm.graph_.max_table = 1
     with pytest.raises(ValueError, match="no labelling was found that is left"):
         svm.predict(X)

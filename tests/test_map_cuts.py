@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from rounding import sum_error
 from scipy.optimize import linprog
 
-from skstruct.inference.choices import Pairs, pairs_score
-from skstruct.inference.switching import Switcher
+from skstruct.inference.qpbo import Pairs, Switcher, pairs_score
 from skstruct.map_inference import (
     AtMostOne,
     Cardinality,
@@ -22,10 +21,8 @@ from skstruct.map_inference import (
     read_uai,
     solve_map,
 )
-from skstruct.map_inference.conditioned import Conditioned
-from skstruct.map_inference.exact.cuts import is_cut
-from skstruct.map_inference.expansion import expand, fuse
-from skstruct.map_inference.pairwise import pairs_of
+from skstruct.map_inference.cuts import expand, fuse, is_cut
+from skstruct.map_inference.graph import pairs_of
 from skstruct.testing import all_labellings
 
 KINDS = ["real", "ties", "forbidden", "huge"]
@@ -234,40 +231,6 @@ def test_expansion_stops_when_it_is_told_to():
     moved = expand(graph, labels, np.random.default_rng(1), stop)
     assert len(shares) == 2
     assert graph.score(moved) >= graph.score(labels)
-
-
-@given(n=st.integers(1, 6), seed=st.integers(0, 10**6), kind=st.sampled_from(KINDS))
-def test_conditioned_graphs_have_the_scores_of_the_whole(n, seed, kind):
-    rng = np.random.default_rng(seed)
-    n_states = rng.integers(1, 4, size=n)
-    graph = _random_graph(rng, kind, n_states)
-    if n > 2:
-        shared = Table([(0, 1), (0, 1)], _scores(rng, kind, n_states[:2]))
-        graph = FactorGraph(n_states, [*graph.factors, shared], unaries=graph.unary)
-    labels, fixed = rng.integers(n_states), rng.random(n) < 0.5
-    rest = Conditioned(graph, labels, fixed)
-    for own in _all_labels(n_states[~fixed]):
-        whole = rest.lift(own)
-        np.testing.assert_array_equal(whole[fixed], labels[fixed])
-        np.testing.assert_array_equal(rest.lower(whole), own)
-        score = graph.score(whole)
-        if rest.graph is None:
-            assert score == -np.inf
-        else:
-            assert rest.graph.score(own) == score or (
-                abs(rest.graph.score(own) - score) <= _tolerance(graph)
-            )
-
-
-def test_conditioned_graphs_lose_larger_factors_that_are_fixed():
-    graph = FactorGraph([2] * 4, [Or([0, 1, 2]), AtMostOne([0, 3])], unaries=[[0, 1]] * 4)
-    fixed = np.array([True, True, True, False])
-    rest = Conditioned(graph, np.array([1, 0, 0, 0]), fixed)
-    assert rest.graph.score([0]) == 1.0
-    assert rest.graph.score([1]) == -np.inf
-    assert Conditioned(graph, np.zeros(4, dtype=np.int64), fixed).graph is None
-    with pytest.raises(ValueError, match=r"the Or of the variables \[0, 1, 2\]"):
-        Conditioned(graph, np.zeros(4, dtype=np.int64), ~fixed)
 
 
 @pytest.mark.parametrize("kind", [Or, AtMostOne, ExactlyOne, Cardinality])

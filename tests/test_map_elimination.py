@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skstruct.inference.elimination_order import primal_graph
 from skstruct.inference.junction_tree import Tables
-from skstruct.inference.primal_graph import primal_graph
 from skstruct.map_inference import (
     AtMostOne,
     Cardinality,
@@ -17,15 +17,16 @@ from skstruct.map_inference import (
     Or,
     Potts,
     Table,
+    elimination,
     read_libdai,
     read_uai,
     solve_map,
+    to_tables,
 )
 from skstruct.map_inference.blocks import Reoptimiser, reoptimise
-from skstruct.map_inference.exact import elimination, written_out
-from skstruct.map_inference.exact.elimination import elimination_cost, is_forest
-from skstruct.map_inference.exact.written_out import write_out
+from skstruct.map_inference.elimination import elimination_cost, is_forest
 from skstruct.map_inference.tighten import Tightener, bfs_layers, tighten
+from skstruct.map_inference.to_tables import write_out
 
 BINARY = [Cardinality, ExactlyOne, AtMostOne, Or]
 
@@ -76,7 +77,7 @@ def assert_optimal(result, graph):
 @given(graphs(), st.sampled_from([1, 8]))
 def test_elimination_finds_the_optimum_of_all_kinds_of_factors(graph, small_arity):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(written_out, "_SMALL_ARITY", small_arity)
+        patch.setattr(to_tables, "_SMALL_ARITY", small_arity)
         assert_optimal(solve_map(graph, "junction-tree"), graph)
         if is_forest(graph):
             assert_optimal(solve_map(graph, "max-product"), graph)

@@ -6,15 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skstruct.map_inference import (
-    AtMostOne,
-    Cardinality,
-    ExactlyOne,
-    FactorGraph,
-    Or,
-    Potts,
-    Table,
-)
+from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGraph, Or, Potts, Table
 from skstruct.map_inference.regions import score_extent
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from skstruct.map_inference import Cardinality, FactorGraph, Potts, Table, solve_map
-from skstruct.map_inference.exact.elimination import elimination_cost
-from skstruct.map_inference.minibuckets.solver import solve_mini_buckets
+from skstruct.map_inference.elimination import elimination_cost
+from skstruct.map_inference.minibuckets import solve_mini_buckets
 from skstruct.map_inference.search.costs import Stopped
 from skstruct.map_inference.simplify import Simplified
 from skstruct.map_inference.solve import METHODS

@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from skstruct.core.dispatch import kernel
-from skstruct.map_inference import (
-    AtMostOne,
-    Cardinality,
-    ExactlyOne,
-    FactorGraph,
-    Or,
-    Potts,
-    Table,
-)
+from skstruct.core.jit.dispatch import kernel
+from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGraph, Or, Potts, Table
 from skstruct.map_inference.kinds import verbs
 from skstruct.map_inference.kinds.scratch import region_scratch
 from skstruct.map_inference.kinds.table import fill_hat

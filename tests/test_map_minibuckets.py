@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_map_sequential import enumerate_best, random_graph
 
 from skstruct.map_inference import Cardinality, FactorGraph, Table, solve_map
-from skstruct.map_inference.minibuckets.solver import MiniBuckets
+from skstruct.map_inference.minibuckets import MiniBuckets
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.25]), st.sampled_from([4, 16]), st.booleans())

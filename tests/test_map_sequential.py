@@ -18,7 +18,7 @@ from skstruct.map_inference import (
     Table,
     solve_map,
 )
-from skstruct.map_inference.sequential.solver import Sweeper
+from skstruct.map_inference.trws import Sweeper
 
 
 def enumerate_best(graph):

@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_map_sequential import enumerate_best, graph_with_implicit, random_graph
 
-from skstruct.map_inference import (
-    FactorGraph,
-    Potts,
-    read_uai,
-)
+from skstruct.map_inference import FactorGraph, Potts, read_uai
 from skstruct.map_inference.simplify import Simplified
 
 

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    Matching,
-)
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Matching
 from skstruct.core.oracles import max_oracle, task_loss
 from skstruct.testing import training_problem
 

@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 
-from skstruct.inference.dynamic_flow import add_capacity, continue_flow, restart_flow
 from skstruct.inference.max_flow import (
+    add_capacity,
     advance_flow,
+    continue_flow,
     empty_forest,
     empty_network,
     link,
     max_flow,
+    restart_flow,
     source_side,
     start_flow,
 )

@@ -30,12 +30,12 @@ from skstruct import (
     Tree,
 )
 from skstruct.cli import main
-from skstruct.core.dispatch import inner_kernel, kernel
+from skstruct.core.jit.dispatch import inner_kernel, kernel
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
+from skstruct.estimators.persistence import TRUSTED
 from skstruct.inspection import coef_frame, explain, transition_frame
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
-from skstruct.storage import TRUSTED
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_verbose_lines_show_what_tol_bounds_and_how_it_ended(sequences, estimato
 
 _COMPILE = """
 import sys
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 
 @kernel
 def triple(x):

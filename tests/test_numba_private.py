@@ -1,7 +1,7 @@
 """What this package uses of numba's insides, so that a numba without it is named here.
 
 A row says where something is and what it is for. Without it nothing breaks, but something gets
-slower (see :mod:`skstruct.core.numba_private`), which no other test would tell.
+slower (see :mod:`skstruct.core.jit.numba_private`), which no other test would tell.
 """
 
 import ast
@@ -219,8 +219,8 @@ def test_kernels_work_without_any_of_the_imports(tmp_path):
 
 
 def test_a_code_generator_without_a_key_compiles_all_the_same(monkeypatch):
-    from skstruct.core.cache import open_store
-    from skstruct.core.numba_private import DiskCache
+    from skstruct.core.jit.cache import open_store
+    from skstruct.core.jit.numba_private import DiskCache
 
     class Changed:
         """A target of a numba whose code generators have no ``magic_tuple``."""

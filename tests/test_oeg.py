@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain
 from skstruct.core import memory
-from skstruct.solvers.oeg.solver import OEG
+from skstruct.solvers.oeg import OEG
 from skstruct.testing import random_sequences
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.inference.ordered import changed, max_trees, row_best, table_best
+from skstruct.solvers.gdmm.active_sets import changed, max_trees, row_best, table_best
 
 
 def _best(table, banned_rows, banned_columns):

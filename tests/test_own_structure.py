@@ -7,22 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Chain,
-    MultiClass,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, MultiClass, SubgradientSSVM
 from skstruct.core import kernel, oracles
 from skstruct.core.factors import PairwiseFactors
 from skstruct.core.offsets import ends_of
 from skstruct.data.packing import pack_nodes
 from skstruct.graphs import Graph
-from skstruct.graphs.chain.graph import Sequences
-from skstruct.graphs.multiclass.graph import MultiClassProblem
+from skstruct.graphs.chain import Sequences
+from skstruct.graphs.multiclass import MultiClassProblem
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Chain, Pairwise, SubgradientSSVM, Tree
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
-from skstruct.graphs.general.inputs import grid_edges
+from skstruct.graphs.pairwise.graph import grid_edges
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 LABELS = np.array(["a", "b", "c"])
@@ -396,7 +396,7 @@ def test_tables_beyond_memory_are_refused_whatever_the_limit(monkeypatch):
     def full(*args):
         raise MemoryError("Unable to allocate")
 
-    monkeypatch.setattr("skstruct.graphs.general.junction._scratch", full)
+    monkeypatch.setattr("skstruct.graphs.pairwise.junction._scratch", full)
     graphs = [[0, 1]], [[0, 1], [1, 2], [2, 0]]
     X = [(np.zeros((3, 1)), np.array(graph)) for graph in graphs]
     with pytest.raises(MemoryError, match=r"sample 1 .* needs tables of .* smaller max_table"):

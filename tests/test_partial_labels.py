@@ -7,18 +7,8 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
-from skstruct import (
-    GDMMSSVM,
-    SAGCRF,
-    Chain,
-    Grid,
-    MultiClass,
-    MultiLabel,
-    RaggedArray,
-    Tree,
-)
-from skstruct.core.team import ALONE
-from skstruct.core.threads import make_scratch
+from skstruct import GDMMSSVM, SAGCRF, Chain, Grid, MultiClass, MultiLabel, RaggedArray, Tree
+from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import flatten, view_flat, zero_weights
 from skstruct.data.partial import split_partial
 from skstruct.losses.verbs import private_loss

@@ -8,15 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skstruct import (
-    BCFWSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Chain,
-    MultiClass,
-    MultiLabel,
-    SubgradientSSVM,
-)
+from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Chain, MultiClass, MultiLabel, SubgradientSSVM
 from skstruct.datasets import load_conll, load_ocr_letters
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.testing import all_labellings, chain_scores, random_sequences

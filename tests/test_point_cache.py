@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 from skstruct.solvers.bcfw.relaxed import Points, _best_point, _keep
 
 SIZE = 5

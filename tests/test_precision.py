@@ -6,7 +6,7 @@ from scipy import sparse
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, RaggedArray
 from skstruct.data.matrices import normal_csr, readable
-from skstruct.data.sequences import read_sequences
+from skstruct.data.packing import read_sequences
 from skstruct.testing import random_sequences
 
 

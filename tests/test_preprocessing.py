@@ -17,7 +17,7 @@ from token_cases import TOKENS
 
 from skstruct import SAGCRF, RaggedArray
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
-from skstruct.preprocessing.frames import frame_column
+from skstruct.preprocessing.columns import frame_column
 
 
 def test_every_container_of_tokens(tmp_path):

@@ -13,17 +13,9 @@ import pytest
 from sklearn.base import clone
 from test_multilabel import make_labels
 
-from skstruct import (
-    BCFWSSVM,
-    GDMMSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Chain,
-    MultiLabel,
-    SubgradientSSVM,
-)
-from skstruct.core.pieces import Pieces
-from skstruct.solvers.progress import Progress, SampleOverflow
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, MultiLabel, SubgradientSSVM
+from skstruct.core.parallel import Pieces
+from skstruct.solvers.run import Progress, SampleOverflow
 from skstruct.testing import random_sequences
 
 

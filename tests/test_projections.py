@@ -10,8 +10,11 @@ from scipy.special import entr
 from skstruct import Matching
 from skstruct.core.oracles import entropic_oracle, euclidean_oracle
 from skstruct.inference.assignment import assignment, assignment_work
-from skstruct.inference.assignment_projections import euclidean_assignment, projection_work
-from skstruct.inference.assignment_scaling import entropic_assignment
+from skstruct.inference.assignment_polytope import (
+    entropic_assignment,
+    euclidean_assignment,
+    projection_work,
+)
 from skstruct.inference.max_flow import empty_forest, empty_network, link
 from skstruct.inference.quadratic_cut import level_work, quadratic_cut
 from skstruct.inference.simplex import best_mixture

@@ -15,7 +15,7 @@ from skstruct import SAGCRF, Candidates, Chain
 from skstruct.core.proximal import catch_up_and_sum, soft_sums, start_clock
 from skstruct.core.weights import Weights, lazy_weights
 from skstruct.solvers import hybrid
-from skstruct.solvers.quasi_newton import sparse as sparse_owlqn
+from skstruct.solvers.quasi_newton import orthant as sparse_owlqn
 from skstruct.solvers.sag import proximal
 from skstruct.testing import random_sequences
 

@@ -10,17 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF
-from skstruct.core.team import ALONE
-from skstruct.core.threads import make_scratch
+from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import Weights, flatten, zero_weights
 from skstruct.losses.log import LogLoss
 from skstruct.solvers.primal import loss_gradient, make_block
-from skstruct.solvers.quasi_newton import sweeps
+from skstruct.solvers.quasi_newton import solver
 from skstruct.solvers.quasi_newton.kernels import N_COMBINED, combine
-from skstruct.solvers.quasi_newton.memory import Pairs
-from skstruct.solvers.quasi_newton.search import backtrack, wolfe
-from skstruct.solvers.quasi_newton.solver import _Point
-from skstruct.solvers.quasi_newton.sweeps import Sweeps
+from skstruct.solvers.quasi_newton.solver import Pairs, Sweeps, _Point, backtrack, wolfe
 from skstruct.testing import random_sequences
 
 
@@ -115,8 +111,8 @@ def test_a_search_that_cannot_gain_ends():
 
 def test_runs_and_threads_change_no_bit(monkeypatch):
     X, y = random_sequences(np.random.default_rng(0), n_samples=400)
-    monkeypatch.setattr(sweeps, "_RUN", 4)
-    monkeypatch.setattr(sweeps, "_RUNS_A_THREAD", 1)
+    monkeypatch.setattr(solver, "_RUN", 4)
+    monkeypatch.setattr(solver, "_RUNS_A_THREAD", 1)
     for ratio in (0.0, 0.3):
         one, two = (
             SAGCRF("chain", solver="lbfgs", l1_ratio=ratio, n_jobs=n_jobs, C=50.0).fit(X, y)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skstruct import Chain, MultiClass, MultiLabel, Tree
-from skstruct.core.threads import private_copy
+from skstruct.core.parallel import private_copy
 from skstruct.testing import random_sequences
 from skstruct.testing.structure import FeatureCounts
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import skstruct
-from skstruct.core.dispatch import cache_folder
+from skstruct.core.jit.dispatch import cache_folder
 
 ROOT = Path(__file__).parent.parent
 
@@ -52,7 +52,7 @@ def test_show_versions_names_packages_machine_and_cache(capsys):
 
 
 def test_show_versions_of_an_absent_package(capsys, monkeypatch):
-    from skstruct import versions
+    from skstruct.core import versions
 
     monkeypatch.setattr(versions, "_OPTIONAL", ["no-such-package"])
     skstruct.show_versions()
@@ -60,7 +60,7 @@ def test_show_versions_of_an_absent_package(capsys, monkeypatch):
 
 
 def test_show_versions_names_a_prepared_cache_too(capsys, monkeypatch):
-    from skstruct import versions
+    from skstruct.core import versions
 
     skstruct.show_versions()
     assert "read before it" not in capsys.readouterr().out
@@ -70,7 +70,7 @@ def test_show_versions_names_a_prepared_cache_too(capsys, monkeypatch):
 
 
 def test_show_versions_without_a_cache(capsys, monkeypatch):
-    from skstruct import versions
+    from skstruct.core import versions
 
     monkeypatch.setattr(versions, "cache_folder", lambda: None)
     skstruct.show_versions()

@@ -19,11 +19,8 @@ from skstruct.callbacks import EarlyStopping
 from skstruct.core.weights import Weights
 from skstruct.datasets import Shards, pack_shards
 from skstruct.solvers.rounds import engine as engines
-from skstruct.solvers.rounds import part as parts
-from skstruct.solvers.rounds import watch
 from skstruct.solvers.rounds.checkpoint import Checkpoint, Keeper
-from skstruct.solvers.rounds.engine import Engine, EngineGone
-from skstruct.solvers.rounds.part import gather, scatter_add
+from skstruct.solvers.rounds.engine import Engine, EngineGone, gather, scatter_add
 from skstruct.solvers.rounds.quasi import part_gradient
 from skstruct.testing import random_sequences
 
@@ -201,12 +198,12 @@ def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
     monkeypatch.setattr(Shards, "open", count)
     known = SAGCRF(tol=1e-5).fit(shards)
     assert len(opened) == shards.n_shards
-    assert not parts._OPENED._parts
+    assert not engines._OPENED._parts
     opened.clear()
-    monkeypatch.setattr(parts, "LIMIT", 1)
+    monkeypatch.setattr(engines, "LIMIT", 1)
     assert _same(known, SAGCRF(tol=1e-5).fit(shards))
     assert len(opened) > 20
-    assert len(parts._OPENED._parts) <= 1
+    assert len(engines._OPENED._parts) <= 1
 
 
 def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):
@@ -219,13 +216,13 @@ def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):
 
     class Watched(Engine):
         def map(self, function, n_tasks, arguments):
-            def watch(k):
+            def engine(k):
                 sent = arguments(k)
                 if function is part_gradient:
                     sizes.append(sent[2].shape[0])
                 return sent
 
-            return super().map(function, n_tasks, watch)
+            return super().map(function, n_tasks, engine)
 
     class CRF(SAGCRF):
         def _train_rounds(self, source, engine, shapes, **common):
@@ -375,8 +372,8 @@ def _half_a_result(k, flag):
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes")
 def test_a_worker_that_is_killed_while_it_sends_its_result(tmp_path, monkeypatch):
     # loky waits for the other half as long as anybody has the pipe open.
-    monkeypatch.setattr(watch, "_LOOK", 0.05)
-    monkeypatch.setattr(watch.watched.__wrapped__, "__defaults__", (0.2,))
+    monkeypatch.setattr(engines, "_LOOK", 0.05)
+    monkeypatch.setattr(engines.watched.__wrapped__, "__defaults__", (0.2,))
     flag = str(tmp_path / "killed")
     with parallel_config("loky", n_jobs=2), Engine(None) as engine:
         results = list(engine.map(_half_a_result, 6, lambda k: (k, flag)))

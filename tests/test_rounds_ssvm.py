@@ -28,15 +28,14 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.core.weights import Weights, zero_weights
-from skstruct.data import leavings
+from skstruct.data import files
 from skstruct.datasets import pack_shards
-from skstruct.sharded import ShardSource
+from skstruct.estimators.fit_shards import ShardSource
 from skstruct.solvers.primal import hinge_value
-from skstruct.solvers.rounds import bcfw, blocks, states
+from skstruct.solvers.rounds import bcfw, blocks, checkpoint
 from skstruct.solvers.rounds.bcfw import BCFWChoices, LocalBCFW
 from skstruct.solvers.rounds.blocks import Turn, ascend
-from skstruct.solvers.rounds.engine import Engine
-from skstruct.solvers.rounds.part import gather
+from skstruct.solvers.rounds.engine import Engine, gather
 from skstruct.testing import random_sequences
 
 SVMS = BCFWSSVM, GDMMSSVM
@@ -179,7 +178,7 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
             lam = self.lam * self.n / part.sample_weight.size
             method = bcfw._InPart(part, lam, self.local.choices)
             if self.current[k]:
-                method.dual = states.read_state(
+                method.dual = checkpoint.read_state(
                     self.states.path(int(self.current[k]), k), method.dual
                 )
             loss += float(method.state.losses @ part.sample_weight)
@@ -236,20 +235,20 @@ def test_files_are_gone_after_errors(shards, monkeypatch, error):
 
 
 def test_where_shards_are_read_only(tmp_path):
-    local = states.make_folder(tmp_path / "absent", True)
+    local = checkpoint.make_folder(tmp_path / "absent", True)
     assert local.is_dir()
-    states.remove_folder(local)
+    checkpoint.remove_folder(local)
     assert not local.exists()
     with pytest.raises(OSError, match="checkpoint=, a folder that all see"):
-        states.make_folder(tmp_path / "absent", False)
+        checkpoint.make_folder(tmp_path / "absent", False)
 
 
 @pytest.mark.parametrize("damage", ["short", "long", "other", "flipped"])
 def test_damaged_states_are_seen(tmp_path, damage):
     template = (np.zeros(2), (np.zeros((2, 2)),))
     path = tmp_path / "state"
-    states.write_state(path, (np.ones(3), (np.zeros((1, 2)),)))
-    assert states.read_state(path, template)[0].tolist() == [1.0] * 3
+    checkpoint.write_state(path, (np.ones(3), (np.zeros((1, 2)),)))
+    assert checkpoint.read_state(path, template)[0].tolist() == [1.0] * 3
     if damage == "short":
         path.write_bytes(path.read_bytes()[:-1])
     elif damage == "long":
@@ -259,25 +258,25 @@ def test_damaged_states_are_seen(tmp_path, damage):
         content[-10] ^= 1
         path.write_bytes(content)
     else:
-        states.write_state(path, (np.ones(3, dtype=np.int32), (np.zeros((1, 2)),)))
+        checkpoint.write_state(path, (np.ones(3, dtype=np.int32), (np.zeros((1, 2)),)))
     with pytest.raises(ValueError, match=f"{path} is"):
-        states.read_state(path, template)
+        checkpoint.read_state(path, template)
 
 
 def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
-    names = [states.States(tmp_path).path(number, 0) for number in range(1, 6)]
+    names = [checkpoint.States(tmp_path).path(number, 0) for number in range(1, 6)]
 
     def there():
         return [path.exists() for path in names]
 
-    first = states.States(tmp_path)
+    first = checkpoint.States(tmp_path)
     for number in (1, 2):
-        states.write_state(names[number - 1], (np.zeros(1),))
+        checkpoint.write_state(names[number - 1], (np.zeros(1),))
         first.keep([number])
-    second = states.States(tmp_path)
+    second = checkpoint.States(tmp_path)
     second.require([2])
     for number in (3, 4):
-        states.write_state(names[number - 1], (np.zeros(1),))
+        checkpoint.write_state(names[number - 1], (np.zeros(1),))
         second.keep([number])
         # What is being saved may never be there, and the last one may be damaged.
         assert there()[number - 3 : number] == [True] * 3
@@ -327,7 +326,7 @@ def test_folders_of_killed_drivers_go_with_the_next_fit(shards):
     program = """
         import os, signal, sys
         from pathlib import Path
-        from skstruct.data.leavings import own
+        from skstruct.data.files import own
 
         for name in sys.argv[1:]:
             Path(name).mkdir()
@@ -341,31 +340,31 @@ def test_folders_of_killed_drivers_go_with_the_next_fit(shards):
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     owner = json.loads((foreign / "owner.json").read_text())
     (foreign / "owner.json").write_text(json.dumps(["another boot", *owner[1:]]))
-    mine = states.make_folder(shards.folder, True)
+    mine = checkpoint.make_folder(shards.folder, True)
     assert not left.exists()
     assert foreign.is_dir()
     BCFWSSVM(C=0.3, tol=0.5, random_state=0).fit(shards)
     assert mine.is_dir()
     shutil.rmtree(foreign)
-    states.remove_folder(mine)
+    checkpoint.remove_folder(mine)
     assert _files(shards) == before
 
 
 def test_folders_of_processes_that_proc_hides_stay(tmp_path, monkeypatch):
     """With hidepid=2, /proc has the processes of a user alone; the others can be signalled not."""
-    leavings.own(tmp_path)
+    files.own(tmp_path)
     owner = json.loads((tmp_path / "owner.json").read_text())
     if owner is None:
         pytest.skip("no /proc")
     owner[2:] = [2**22 + 1, "1"]  # beyond the largest number
     (tmp_path / "owner.json").write_text(json.dumps(owner))
-    assert leavings.is_left(tmp_path)
+    assert files.is_left(tmp_path)
 
     def refused(pid, number):
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    assert not leavings.is_left(tmp_path)
+    assert not files.is_left(tmp_path)
 
 
 class _StopInAPass:
@@ -390,8 +389,8 @@ def test_a_pass_that_was_stopped_in_the_middle_is_done_anew(shards, tmp_path, mo
     whole = _quietly(BCFWSSVM(**options), shards)
     with monkeypatch.context() as patch:
         patch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
-        patch.setattr("skstruct.core.pieces.Pieces.SECONDS", 0.0)
-        patch.setattr("skstruct.epochs._LONG_PASS", 0.0)
+        patch.setattr("skstruct.core.parallel.Pieces.SECONDS", 0.0)
+        patch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
         stopped = BCFWSSVM(**options).set_callbacks(_StopInAPass())
         stopped.fit(shards, checkpoint=tmp_path / "folder")
     assert stopped.n_iter_ == 3

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from skstruct.core.pieces import Pieces
+from skstruct.core.parallel import Pieces
 from skstruct.core.weights import Weights
 from skstruct.solvers.certificate import certify_pair
 from skstruct.solvers.run import Method, run

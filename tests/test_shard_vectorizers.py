@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct import (
-    Chain,
-)
+from skstruct import Chain
 from skstruct.datasets import iter_conll, load_conll, pack_shards
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer, fit_vectorizer
 
@@ -59,7 +57,7 @@ def test_vectorizers_learn_from_parts_what_they_learn_from_all(X, part_size, min
 def test_many_combinations_from_parts(monkeypatch):
     X = [[(f"w{i % 7}", f"p{i % 3}", f"q{i % 5}") for i in range(j, j + 4)] for j in range(9)]
     template = "U:%x[0,0]/%x[0,1]/%x[0,2]/%x[-1,0]"
-    monkeypatch.setattr("skstruct.preprocessing.template_codes._LARGEST_KEY", 40)
+    monkeypatch.setattr("skstruct.preprocessing.template._LARGEST_KEY", 40)
     whole = TemplateVectorizer(template, min_count=2).fit(X)
     parts = fit_vectorizer(TemplateVectorizer(template, min_count=2), iter(X), part_size=2)
     names = whole.get_feature_names_out().tolist()

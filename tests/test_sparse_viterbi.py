@@ -5,8 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skstruct.inference.sparse_viterbi import sparse_viterbi, sparse_viterbi_scratch
-from skstruct.inference.viterbi import viterbi, viterbi_scratch
+from skstruct.inference.viterbi import (
+    sparse_viterbi,
+    sparse_viterbi_scratch,
+    viterbi,
+    viterbi_scratch,
+)
 
 
 @given(

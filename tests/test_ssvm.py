@@ -11,20 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
-from skstruct import (
-    BCFWSSVM,
-    SAGCRF,
-    CasimirSSVM,
-    Chain,
-    MultiClass,
-    SubgradientSSVM,
-    Tree,
-)
+from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Chain, MultiClass, SubgradientSSVM, Tree
 from skstruct.core import oracles
-from skstruct.core.threads import make_scratch
+from skstruct.core.parallel import make_scratch
 from skstruct.core.weights import Weights
 from skstruct.data.labels import encode
-from skstruct.ssvm import bcfw_path
+from skstruct.estimators import bcfw_path
 from skstruct.testing import all_labellings, random_sequences
 
 BCFW = {
@@ -354,7 +346,7 @@ def test_subgradients_without_a_tolerance_run_all_passes(chains):
 
 
 def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
-    from skstruct.core.dispatch import require
+    from skstruct.core.jit.dispatch import require
 
     with pytest.raises(TypeError, match="has no marginals"):
         require(oracles.exp_oracle, (), "use smoothing")

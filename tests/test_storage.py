@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel
+from skstruct.estimators.persistence import unpack_table
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
-from skstruct.storage import unpack_table
 
 
 @pytest.fixture

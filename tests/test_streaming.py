@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skstruct import BCFWSSVM, SAGCRF, Candidates, Chain, MultiLabel, SubgradientSSVM
 from skstruct.data.ragged import RaggedArray
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
-from skstruct.solvers.stream import stream_pass, stream_start
+from skstruct.solvers.sgd import stream_pass, stream_start
 
 CLASSES = ["a", "b", "c"]
 
@@ -169,7 +169,9 @@ def test_hashed_features():
 
 def test_label_sets_need_no_classes(monkeypatch):
     # What is read, not what is trained.
-    monkeypatch.setattr("skstruct.streaming.stream_pass", lambda *task, **options: task[4])
+    monkeypatch.setattr(
+        "skstruct.estimators.partial_fit.stream_pass", lambda *task, **options: task[4]
+    )
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 3)), rng.integers(2, size=(20, 3))
     crf = SAGCRF(MultiLabel(edges="tree"), random_state=0).partial_fit(X[:10], Y[:10])
@@ -249,7 +251,9 @@ def test_the_first_batch_may_say_which_labels_there_are(sequences):
 @pytest.mark.parametrize("classes", [["zz"], "abc", 5, ["0", "1"], [0, 1, 2], [[0, 1]], {0, 1}])
 def test_names_for_labels_without_names_are_refused(monkeypatch, classes):
     # What is read, not what is trained.
-    monkeypatch.setattr("skstruct.streaming.stream_pass", lambda *task, **options: task[4])
+    monkeypatch.setattr(
+        "skstruct.estimators.partial_fit.stream_pass", lambda *task, **options: task[4]
+    )
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 3)), rng.integers(2, size=(20, 3))
     lists = [X[:4], X[4:9]], [1, 2]

@@ -92,7 +92,7 @@ def test_chains_too_long_for_stored_gram_matrices():
     X = [np.eye(3)[rng.integers(3, size=n)] for n in (7, 7, 6)]
     y = [rng.choice(["a", "b"], size=len(x)) for x in X]
     from skstruct.core.gram import gram_of
-    from skstruct.graphs.arrays import feature_rows
+    from skstruct.graphs.layout import feature_rows
 
     flat = np.tile(np.eye(3), (200, 1))
     gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), 3)
@@ -113,7 +113,7 @@ def test_multiclass(loss):
 def test_long_chain_gram_by_table_equals_the_matrix():
     from skstruct.core.gram import gram_of, gram_product, not_stored
     from skstruct.data.matrices import normal_csr
-    from skstruct.graphs.arrays import feature_rows
+    from skstruct.graphs.layout import feature_rows
 
     rng = np.random.default_rng(6)
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 from skstruct.inference.branch_and_bound import best_members, bound, is_single, split
 from skstruct.inference.subwindow import (
     load_weights,

@@ -11,10 +11,9 @@ from scipy import sparse
 from sklearn.base import clone
 
 from skstruct import SAGCRF, CasimirSSVM, Chain
-from skstruct.core import oracles
-from skstruct.core.team import Crew, run_team
+from skstruct.core import oracles, parallel
+from skstruct.core.parallel import Crew, run_team
 from skstruct.core.weights import flatten, lazy_weights, zero_weights
-from skstruct.solvers import workers
 from skstruct.solvers.sag import solver
 from skstruct.testing import random_sequences, training_problem
 
@@ -24,7 +23,7 @@ CRF = SAGCRF(solver="sag", max_iter=4, tol=0.0, random_state=0)
 
 @pytest.fixture(autouse=True)
 def small_data_have_threads(monkeypatch):
-    monkeypatch.setattr("skstruct.core.threads._NODES_A_THREAD", 1)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def test_tables_too(chains):
 
 def test_where_one_thread_adds_everything(chains, monkeypatch):
     one = clone(CRF).fit(*chains)
-    monkeypatch.setattr(workers, "adds_by_columns", lambda problem: False)
+    monkeypatch.setattr(parallel, "adds_by_columns", lambda problem: False)
     _same(one, clone(one).set_params(n_jobs=3).fit(*chains))
 
 

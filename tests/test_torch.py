@@ -5,20 +5,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_cases import LENGTHS, gradients_of, make_mask, make_tensors, pad  # noqa: E402
+from torch_cases import LENGTHS, gradients_of, make_mask, make_tensors, pad
 
-from skstruct import (  # noqa: E402
-    Chain,
-    Tree,
-)
-from skstruct.testing import all_labellings  # noqa: E402
-from skstruct.torch import (  # noqa: E402
-    crf_loss,
-    decode,
-    log_partition,
-    marginals,
-    smoothed_hinge_loss,
-)
+from skstruct import Chain, Tree
+from skstruct.testing import all_labellings
+from skstruct.torch import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss
 
 # torch.func.jvp itself compiles a decomposition so.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")

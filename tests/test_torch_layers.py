@@ -8,20 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_cases import LENGTHS, make_mask, make_tensors, pad  # noqa: E402
+from torch_cases import LENGTHS, make_mask, make_tensors, pad
 
-from skstruct import (  # noqa: E402
-    Chain,
-    ProxLinearSSVM,
-    Tree,
-)
-from skstruct.testing import random_sequences  # noqa: E402
-from skstruct.torch import (  # noqa: E402
-    CRF,
-    ModuleMap,
-    crf_loss,
-)
-from skstruct.torch.problems import Rooms  # noqa: E402
+from skstruct import Chain, ProxLinearSSVM, Tree
+from skstruct.testing import random_sequences
+from skstruct.torch import CRF, ModuleMap, crf_loss
+from skstruct.torch.problems import Rooms
 
 # torch.func.jvp itself compiles a decomposition so.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")

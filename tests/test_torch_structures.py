@@ -5,25 +5,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_cases import LENGTHS, gradients_of, make_tensors  # noqa: E402
+from torch_cases import LENGTHS, gradients_of, make_tensors
 
-from skstruct import (  # noqa: E402
-    Candidates,
-    Chain,
-    Grid,
-    Matching,
-    MultiClass,
-    MultiLabel,
-    Pairwise,
-    Tree,
-)
-from skstruct.testing import all_labellings  # noqa: E402
-from skstruct.torch import (  # noqa: E402
-    crf_loss,
-    decode,
-    log_partition,
-    smoothed_hinge_loss,
-)
+from skstruct import Candidates, Chain, Grid, Matching, MultiClass, MultiLabel, Pairwise, Tree
+from skstruct.testing import all_labellings
+from skstruct.torch import crf_loss, decode, log_partition, smoothed_hinge_loss
 
 # torch.func.jvp itself compiles a decomposition so.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")

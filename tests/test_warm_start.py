@@ -173,7 +173,9 @@ def test_the_fingerprint_of_a_nested_problem():
 
 def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):
     taken = []
-    monkeypatch.setattr("skstruct.ssvm.bcfw.dual_set", lambda problem: taken.append(0) or "set")
+    monkeypatch.setattr(
+        "skstruct.estimators.svm_bcfw.dual_set", lambda problem: taken.append(0) or "set"
+    )
     BCFWSSVM(**OPTIONS).fit(*chains)
     assert not taken
     svm = BCFWSSVM(warm_start=True, **OPTIONS).fit(*chains).fit(*chains)

@@ -22,8 +22,7 @@ from skstruct import (
     Tree,
 )
 from skstruct.core import oracles
-from skstruct.core.team import ALONE
-from skstruct.core.threads import make_scratch
+from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import zero_weights
 from skstruct.solvers.primal import loss_gradient, make_block
 from skstruct.testing import all_labellings

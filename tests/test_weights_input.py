@@ -23,8 +23,8 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.data.ragged import object_array
+from skstruct.estimators import bcfw_path
 from skstruct.preprocessing import PerNode
-from skstruct.ssvm import bcfw_path
 from skstruct.testing import random_sequences
 
 # What users pass

@@ -4,7 +4,7 @@ import re
 
 from skstruct.cli import main
 from skstruct.cli.checking import are_chunks
-from skstruct.cli.templates import default_template
+from skstruct.cli.training import default_template
 
 
 def test_checking_are_chunks():

@@ -8,35 +8,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skstruct.core.cache import open_store
-from skstruct.core.compilers import inner_options, outer_options
 from skstruct.core.cone import make_cone, settle
-from skstruct.core.dispatch import compiled_kernels, require
 from skstruct.core.features import DenseFeatures, constant_rows
-from skstruct.core.frozen import frozen_values
-from skstruct.core.memory import available_bytes, check_memory, shown
-from skstruct.core.numba_private import DiskCache, announced_compiles, intrinsic, known_options
-from skstruct.core.offsets import ends_of, longest_item
-from skstruct.core.oracles import exp_oracle, has_own_loss, loss_is_linear
-from skstruct.core.pieces import Pieces
-from skstruct.core.proximal import start_clock
-from skstruct.core.single import in_double, in_single
-from skstruct.core.sources import (
+from skstruct.core.jit.cache import open_store
+from skstruct.core.jit.cache_key import (
     digest,
     foreign_digest,
+    frozen_values,
     imports,
     is_foreign,
     kernel_sources,
     problem_kernels,
 )
-from skstruct.core.team import Crew, run_team
-from skstruct.core.threads import effective_threads
+from skstruct.core.jit.compilers import inner_options, outer_options
+from skstruct.core.jit.dispatch import compiled_kernels, require
+from skstruct.core.jit.numba_private import DiskCache, announced_compiles, intrinsic, known_options
+from skstruct.core.memory import available_bytes, check_memory, shown
+from skstruct.core.offsets import ends_of, longest_item
+from skstruct.core.oracles import exp_oracle, has_own_loss, loss_is_linear
+from skstruct.core.parallel import Crew, Pieces, effective_threads, run_team
+from skstruct.core.proximal import start_clock
 from skstruct.core.weights import (
     Weights,
     aligned,
     flatten,
     fold,
     halves,
+    in_double,
+    in_single,
     inner_product,
     lazy_weights,
     padded_width,
@@ -46,7 +45,7 @@ from skstruct.core.weights import (
     view_flat,
     zero_weights,
 )
-from skstruct.graphs.chain.graph import ChainProblem
+from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.viterbi import viterbi
 
 
@@ -192,7 +191,7 @@ def test_sources_digest():
 
 
 def test_sources_is_foreign():
-    assert (is_foreign("skstruct.graphs.chain.graph"), is_foreign("numpy")) == (False, True)
+    assert (is_foreign("skstruct.graphs.chain"), is_foreign("numpy")) == (False, True)
 
 
 def test_sources_problem_kernels():

@@ -9,10 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
-from skstruct.data.allowed import read_table_mask
-from skstruct.data.boxes import overlaps
-from skstruct.data.constraints import transition_mask
-from skstruct.data.files import Checked, written_beside
+from skstruct.data.boxes import overlaps, read_positions
+from skstruct.data.constraints import scheme_name, transition_mask
+from skstruct.data.files import Checked, is_left, own, written_beside
 from skstruct.data.labels import (
     encode,
     is_indicator,
@@ -21,7 +20,6 @@ from skstruct.data.labels import (
     read_table_labels,
     rows_of_image,
 )
-from skstruct.data.leavings import is_left, own
 from skstruct.data.matrices import (
     as_array,
     check_sparse,
@@ -55,13 +53,11 @@ from skstruct.data.packing import (
     is_empty_list,
     is_structured,
     read_sample_weight,
+    read_sequences,
     rows_as_scores,
 )
-from skstruct.data.partial import split_partial
-from skstruct.data.points import read_positions
+from skstruct.data.partial import read_table_mask, split_partial
 from skstruct.data.ragged import RaggedArray, object_array, rows_of
-from skstruct.data.schemes import scheme_name
-from skstruct.data.sequences import read_sequences
 from skstruct.data.values import as_labels, as_values, family, join_values
 from skstruct.preprocessing import SequenceVectorizer
 

@@ -1,6 +1,6 @@
 """Small worked examples of the internals of docstrings."""
 
-from skstruct.docstrings import inherit_sections
+from skstruct.core.docstrings import inherit_sections
 
 
 def test_docstrings_inherit_sections():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skstruct.going_on import take_over
+from skstruct.estimators.warm_start import take_over
 
 
 def test_going_on_take_over():

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from skstruct.graphs.general.columns import attraction, pair_columns
-from skstruct.graphs.general.inputs import neighbours
-from skstruct.graphs.kept import kept_pairs, kept_positions
+from skstruct.graphs.base import kept_pairs, kept_positions
+from skstruct.graphs.pairwise.graph import attraction, neighbours, pair_columns
 from skstruct.graphs.registry import recognise, wrong_graph
 
 

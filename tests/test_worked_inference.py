@@ -2,42 +2,42 @@
 
 import numpy as np
 
-from skstruct.inference.assignment import assignment, assignment_work
-from skstruct.inference.assignment_marginals import assignment_max_marginals
-from skstruct.inference.binary_cut import empty_signs
-from skstruct.inference.bmmf import branch_scratch
+from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
 from skstruct.inference.branch_and_bound import best_members
-from skstruct.inference.bucket_elimination import elimination_scratch
-from skstruct.inference.calibration import sum_buckets, tell_buckets
-from skstruct.inference.choices import Pairs, empty_choices
-from skstruct.inference.components import component_scratch
-from skstruct.inference.dynamic_flow import continue_flow
-from skstruct.inference.elimination_order import elimination_order
+from skstruct.inference.bucket_elimination import elimination_scratch, sum_buckets, tell_buckets
+from skstruct.inference.elimination_order import (
+    best_elimination_order,
+    elimination_order,
+    primal_graph,
+)
 from skstruct.inference.enumeration import enumeration_scratch
 from skstruct.inference.fertility import fertile_links, fertile_max_marginals, fertility_work
 from skstruct.inference.forward_backward import forward_backward, workspace_size
 from skstruct.inference.junction_tree import Tables, junction_tree
-from skstruct.inference.max_flow import empty_forest, empty_network, link, max_flow
-from skstruct.inference.murty import best_assignments, best_assignments_work
+from skstruct.inference.max_flow import continue_flow, empty_forest, empty_network, link, max_flow
+from skstruct.inference.n_best import best_assignments, best_assignments_work, branch_scratch
 from skstruct.inference.numerics import fast_exp, log_sum_exp, offer_scratch, row_max
-from skstruct.inference.order_search import best_elimination_order
-from skstruct.inference.ordered import max_trees, row_best, table_best
 from skstruct.inference.pairwise_lp import lp_scratch
-from skstruct.inference.primal_graph import primal_graph
+from skstruct.inference.qpbo import Pairs, Switcher, component_scratch, empty_choices, empty_signs
 from skstruct.inference.quadratic_cut import level_work, quadratic_cut
 from skstruct.inference.roof_dual import roof_scratch
-from skstruct.inference.rooting import root_forests
 from skstruct.inference.simplex import best_mixture, project
-from skstruct.inference.sparse_viterbi import sparse_viterbi, sparse_viterbi_scratch
 from skstruct.inference.subwindow import (
     load_weights,
     make_subwindows,
     subwindow_search,
     whole_image,
 )
-from skstruct.inference.switching import Switcher
-from skstruct.inference.tree import tree_scratch
-from skstruct.inference.viterbi import chain_max_marginals, viterbi, viterbi_scratch, viterbi_top_k
+from skstruct.inference.tree import root_forests, tree_scratch
+from skstruct.inference.viterbi import (
+    chain_max_marginals,
+    sparse_viterbi,
+    sparse_viterbi_scratch,
+    viterbi,
+    viterbi_scratch,
+    viterbi_top_k,
+)
+from skstruct.solvers.gdmm.active_sets import max_trees, row_best, table_best
 
 
 def test_assignment_assignment():
@@ -70,7 +70,7 @@ def test_assignment_polytope_projection_work():
 
 
 def test_assignment_projections_euclidean_assignment():
-    from skstruct.inference.assignment_projections import euclidean_assignment, projection_work
+    from skstruct.inference.assignment_polytope import euclidean_assignment, projection_work
 
     scores, mu = np.array([1.0, 0.5, 0.5, -1.0]), np.empty(4)
     state = np.zeros(2), np.full(2, -1, dtype=np.int32)
@@ -83,7 +83,7 @@ def test_assignment_projections_euclidean_assignment():
 
 
 def test_assignment_scaling_entropic_assignment():
-    from skstruct.inference.assignment_scaling import entropic_assignment, projection_work
+    from skstruct.inference.assignment_polytope import entropic_assignment, projection_work
 
     scores, mu = np.array([1.0, 0.0, 0.0, 1.0]), np.empty(4)
     state = np.zeros(2), np.full(2, -1, dtype=np.int32)

@@ -7,10 +7,8 @@ import pytest
 
 from skstruct.map_inference import FactorGraph, Or, Potts, Table, solve_map
 from skstruct.map_inference.blocks import reoptimise
-from skstruct.map_inference.conditioned import Conditioned
-from skstruct.map_inference.exact.cuts import is_cut
-from skstruct.map_inference.exact.elimination import elimination_cost, is_forest
-from skstruct.map_inference.expansion import Fuser, expand, fuse
+from skstruct.map_inference.cuts import Fuser, expand, fuse, is_cut
+from skstruct.map_inference.elimination import elimination_cost, is_forest
 from skstruct.map_inference.kinds.scratch import region_scratch
 from skstruct.map_inference.kinds.verbs import has_verb, require_verb
 from skstruct.map_inference.methods.bounds import valid_bound
@@ -29,15 +27,6 @@ def test_blocks_reoptimise():
     ring = FactorGraph([2] * 4, [Potts([0, 1, 2, 3], [1, 2, 3, 0], -1.0)])
     labels = reoptimise(ring, [0, 0, 0, 0], np.random.default_rng(0))
     assert (ring.score(labels)) == 0.0
-
-
-def test_conditioned_conditioned():
-    whole = FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], [1.0, 3.0])])
-    rest = Conditioned(whole, np.array([0, 0, 1]), np.array([False, False, True]))
-    assert (rest.graph.unary.tolist(), rest.lift(np.array([1, 1])).tolist()) == (
-        [0.0, 0.0, 0.0, 3.0],
-        [1, 1, 1],
-    )
 
 
 def test_exact_cuts_is_cut():

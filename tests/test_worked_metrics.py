@@ -1,6 +1,6 @@
 """Small worked examples of the internals of metrics."""
 
-from skstruct.metrics.chunking import read_chunk_labels
+from skstruct.metrics.chunks import read_chunk_labels
 from skstruct.metrics.scores import documented, one_score
 
 

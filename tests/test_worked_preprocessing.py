@@ -5,12 +5,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skstruct.preprocessing import TemplateVectorizer
-from skstruct.preprocessing.columns import read_columns
-from skstruct.preprocessing.frames import sequence_offsets
-from skstruct.preprocessing.names import output_names
+from skstruct.preprocessing.columns import read_columns, sequence_offsets
 from skstruct.preprocessing.patterns import compile_regex, from_tuples, parse, parse_line
-from skstruct.preprocessing.template_codes import combine
-from skstruct.preprocessing.tokens import TokenReader
+from skstruct.preprocessing.ragged_transformer import output_names
+from skstruct.preprocessing.sequences import TokenReader
+from skstruct.preprocessing.template import combine
 
 
 def test_columns_read_columns():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skstruct.scores import LinearMap
-from skstruct.scores.check import check_products, guarded
-from skstruct.scores.hidden import elu
+from skstruct.scores.base import check_products, guarded
+from skstruct.scores.maps import elu
 
 
 def test_check_guarded():

@@ -3,11 +3,11 @@
 import numpy as np
 
 from skstruct import Chain
-from skstruct.graphs.rows import Rows
-from skstruct.shards.leaves import flatten
+from skstruct.graphs.layout import Rows
+from skstruct.shards.files import flatten
 from skstruct.shards.manifest import decode_classes, encode_classes
-from skstruct.shards.parts import pieces_of, relocated
-from skstruct.shards.structure import describe
+from skstruct.shards.packing import pieces_of, relocated
+from skstruct.shards.reading import describe
 
 
 def test_leaves_flatten():

@@ -10,16 +10,14 @@ from skstruct.core.weights import Weights, lazy_weights, zero_weights
 from skstruct.solvers.certificate import certify, certify_l1, certify_pair, stationarity
 from skstruct.solvers.gdmm.active_sets import empty_sets, one_entry_each, packed
 from skstruct.solvers.gdmm.solver import n_parts
-from skstruct.solvers.progress import SampleOverflow
-from skstruct.solvers.quasi_newton.search import backtrack, wolfe
-from skstruct.solvers.quasi_newton.sweeps import Sweeps
+from skstruct.solvers.quasi_newton.solver import Sweeps, backtrack, wolfe
 from skstruct.solvers.rounds.blocks import parts_of_round, passes_of_round
 from skstruct.solvers.rounds.checkpoint import Checkpoint
-from skstruct.solvers.rounds.engine import Engine
-from skstruct.solvers.rounds.part import gather, scatter_add
-from skstruct.solvers.sag.norms import norms_in_threads
+from skstruct.solvers.rounds.engine import Engine, gather, scatter_add
+from skstruct.solvers.run import SampleOverflow
+from skstruct.solvers.sag.solver import norms_in_threads
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
-from skstruct.solvers.stream import stream_start
+from skstruct.solvers.sgd import stream_start
 
 
 def test_certificate_stationarity():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skstruct.storage import pack_table, unpack_table
+from skstruct.estimators.persistence import pack_table, unpack_table
 
 
 def test_storage_pack_table():

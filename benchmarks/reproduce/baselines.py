@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skstruct import SAGCRF
-from skstruct.core.dispatch import kernel
+from skstruct.core.jit.dispatch import kernel
 from skstruct.core.oracles import accumulate, potentials
-from skstruct.core.threads import make_scratch
+from skstruct.core.parallel import make_scratch
+from skstruct.core.sklearn_private import Interval, StrOptions
 from skstruct.core.weights import zero_weights
 from skstruct.losses.log import LogLoss
 from skstruct.losses.verbs import loss_oracle
-from skstruct.sklearn_private import Interval, StrOptions
 from skstruct.solvers.primal import compile_losses, objective_value
 from skstruct.solvers.run import Method, run
 from skstruct.solvers.sgd import sgd

@@ -22,7 +22,7 @@ import frame
 import numpy as np
 from frame import Claim, Panel, first_below, verdict
 
-from skstruct.map_inference.decode import Decoder
+from skstruct.map_inference.scoring import Decoder
 
 PAPER = "Meshi, Mahdavi, Schwing 2015, figures 1 and 2"
 TASKS = "stuck", "protein", "horses"

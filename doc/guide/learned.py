@@ -8,16 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from svg import BLUE, COLOURS, GREEN, GREY, INK, RED, Drawing, Plot, blend
 
-from skstruct import (
-    BCFWSSVM,
-    SAGCRF,
-    Boxes,
-    Candidates,
-    Chain,
-    Grid,
-    Matching,
-    ProxLinearSSVM,
-)
+from skstruct import BCFWSSVM, SAGCRF, Boxes, Candidates, Chain, Grid, Matching, ProxLinearSSVM
 from skstruct.datasets import load_digit_strings, make_annotated_sentences
 from skstruct.map_inference import FactorGraph, Table, solve_map
 from skstruct.preprocessing import AlignmentFeatures, TemplateVectorizer

@@ -10,14 +10,14 @@ import joblib
 
 # What a skops file of train.py may contain besides scikit-learn's and numpy's own types.
 TRUSTED = [
-    "skstruct.crf.SAGCRF",
-    "skstruct.graphs.chain.graph.Chain",
+    "skstruct.estimators.crf.SAGCRF",
+    "skstruct.graphs.chain.Chain",
     "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",
     "skstruct.preprocessing.patterns.Template",
     "skstruct.preprocessing.template.TemplateVectorizer",
     "skstruct.preprocessing.template._Features",
-    "skstruct.preprocessing.template_names.TemplateNames",
+    "skstruct.preprocessing.template.TemplateNames",
 ]
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from skstruct import BCFWSSVM, Grid
-from skstruct.graphs.general import grid_edges
+from skstruct.graphs.pairwise import grid_edges
 
 STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])
 COLOURS = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1]])  # last: background

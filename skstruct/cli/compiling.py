@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import clone
 
 from .. import __all__ as public
-from ..base import StructuredEstimator
-from ..core.dispatch import cache_folder
-from ..core.numba_private import announced_compiles
+from ..core.jit.dispatch import cache_folder
+from ..core.jit.numba_private import announced_compiles
+from ..estimators.base import StructuredEstimator
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..map_inference import FactorGraph, Potts, Table, solve_map

@@ -9,12 +9,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from ..versions import show_versions
+from ..core.versions import show_versions
 from .compiling import add_compile
 from .files import naming
 from .tagging import add_tag
-from .templates import add_template
-from .training import add_train
+from .training import add_template, add_train
 
 _DOC = """\
 Structured prediction: train taggers on column files (CoNLL, CRF++, Wapiti) and tag with them,

@@ -9,11 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.memory import check_memory
-from .arguments import count, n_threads
-from .checking import Check, are_chunks
-from .columns import Sentence, batches, begins_document, encoding_name, read_sentences
-from .files import writing
-from .models import load_model
+from .checking import (
+    Check,
+    Sentence,
+    are_chunks,
+    batches,
+    begins_document,
+    count,
+    encoding_name,
+    n_threads,
+    read_sentences,
+)
+from .files import load_model, writing
 
 _DOC = """\
 Tag column files: the columns that the model was trained on, with or without the one of labels.

@@ -5,8 +5,8 @@ weights are tables that rows of features are multiplied with.
 """
 
 from . import oracles
-from .dispatch import generic, inner_kernel, kernel
 from .features import DenseFeatures, SparseFeatures, add_outer, scores
+from .jit.dispatch import generic, inner_kernel, kernel
 from .weights import Weights
 
 __all__ = [

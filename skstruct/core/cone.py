@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import kernel
+from .jit.dispatch import kernel
 
 # Rounding of a sum of a few products, and of one more for each row that an edge has features for.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)

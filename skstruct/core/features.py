@@ -7,11 +7,107 @@ The feature types are NamedTuples, so a solver is compiled once for dense and on
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from .bits import lowest_bit
-from .dispatch import generic, inner_kernel, kernel
-from .prefetch import as_single, prefetch
-from .shares import LAST_CLASS, share_of
+from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.numba_private import intrinsic
+
+# Memory for kernels: a request for what will be read soon, and another look at scratch.
+
+_READ, _ALL_CACHES, _DATA = 0, 3, 1
+_NAME = "llvm.prefetch.p0"
+
+
+def _nothing(table, row, column):
+    """Without a compiler there is nobody to ask."""
+
+
+@intrinsic(_nothing)
+def prefetch(typingctx, table, row, column):
+    """Ask for the cache line that ``table[row, column]`` is in; nothing waits for it."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.ptrtoint(array.data, args[1].type)
+        for axis, at in enumerate(args[1:]):
+            stride = builder.extract_value(array.strides, axis)
+            place = builder.add(place, builder.mul(at, stride))
+        takes = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
+        how = [ir.Constant(number, value) for value in (_READ, _ALL_CACHES, _DATA)]
+        builder.call(function, [builder.inttoptr(place, byte), *how])
+        return context.get_dummy_value()
+
+    return types.none(table, types.intp, types.intp), codegen
+
+
+@intrinsic(lambda array: array.view(np.float32))
+def as_single(typingctx, array):
+    """The memory of a flat float64 array as twice as many numbers in single precision.
+
+    Numba's own ``view`` is a function, which takes longer to compile.
+    """
+    single = types.Array(types.float32, 1, "C")
+
+    def codegen(context, builder, signature, args):
+        given = context.make_array(array)(context, builder, args[0])
+        made = context.make_array(single)(context, builder)
+        number = given.nitems.type
+        made.data = builder.bitcast(given.data, made.data.type)
+        made.meminfo, made.parent = given.meminfo, given.parent
+        made.nitems = builder.mul(given.nitems, number(2))
+        made.itemsize = number(single.dtype.bitwidth // 8)
+        made.shape = builder.insert_value(given.shape, made.nitems, 0)
+        made.strides = builder.insert_value(given.strides, made.itemsize, 0)
+        return made._getvalue()
+
+    return single(array), codegen
+
+
+# Sets of small numbers as bits, for kernels that choose without guessing.
+
+
+@intrinsic(lambda bits: (int(bits) & -int(bits)).bit_length() - 1)
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is set, of an int64 that is not 0."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), codegen
+
+
+# Who of several threads adds to which weight.
+
+#: Classes of rows, which threads share; the last is a mask.
+ALL_CLASSES = 64
+LAST_CLASS = ALL_CLASSES - 1
+_MANY_ROWS = 8 * ALL_CLASSES
+_FLOATS = 8  # floats in a cache line
+
+
+@inner_kernel(inline=True)
+def share_of(w, n_rows, width):
+    """The part of a table that ``w.share`` stands for: rows where there are many, else columns.
+
+    Every weight has one thread, which adds to it in the order of the samples: the number of threads
+    does not change a bit.
+    """
+    start, stop, low, high = 0, width, 0, ALL_CLASSES
+    if w.share.shape[0] > 0:
+        k, n = w.share[0], w.share[1]
+        if width < _FLOATS:  # several rows in a cache line
+            high = high if k == 0 else low
+        elif n_rows >= _MANY_ROWS:
+            low, high = ALL_CLASSES * k // n, ALL_CLASSES * (k + 1) // n
+        else:
+            lines = (width + _FLOATS - 1) // _FLOATS
+            start, stop = lines * k // n * _FLOATS, lines * (k + 1) // n * _FLOATS
+            start, stop = start if start < width else width, stop if stop < width else width
+    return start, stop, low, high
+
 
 _LINE = 64  # bytes
 _CHUNK = 32  # entries that are chosen at once
@@ -103,7 +199,7 @@ def gather(features, t, table, acc):
 def scatter(features, t, table, start, stop, low, high, acc):
     """``table[j, start:stop] += x_j * acc[start:stop]`` over features j of row t.
 
-    Those of classes `low` to `high`, see :func:`skstruct.core.shares.share_of`.
+    Those of classes `low` to `high`, see :func:`skstruct.core.features.share_of`.
     """
 
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import inner_kernel, kernel
-from .features import DenseFeatures, clear_rows, gather, is_used, scatter
+from .features import ALL_CLASSES, DenseFeatures, clear_rows, gather, is_used, scatter
+from .jit.dispatch import inner_kernel, kernel
 from .offsets import ends_of
-from .shares import ALL_CLASSES
 from .weights import aligned, padded_width
 
 

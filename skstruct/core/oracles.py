@@ -6,7 +6,7 @@ Conventions shared by all verbs:
   ``part_ptr`` (int64, parts of sample i are ``part_ptr[i]:part_ptr[i+1]``), ``label_ptr`` (int64,
   where the labelling of sample i lies in a flat array of labels), ``labels`` (int32, the true ones
   in that layout; empty when unknown) and ``work`` (scratch, a NamedTuple of arrays: every thread
-  brings its own, see :func:`skstruct.core.threads.private_copy`). Verbs write to nothing else.
+  brings its own, see :func:`skstruct.core.parallel.private_copy`). Verbs write to nothing else.
 * `theta`, `mu`, `r` are flat float64 arrays over the parts of one sample, from index 0: the node
   block first, then the pairwise block. They may be longer than the sample needs.
 * A *labelling* is an int32 array, one entry per node; ``mu(y)`` is its 0/1 indicator over parts.
@@ -42,25 +42,572 @@ variables); losses that do not add up over parts are those of Blaschko and Lampe
 localize objects with structured output regression.
 """
 
-from .dispatch import generic, inner_kernel
-from .labellings import (
-    accumulate,
-    add_indicator,
-    adds_by_columns,
-    augment,
-    gram,
-    potentials,
-    score,
-    task_loss,
-    truth,
-)
-from .maxima import (
-    loss_augmented_max,
-    loss_augmented_top_k,
-    max_oracle,
-    relaxed_oracle,
-    top_k_oracle,
-)
+from .jit.dispatch import generic, inner_kernel, kernel
+
+# The verbs of the feature map and of one labelling; :mod:`.oracles` has what they share.
+
+
+@generic
+def potentials(problem, i, w, theta):
+    """``theta <- A_i w``, with -inf on forbidden parts.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    w : Weights
+        Plain or lazy.
+    theta : ndarray of shape (>= n_parts,)
+        Takes the potentials.
+
+    See Also
+    --------
+    skstruct.core.oracles.accumulate : The adjoint.
+    skstruct.core.scores : What most kernels of it call.
+
+    Examples
+    --------
+    Three nodes of two labels, and one table of transitions, make ten parts:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import potentials
+    >>> from skstruct.core.weights import zero_weights
+    >>> from skstruct.testing import training_problem
+    >>> problem, _, shapes, _ = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])
+    >>> w, theta = zero_weights(shapes), np.empty(10)
+    >>> w.node[0] = 1.0, 2.0  # of the first feature, which the first node has
+    >>> potentials(problem, 0, w, theta)
+    >>> theta
+    array([1., 2., 0., 0., 0., 0., 0., 0., 0., 0.])
+    """
+
+
+@generic
+def accumulate(problem, i, r, c, w):
+    """``w <- w + c[0] A_i' r``, and ``d <- d + c[1] A_i' r`` when `w` is lazy; `c` is a pair.
+
+    Where ``w.share`` is not empty only in the columns that are the thread's. A kernel that adds by
+    :func:`skstruct.core.features.add_outer` alone does so: the class that it is registered for says
+    it by ``adds_by_columns = True`` (:func:`adds_by_columns`), else one thread adds everything.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    r : ndarray of shape (>= n_parts,)
+        A residual.
+    c : tuple of two floats
+        What is added to the weights and to their direction, per unit of `r`.
+    w : Weights
+        Plain or lazy; added to.
+
+    See Also
+    --------
+    skstruct.core.oracles.potentials : The feature map itself.
+    skstruct.core.add_outer : What most kernels of it call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import accumulate
+    >>> from skstruct.core.weights import zero_weights
+    >>> from skstruct.testing import training_problem
+    >>> problem, _, shapes, _ = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])
+    >>> w, r = zero_weights(shapes), np.eye(10)[0]
+    >>> accumulate(problem, 0, r, (2.0, 0.0), w)
+    >>> w.node[0], w.node[-1]  # the feature of the first node, and the intercept
+    (array([2., 0.]), array([2., 0.]))
+    """
+
+
+@generic
+def gram(problem, i, r, out):
+    """``out <- A_i A_i' r``: how the potentials answer a step along the sample's gradient.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    r : ndarray of shape (>= n_parts,)
+        A residual.
+    out : ndarray of shape (>= n_parts,)
+        Takes the product.
+
+    See Also
+    --------
+    skstruct.core.oracles.potentials : The feature map.
+    skstruct.core.oracles.accumulate : Its adjoint.
+
+    Examples
+    --------
+    A step on the first node moves the others by the intercept that they share:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import gram
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> out = np.empty(10)
+    >>> gram(problem, 0, np.eye(10)[0], out)
+    >>> out[:6]
+    array([2., 0., 1., 0., 1., 0.])
+    """
+
+
+@generic
+def truth(problem, i, labels):
+    """Write the true labelling ``y_i`` to ``labels``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Takes the labelling.
+
+    See Also
+    --------
+    skstruct.core.oracles.score : The score of a labelling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import truth
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> labels = np.empty(3, dtype=np.int32)
+    >>> truth(problem, 0, labels)
+    >>> labels
+    array([0, 1, 0], dtype=int32)
+    """
+
+
+@generic
+def add_indicator(problem, i, labels, c, mu):
+    """``mu += c mu(labels)``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        A labelling.
+    c : float
+        How often.
+    mu : ndarray of shape (>= n_parts,)
+        Added to.
+
+    See Also
+    --------
+    skstruct.core.oracles.score : The product of potentials with an indicator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import add_indicator
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> mu = np.zeros(10)
+    >>> add_indicator(problem, 0, np.array([0, 1, 0], dtype=np.int32), 1.0, mu)
+    >>> mu[:6], mu[6:]  # nodes; transitions from a to b and from b to a
+    (array([1., 0., 0., 1., 1., 0.]), array([0., 1., 1., 0.]))
+    """
+
+
+@generic
+def score(problem, i, theta, labels):
+    """``<theta, mu(labels)>``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        A labelling.
+
+    Returns
+    -------
+    float
+        Its score.
+
+    See Also
+    --------
+    skstruct.core.oracles.max_oracle : The labelling of the largest one.
+    skstruct.core.oracles.add_indicator : The indicator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import score
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> score(problem, 0, np.arange(10.0), np.array([0, 1, 0], dtype=np.int32))
+    22.0
+    """
+
+
+@generic
+def task_loss(problem, i, labels):
+    """``Delta(y_i, labels)``, a float, at least 0 and 0 for the truth.
+
+    Solvers keep it as a number beside each labelling that they meet. (What weights of classes and
+    nodes add in a CRF may be negative; it is never asked for as a number.)
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        A labelling.
+
+    Returns
+    -------
+    float
+        What it costs.
+
+    See Also
+    --------
+    skstruct.core.oracles.augment : The same as potentials, where it adds up over parts.
+    skstruct.losses.task.cost_matrix : The task losses that users name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import task_loss
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> task_loss(problem, 0, np.zeros(3, dtype=np.int32))  # one of three nodes is wrong
+    1.0
+    """
+
+
+@generic
+def augment(problem, i, theta):
+    """``theta += l_i``, where ``<l_i, mu(y)> = Delta(y_i, y)`` for every labelling y.
+
+    Only for a task loss that is linear in parts: a structure with another one registers
+    :func:`loss_augmented_max` instead. What needs linearity, since it asks for the loss of mixtures
+    or of labellings that nobody has seen: the defaults of :func:`loss_augmented_max` and of
+    :func:`loss_augmented_top_k`, relaxations, the entropy-smoothed hinge, dual decomposition
+    (GDMM). See :func:`loss_is_linear`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials, added to.
+
+    See Also
+    --------
+    skstruct.core.oracles.task_loss : The loss of one labelling.
+    skstruct.core.oracles.loss_augmented_max : What a structure with another loss registers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import augment
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> theta = np.zeros(10)
+    >>> augment(problem, 0, theta)
+    >>> theta[:6]  # 1 for each wrong label
+    array([0., 1., 1., 0., 0., 1.])
+    """
+
+
+def adds_by_columns(problem) -> bool:
+    """Whether threads can share what :func:`accumulate` does, each in columns of its own.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+
+    Returns
+    -------
+    bool
+        Whether the class that registers :func:`accumulate` says so; a subclass with a kernel of its
+        own speaks for itself.
+
+    See Also
+    --------
+    skstruct.core.oracles.accumulate : The verb that is asked about.
+
+    Examples
+    --------
+    >>> from skstruct.core.oracles import adds_by_columns
+    >>> adds_by_columns(())
+    False
+    """
+    for cls in type(problem).__mro__:
+        if cls in accumulate.registry:
+            return bool(vars(cls).get("adds_by_columns", False))
+    return False
+
+
+# The verbs of best labellings; :mod:`.oracles` has what all verbs share.
+
+
+@generic
+def max_oracle(problem, i, theta, labels):
+    """Write a labelling of largest score to `labels` and return its score.
+
+    -inf when the constraints leave no labelling. A structure with :func:`relaxed_oracle` may write
+    a labelling that is not the best one; the value is the score of what it wrote, never the bound.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Takes the labelling.
+
+    Returns
+    -------
+    float
+        Its score.
+
+    See Also
+    --------
+    skstruct.core.oracles.top_k_oracle : The n best ones.
+    skstruct.core.oracles.loss_augmented_max : With the task loss added.
+    skstruct.core.oracles.exp_oracle : The soft maximum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import max_oracle
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> labels = np.empty(3, dtype=np.int32)
+    >>> max_oracle(problem, 0, np.arange(10.0), labels), labels
+    (27.0, array([1, 1, 1], dtype=int32))
+    """
+
+
+@generic
+def loss_augmented_max(problem, i, theta, labels, augmented):
+    """Write a labelling that maximises ``<theta, mu(y)> + Delta(y_i, y)`` and return that value.
+
+    `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
+    of `theta` and calls :func:`max_oracle`. A structure whose loss is not linear in parts registers
+    its own. Needed by SSVMs.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Takes the labelling.
+    augmented : ndarray of shape (>= n_parts,)
+        Scratch.
+
+    Returns
+    -------
+    float
+        Its score and its task loss.
+
+    See Also
+    --------
+    skstruct.core.oracles.max_oracle : Without the loss.
+    skstruct.core.oracles.augment : The loss of each part.
+
+    Examples
+    --------
+    At weights of 0 the worst labelling is the one that is wrong everywhere:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import loss_augmented_max
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> labels, scratch = np.empty(3, dtype=np.int32), np.empty(10)
+    >>> loss_augmented_max(problem, 0, np.zeros(10), labels, scratch), labels
+    (3.0, array([1, 0, 1], dtype=int32))
+    """
+
+
+@loss_augmented_max.register(object)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+    return max_oracle(problem, i, augmented, labels)
+
+
+@generic
+def relaxed_oracle(problem, i, theta, labels, mu):
+    """Write a point of the LP relaxation to `mu`, fractional where it is not tight.
+
+    Returns two numbers, ``(bound, value)``: an upper bound on the score of every point of the
+    relaxation (of every labelling is not enough: dual points are such points), and ``<theta, mu>``,
+    which lies below the bound where the LP was not solved to its end. `labels`
+    takes a labelling whose score is the value where the point is one; else any good one, or -1 as
+    its first entry. A structure that has this verb is trained on the relaxed hinge (Finley and
+    Joachims 2008, Training structural SVMs when exact inference is intractable); whoever certifies
+    takes the bound, whoever steps toward `mu` its value.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    labels : ndarray of shape (>= n_nodes,) of int32
+        Takes a labelling, if there is a good one.
+    mu : ndarray of shape (>= n_parts,)
+        Takes the point.
+
+    Returns
+    -------
+    bound : float
+        No point of the relaxation scores more.
+    value : float
+        What `mu` scores.
+
+    See Also
+    --------
+    skstruct.core.oracles.max_oracle : The best labelling.
+    skstruct.graphs.Graph.relaxation : The problem that it is asked of.
+
+    Examples
+    --------
+    Structures without cycles have no need of it, label sets do:
+
+    >>> from skstruct.core.oracles import relaxed_oracle
+    >>> from skstruct.graphs.chain import ChainProblem
+    >>> from skstruct.graphs.multilabel.kernels import ManyLabelsProblem
+    >>> relaxed_oracle.supports(ChainProblem), relaxed_oracle.supports(ManyLabelsProblem)
+    (False, True)
+    """
+
+
+@generic
+def top_k_oracle(problem, i, theta, values, labels):
+    """Write the ``len(values)`` best labellings, best first, to the rows of `labels`.
+
+    `values` takes their scores, -inf where there are fewer labellings.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    values : ndarray of shape (k,)
+        Takes the scores.
+    labels : ndarray of shape (k, >= n_nodes) of int32
+        Takes the labellings.
+
+    See Also
+    --------
+    skstruct.core.oracles.max_oracle : The best one.
+    skstruct.graphs.top_k_by_max_marginals : A kernel for structures that have none of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import top_k_oracle
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> values, labels = np.empty(2), np.empty((2, 3), dtype=np.int32)
+    >>> top_k_oracle(problem, 0, np.arange(10.0), values, labels)
+    >>> values, labels.tolist()
+    (array([27., 25.]), [[1, 1, 1], [1, 1, 0]])
+    """
+
+
+@generic
+def loss_augmented_top_k(problem, i, theta, values, labels, augmented):
+    """:func:`top_k_oracle` of ``<theta, mu(y)> + Delta(y_i, y)``.
+
+    `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
+    of `theta`; a structure with a :func:`loss_augmented_max` of its own registers its own, if
+    CasimirSSVM is to train it.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    values : ndarray of shape (k,)
+        Takes scores and task losses.
+    labels : ndarray of shape (k, >= n_nodes) of int32
+        Takes the labellings.
+    augmented : ndarray of shape (>= n_parts,)
+        Scratch.
+
+    See Also
+    --------
+    skstruct.core.oracles.top_k_oracle : Without the loss.
+    skstruct.CasimirSSVM : The solver that asks for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import loss_augmented_top_k
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> values, labels = np.empty(2), np.empty((2, 3), dtype=np.int32)
+    >>> loss_augmented_top_k(problem, 0, np.zeros(10), values, labels, np.empty(10))
+    >>> values
+    array([3., 2.])
+    """
+
+
+@loss_augmented_top_k.register(object)
+@kernel
+def _(problem, i, theta, values, labels, augmented):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        augmented[q] = theta[q]
+    augment(problem, i, augmented)
+    top_k_oracle(problem, i, augmented, values, labels)
+
 
 __all__ = [
     "accumulate",

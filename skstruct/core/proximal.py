@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import generic, inner_kernel, kernel
 from .features import DenseFeatures, SparseFeatures
+from .jit.dispatch import generic, inner_kernel, kernel
 
 _FEW = 1e-2  # below, five terms of a series have 12 digits
 

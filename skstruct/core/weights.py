@@ -17,7 +17,7 @@ a third off the time of a pass over the rows. Rows of fewer than four columns st
 The node table of lazy weights may be in single precision, which takes a third off the time where it
 is larger than the cache: sums over its rows are made in double precision all the same, but ``d``
 then differs from the sum that it stands for by rounding, and proves nothing
-(:mod:`skstruct.core.single`).
+(:mod:`skstruct.core.weights`).
 
 Kernels see all forms as one type, and tell them apart when they run: what is compiled for training
 serves prediction, too.
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import inner_kernel, kernel
+from .jit.dispatch import inner_kernel, kernel
 
 # No digit is lost before v nears the end of float64: every update of v is relative to s v.
 _FOLD_BELOW = 1e-100
@@ -58,7 +58,7 @@ class Weights(NamedTuple):
         The node table of lazy weights in single precision: `node` then has no rows.
     share : ndarray of shape (0,) or (2,) of int64
         ``(k, n)`` for what the k-th of n threads adds to, see
-        :func:`skstruct.core.shares.share_of`; empty for
+        :func:`skstruct.core.features.share_of`; empty for
         everything.
 
     See Also
@@ -272,3 +272,36 @@ def _add_norms(table, s, b, inverse_n, lam, sums):
             # Not |w|^2 + 2 <w, g> + |g|^2: near the optimum that cancels.
             both += (g + lam * entry) * (g + lam * entry)
     return value, direction, both
+
+
+# Lazy weights in single precision, and back.
+
+
+def in_single(lazy):
+    """Move lazy weights to single precision, in the memory that they are in."""
+    node = lazy.node
+    single = node.reshape(-1)[node.size // 2 :].view(np.float32).reshape(node.shape)
+    size = max(1, BLOCK // max(node.shape[1], 1))
+    is_zero = True
+    for first in reversed(range(0, len(node), size)):
+        # Backwards: a row in single precision begins after those that are still to come.
+        rows = node[first : first + size]
+        is_zero = is_zero and not rows.any()
+        if not is_zero:  # memory that nobody has touched takes no room
+            single[first : first + size] = rows.astype(np.float32)
+    return lazy._replace(node=node[:0], single=single)
+
+
+def in_double(lazy, memory):
+    """Move lazy weights in single precision back, with ``d = 0`` in both tables."""
+    node, single, pair = memory.node, lazy.single, lazy.pair
+    (s, b), half = lazy.scale, node.shape[1] // 2
+    size = max(1, BLOCK // max(node.shape[1], 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, len(node), size):
+            rows = single[first : first + size].astype(np.float64)
+            node[first : first + size, :half] = s * rows[:, :half] + b * rows[:, half:]
+            node[first : first + size, half:] = 0.0
+    fold(lazy._replace(single=single[:0]))
+    pair[:, pair.shape[1] // 2 :] = 0.0
+    return lazy._replace(node=node, single=DOUBLE)

@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..core.offsets import ends_of
-from .matrices import (
-    check_sparse,
-    csr_from_parts,
-    is_sound_csr,
-    refuse_masked,
-    stack_csr,
-)
+from .matrices import check_sparse, csr_from_parts, is_sound_csr, refuse_masked, stack_csr
 from .names import FeatureNames, as_names
 from .values import as_values, family, join_values
 

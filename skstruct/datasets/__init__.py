@@ -3,15 +3,11 @@
 from ..shards.packing import pack_shards
 from ..shards.reading import Shard, Shards
 from .alignment import load_parallel_text, load_word_alignment
-from .conll import iter_conll, load_conll
-from .digits import load_digit_strings
 from .fetch import fetch_conll2000, fetch_conll2002_dutch, fetch_ocr_letters
-from .glyphs import load_glyph_chains, make_glyph_chains
-from .images import load_horses, load_snakes, make_grid_images
-from .localisation import load_localisation
+from .handwriting import load_digit_strings, load_glyph_chains, load_ocr_letters, make_glyph_chains
+from .images import load_horses, load_localisation, load_snakes, make_grid_images
 from .multilabel import load_multilabel, make_label_sets
-from .ocr import load_ocr_letters
-from .sentences import make_annotated_sentences
+from .text import iter_conll, load_conll, make_annotated_sentences
 
 __all__ = [
     "Shard",

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..inference.arguments import check_integer
-from ..typing import PathLike
+from ..core.typing import PathLike
+from ..inference.numerics import check_integer
 
 _BLANKS = re.compile(r"[ \t]+")
 _LINK = re.compile(r"(\d{1,18})([-p])(\d{1,18})", re.ASCII)

@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
-from ..typing import PathLike
-from .conll import load_conll
-from .ocr import load_ocr_letters
+from ..core.typing import PathLike
+from .handwriting import load_ocr_letters
+from .text import load_conll
 
 MIRROR_VARIABLE = "SKSTRUCT_DATA_MIRROR"
 

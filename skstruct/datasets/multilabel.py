@@ -10,7 +10,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import MultiLabelBinarizer, normalize
 from sklearn.utils import Bunch, check_random_state
 
-from ..typing import PathLike, RandomStateLike
+from ..core.typing import PathLike, RandomStateLike
 from .arrays import read_arrays
 
 

@@ -4,12 +4,11 @@ from .base import Graph
 from .boxes import Boxes
 from .candidates import Candidates
 from .chain import Chain, SequenceProblem
-from .general import Grid, Pairwise
 from .matching import Matching
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .n_best import n_best_scratch, top_k_by_max_marginals
-from .pairwise import PairwiseGraph, PairwiseProblem
+from .pairwise import Grid, Pairwise, PairwiseGraph, PairwiseProblem
 from .tree import Tree
 
 __all__ = [

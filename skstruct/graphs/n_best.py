@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import count_states, max_marginals, max_oracle
-from ..inference.bmmf import Branches, branch_scratch, confine, note_second, split_best
+from ..inference.n_best import Branches, branch_scratch, confine, note_second, split_best
 
 
 class NBestScratch(NamedTuple):

@@ -7,12 +7,12 @@ from typing import Any
 
 from sklearn.base import clone
 
+from ..core.typing import SamplesLike
 from ..data.labels import is_indicator
 from ..data.packing import is_structured
-from ..typing import SamplesLike
 from .base import Graph
-from .chain.graph import Chain
-from .multiclass.graph import MultiClass
+from .chain import Chain
+from .multiclass import MultiClass
 from .multilabel.graph import MultiLabel
 
 _NAMED = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}

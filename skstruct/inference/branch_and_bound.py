@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import generic, inner_kernel, kernel
-from .arguments import check_integer
+from ..core.jit.dispatch import generic, inner_kernel, kernel
+from .numerics import check_integer
 
 # Entries of ``Frontier.counts``: sets that wait, rows of ``sets`` ever used, sets that have been
 # split, and sets whose bound was asked for.

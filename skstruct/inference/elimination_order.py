@@ -8,7 +8,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
+
+# The graph of variables that share factors.
+
+
+def primal_graph(n_states, scope_ptr, scope, keep=None):
+    """The graph in which variables are neighbours that share a factor."""
+    n = len(n_states)
+    keep = n_states > 1 if keep is None else keep & (n_states > 1)
+    arity = np.diff(scope_ptr)
+    keys = [np.empty(0, dtype=np.int64)]
+    for a in np.unique(arity[arity > 1]):
+        rows = scope[scope_ptr[:-1][arity == a][:, None] + np.arange(a)].astype(np.int64)
+        first, second = np.triu_indices(a, 1)
+        u, v = rows[:, first].ravel(), rows[:, second].ravel()
+        both = keep[u] & keep[v]
+        u, v = u[both], v[both]
+        keys.append(np.unique(np.minimum(u, v) * n + np.maximum(u, v)))
+    pairs = np.unique(np.concatenate(keys))
+    u, v = pairs // max(n, 1), pairs % max(n, 1)
+    tails, heads = np.concatenate((u, v)), np.concatenate((v, u))
+    by_tail = np.lexsort((heads, tails))
+    ptr = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(tails, minlength=n), out=ptr[1:])
+    return ptr, heads[by_tail]
+
 
 # Weights of variables are whole numbers, so that sums and ties are exact.
 UNIT = 64
@@ -436,3 +461,35 @@ def elimination_order(
     width = max(int(w.count[8]), int(pairs.any()))
     largest = float(w.sums[0])
     return Elimination(order, fixed, width, np.inf if status else largest, float(w.sums[1]))
+
+
+# The best of several elimination orders.
+
+_ENOUGH, _VARIABLES = 1e5, 20_000
+
+
+def best_elimination_order(graph, n_states, *, max_table=None, keep=None):
+    """The cheapest order that several greedy rules and ways to break ties find."""
+
+    def cost(found):
+        return found.largest == np.inf, found.total
+
+    ptr, n = graph[0], len(n_states)
+    best = elimination_order(graph, n_states, "min-fill", max_table=max_table, keep=keep)
+    if best.largest < np.inf and best.total < _ENOUGH * np.log2(n + 2):
+        return best
+    rng = np.random.default_rng(0)
+    # Sweeps start where there is the least around; the corners of a grid.
+    by_degree = np.argsort(np.argsort(np.diff(ptr), kind="stable"), kind="stable")
+    trials = [("min-weight", None), ("sweep", by_degree)]
+    for _ in range(min(8, _VARIABLES // max(n, 1))):
+        ranks = rng.permutation(n)
+        trials += [("min-fill", ranks), ("min-weight", ranks)]
+        trials.append(("sweep", np.lexsort((ranks, by_degree)).argsort()))
+    for rule, rank in trials:
+        most = best.total if best.largest < np.inf else np.inf
+        found = elimination_order(
+            graph, n_states, rule, max_table=max_table, rank=rank, most=most, keep=keep
+        )
+        best = min(best, found, key=cost)
+    return best

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel, kernel
-from .assignment_marginals import shortest_paths
+from ..core.jit.dispatch import inner_kernel, kernel
+from .assignment import shortest_paths
 
 
 class FertilityWork(NamedTuple):

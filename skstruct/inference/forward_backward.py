@@ -8,7 +8,7 @@ on logarithms.
 
 import math
 
-from ..core.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
 from .numerics import fast_exp
 
 _SMALLEST_FACTOR = 1e-100

@@ -1,14 +1,53 @@
 """Scalar and row primitives that every inference kernel shares."""
 
+from __future__ import annotations
+
 import math
+import platform
+import time
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..core.dispatch import inner_kernel, kernel
-from ..core.numba_private import intrinsic
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.numba_private import intrinsic
+
+# Checks of arguments, for functions that are called from Python.
+
+
+def check_integer(name, value, low):
+    """An integer of at least `low`."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer of at least {low}, got {value!r}")
+    if value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    return int(value)
+
+
+# The processor's clock, for kernels that measure a part of themselves.
+
+_HAS_CLOCK = platform.machine().lower() in ("x86_64", "amd64")
+
+
+@intrinsic(time.perf_counter)
+def cycles(typingctx):
+    """The time-stamp counter as a float, in units of its own; 0 where there is none for users."""
+
+    def codegen(context, builder, signature, args):
+        double = ir.DoubleType()
+        if not _HAS_CLOCK:
+            return ir.Constant(double, 0.0)
+        int64 = ir.IntType(64)
+        function = builder.module.declare_intrinsic(
+            "llvm.readcyclecounter", fnty=ir.FunctionType(int64, [])
+        )
+        return builder.sitofp(builder.call(function, []), double)
+
+    return types.float64(), codegen
+
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
 from .max_flow import advance_flow, in_source_side, plant
 
 # Of the largest number: what rounding may leave at a node whose level is found.

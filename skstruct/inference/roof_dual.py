@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
 from .max_flow import Forest, Network, empty_forest, empty_network, in_source_side, max_flow
 
 OFF, ON, HALF = 0, 1, 2

@@ -2,7 +2,7 @@
 
 import math
 
-from ..core.dispatch import kernel
+from ..core.jit.dispatch import kernel
 
 
 @kernel

@@ -5,8 +5,160 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
 from .numerics import Offers, offer, offer_scratch
+
+# Viterbi decoding of chains with many labels, most of whose transitions score 0.
+
+
+class SparseViterbiScratch(NamedTuple):
+    """Scratch of :func:`sparse_viterbi`."""
+
+    # (n_nodes, n_labels): Best scores up to each node and label.
+    best: np.ndarray
+    # (n_nodes, n_labels): The label before.
+    back: np.ndarray
+    # (n_labels,): Labels by score; labels without a default yet; who has a transition to a label.
+    heap: np.ndarray
+    open_columns: np.ndarray
+    stamp: np.ndarray
+
+
+def sparse_viterbi_scratch(n_nodes, n_labels):
+    """Scratch for chains of at most `n_nodes` nodes."""
+    shape = n_nodes, n_labels
+    labels = (np.empty(n_labels, dtype=np.int64) for _ in range(3))
+    return SparseViterbiScratch(np.empty(shape), np.empty(shape, dtype=np.int64), *labels)
+
+
+@inner_kernel(inline=True)
+def _before(score, a, b):
+    """Whether label a comes before label b: larger scores first, then lower labels."""
+    return score[a] > score[b] or (score[a] == score[b] and a < b)
+
+
+@inner_kernel
+def _sift_down(heap, score, place, size):
+    moving = heap[place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _before(score, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(score, heap[child], moving):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = moving
+
+
+@inner_kernel
+def _pop(heap, score, size):
+    """Remove the first label of the heap; it stays behind the rest."""
+    top = heap[0]
+    heap[0] = heap[size - 1]
+    heap[size - 1] = top
+    _sift_down(heap, score, 0, size - 1)
+    return top
+
+
+@inner_kernel
+def _push_row(j, base, ptr, columns, values, best, back):
+    """Offer the stored transitions out of label j."""
+    for p in range(ptr[j], ptr[j + 1]):
+        k = columns[p]
+        candidate = base + values[p]
+        if candidate > best[k] or (candidate == best[k] and j < back[k]):
+            best[k] = candidate
+            back[k] = j
+
+
+@inner_kernel
+def _advance(score, ptr, columns, values, tops, best, back, scratch):
+    """``best[k] = max_j score[j] + T[j, k]`` and its j.
+
+    Labels j come in the order of their scores. The first whose transition to k is not stored gives
+    k the best default; once every k has one, only stored transitions matter, and only while the
+    label's score plus the largest transition can still exceed the smallest value found.
+    """
+    n_labels = score.shape[0]
+    heap, open_columns, stamp = scratch.heap, scratch.open_columns, scratch.stamp
+    for k in range(n_labels):
+        heap[k] = k
+        stamp[k] = -1
+    for place in range(n_labels // 2 - 1, -1, -1):
+        _sift_down(heap, score, place, n_labels)
+    j = _pop(heap, score, n_labels)
+    for k in range(n_labels):
+        best[k] = score[j]
+        back[k] = j
+    n_open = 0
+    for p in range(ptr[j], ptr[j + 1]):
+        best[columns[p]] = score[j] + values[p]
+        open_columns[n_open] = columns[p]
+        n_open += 1
+    for size in range(n_labels - 1, 0, -1):
+        if n_open == 0:
+            _rest(score, ptr, columns, values, tops, best, back, heap, size)
+            return
+        j = _pop(heap, score, size)
+        for p in range(ptr[j], ptr[j + 1]):
+            stamp[columns[p]] = j
+        kept = 0
+        for q in range(n_open):
+            k = open_columns[q]
+            if stamp[k] == j:
+                open_columns[kept] = k
+                kept += 1
+            elif score[j] > best[k] or (score[j] == best[k] and j < back[k]):
+                best[k] = score[j]
+                back[k] = j
+        n_open = kept
+        _push_row(j, score[j], ptr, columns, values, best, back)
+
+
+@inner_kernel
+def _rest(score, ptr, columns, values, tops, best, back, heap, size):
+    """Stored transitions out of the labels that are left."""
+    n_labels = score.shape[0]
+    least = math.inf
+    for k in range(n_labels):
+        least = min(least, best[k])
+    for left in range(size, 0, -1):
+        j = heap[0]
+        if score[j] + tops[n_labels] < least:
+            return
+        _pop(heap, score, left)
+        if score[j] + tops[j] >= least:
+            _push_row(j, score[j], ptr, columns, values, best, back)
+
+
+@kernel
+def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
+    """Best labelling of a chain whose transitions are 0 unless stored.
+
+    Exact, in O(n (K log K + nnz)) and usually far less: see Siddiqi and Moore 2005, Fast inference
+    and learning in large-state-space HMMs, for the idea of bounding what the other states can add.
+    """
+    n, n_labels = unary.shape
+    best, back = scratch.best, scratch.back
+    for k in range(n_labels):
+        best[0, k] = unary[0, k]
+    for t in range(1, n):
+        _advance(best[t - 1], ptr, columns, values, tops, best[t], back[t], scratch)
+        for k in range(n_labels):
+            best[t, k] += unary[t, k]
+    last = 0
+    for k in range(1, n_labels):
+        if best[n - 1, k] > best[n - 1, last]:
+            last = k
+    value = best[n - 1, last]
+    for t in range(n - 1, -1, -1):
+        labels[t] = last
+        if t > 0:
+            last = back[t, last]
+    return value
 
 
 class ViterbiScratch(NamedTuple):

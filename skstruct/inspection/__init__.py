@@ -1,8 +1,12 @@
 """Look at what a model learned: tables of weights, explanations, pictures."""
 
-from .displays import ConvergenceDisplay, MarginalsDisplay, TransitionDisplay
-from .grid_display import GridDisplay
-from .map_display import MAPConvergenceDisplay
+from .displays import (
+    ConvergenceDisplay,
+    GridDisplay,
+    MAPConvergenceDisplay,
+    MarginalsDisplay,
+    TransitionDisplay,
+)
 from .tables import coef_frame, explain, top_features, transition_frame
 
 __all__ = [

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.ragged import object_array
-from ..preprocessing.names import output_names
+from ..preprocessing.ragged_transformer import output_names
 
 
 def _pandas():

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import kernel
+from ..core.jit.dispatch import kernel
 from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, augment, loss_augmented_max, relaxed_oracle
 from .verbs import augment_copy, dot, expected_loss, loss_oracle, minus_truth, truth_score

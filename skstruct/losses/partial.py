@@ -5,15 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import kernel
+from ..core.jit.dispatch import kernel
 from ..core.offsets import longest_item
-from ..core.oracles import (
-    add_indicator,
-    exp_oracle,
-    loss_augmented_max,
-    max_oracle,
-    potentials,
-)
+from ..core.oracles import add_indicator, exp_oracle, loss_augmented_max, max_oracle, potentials
 from .log import difference
 from .verbs import loss_oracle, minus_truth, truth_score
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import kernel, require
+from ..core.jit.dispatch import kernel, require
 from ..core.oracles import (
     add_indicator,
     entropic_oracle,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import kernel
+from ..core.jit.dispatch import kernel
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,

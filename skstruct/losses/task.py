@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import inner_kernel
+from ..core.jit.dispatch import inner_kernel
 from ..data.matrices import refuse_masked
 
 

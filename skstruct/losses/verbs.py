@@ -21,7 +21,7 @@ it has no such form, and no dual problem. A loss may hold scratch: threads take
 
 import numpy as np
 
-from ..core.dispatch import generic, inner_kernel, kernel
+from ..core.jit.dispatch import generic, inner_kernel, kernel
 from ..core.oracles import add_indicator, augment, gram, score, truth
 
 #: What rounding may add to a term ``c_i(m)``, as a share of the terms that the loss is a difference
@@ -284,7 +284,7 @@ def private_loss(loss):
 
     See Also
     --------
-    skstruct.core.threads.private_copy : The same of a problem.
+    skstruct.core.parallel.private_copy : The same of a problem.
 
     Examples
     --------

@@ -1,7 +1,6 @@
 """MAP inference on factor graphs: the best labelling, and a bound on its score."""
 
-from .constraints import AtMostOne, ExactlyOne, Or
-from .factors import Cardinality, Potts, Table
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
 from .graph import FactorGraph
 from .readers import read_cfn, read_libdai, read_uai, read_wcsp, write_uai
 from .result import MAPResult

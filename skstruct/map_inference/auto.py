@@ -5,20 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from .blocks import reoptimise
-from .exact.cuts import solve_roof_dual
-from .exact.elimination import elimination_cost, solve_junction_tree
-from .expansion import expand
+from .cuts import expand, solve_roof_dual
+from .elimination import elimination_cost, solve_junction_tree
 from .factors import Potts, Table
-from .minibuckets.solver import solve_mini_buckets
-from .pairwise import is_pairwise
+from .graph import is_pairwise
+from .minibuckets import solve_mini_buckets
 from .result import HISTORY_FIELDS, MAPResult, is_proved
 from .scoring import score_labels, sum_of_maxima
 from .search.branch_and_bound import solve_branch_and_bound
-from .search.costs import Stopped
-from .search.expand import TooManyVariables
-from .sequential.solver import solve_trws
+from .search.costs import Stopped, TooManyVariables
 from .simplify import Simplified
 from .tighten import tighten
+from .trws import solve_trws
 from .watch import Part
 
 _FIRST_SWEEPS = 60  # of the whole model

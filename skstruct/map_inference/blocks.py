@@ -19,10 +19,9 @@ from ..inference.bucket_elimination import (
     place_factors,
     score_factors,
 )
-from ..inference.elimination_order import elimination_order
+from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.junction_tree import JunctionTree, Tables, junction_tree
-from ..inference.primal_graph import primal_graph
-from .exact.written_out import write_out
+from .to_tables import write_out
 from .watch import solving_time
 
 _PLANS, _FRESH = 24, 0.05

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..core.offsets import ends_of
-from .constraints import AtMostOne, ExactlyOne, Or
-from .factors import Cardinality, Potts, Table
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
 
 if TYPE_CHECKING:
     from .graph import FactorGraph

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .constraints import AtMostOne, Or
-from .factors import Cardinality, Potts, Table
+from .factors import AtMostOne, Cardinality, Or, Potts, Table
 from .graph import FactorGraph
 from .search.costs import Costs, Infeasible
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..inference.arguments import check_integer
+from ..inference.numerics import check_integer
 from .arguments import check_positive, check_real
 from .graph import FactorGraph
 from .result import MAPResult, is_proved
@@ -19,20 +19,20 @@ from .watch import Watch
 #: Where each method stands; loaded when it is asked for.
 METHODS = {
     "auto": "auto:solve_auto",
-    "subgradient": "methods.subgradient:solve_subgradient",
+    "subgradient": "methods.first_order:solve_subgradient",
     "coordinate-descent": "methods.coordinate_descent:solve_coordinate_descent",
-    "gradient": "methods.gradient:solve_gradient",
-    "accelerated-gradient": "methods.gradient:solve_accelerated_gradient",
+    "gradient": "methods.first_order:solve_gradient",
+    "accelerated-gradient": "methods.first_order:solve_accelerated_gradient",
     "frank-wolfe": "methods.frank_wolfe:solve_frank_wolfe",
-    "sdca": "methods.sdca:solve_sdca",
-    "strong-accelerated": "methods.strong:solve_strong_accelerated",
-    "decreasing-smoothing": "methods.decreasing:solve_decreasing_smoothing",
-    "trws": "sequential.solver:solve_trws",
-    "mini-buckets": "minibuckets.solver:solve_mini_buckets",
-    "max-product": "exact.elimination:solve_max_product",
-    "junction-tree": "exact.elimination:solve_junction_tree",
-    "max-flow": "exact.cuts:solve_max_flow",
-    "roof-dual": "exact.cuts:solve_roof_dual",
+    "sdca": "methods.frank_wolfe:solve_sdca",
+    "strong-accelerated": "methods.first_order:solve_strong_accelerated",
+    "decreasing-smoothing": "methods.coordinate_descent:solve_decreasing_smoothing",
+    "trws": "trws:solve_trws",
+    "mini-buckets": "minibuckets:solve_mini_buckets",
+    "max-product": "elimination:solve_max_product",
+    "junction-tree": "elimination:solve_junction_tree",
+    "max-flow": "cuts:solve_max_flow",
+    "roof-dual": "cuts:solve_roof_dual",
     "branch-and-bound": "search.branch_and_bound:solve_branch_and_bound",
 }
 _ROUNDING = 1e-8

@@ -17,12 +17,12 @@ from ..inference.bucket_elimination import (
     elimination_scratch,
     max_buckets,
     place_factors,
+    sum_buckets,
+    tell_buckets,
 )
-from ..inference.calibration import sum_buckets, tell_buckets
-from ..inference.elimination_order import elimination_order
+from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.junction_tree import Tables, junction_tree
-from ..inference.primal_graph import primal_graph
-from .exact.written_out import write_out
+from .to_tables import write_out
 from .watch import solving_time
 
 _MOST_COUNTERS = 1e6

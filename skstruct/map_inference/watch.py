@@ -9,7 +9,23 @@ from contextlib import contextmanager
 
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 
-from ..core.numba_private import compile_seconds
+from ..core.jit.numba_private import compile_seconds
+from ..core.parallel import Pieces
+
+# Long passes of MAP solvers in pieces, between which a watch is asked whether to stop.
+
+
+class Asking:
+    """What the parts of a solver have that may be stopped within a pass."""
+
+    def __init__(self):
+        self._pieces = Pieces(self._piece_done)
+        self.stopped, self._ask = False, None
+
+    def _piece_done(self, share):
+        self.stopped |= self._ask is not None and bool(self._ask())
+        return self.stopped
+
 
 _STEPS = 100
 _LONG_STEP = 1.0

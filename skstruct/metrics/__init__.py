@@ -10,18 +10,17 @@ ValueError, and scores that are 0 / 0 are what `zero_division` says, by default 
 
 from sklearn.metrics import make_scorer
 
-from .alignment import alignment_error_rate
-from .boxes import average_precision, corloc_score, iou
-from .chunk_metrics import (
+from .chunks import (
     chunk_classification_report,
     chunk_f1_score,
     chunk_fbeta_score,
     chunk_precision_recall_fscore_support,
     chunk_precision_score,
     chunk_recall_score,
+    chunks,
 )
-from .chunking import chunks
-from .node_metrics import (
+from .items import alignment_error_rate, average_precision, corloc_score, iou
+from .nodes import (
     node_accuracy_score,
     node_classification_report,
     node_f1_score,

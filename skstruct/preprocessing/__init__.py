@@ -1,14 +1,13 @@
 """Transformers: from tokens, columns, feature dicts, sentence pairs, images to samples."""
 
 from .alignment import AlignmentFeatures
-from .frames import frame_column
+from .columns import frame_column
 from .localisation import BoxProposals, PatchWords
 from .parts import fit_vectorizer
 from .pernode import PerNode
-from .sequences import SequenceVectorizer
+from .sequences import SequenceVectorizer, drop_unused_features
 from .template import TemplateVectorizer
 from .union import SequenceUnion, make_sequence_union
-from .unused import drop_unused_features
 
 __all__ = [
     "AlignmentFeatures",

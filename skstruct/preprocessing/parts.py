@@ -9,9 +9,9 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from ..shards.parts import pieces_of, relocated
-from ..typing import SamplesLike
-from .frames import is_frame
+from ..core.typing import SamplesLike
+from ..shards.packing import pieces_of, relocated
+from .columns import is_frame
 from .sequences import SequenceVectorizer
 from .template import TemplateVectorizer
 

@@ -15,11 +15,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..core.typing import SamplesLike
 from ..data.matrices import check_sparse
 from ..data.names import ListedNames, names_of, names_of_output, with_names
 from ..data.ragged import RaggedArray, object_array
-from ..typing import SamplesLike
-from .frames import frame_columns, is_frame
+from .columns import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
 
 

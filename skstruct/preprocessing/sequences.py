@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 from array import array
 from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Set
+from copy import copy, deepcopy
 from itertools import chain, compress, pairwise
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -13,16 +17,161 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..core.typing import SamplesLike
 from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
-from ..typing import SamplesLike
-from .frames import frame_columns, is_frame
-from .name_counts import NameCounts
-from .ragged_transformer import RaggedTransformer, samples_of
-from .tokens import TokenReader
+from .columns import frame_columns, is_frame
+from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
+
+# What the parts of a corpus have of named features: counts that add up.
+
+
+class NameCounts:
+    """In how many tokens each feature occurs."""
+
+    def __init__(self, n_tokens: int, names: dict, vector_lengths: dict) -> None:
+        self.n_tokens, self.names, self.vector_lengths = n_tokens, names, vector_lengths
+
+    def add(self, other: NameCounts) -> None:
+        """Add those of the next part."""
+        for name, length in other.vector_lengths.items():
+            before = self.vector_lengths.setdefault(name, length)
+            if before != length:
+                raise ValueError(
+                    f"X: {name!r} is a list of {length} numbers, before it had {before}"
+                )
+        self.n_tokens += other.n_tokens
+        for name, n in other.names.items():
+            self.names[name] = self.names.get(name, 0) + n
+
+
+# Features of one token as (name, value) pairs, from what CRFsuite's wrappers take.
+
+_NUMBERS = (Number, np.bool_)
+_NO_NUMBERS = (complex, np.timedelta64)
+# Dicts nested deeper than this contain themselves.
+_DEEPEST = 50
+
+
+def _is_number(value):
+    return isinstance(value, _NUMBERS) and not isinstance(value, _NO_NUMBERS)
+
+
+class TokenReader:
+    """Reads sequences of tokens; knows where it is, for messages."""
+
+    def __init__(self, separator: str, vector_lengths: dict, fitted: bool):
+        self.separator = separator
+        self.vector_lengths = vector_lengths
+        self.fitted = fitted
+        self.sequence, self.token = 0, 0
+
+    def read(self, sequences, lengths: list) -> Iterator:
+        """Every token of every sequence."""
+        for self.sequence, sequence in enumerate(sequences):
+            check_sequence(sequence, self.sequence)
+            lengths.append(len(sequence))
+            for self.token, token in enumerate(sequence):
+                yield self._token(token)
+
+    def _token(self, token):
+        if isinstance(token, Mapping):
+            return self._mapping("", token, 0)
+        if isinstance(token, (list, tuple, Set, np.ndarray)):
+            return self._attributes(token)
+        hint = "; X is a list of sequences: for one pass [x]" if isinstance(token, str) else ""
+        raise TypeError(
+            f"{self._where()} is of type {type(token).__name__}; a dict of features or a list of "
+            f"attribute strings was expected{hint}"
+        )
+
+    def _where(self):
+        return f"X: sequence {self.sequence}, token {self.token}"
+
+    def _attributes(self, token):
+        for attribute in token:
+            yield self._text(attribute, "an attribute"), 1.0
+
+    def _text(self, value, what):
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes):
+            # Bytes that are no UTF-8 stay distinct, as they are for CRFsuite.
+            return value.decode("utf-8", errors="surrogateescape")
+        hint = ""
+        if isinstance(value, (dict, list, tuple)):
+            hint = "; lists are nested one level too deep, or a list of samples stands for one"
+        found = type(value).__name__
+        raise TypeError(f"{self._where()}: {what} is of type {found}, not str{hint}")
+
+    def _number(self, name, value):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(
+                f"{self._where()}: the value of {name!r} is {reprlib.repr(value)}; a finite number "
+                "was expected (leave out what is missing)"
+            )
+        return number
+
+    def _mapping(self, prefix, mapping, depth):
+        if depth > _DEEPEST:
+            raise ValueError(
+                f"{self._where()}: dicts are nested more than {_DEEPEST} deep: does one contain "
+                "itself?"
+            )
+        for key, value in mapping.items():
+            name = prefix + self._text(key, "the name of a feature")
+            if isinstance(value, str):
+                yield f"{name}{self.separator}{value}", 1.0
+            elif _is_number(value):
+                yield name, self._number(name, value)
+            elif isinstance(value, bytes):
+                yield f"{name}{self.separator}{self._text(value, name)}", 1.0
+            elif isinstance(value, Mapping):
+                yield from self._mapping(name + self.separator, value, depth + 1)
+            elif not sparse.issparse(value) and (
+                isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1
+            ):
+                yield from self._items(name, value, depth)
+            else:
+                self._refuse(name, value)
+
+    def _items(self, name, items, depth):
+        items = items.tolist() if isinstance(items, np.ndarray) else items
+        if len(items) and not isinstance(items, Set) and all(map(_is_number, items)):
+            self._check_length(name, len(items))
+            for q, value in enumerate(items):
+                yield f"{name}[{q}]", self._number(name, value)
+            return
+        for item in items:
+            if isinstance(item, (str, bytes)):
+                yield f"{name}{self.separator}{self._text(item, name)}", 1.0
+            elif isinstance(item, Mapping):
+                yield from self._mapping(name + self.separator, item, depth + 1)
+            else:
+                self._refuse(name, item, "an item of ")
+
+    def _check_length(self, name, length):
+        expected = self.vector_lengths.get(name, length)
+        if not self.fitted:
+            self.vector_lengths[name] = expected
+        if expected != length:
+            raise ValueError(
+                f"{self._where()}: {name!r} is a list of {length} numbers, before it had {expected}"
+            )
+
+    def _refuse(self, name, value, what=""):
+        raise TypeError(
+            f"{self._where()}: {what}the value of {name!r} is of type {type(value).__name__}; str, "
+            "number, bool, a dict of these, a list of str or a list of numbers was expected"
+        )
 
 
 class SequenceVectorizer(RaggedTransformer, BaseEstimator):
@@ -375,3 +524,73 @@ def _hash(tokens, n_features):
     flat = sparse.csr_matrix(hasher.transform(pairs))
     flat.sum_duplicates()
     return flat
+
+
+# Models without the features that they do not use.
+
+
+def drop_unused_features(model: Pipeline) -> Pipeline:
+    """A copy of a fitted pipeline without the features whose weights are all 0.
+
+    It predicts the same, and its file has neither their names nor their weights. After training
+    with an L1 penalty (`l1_ratio`) these are most of the features.
+
+    Parameters
+    ----------
+    model : Pipeline
+        A :class:`SequenceVectorizer` and an estimator on sequences, both fitted.
+
+    Returns
+    -------
+    Pipeline
+        The copy; the model stays.
+
+    Raises
+    ------
+    TypeError
+        If the steps are others.
+    ValueError
+        If the vectorizer hashes.
+
+    See Also
+    --------
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
+    >>> X, y = [[["w=a", "rare"], ["w=b"]], [["w=b"], ["w=a"]]], [["A", "B"], ["B", "A"]]
+    >>> model = make_pipeline(SequenceVectorizer(), SAGCRF(l1_ratio=1.0, C=2.0)).fit(X, y)
+    >>> small = drop_unused_features(model)
+    >>> small[0].get_feature_names_out().tolist()
+    ['w=a', 'w=b']
+    >>> all((a == b).all() for a, b in zip(small.predict(X), model.predict(X), strict=True))
+    True
+    """
+    if not isinstance(model, Pipeline) or len(model) != 2:
+        raise TypeError("model must be a Pipeline of a SequenceVectorizer and an estimator")
+    vectorizer, estimator = model[0], model[-1]
+    if not isinstance(vectorizer, SequenceVectorizer) or not hasattr(estimator, "sparsify"):
+        raise TypeError(
+            "model must be a Pipeline of a SequenceVectorizer and an estimator with weights, got "
+            f"{type(vectorizer).__name__} and {type(estimator).__name__}"
+        )
+    check_is_fitted(estimator)
+    table: Any = estimator.node_weights_
+    n = estimator.n_features_in_
+    used = table[:n].any(axis=1)
+    if not used.any():
+        used[:1] = True  # a matrix has a column
+    small, weights = copy(model), copy(estimator)
+    weights.node_weights_ = np.ascontiguousarray(table[np.r_[used, np.full(len(table) - n, True)]])
+    weights.n_features_in_ = int(used.sum())
+    vectorizer = deepcopy(vectorizer).restrict(used)
+    for name in ("_dual", "_stream"):  # of the weights that were
+        vars(weights).pop(name, None)
+    if "_feature_names" in vars(weights):
+        weights._feature_names = vectorizer._names
+    small.steps = [(model.steps[0][0], vectorizer), (model.steps[1][0], weights)]
+    return small

@@ -18,15 +18,292 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
-from ..data.names import with_names
+from ..core.typing import PathLike, SamplesLike
+from ..data.names import FeatureNames, with_names
 from ..data.ragged import RaggedArray, object_array
-from ..typing import PathLike, SamplesLike
 from .columns import read_columns
-from .patterns import from_tuples, parse
+from .patterns import compile_regex, from_tuples, parse
 from .ragged_transformer import RaggedTransformer
-from .template_codes import Coder, by_text, order_codes
-from .template_counts import TemplateCounts
-from .template_names import TemplateNames
+
+# Codes of strings by column, and their combinations by template.
+
+_LARGEST_KEY = 2**62
+
+
+def by_text(templates: list) -> dict:
+    """Templates by what stands around their macros: those without identifiers share features."""
+    groups = {}
+    for template in templates:
+        groups.setdefault(template.texts, []).append(template)
+    return groups
+
+
+class Coder:
+    """Codes of strings by column, and their combinations by template."""
+
+    def __init__(self, tokens, vocabulary, grow, outside):
+        self.columns, self.vocabulary, self.grow = tokens.values, vocabulary, grow
+        self.outside = outside
+        offsets = tokens.offsets
+        lengths = np.diff(offsets)
+        self.n_tokens = int(offsets[-1])
+        self.start = np.repeat(offsets[:-1], lengths)
+        self.position = np.arange(self.n_tokens) - self.start
+        self.length = np.repeat(lengths, lengths)
+        self.sources, self.shifted = {}, {}
+        #: What macros gave, in order, and how far beyond which end they looked: see `order_codes`.
+        self.results, self.steps = {}, {}
+
+    def _code(self, string):
+        if self.grow:
+            return self.vocabulary.setdefault(string, len(self.vocabulary))
+        return self.vocabulary.get(string, -1)
+
+    def _source(self, macro):
+        """Codes of what a macro gives at its own token, one a token."""
+        key = own_token(macro)
+        if key not in self.sources:
+            strings, local = {}, []
+            for string in self.columns[macro.column]:
+                local.append(strings.setdefault(string, len(strings)))
+            results = [_result(macro, string) for string in strings]
+            codes = [*map(self._code, results)]
+            self.results[key] = dict.fromkeys(results)
+            local = np.array(local, dtype=np.int64)
+            self.sources[key] = np.array(codes, dtype=np.int64)[local]
+        return self.sources[key]
+
+    def _shifted(self, macro):
+        """Codes at the macro's offset, marks beyond the ends, -1 for what is unknown."""
+        if macro not in self.shifted:
+            self.shifted[macro] = self._shift(macro)
+        return self.shifted[macro]
+
+    def _shift(self, macro):
+        own = self._source(macro)
+        if not macro.absolute:
+            target = self.position + macro.offset
+        elif macro.offset < 0:
+            target = self.length + macro.offset
+        else:
+            target = np.full(self.n_tokens, macro.offset - 1)
+        inside = (target >= 0) & (target < self.length)
+        codes = np.full(own.size, -1, dtype=np.int64)
+        rows = np.flatnonzero(inside)
+        codes[rows] = own[(self.start + target)[rows]]
+        if self.outside == "drop":
+            return codes
+        before = np.flatnonzero(target < 0)
+        after = np.flatnonzero(target >= self.length)
+        self.steps[macro] = {}
+        for rows, distance, sign in (
+            (before, -target[before], "-"),
+            (after, target[after] - self.length[after] + 1, "+"),
+        ):
+            steps = np.unique(distance)
+            self.steps[macro][sign] = set(steps.tolist())
+            for step in steps:
+                codes[rows[distance == step]] = self._code(mark(macro, sign, step, self.outside))
+        return codes
+
+    def base(self, templates):
+        """Number of codes once all macros of the templates have been read."""
+        for template in templates:
+            for macro in template.macros:
+                self._shifted(macro)
+        return max(len(self.vocabulary), 1)
+
+    def keys(self, template, base, tables, learn):
+        """One integer a token for the combination of all macros; -1 if any is unknown.
+
+        Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
+        """
+        codes = [self._shifted(macro) for macro in template.macros]
+        return combine(codes, self.n_tokens, base, tables, learn)
+
+    def local_rows(self, template) -> np.ndarray:
+        """Codes of the macros, one row a token whose macros are all there."""
+        if not template.macros:
+            return np.zeros((self.n_tokens, 0), dtype=np.int64)
+        rows = np.stack([self._shifted(macro) for macro in template.macros], axis=1)
+        return rows[(rows >= 0).all(axis=1)]
+
+
+def combine(codes: list, n: int, base: int, tables: list, learn: bool) -> np.ndarray:
+    """One integer a token for the codes of all macros; -1 if any is unknown."""
+    if not codes:
+        return np.zeros(n, dtype=np.int64)
+    keys, bound = codes[0], base
+    for q, own in enumerate(codes[1:], start=1):
+        if bound > _LARGEST_KEY // base:
+            if learn:
+                table = np.unique(keys[keys >= 0])
+                tables[q] = table if tables[q] is None else np.union1d(tables[q], table)
+            keys, bound = _position(tables[q], keys), tables[q].size
+        keys = np.where((keys < 0) | (own < 0), -1, keys * base + own)
+        bound *= base
+    return keys
+
+
+def own_token(macro):
+    """The macro at its own token, whatever its offset: what it gives is coded once."""
+    return macro._replace(offset=0, absolute=False)
+
+
+def mark(macro, sign: str, step: int, outside: str) -> str:
+    """What a macro gives `step` tokens before the first or after the last one."""
+    if outside == "mark":
+        return f"_B{sign}{step}"
+    return _result(macro, f"_x{sign}{step if step <= 4 else '#'}")
+
+
+def order_codes(templates, results: dict, steps: dict, vocabulary: dict, outside: str) -> int:
+    """Give all strings the codes that a coder gives them which sees all tokens at once."""
+    for template in templates:
+        for macro in template.macros:
+            for string in results[own_token(macro)]:
+                vocabulary.setdefault(string, len(vocabulary))
+            for sign, found in steps.get(macro, {}).items():
+                for step in sorted(found):
+                    vocabulary.setdefault(mark(macro, sign, step, outside), len(vocabulary))
+    return max(len(vocabulary), 1)
+
+
+def _position(table, keys):
+    if table.size == 0:
+        return np.full(keys.size, -1, dtype=np.int64)
+    position = np.minimum(np.searchsorted(table, keys), table.size - 1)
+    return np.where(table[position] == keys, position, -1)
+
+
+def _result(macro, string):
+    if macro.command != "x":
+        found = compile_regex(macro.regex).search(string)
+        if macro.command == "t":
+            string = "false" if found is None else "true"
+        else:
+            string = "" if found is None else found.group()
+    return string.lower() if macro.lower else string
+
+
+# What the parts of a corpus have of each template: counts that add up.
+
+
+class TemplateCounts:
+    """How often each combination of strings occurs, by what stands around the macros."""
+
+    def __init__(self, templates: tuple, tokens) -> None:
+        self.templates = templates
+        self.tokens = tokens._replace(
+            values=[[] for _ in tokens.values], offsets=np.zeros(1, dtype=np.int64)
+        )
+        self.vocabulary, self.results, self.steps = {}, {}, {}
+        self.rows, self.n_tokens = {}, int(tokens.offsets[-1])
+
+    @classmethod
+    def of(cls, templates: tuple, tokens, outside: str) -> TemplateCounts:
+        """Those of one part."""
+        counts = cls(templates, tokens)
+        source = Coder(tokens, counts.vocabulary, True, outside)
+        for kind, own in enumerate(templates):
+            source.base(own)
+            for texts, members in by_text(own).items():
+                rows = np.concatenate([source.local_rows(template) for template in members])
+                counts.rows[kind, texts] = [_distinct(rows, np.ones(len(rows), dtype=np.int64))]
+        counts.results, counts.steps = source.results, source.steps
+        return counts
+
+    def add(self, other: TemplateCounts) -> None:
+        """Add those of the next part."""
+        n, given = len(self.tokens.values), len(other.tokens.values)
+        if n != given:
+            raise ValueError(f"X has {given} columns, but before {n}")
+        if self.tokens.are_words != other.tokens.are_words:
+            raise ValueError("X has tokens that are words, and others that are tuples")
+        codes = self.vocabulary
+        place = np.array(
+            [codes.setdefault(string, len(codes)) for string in other.vocabulary], dtype=np.int64
+        )
+        for key, found in other.results.items():
+            self.results.setdefault(key, {}).update(found)
+        for macro, found in other.steps.items():
+            mine = self.steps.setdefault(macro, {"-": set(), "+": set()})
+            for sign, steps in found.items():
+                mine[sign] |= steps
+        for key, pieces in other.rows.items():
+            mine = self.rows.setdefault(key, [])
+            mine += [(place[rows], number) for rows, number in pieces]
+            # Joined when there are twice as many as the last time, so that all this stays linear.
+            if sum(len(rows) for rows, _ in mine[1:]) > len(mine[0][0]):
+                mine[:] = [_joined(mine)]
+
+    def keys(self, kind: int, texts: tuple, vocabulary: dict, base: int, tables: list) -> tuple:
+        """Keys of all combinations, and how often each occurs."""
+        rows, number = _joined(self.rows[kind, texts])
+        place = np.array([vocabulary.get(s, -1) for s in self.vocabulary], dtype=np.int64)
+        codes = list(place[rows].T)
+        keys = combine(codes, len(rows), base, tables, True)
+        order = np.argsort(keys)
+        return keys[order], number[order]
+
+
+def _joined(pieces):
+    rows, numbers = zip(*pieces, strict=True)
+    return _distinct(np.concatenate(rows), np.concatenate(numbers))
+
+
+def _distinct(rows, numbers):
+    """Each row once, and the sum of its numbers."""
+    if not rows.shape[1]:
+        return rows[:1], numbers.sum(keepdims=True)[: len(rows)]
+    order = np.lexsort(rows.T)
+    rows = rows[order]
+    is_first = np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)]
+    sums = np.add.reduceat(numbers[order], np.flatnonzero(is_first)) if len(rows) else numbers
+    return rows[is_first], sums
+
+
+# Names of the features that templates expand to, made when they are asked for.
+
+
+class TemplateNames(FeatureNames):
+    """The templates with their macros replaced."""
+
+    def __init__(self, vocabulary: dict, features: tuple, constant: str | None = None) -> None:
+        self._vocabulary, self._features, self._constant = vocabulary, features, constant
+
+    def __len__(self) -> int:
+        return self._features[2] + (self._constant is not None)
+
+    def strings(self) -> list[str]:
+        """All names."""
+        codes = np.array(list(self._vocabulary), dtype=object)
+        learned, base, n_features = self._features
+        names = np.empty(n_features, dtype=object)
+        for own in learned:
+            texts = own.texts
+            stop = own.first + own.keys.size
+            if len(texts) == 1:
+                names[own.first : stop] = texts[0]
+                continue
+            parts = [codes[code] for code in _decode(own.keys, own.tables, base)]
+            names[own.first : stop] = [
+                "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
+                for row in zip(*parts, strict=True)
+            ]
+        first = [] if self._constant is None else [self._constant]
+        return [*first, *names.tolist()]
+
+
+def _decode(keys, tables, base):
+    """Codes of each macro from combined keys: the inverse of the vectorizer's coder."""
+    codes = []
+    for table in reversed(tables[1:]):
+        keys, last = np.divmod(keys, base)
+        codes.append(last)
+        if table is not None:
+            keys = table[keys]
+    return [keys, *reversed(codes)]
 
 
 class _Features(NamedTuple):

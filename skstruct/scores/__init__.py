@@ -1,8 +1,6 @@
 """Score maps: differentiable functions from feature rows to the scores of labels."""
 
 from .base import Linearisation, ScoreMap
-from .conv import ConvMap
-from .linear import LinearMap
-from .mlp import MLPMap
+from .maps import ConvMap, LinearMap, MLPMap
 
 __all__ = ["ConvMap", "LinearMap", "Linearisation", "MLPMap", "ScoreMap"]

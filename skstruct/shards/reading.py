@@ -5,20 +5,170 @@ from __future__ import annotations
 import functools
 import operator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import clone
 
+from .. import graphs
+from ..core.typing import PathLike
 from ..data.matrices import readable
 from ..data.names import FeatureNames
 from ..graphs import Graph
-from ..typing import PathLike
 from . import manifest
-from .files import Damage, check_file, open_array
-from .leaves import build
-from .names import StoredNames
-from .soundness import check_ends, check_samples
-from .structure import packed_type, refuse_unpackable, restore
+from .files import Damage, StoredNames, build, check_file, open_array
+
+# What kernels read without a look at bounds, looked at when a shard is opened.
+
+
+def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None:
+    """Refuse packed samples that a structure has not packed."""
+    check_ends(samples.offsets, entry["samples"], entry["nodes"], folder / "offsets.npy")
+    if graph.is_table and (np.diff(samples.offsets) != 1).any():
+        raise Damage(f"{folder / 'offsets.npy'} is damaged: a sample of a table is one row")
+    rows = entry["samples"] if graph.is_table else entry["nodes"]
+    if samples.features.ndim != 2 or samples.features.shape[0] != rows:
+        raise Damage(f"{folder}: there must be {rows} rows of features")
+    edges = getattr(samples, "edges", None)
+    if edges is not None and hasattr(samples, "edge_ptr"):
+        _check_edges(samples, edges, entry["samples"], folder)
+        types = getattr(samples, "types", None)
+        if types is not None and (types.size != len(edges) or _beyond(types, graph._n_types())):
+            raise Damage(f"{folder / 'types.npy'} is damaged: edges have other types")
+    rows, shapes = getattr(samples, "edge_features", None), getattr(samples, "shapes", None)
+    if rows is not None and rows.shape[:1] != (samples.n_edges.sum(),):
+        raise Damage(f"{folder}: there must be a row of edge features for each edge")
+    if shapes is not None and not np.array_equal(shapes.prod(axis=-1), samples.lengths):
+        raise Damage(f"{folder / 'shapes.npy'} is damaged: images have other sizes")
+
+
+def check_ends(ends: np.ndarray, n: int, total: int, path: Path) -> None:
+    """Refuse pointers that do not go from 0 to a total."""
+    sound = ends.shape == (n + 1,) and ends.dtype == np.int64 and ends[0] == 0
+    if not sound or (ends[1:] < ends[:-1]).any() or ends[-1] != total:
+        raise Damage(f"{path} is damaged: it must have the ends of {n} samples")
+
+
+def _check_edges(samples, edges, n, folder):
+    """Refuse edges between nodes that are not there."""
+    check_ends(samples.edge_ptr, n, len(edges), folder / "edge_ptr.npy")
+    sound = edges.ndim == 2 and edges.shape[1] == 2 and edges.dtype == np.int32
+    ends = np.repeat(samples.lengths, samples.n_edges)[:, None]
+    if not sound or _beyond(edges, ends) or (edges[:, 0] == edges[:, 1]).any():
+        raise Damage(f"{folder / 'edges.npy'} is damaged: edges must be between nodes of a sample")
+
+
+def _beyond(numbers, ends):
+    return numbers.dtype.kind not in "iu" or bool(((numbers < 0) | (numbers >= ends)).any())
+
+
+# Structures in manifests: by name, with parameters in JSON; no class names are imported.
+
+# What matters when a problem is built of packed samples, not when these are packed.
+_AFTER_PACKING = {"boundary", "forbidden", "interactions", "inference", "max_table"}
+_PLAIN = ("find_classes", "encode", "read_training", "score")
+
+
+def refuse_unpackable(graph: Graph) -> None:
+    """Refuse a structure whose samples cannot be packed a part at a time."""
+    kind = type(graph)
+    own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
+    if own:
+        raise TypeError(
+            f"shards are for structures whose labels are those of nodes (Chain, Tree, Pairwise, "
+            f"Grid, MultiClass): {kind.__name__} has a {own[0]} of its own, and is trained on "
+            "samples in memory: fit(X, y)"
+        )
+
+
+def _encode(value, name):
+    """A parameter in JSON."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, list):
+        return [_encode(item, name) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(item, name) for item in value]}
+    if isinstance(value, (set, frozenset)):
+        return {"set": [_encode(item, name) for item in sorted(value, key=repr)]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+        return {"array": value.tolist(), "dtype": value.dtype.str}
+    raise TypeError(
+        f"graph: {name} must consist of numbers, strings, lists, tuples and sets to be written "
+        f"down with shards, got {value!r}"
+    )
+
+
+def _decode(value):
+    """The parameter that :func:`_encode` has written down."""
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return np.array(value["array"], dtype=np.dtype(value["dtype"]))
+    (kind, items), *_ = value.items()
+    return {"tuple": tuple, "set": set}[kind](map(_decode, items))
+
+
+def _known(name):
+    kind = getattr(graphs, name, None) if name in graphs.__all__ else None
+    return kind if isinstance(kind, type) and issubclass(kind, Graph) else None
+
+
+def describe(graph: Graph) -> dict:
+    """What a manifest says of a structure."""
+    name = type(graph).__name__
+    if _known(name) is not type(graph):
+        return {"name": f"{type(graph).__module__}.{type(graph).__qualname__}"}
+    parameters = graph.get_params(deep=False)
+    return {"name": name, "parameters": {p: _encode(v, p) for p, v in parameters.items()}}
+
+
+def restore(description: dict, graph: Graph | None, where: Any) -> Graph:
+    """The structure of a manifest."""
+    name = description.get("name")
+    if graph is not None and not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a structure such as Chain(), got {graph!r}")
+    if "parameters" in description:
+        kind = _known(name)
+        if kind is None:
+            raise ValueError(f"{where} is of the structure {name!r}, which skstruct does not know")
+        stored = kind(**{p: _decode(v) for p, v in description["parameters"].items()})
+        return stored if graph is None else fitting(stored, graph)
+    if graph is None or describe(graph)["name"] != name:
+        raise ValueError(
+            f"{where} is of the structure {name}, which is none of skstruct's: pass "
+            f"graph={str(name).rpartition('.')[2]}(...)"
+        )
+    return clone(graph)
+
+
+def fitting(stored: Graph, graph: Graph) -> Graph:
+    """A structure that the packed samples of another are good for."""
+    names = set(stored.get_params(deep=False)) - _AFTER_PACKING
+    same = type(graph) is type(stored) and all(
+        _equal(getattr(stored, name), getattr(graph, name)) for name in names
+    )
+    if not same:
+        raise ValueError(
+            f"the shards are packed for graph={stored}, not for {graph}: pack them with the graph "
+            "that is to be trained"
+        )
+    return clone(graph)
+
+
+def _equal(a, b):
+    return a is b or bool(np.all(np.asarray(a == b)))
+
+
+def packed_type(graph: Graph, n_features: int, n_edge_features: int | None) -> Any:
+    """Packed samples of the structure, none of them: their types count."""
+    counts = SimpleNamespace(n_features_in_=n_features, n_edge_features_in_=n_edge_features)
+    return graph.no_samples(counts)
 
 
 class Shard(NamedTuple):

@@ -12,17 +12,54 @@ from threading import Condition
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..core.pieces import Pieces
-from ..core.team import ALONE, Crew
-from ..core.threads import Scratch, count_threads, private_copy, split_samples, useful_threads
+from ..core.oracles import adds_by_columns
+from ..core.parallel import (
+    ALONE,
+    Crew,
+    Pieces,
+    Scratch,
+    count_threads,
+    make_scratch,
+    private_copy,
+    split_samples,
+    useful_threads,
+)
 from ..core.weights import zero_weights
+from ..losses.verbs import private_loss
 from .primal import loss_gradient, make_block
-from .workers import Worker, block_size
 
 # More threads than blocks would have nothing to do.
 _MOST_BLOCKS = 16
 # A block costs a sweep over the weights: there are fewer where that would take as long as its work.
 _WEIGHTS_A_PART = 8
+
+# Samples of a block have so many parts together, and are enough for two threads to end at about the
+# same time. With more of them the weights' rows leave the cache before they are added to.
+_PARTS_A_BLOCK = 1 << 12
+_LEAST, _MOST = 8, 256
+
+
+def block_size(problem) -> int:
+    """How many samples threads work on together: by the data alone."""
+    mean = max(int(problem.part_ptr[-1]) // max(problem.part_ptr.size - 1, 1), 1)
+    return min(max(_PARTS_A_BLOCK // mean, _LEAST), _MOST)
+
+
+class Worker:
+    """Scratch of one thread, and its share of the weights."""
+
+    def __init__(self, loss, problem, k: int, n: int):
+        self._number, self._alone = k, not adds_by_columns(problem)
+        self.loss = loss if k == 0 else private_loss(loss)
+        self.problem = problem if n == 1 else private_copy(problem)
+        scratch = make_scratch(problem)
+        self.scratch = np.empty((5, scratch.theta.size)), scratch.labels
+
+    def share_of(self, w, n: int):
+        """The weights with what this one of n threads adds to."""
+        k = self._number
+        share = (int(k > 0), 1) if self._alone else (k, n)
+        return w._replace(share=np.array(share, dtype=np.int64))
 
 
 def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:

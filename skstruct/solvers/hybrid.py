@@ -9,16 +9,13 @@ import numpy as np
 
 from ..core.features import SparseFeatures
 from ..losses.verbs import require_smooth
-from .oeg.solver import OEG
-from .progress import REMEDY, Result
-from .quasi_newton.orthant import OrthantWise
+from .oeg import OEG
+from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
-from .quasi_newton.sparse import SparseOrthantWise
-from .run import Method, run
-from .sag.precision import takes_single
+from .run import REMEDY, Method, Result, run
+from .sag.precision import reducible, takes_single
 from .sag.proximal import ProximalSAG
 from .sag.solver import SAG
-from .sag.working_set import reducible
 
 # Before, SAG's steps grow and its memory fills: nothing is to be learnt of its rate.
 _FIRST = 15

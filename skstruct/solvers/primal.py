@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import kernel
+from ..core.jit.dispatch import kernel
 from ..core.oracles import accumulate, potentials
-from ..core.team import LEAD, LEAVE, fetch_add, meet, open_gate
-from ..core.threads import make_scratch, over_samples
+from ..core.parallel import LEAD, LEAVE, fetch_add, make_scratch, meet, open_gate, over_samples
 from ..core.weights import Weights, squared_norm
 from ..losses.hinge import hinge_of
 from ..losses.verbs import dot, loss_oracle, loss_value, private_loss
-from .progress import SampleOverflow
+from .run import SampleOverflow
 
 _NO_MEMORY = np.empty(0)
 _ADVICE = "are the features scaled?"

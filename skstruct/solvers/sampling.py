@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..core.dispatch import kernel
+from ..core.jit.dispatch import kernel
 
 
 def sum_tree(n):

@@ -6,8 +6,14 @@ labellings; :func:`check_structured_estimator` asks of an estimator on sequences
 """
 
 from .estimator import check_structured_estimator
-from .references import all_labellings, brute_force_marginals, chain_scores, random_sequences
-from .structure import check_structure, training_problem
+from .structure import (
+    all_labellings,
+    brute_force_marginals,
+    chain_scores,
+    check_structure,
+    random_sequences,
+    training_problem,
+)
 
 __all__ = [
     "all_labellings",

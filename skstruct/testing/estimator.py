@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from ..core.typing import SamplesLike
 from ..data.ragged import RaggedArray, object_array
-from ..typing import SamplesLike
-from .references import random_sequences
+from .structure import random_sequences
 
 
 def check_structured_estimator(

@@ -10,7 +10,7 @@ import torch
 from ..core.offsets import ends_of
 from ..data.packing import sample_of
 
-_LARGEST_SCORE = 1e300  # as in skstruct.predict
+_LARGEST_SCORE = 1e300  # as in skstruct.solvers.passes
 
 
 class Layout(NamedTuple):

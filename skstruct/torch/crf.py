@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..data.constraints import transition_mask
 from ..graphs import Chain
 from ..graphs.base import Graph
-from ..inference.arguments import check_integer
+from ..inference.numerics import check_integer
 from . import functional
 from .batches import check_scores, read_layout
 from .functional import Reduction

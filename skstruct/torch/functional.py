@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from ..core.dispatch import require
+from ..core.jit.dispatch import require
 from ..core.oracles import (
     exp_oracle,
     has_own_loss,
@@ -19,16 +19,15 @@ from ..core.oracles import (
     require_linear_loss,
     top_k_oracle,
 )
+from ..core.typing import LossLike
 from ..graphs.base import Graph
-from ..graphs.pairwise.fields import PairwiseGraph
-from ..inference.arguments import check_integer
+from ..graphs.pairwise.verbs import PairwiseGraph
+from ..inference.numerics import check_integer
 from ..losses.hinge import hinge_of
 from ..losses.log import LogLoss, LogPartition
 from ..losses.smooth_hinge import smooth_hinge
-from ..typing import LossLike
-from .autograd import REDUCTIONS, Batch, StructuredLoss
+from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of
 from .batches import check_scores, read_labels, read_layout
-from .passes import gradient_of, labels_of
 from .problems import chain_task, is_plain_chain, read_structured, resolve
 
 Reduction = Literal["sum", "mean", "token_mean", "none"]

@@ -15,16 +15,16 @@ from sklearn.base import BaseEstimator, clone
 
 from ..core.features import SparseFeatures
 from ..core.gram import not_stored
-from ..core.threads import Scratch, make_scratch, private_copy
+from ..core.parallel import Scratch, make_scratch, private_copy
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
-from ..graphs.arrays import TableScratch, no_codes, row_scratch
 from ..graphs.base import Graph
-from ..graphs.chain.kernels import ChainProblem, ChainScratch
-from ..graphs.items.fields import ItemGraph
-from ..graphs.pairwise.fields import PairwiseGraph
+from ..graphs.chain import ChainProblem, ChainScratch
+from ..graphs.items import ItemGraph
+from ..graphs.layout import TableScratch, no_codes, row_scratch
+from ..graphs.pairwise.verbs import PairwiseGraph
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import viterbi_scratch
 from ..losses.task import NamedLoss, cost_matrix

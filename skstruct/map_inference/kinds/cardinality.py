@@ -2,7 +2,7 @@
 
 import math
 
-from ...core.dispatch import inner_kernel
+from ...core.jit.dispatch import inner_kernel
 from .scratch import fill_own, log_add, soft_maximum
 
 _RUN = 16

@@ -2,7 +2,7 @@
 
 import math
 
-from ...core.dispatch import inner_kernel
+from ...core.jit.dispatch import inner_kernel
 from ..regions import AT_MOST_ONE
 from .cardinality import normalise_pair
 from .scratch import log_add, soft_rest, top_two

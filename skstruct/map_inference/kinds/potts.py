@@ -5,7 +5,7 @@ One contained in a larger table has that table's messages on its pairs and is a 
 
 import math
 
-from ...core.dispatch import inner_kernel
+from ...core.jit.dispatch import inner_kernel
 from ..regions import POTTS, TABLE
 from .scratch import fill_mu, fill_own, log_add, soft_maximum, soft_rest, top_two
 

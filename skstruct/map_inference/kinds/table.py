@@ -2,13 +2,283 @@
 
 import math
 
-from ...core.dispatch import inner_kernel
+from ...core.jit.dispatch import inner_kernel
 from ...inference.numerics import fast_exp
 from ...inference.simplex import project
 from ..regions import POTTS
-from .outer import contract, fill_outer, fill_pair_row, has_variables_only, soft_contract
-from .scratch import LOWEST, exponentials, fill_mu, fill_own, largest, log_add
-from .walk import children_of, soft_spread, spread, subtract_messages
+from .scratch import LOWEST, exponentials, fill_mu, fill_own, largest, log_add, soft_maximum
+
+# Tables whose children are their variables: one axis at a time, from the last to the first.
+
+
+@inner_kernel
+def has_variables_only(p, r):
+    """Whether a region's children are its variables, in their order."""
+    begin, first = p.scope_ptr[r], p.slot_ptr[r]
+    arity = p.scope_ptr[r + 1] - begin
+    if arity <= 2:
+        return True
+    if p.slot_ptr[r + 1] - first != arity:
+        return False
+    n_same = 0
+    for d in range(arity):
+        n_same += p.child[first + d] == p.scope[begin + d]
+    return n_same == arity
+
+
+@inner_kernel
+def fill_pair_row(p, r, i, delta, out):
+    """Reparametrised scores of a pairwise factor for label `i` of its first variable."""
+    first, n = p.slot_ptr[r], out.shape[0]
+    own, b = delta[p.message_ptr[first] + i], p.message_ptr[first + 1]
+    others = delta[b : b + n]
+    if p.kind[r] == POTTS:
+        for j in range(n):
+            out[j] = -own - others[j]
+        if i < n:
+            out[i] += p.scores[p.score_ptr[r]]
+    else:
+        start = p.score_ptr[r] + i * n
+        row = p.scores[start : start + n]
+        for j in range(n):
+            out[j] = row[j] - own - others[j]
+    for q in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        m = p.message_ptr[p.parent[q]] + i * n
+        gained = delta[m : m + n]
+        for j in range(n):
+            out[j] += gained[j]
+
+
+@inner_kernel
+def fill_outer(p, r, delta, hat):
+    """Reparametrised scores of three and more variables: messages axis by axis, then the scores."""
+    begin, first = p.scope_ptr[r], p.slot_ptr[r]
+    arity = p.scope_ptr[r + 1] - begin
+    n_rows = 1
+    hat[0] = 0.0
+    for d in range(arity):
+        n, m = p.n_states[p.scope[begin + d]], p.message_ptr[first + d]
+        # From the last row on: what is written lies behind what is still to be read.
+        if n == 2:
+            low, high = delta[m], delta[m + 1]
+            for row in range(n_rows - 1, -1, -1):
+                value = hat[row]
+                hat[2 * row], hat[2 * row + 1] = value - low, value - high
+        else:
+            message = delta[m : m + n]
+            for row in range(n_rows - 1, -1, -1):
+                value, out = hat[row], hat[row * n : row * n + n]
+                for x in range(n):
+                    out[x] = value - message[x]
+        n_rows *= n
+    scores = p.scores[p.score_ptr[r] : p.score_ptr[r] + n_rows]
+    for e in range(n_rows):
+        hat[e] += scores[e]
+
+
+@inner_kernel
+def contract(p, r, values, down, use_max):
+    """Maximise or sum a table onto its variables; `values` are lost."""
+    begin, first = p.scope_ptr[r], p.slot_ptr[r]
+    n_rows = p.size[r]
+    for d in range(p.scope_ptr[r + 1] - begin - 1, -1, -1):
+        n, m = p.n_states[p.scope[begin + d]], p.message_ptr[first + d]
+        n_rows //= n
+        out = down[m : m + n]
+        for x in range(n):
+            out[x] = values[x]
+        if d == 0:
+            return
+        values[0] = largest(out) if use_max else _sum(out)
+        for row in range(1, n_rows):
+            own = values[row * n : row * n + n]
+            if use_max:
+                for x in range(n):
+                    out[x] = max(out[x], own[x])
+                values[row] = largest(own)
+            else:
+                for x in range(n):
+                    out[x] += own[x]
+                values[row] = _sum(own)
+
+
+@inner_kernel
+def soft_contract(p, r, values, gamma, down, scratch):
+    """Soft maxima of a table onto its variables, each relative to its own maximum; as above."""
+    begin, first, inverse = p.scope_ptr[r], p.slot_ptr[r], 1.0 / gamma
+    n_rows = p.size[r]
+    for d in range(p.scope_ptr[r + 1] - begin - 1, -1, -1):
+        n, m = p.n_states[p.scope[begin + d]], p.message_ptr[first + d]
+        n_rows //= n
+        out, sums = down[m : m + n], scratch.sums[:n]
+        for x in range(n):
+            out[x], sums[x] = values[x], 0.0
+        if d == 0:
+            return
+        for row in range(1, n_rows):
+            own = values[row * n : row * n + n]
+            for x in range(n):
+                out[x] = max(out[x], own[x])
+        for row in range(n_rows):
+            own = values[row * n : row * n + n]
+            for x in range(n):
+                sums[x] += fast_exp((own[x] - max(out[x], LOWEST)) * inverse)
+            values[row] = soft_maximum(own, gamma)
+        for x in range(n):
+            if out[x] > -math.inf:
+                out[x] += gamma * math.log(sums[x])
+
+
+@inner_kernel
+def _sum(values):
+    total = 0.0
+    for e in range(values.shape[0]):
+        total += values[e]
+    return total
+
+
+# Walks through tables row by row: along the last variable, with the children's configurations.
+
+
+@inner_kernel
+def children_of(p, r, configuration, base):
+    """Configurations of the children in one configuration of a variable or table."""
+    begin, first = p.scope_ptr[r], p.slot_ptr[r]
+    arity, n_slots = p.scope_ptr[r + 1] - begin, p.slot_ptr[r + 1] - first
+    if arity == 2:
+        n_last = p.n_states[p.scope[begin + 1]]
+        base[0] = configuration // n_last
+        base[1] = configuration - base[0] * n_last
+        return
+    for q in range(n_slots):
+        base[q] = 0
+    if n_slots == 0:
+        return
+    for d in range(arity - 1, -1, -1):
+        n = p.n_states[p.scope[begin + d]]
+        label = configuration % n
+        configuration //= n
+        for q in range(n_slots):
+            base[q] += label * p.steps[p.step_ptr[r] + q * arity + d]
+
+
+@inner_kernel
+def _start(p, r, scratch):
+    """Stand at the first row of a table; rows, their length."""
+    arity = p.scope_ptr[r + 1] - p.scope_ptr[r]
+    for d in range(arity):
+        scratch.digits[d] = 0
+    for q in range(p.slot_ptr[r + 1] - p.slot_ptr[r]):
+        scratch.base[q] = 0
+    n_last = p.n_states[p.scope[p.scope_ptr[r + 1] - 1]]
+    return p.size[r] // n_last, n_last
+
+
+@inner_kernel
+def _advance(p, r, scratch):
+    """Go to the next row."""
+    begin = p.scope_ptr[r]
+    arity, n_slots = p.scope_ptr[r + 1] - begin, p.slot_ptr[r + 1] - p.slot_ptr[r]
+    for d in range(arity - 2, -1, -1):
+        n, step = p.n_states[p.scope[begin + d]], p.step_ptr[r] + d
+        if scratch.digits[d] + 1 < n:
+            scratch.digits[d] += 1
+            for q in range(n_slots):
+                scratch.base[q] += p.steps[step + q * arity]
+            return
+        scratch.digits[d] = 0
+        for q in range(n_slots):
+            scratch.base[q] -= (n - 1) * p.steps[step + q * arity]
+
+
+@inner_kernel
+def _last_step(p, r, q):
+    """How a child's configuration moves along a row of a table of three and more variables."""
+    arity = p.scope_ptr[r + 1] - p.scope_ptr[r]
+    return p.steps[p.step_ptr[r] + (q + 1) * arity - 1]
+
+
+@inner_kernel
+def subtract_messages(p, r, delta, hat, scratch):
+    """Take the messages of the own slots from the scores of three and more variables."""
+    n_rows, n_last = _start(p, r, scratch)
+    first = p.slot_ptr[r]
+    for row in range(n_rows):
+        at, constant = row * n_last, 0.0
+        for slot in range(first, p.slot_ptr[r + 1]):
+            step = _last_step(p, r, slot - first)
+            m = p.message_ptr[slot] + scratch.base[slot - first]
+            if step == 0:
+                constant += delta[m]
+            elif step == 1:
+                for x in range(n_last):
+                    hat[at + x] -= delta[m + x]
+            else:
+                for x in range(n_last):
+                    hat[at + x] -= delta[m + x * step]
+        for x in range(n_last):
+            hat[at + x] -= constant
+        _advance(p, r, scratch)
+
+
+@inner_kernel
+def spread(p, r, values, down, use_max, scratch):
+    """Maximise or sum a table of three and more variables onto its children."""
+    fill_own(p, r, down, -math.inf if use_max else 0.0)
+    n_rows, n_last = _start(p, r, scratch)
+    first = p.slot_ptr[r]
+    for row in range(n_rows):
+        at, total = row * n_last, values[row * n_last]
+        for x in range(1, n_last):
+            total = max(total, values[at + x]) if use_max else total + values[at + x]
+        for slot in range(first, p.slot_ptr[r + 1]):
+            step = _last_step(p, r, slot - first)
+            m = p.message_ptr[slot] + scratch.base[slot - first]
+            if step == 0:
+                down[m] = max(down[m], total) if use_max else down[m] + total
+            elif use_max:
+                for x in range(n_last):
+                    down[m + x * step] = max(down[m + x * step], values[at + x])
+            else:
+                for x in range(n_last):
+                    down[m + x * step] += values[at + x]
+        _advance(p, r, scratch)
+
+
+@inner_kernel
+def _sum_row(values, at, n, step, gamma, down, m, sums, s):
+    """Add exponentials of a row, each relative to the maximum of the child's configuration."""
+    inverse = 1.0 / gamma
+    if step == 0:
+        top, total = max(down[m], LOWEST), 0.0
+        for x in range(n):
+            total += fast_exp((values[at + x] - top) * inverse)
+        sums[s] += total
+    else:
+        for x in range(n):
+            top = max(down[m + x * step], LOWEST)
+            sums[s + x * step] += fast_exp((values[at + x] - top) * inverse)
+
+
+@inner_kernel
+def soft_spread(p, r, values, gamma, down, scratch):
+    """Soft maxima of a table onto its children, each relative to its own maximum."""
+    spread(p, r, values, down, True, scratch)
+    first, stop = p.slot_ptr[r], p.slot_ptr[r + 1]
+    begin, sums = p.message_ptr[first], scratch.sums
+    for m in range(begin, p.message_ptr[stop]):
+        sums[m - begin] = 0.0
+    n_rows, n_last = _start(p, r, scratch)
+    for row in range(n_rows):
+        for slot in range(first, stop):
+            m = p.message_ptr[slot] + scratch.base[slot - first]
+            step = _last_step(p, r, slot - first)
+            _sum_row(values, row * n_last, n_last, step, gamma, down, m, sums, m - begin)
+        _advance(p, r, scratch)
+    for m in range(begin, p.message_ptr[stop]):
+        if down[m] > -math.inf:
+            down[m] += gamma * math.log(sums[m - begin])
+
 
 # Sums of exponentials above this have lost nothing to underflow.
 _SAFE = 1e-280

@@ -12,7 +12,7 @@ and max-marginals and soft marginals -inf; a single entry of these is -inf where
 of finite score agrees with it. Nothing is ever NaN.
 """
 
-from ...core.dispatch import inner_kernel
+from ...core.jit.dispatch import inner_kernel
 from ..regions import CARDINALITY, KINDS, OR, POTTS
 from .cardinality import (
     cardinality_max,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...core.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.simplex import project
 from ..kinds.scratch import region_scratch
 from ..kinds.verbs import region_max

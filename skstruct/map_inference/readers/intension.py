@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .tables import MOST_AXES
+from .text import MOST_AXES
 
 # Of a table; of pairs of variables; variables of a count; and what filling one of them may take.
 _MOST_CELLS, _MOST_CELLS_OF_PAIRS, _MOST_COUNTED, _MOST_WORK = 2**16, 2**22, 2**10, 2**26

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..graph import FactorGraph
-from .tables import (
+from .text import (
+    Numbers,
     by_shape,
     check_cells,
     check_scopes,
     check_states,
     most_states,
     ragged,
+    read_bytes,
     table_sizes,
     tables,
 )
-from .text import Numbers, read_bytes
 
 _COMMENT = re.compile(rb"#[^\n]*")
 

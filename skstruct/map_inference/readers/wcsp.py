@@ -8,7 +8,8 @@ import numpy as np
 
 from ..graph import FactorGraph
 from .intension import PARAMETERS, fits, parameters, pieces
-from .tables import (
+from .text import (
+    Numbers,
     by_shape,
     check_cells,
     check_scopes,
@@ -16,10 +17,10 @@ from .tables import (
     counts_or_tables,
     most_cells,
     ragged,
+    read_bytes,
     table_sizes,
     tables,
 )
-from .text import Numbers, read_bytes
 
 _MOST_SHARED = 3  # variables of a function whose default cost a reference may leave out
 

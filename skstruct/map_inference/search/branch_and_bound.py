@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...inference.arguments import check_integer
+from ...inference.numerics import check_integer
 from ..arguments import check_duals, check_real, check_start
 from ..result import MAPResult, Records, is_proved
 from ..watch import solving_time
-from .costs import Costs, Infeasible, Stopped
-from .expand import Expanded, unit_of
+from .costs import Costs, Expanded, Infeasible, Stopped, unit_of
 from .hybrid import Part
 
 _NODES_A_PASS = 1000

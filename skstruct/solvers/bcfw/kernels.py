@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import project_rows
-from ...core.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.oracles import (
     accumulate,
     add_indicator,

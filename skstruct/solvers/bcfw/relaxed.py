@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import project_rows
-from ...core.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
 from ...losses.hinge import expected_task_loss

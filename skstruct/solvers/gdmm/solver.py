@@ -6,14 +6,12 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ...core.pieces import Pieces
+from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..progress import Result
-from ..run import Method, run
-from .active_sets import packed
-from .state import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions
+from ..run import Method, Result, run
+from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions, packed
 
 VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1

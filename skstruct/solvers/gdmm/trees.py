@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import inner_kernel, kernel
 from ...core.features import add_to_column
+from ...core.jit.dispatch import inner_kernel, kernel
 
 
 class TreeScratch(NamedTuple):

@@ -8,15 +8,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from ...core.threads import effective_threads, make_scratch, private_copy
+from ...core.jit.dispatch import kernel
+from ...core.oracles import accumulate, potentials
+from ...core.parallel import effective_threads, make_scratch, private_copy
 from ...core.weights import zero_weights
 from ...data.packing import sample_of
-from ...losses.verbs import private_loss
+from ...losses.verbs import loss_oracle, private_loss
 from ...scores import Linearisation, ScoreMap
-from ...scores.check import guarded
+from ...scores.base import guarded
 from ..primal import compile_losses, objective_value
-from ..progress import SampleOverflow
-from .kernels import batch_residuals
+from ..run import SampleOverflow
+
+# Losses and residuals of a batch of samples whose rows are their scores.
+
+
+@kernel
+def batch_residuals(loss, problem, w, sample_weight, samples, scratch, augmented, gradient, values):
+    """Add the gradients of ``s_i loss_i`` of some samples."""
+    theta, r = scratch.theta, scratch.mu
+    for visit in range(samples.shape[0]):
+        i = samples[visit]
+        potentials(problem, i, w, theta)
+        values[i], _ = loss_oracle(loss, problem, i, theta, scratch.labels, r, augmented)
+        accumulate(problem, i, r, (sample_weight[i], 0.0), gradient)
+
 
 _ADVICE = "are the features scaled, is the step or the learning rate too large?"
 # Starting threads costs more than the oracles of fewer rows.

@@ -9,10 +9,187 @@ import numpy as np
 from ...core.cone import make_cone, settle
 from ...core.weights import Weights, flatten
 from ...losses.verbs import require_smooth
-from ..progress import REMEDY, Result
-from ..run import Method, run
-from .inner import CasimirSteps
-from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights
+from ..run import REMEDY, Method, Result, run
+from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights, Residuals
+
+# Casimir-SVRG on the linearised problem, with mini-batches: the inner solver of prox-linear.
+
+# Batches that are probed for a first estimate of the smoothness.
+_PROBES = 3
+# Without smoothing: a share of the strength that only breaks ties.
+_NEARLY_NONE = 1e-6
+# Where all labellings tie nothing is measured: this share of what a step away from the truth shows.
+_AT_TIES = 0.1
+# A pass that adds less than this share to what has been won is the last one.
+_SOLVED = 0.02
+# The learning rate grows by the one factor after a pass that succeeds, and falls by the other after
+# one that fails; then it stays below what failed by some margin, which is slowly forgotten.
+_BOLDER, _CAREFUL, _BELOW, _FORGET = 0.8, 2.0, 1.4, 0.97
+# Shorter steps change no weight.
+_MOST_CAREFUL = 2.0**52
+
+
+class Point(NamedTuple):
+    """Weights, and what the smoothed losses say of them."""
+
+    # The weights.
+    vector: np.ndarray
+    # The map there.
+    linearised: Linearised
+    # Losses and residuals at its scores.
+    found: Residuals
+    # The smoothed objective.
+    objective: float
+    # Its gradient.
+    gradient: np.ndarray
+
+
+class CasimirSteps:
+    """Accelerated SVRG on ``mean smoothed loss of linearised scores + quadratic terms``."""
+
+    def __init__(self, losses: MappedLosses, lam, n_passes, batch_size, rate, settle):
+        self.losses, self.lam = losses, lam
+        self.n_passes, self.batch_size, self.rate = n_passes, batch_size, rate
+        self.settle = settle
+        #: Estimate of the smoothness of a sample's loss, at the present strength of smoothing.
+        self.lipschitz = 0.0
+        self._caution, self._least_caution = 1.0, 0.0
+
+    def point(self, vector, linearised, rng, pieces) -> Point | None:
+        """What the smoothed losses say of weights; None if they overflow or a callback stops."""
+        batches = self.losses.draw_batches(rng, self.batch_size)
+        found = self.losses.at_all(linearised.all().scores, vector, batches, pieces)
+        if found is None:
+            return None
+        gradient = self.losses.gradient(linearised, found) + self.lam * vector
+        objective = found.loss + 0.5 * self.lam * float(vector @ vector)
+        return Point(vector, linearised, found, objective, gradient)
+
+    def solve(self, at: Point, eta: float, strength: float, rng, pieces) -> np.ndarray:
+        """Weights near the minimum around a point."""
+        if self.lipschitz == 0.0:
+            self.lipschitz = self._probe(at, rng, strength)
+        strong = self.lam + 1.0 / eta
+        center = before = at.vector
+        snapshot, gradient, least = at.found, at.gradient - self.lam * at.vector, at.objective
+        for k in range(self.n_passes):
+            if k > 0:
+                found = self._snapshot(at, center, rng, pieces)
+                if pieces.stopped:
+                    return before
+                value = np.inf if found is None else self._model(at, found, center, eta)
+                if value <= least:
+                    if least - value < _SOLVED * (at.objective - value):
+                        return center
+                    snapshot, least, kept = found, value, center
+                    gradient = self.losses.gradient(at.linearised, found)
+                    self._succeed()
+                else:
+                    # Longer steps than the losses bear: once more from the last snapshot.
+                    self._fail()
+                    center = before = kept
+            else:
+                kept = center
+            n_batches = len(snapshot.batches)
+            kappa = max(self._steepness() / n_batches - strong, 0.0)
+            w = self._steps(at, center, snapshot, gradient, eta, kappa, rng, pieces)
+            if pieces.stopped:
+                return before
+            if w is None:
+                self._fail()
+                return kept
+            root = np.sqrt(strong / (strong + kappa))
+            center = w + (1.0 - root) / (1.0 + root) * (w - before)
+            self.settle(center)
+            before = w
+        return before
+
+    def _steepness(self):
+        return self._caution * self.lipschitz
+
+    def _succeed(self):
+        self._least_caution *= _FORGET
+        self._caution = max(_BOLDER * self._caution, self._least_caution)
+
+    def _fail(self):
+        self._least_caution = _BELOW * self._caution
+        self._caution = min(_CAREFUL * self._caution, _MOST_CAREFUL)
+
+    def _model(self, at, found, w, eta):
+        change = w - at.vector
+        return found.loss + 0.5 * self.lam * float(w @ w) + 0.5 / eta * float(change @ change)
+
+    def _scores(self, linearised, change):
+        return linearised.scores + linearised.jvp(self.losses.params_of(change))
+
+    def _snapshot(self, at, w, rng, pieces):
+        batches = self.losses.draw_batches(rng, self.batch_size)
+        scores = self._scores(at.linearised.all(), w - at.vector)
+        return self.losses.at_all(scores, w, batches, pieces)
+
+    def _difference(self, at, snapshot, b, w):
+        """How the gradient of a batch has changed since the snapshot; None if scores overflow."""
+        batch = snapshot.batches[b]
+        linearised = at.linearised.of(batch)
+        found = self.losses.at_batch(batch, self._scores(linearised, w - at.vector), w)
+        if found is None:
+            return None
+        rows, tail = found
+        rows -= snapshot.rows[batch.rows]
+        tail -= snapshot.tails[b]
+        change = np.concatenate([linearised.vjp(rows), tail])
+        change *= batch.scale
+        return change
+
+    def _probe(self, at, rng, strength):
+        """Mean smoothness of the losses of a few batches.
+
+        A loss that mixes two labellings in equal shares is as smooth as twice the squared distance
+        of the mixture from the better one, over nu. Random signs keep samples apart: the expected
+        square of the signed sum is the sum of squares.
+        """
+        near = far = n = 0.0
+        batches = at.found.batches
+        for b in range(min(_PROBES, len(batches))):
+            batch = batches[b]
+            linearised = at.linearised.of(batch)
+            self.losses.set_strength(_NEARLY_NONE * strength)
+            rows, tail = self.losses.at_batch(batch, linearised.scores, at.vector)
+            self.losses.set_strength(strength)
+            signs = rng.choice([-1.0, 1.0], size=batch.samples.size)
+            signs = self.losses.spread(batch, signs)[:, np.newaxis]
+            far += _square(linearised.vjp(signs * rows))
+            rows -= at.found.rows[batch.rows]
+            tail -= at.found.tails[b]
+            near += _square(linearised.vjp(signs * rows)) + _square(tail) / batch.samples.size
+            n += batch.samples.size
+        largest = max(near, _AT_TIES * far)
+        return 2.0 * largest / (n * strength) if largest > 0.0 else 1.0
+
+    def _steps(self, at, center, snapshot, gradient, eta, kappa, rng, pieces):
+        """A pass of SVRG steps from the prox-center; None if the scores overflow."""
+        rate = 1.0 / self._steepness() if self.rate is None else self.rate
+        pull = at.vector / eta + kappa * center - gradient
+        pull *= rate
+        shrink = 1.0 / (1.0 + rate * (self.lam + 1.0 / eta + kappa))
+        w = center.copy()
+        order = rng.permutation(len(snapshot.batches))
+        for first, last in pieces.ranges(0, order.size):
+            for b in order[first:last]:
+                change = self._difference(at, snapshot, b, w)
+                if change is None:
+                    return None
+                change *= rate
+                w -= change
+                w += pull
+                w *= shrink
+                self.settle(w)
+        return w
+
+
+def _square(vector):
+    return float(vector @ vector)
+
 
 # A step is taken if the smoothed objective falls by this share of |change|^2 / eta, and the next
 # may be longer if by that one. (A solved problem without error of linearisation: by all.)
@@ -261,3 +438,158 @@ class _ProxLinear(MappedMethod):
             "smoothing_strength_": self.nu,
             "n_oracle_calls_": self.losses.n_calls,
         }
+
+
+# Stochastic subgradients through a score map: the baseline of prox-linear.
+
+_PATIENCE = 5
+# Share of the step that would bring a linear loss to 0, and how many batches are asked.
+_CAREFUL_RATE, _ASKED = 0.1, 8
+
+
+class SubgradientOptions(NamedTuple):
+    """Choices of a run."""
+
+    # The learning rate after t passes: ``rate``, ``rate / (1 + t)`` or ``rate / sqrt(1 + t)``.
+    schedule: str
+    # The first rate; None for a tenth of the step that would bring a linear loss to 0.
+    rate: float | None
+    # Samples of a step.
+    batch_size: int
+
+
+class Improvement(NamedTuple):
+    """What is known of weights."""
+
+    # The objective, and the smallest seen.
+    objective: float
+    best: float
+    # Improvement of the best over the last passes.
+    relative: float
+
+    measure = f"relative improvement over {_PATIENCE} passes"
+
+    @property
+    def record(self):
+        """Its field of the history."""
+        return {"objective": self.objective}
+
+    @property
+    def published(self):
+        """The attribute that it gives an estimator."""
+        return {"objective_": self.best}
+
+
+def mapped_subgradient(
+    mapped: MappedProblem,
+    sample_weight: np.ndarray,
+    lam: float,
+    options: SubgradientOptions,
+    *,
+    target,
+    start: MapWeights,
+    cone=None,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    n_jobs=None,
+    after_epoch,
+) -> Result:
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
+
+    Davis, Drusvyatskiy 2018, Stochastic model-based minimization of weakly convex functions; the
+    schedules are those of the experiments of Pillutla et al. 2018.
+    """
+    method = _Subgradient(mapped, sample_weight, lam, n_jobs, target, options, start, cone)
+    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+class _Subgradient(MappedMethod):
+    """One run."""
+
+    fields = ("learning_rate",)
+
+    def __init__(self, mapped, sample_weight, lam, n_jobs, target, options, start, cone):
+        super().__init__(mapped, sample_weight, lam, n_jobs, target, target, start, cone)
+        self.options, self.trail, self.rate = options, [], options.rate
+        self._now = np.nan
+
+    def begin(self, progress):
+        """What the start is worth: no fit ends worse."""
+        objective = self.losses.objective(self.target, self._scores(), self.vector, self.lam)
+        self.best = objective, self.vector
+
+    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
+    def _scores(self):
+        return Linearised(self.mapped, self.losses.params_of(self.vector)).all().scores
+
+    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
+    def _gradient(self, batch):
+        """Of the mean loss of a batch, a subgradient."""
+        here = self._linearised(batch)
+        found = self.losses.at_batch(batch, here.scores, self.vector)
+        if found is None:
+            self.losses.refuse_overflow(here.scores, batch.rows)
+            raise FloatingPointError("the weights are not finite: lower learning_rate")
+        rows, tail = found
+        return np.concatenate([here.vjp(rows), tail]) * batch.scale
+
+    def _linearised(self, batch):
+        mapped = self.mapped
+        if mapped.score_map.rowwise:
+            part = mapped._replace(rows=mapped.rows[batch.rows])
+        else:
+            lengths = np.diff(mapped.row_ptr)[batch.samples]
+            ptr = np.append(0, np.cumsum(lengths))
+            part = mapped._replace(rows=mapped.rows[batch.rows], row_ptr=ptr)
+        return Linearised(part, self.losses.params_of(self.vector)).all()
+
+    def _first_rate(self, batches):
+        """From the gradients of a few batches."""
+        steps = []
+        for batch in batches[:_ASKED]:
+            gradient = self._gradient(batch)
+            squared = float(gradient @ gradient)
+            if squared > 0.0:
+                steps.append(self.losses.batch_loss(batch) / squared)
+        return _CAREFUL_RATE * float(np.median(steps)) if steps else 1.0
+
+    def epoch(self, k, rng, progress):
+        """One pass."""
+        batches = self.losses.draw_batches(rng, self.options.batch_size)
+        if self.rate is None:
+            self.rate = self._first_rate(batches)
+        falls = {"constant": 0.0, "inverse": 1.0, "sqrt": 0.5}[self.options.schedule]
+        for first, last in progress.pieces.ranges(0, len(batches)):
+            for b in range(first, last):
+                passes = k - 1 + b / len(batches)
+                self._now = self.rate / (1.0 + passes) ** falls
+                step = self._gradient(batches[b])
+                step += self.lam * self.vector
+                step *= self._now
+                self.vector = self.vector - step
+                self.settle(self.vector)
+
+    def certify(self):
+        """Objective of the present weights."""
+        objective = self.losses.objective(self.target, self._scores(), self.vector, self.lam)
+        if objective < self.best[0]:
+            self.best = objective, self.vector
+        self.trail.append(self.best[0])
+        improvement = np.inf
+        if len(self.trail) > _PATIENCE:
+            last = self.trail[-1]
+            improvement = self.trail[-1 - _PATIENCE] / last - 1.0 if last > 0 else 0.0
+        self.certificate = Improvement(objective, self.best[0], improvement)
+
+    def reached(self, tol):
+        """Whether nothing has improved; with a tolerance of 0 all passes are run."""
+        return tol > 0.0 and super().reached(tol)
+
+    def entry(self):
+        """Objective and rate."""
+        return self.certificate.record | {"learning_rate": self._now}
+
+    def published(self):
+        """Count."""
+        return {"n_oracle_calls_": self.losses.n_calls}

@@ -6,7 +6,7 @@ smallest norm among the subgradients of the whole. Pairs of differences are kept
 precision: that halves the traffic, and the inverse Hessian is exactly that of the rounded pairs.
 """
 
-from ...core.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import inner_kernel, kernel
 
 #: Numbers that :func:`measure`, :func:`combine` and :func:`soft_sums` give.
 N_MEASURED, N_COMBINED, N_SOFT = 8, 4, 4

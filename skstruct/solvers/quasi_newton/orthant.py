@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.parallel import Pieces
+from ...core.weights import Weights, view_flat
 from ...losses.verbs import ROUNDING, is_convex, require_smooth
 from ..certificate import certify_l1
-from ..progress import Result
-from ..run import run
+from ..run import Method, Result, run
+from ..sag.precision import reduce_problem, rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
-from .search import backtrack
-from .solver import QuasiNewton
+from .solver import QuasiNewton, backtrack
 
 # Sweeps that look for the best point on a line of dual points.
 _SWEEPS = 4
@@ -120,3 +121,124 @@ class OrthantWise(QuasiNewton):
         for table in found.tables:
             table += 0.0
         return found
+
+
+# OWL-QN on the feature rows that matter: the others are 0 under an L1 penalty, and stay so.
+
+# Rows of weight 0 come in where their gradients are above this share of the threshold.
+_COMES = 0.7
+# Iterations after which all rows are looked at, whatever the gap among those that are there.
+_LOOK = 40
+# Pairs: at least and at most, and in between so many for each part a weight.
+_MEMORY, _ROOM = (10, 30), 4.0
+
+
+class SparseOrthantWise(Method):
+    """OWL-QN on a problem without the rows that are 0, with certificates of the whole one."""
+
+    def __init__(self, *task, start, dual, first_step, **options):
+        super().__init__(*task)
+        self._options, self._first_step = options, first_step
+        # Iterates on few rows; all rows are measured now and then.
+        self._whole = OrthantWise(*task, start=start, **options)
+        self._whole.dual = dual
+        self._inner = self._rows = None
+        self._calls, self._iterations = 0, 0
+
+    def compile(self):
+        """Compile outside the clock."""
+        self._whole.compile()
+
+    def begin(self, progress):
+        """Measure the start."""
+        self._look(progress.pieces)
+
+    def _tables(self, vector):
+        return view_flat(vector, self.shapes)
+
+    def _look(self, pieces):
+        """Measure the iterate on all rows, and let rows in."""
+        whole = self._whole._here
+        if self._inner is not None:
+            whole.w[:], whole.known = self._flat(), False
+        if not (whole.known or self._whole._evaluate(whole, pieces)):
+            return
+        self._iterations = 0
+        w, d = self._tables(whole.w), self._tables(whole.d)
+        kept = rows_to_keep(self.problem, w.node, d.node, _COMES * self._options["l1"])
+        if self._rows is not None:
+            kept[self._rows] = True
+            if kept.sum() == self._rows.size:
+                return
+        self._take(np.flatnonzero(kept), Weights(w.node[kept], w.pair.copy()))
+
+    def _take(self, rows, start):
+        """Go on with more rows: the pairs know nothing of the new ones."""
+        before, known = self._inner, self._rows
+        reduced = reduce_problem(self.problem, rows, self.shapes[0][0])
+        shapes = start.node.shape, self.shapes[1]
+        task = reduced, shapes, self.sample_weight, self.lam, self.n_jobs
+        if before is None:
+            # On short vectors many pairs cost little beside a pass, and save passes.
+            room = _ROOM * int(self.problem.part_ptr[-1]) / (start.node.size + start.pair.size)
+            self._options["memory"] = int(np.clip(room, *_MEMORY))
+        self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows
+        self._inner.first_step = self._first_step
+        self.stalled = False  # that was without these rows
+        if before is not None:  # rows are never left out again
+            self._calls += before.n_calls
+            moved = np.searchsorted(rows, known)[:, None] * shapes[0][1] + np.arange(shapes[0][1])
+            pair = shapes[0][0] * shapes[0][1] + np.arange(self.shapes[1][0] * self.shapes[1][1])
+            self._inner.take_pairs(before, np.r_[moved.ravel(), pair])
+
+    def epoch(self, k, rng, progress):
+        """One iteration."""
+        if self._iterations >= _LOOK:
+            self._look(progress.pieces)
+        if self._inner is not None:
+            self._iterations += 1
+            self._inner.epoch(k, rng, progress)
+            self._inner.certify()
+            self.stalled = self._inner.stalled
+
+    def due(self, k, tol):
+        """Where the gap among the rows that are there is small enough."""
+        return self.stalled or self._inner is None or self._inner.certificate.relative <= tol
+
+    def certify(self):
+        """Measure the present weights on all rows."""
+        self._look(Pieces())
+        self._whole.certify()
+        self.certificate = self._whole.certificate
+
+    def work(self):
+        """Oracle calls: there is nothing else."""
+        inner = 0 if self._inner is None else self._inner.n_calls
+        return (self._calls + inner + self._whole.n_calls) * self.n, 0
+
+    def entry(self):
+        """The objective is known after every iteration, the bound from the last look."""
+        if self.certificate is not None or self._inner is None:
+            return super().entry()
+        value = self._inner._here.value
+        dual = self._whole.dual
+        return {"objective": value, "dual_gap": max(value - dual, 0.0), "dual_objective": dual}
+
+    def _flat(self):
+        flat = np.zeros(self._whole._here.w.size)
+        tables, known = self._tables(flat), view_flat(self._inner._here.w, self._inner.shapes)
+        tables.node[self._rows], tables.pair[:] = known.node, known.pair
+        return flat
+
+    def weights(self):
+        """The present weights; 0 without a sign."""
+        if self._inner is None:
+            return self._whole.weights()
+        found = self._tables(self._flat())
+        for table in found.tables:
+            table += 0.0
+        return found
+
+    def remedy(self):
+        """What to do where the tolerance was not reached."""
+        return self._inner.remedy()

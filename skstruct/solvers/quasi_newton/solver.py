@@ -2,19 +2,276 @@
 
 from __future__ import annotations
 
+import math
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import numpy as np
 
-from ...core.pieces import Pieces
+from ...core.parallel import Pieces, effective_threads
 from ...core.weights import flatten, view_flat, zero_weights
 from ...losses.verbs import ROUNDING, is_convex, least_term, require_smooth
 from ..batch import BatchGradient
 from ..certificate import certify, stationarity
-from ..progress import REMEDY, Result
-from ..run import Method, run
+from ..run import REMEDY, Method, Result, run
 from .kernels import BLOCK, N_COMBINED, N_MEASURED, combine, measure, mix, remember, step
-from .memory import Pairs
-from .search import wolfe
-from .sweeps import Sweeps
+
+# The pairs of L-BFGS, and the direction that they give.
+
+# A pair that curves less than rounding tells nothing.
+_LEAST_CURVATURE = 1e-14
+# Columns of the pairs that are multiplied at once.
+_PIECE = 1 << 16
+
+
+def _is_gram(rows, gram, live):
+    """Whether products of rows are those of a matrix, but for rounding, and all curve upwards."""
+    if not len(rows):
+        return True
+    again = np.zeros((len(rows), len(rows)))
+    for first in range(0, rows.shape[1], _PIECE):
+        piece = rows[:, first : first + _PIECE].astype(np.float64)
+        again += piece @ piece.T
+    sizes = np.sqrt(np.diag(again))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(gram[np.ix_(live, live)] - again) <= 1e-9 * np.outer(sizes, sizes)
+    n = len(rows) // 2
+    return bool(near.all()) and bool((again[np.arange(n), n + np.arange(n)] > 0.0).all())
+
+
+class Pairs:
+    """Differences of the last iterates and of their gradients.
+
+    The two loops of L-BFGS run on coefficients: all they need is products of pairs and gradient,
+    which one sweep gives. A second makes the direction.
+
+    Nocedal & Wright 2006, Numerical Optimization, Algorithm 7.4; on coefficients: Chen, Wang, Zhou
+    2014, Large-scale L-BFGS using MapReduce, Algorithm 3.
+    """
+
+    def __init__(self, size: int, memory: int):
+        self.memory = memory
+        self.rows = np.zeros((2 * memory, size), dtype=np.float32)
+        self._gram = np.zeros((2 * memory, 2 * memory))
+        self._products = np.zeros(2 * memory)
+        self._slots: list[int] = []  # from old to new
+        self._next = 0
+        # How many pairs each slot has had, by which stored ones are known.
+        self._count = [0] * memory
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def take(self, other: Pairs, places: np.ndarray) -> None:
+        """Take over the pairs of shorter vectors; elements that they lack are 0."""
+        if other.memory != self.memory:
+            return
+        self.rows[:, places] = other.rows
+        self._gram, self._slots, self._next = other._gram, other._slots, other._next
+        self._products = other._products
+        self._count = list(other._count)
+
+    def forget(self) -> None:
+        """Start anew."""
+        self._slots = []
+
+    def add(self, sweeps, here, before, lam: float, lam1: float, lengths: float) -> None:
+        """Take over the step between two points."""
+        slot, memory = self._next, self.memory
+        self._slots = [k for k in self._slots if k != slot]
+        self._count[slot] += 1
+        live = np.zeros(memory, dtype=np.int64)
+        live[[*self._slots, slot]] = 1
+        factor = 1.0 / np.sqrt(lengths) if 0.0 < lengths < np.inf else 1.0
+        vectors = here.w, here.d, before.w, before.d, lam, lam1
+        sums = sweeps(
+            remember, 6 * memory, self.rows, live, slot, factor, *vectors, scratch=(3, BLOCK)
+        ).reshape(-1, 3)
+        self._products = sums[:, 0]
+        for row, column in ((slot, 1), (memory + slot, 2)):
+            self._gram[row] = self._gram[:, row] = sums[:, column]
+        squares = self._gram[slot, slot] * self._gram[memory + slot, memory + slot]
+        curvature = self._gram[slot, memory + slot]
+        if np.isfinite(sums).all() and curvature > _LEAST_CURVATURE * np.sqrt(squares):
+            self._slots.append(slot)
+            self._next = (slot + 1) % memory
+
+    def state(self) -> tuple[dict, dict]:
+        """What :meth:`take_state` takes."""
+        numbers = {"slots": self._slots, "next": self._next, "count": self._count}
+        numbers |= {"gram": self._gram.tolist(), "products": self._products.tolist()}
+        return numbers, {self._name(k): self.rows[[k, self.memory + k]] for k in self._slots}
+
+    def _name(self, slot):
+        return f"pair-{slot}-{self._count[slot]}"
+
+    def take_state(self, numbers: dict, arrays: dict) -> None:
+        """Become what another one was."""
+        slots, following, count = numbers["slots"], numbers["next"], numbers["count"]
+        gram = np.array(numbers["gram"], dtype=np.float64)
+        products = np.array(numbers["products"], dtype=np.float64)
+        kinds = {type(number) for number in (*slots, following, *count)} == {int}
+        places = kinds and set(slots) | {following} <= set(range(self.memory))
+        if not places or len(set(slots)) < len(slots) or len(count) != self.memory:
+            raise ValueError("slots, next or count are not those of pairs")
+        if gram.shape != self._gram.shape or products.shape != self._products.shape:
+            raise ValueError("gram or products are of another number of pairs")
+        shape = 2, self.rows.shape[1]
+        pairs = [arrays[f"pair-{k}-{count[k]}"] for k in slots]
+        live = [*slots, *(self.memory + k for k in slots)]
+        if any(pair.shape != shape or pair.dtype != self.rows.dtype for pair in pairs):
+            raise ValueError("a pair has another size")
+        if not _is_gram(np.array([*(p[0] for p in pairs), *(p[1] for p in pairs)]), gram, live):
+            raise ValueError("gram is not that of the pairs")
+        if not np.isfinite(products[live]).all():
+            raise ValueError("products are infinite")
+        self._slots, self._next, self._count = list(slots), following, list(count)
+        self._gram, self._products = gram, products
+        for k, pair in zip(slots, pairs, strict=True):
+            self.rows[[k, self.memory + k]] = pair
+
+    def direction(self) -> tuple[np.ndarray, float]:
+        """The quasi-Newton direction at the last point."""
+        memory, gram = self.memory, self._gram
+        coefficients, own = np.zeros(2 * memory), -1.0
+        if not self._slots:
+            return coefficients, own
+        alpha = np.zeros(memory)
+        products = -self._products  # of all rows with what is being made
+        for k in reversed(self._slots):
+            alpha[k] = products[k] / gram[k, memory + k]
+            coefficients[memory + k] -= alpha[k]
+            products -= alpha[k] * gram[:, memory + k]
+        newest = self._slots[-1]
+        scale = gram[newest, memory + newest] / gram[memory + newest, memory + newest]
+        coefficients, own, products = scale * coefficients, scale * own, scale * products
+        for k in self._slots:
+            change = alpha[k] - products[memory + k] / gram[k, memory + k]
+            coefficients[k] += change
+            products += change * gram[:, k]
+        return coefficients, own
+
+
+# Sweeps over long vectors in threads, with the same bits for any number of them.
+
+# What a run adds up, and when, does not depend on the threads: runs are as long as this for all.
+_RUN = 1 << 16
+# Telling a thread what to do costs as much as a few runs.
+_RUNS_A_THREAD = 4
+
+
+class Sweeps:
+    """Calls kernels on runs of vectors."""
+
+    def __init__(self, size: int, n_jobs: int | None):
+        self._runs = list(pairwise([*range(0, size, _RUN), size])) or [(0, 0)]
+        self._n_threads = min(effective_threads(n_jobs), max(len(self._runs) // _RUNS_A_THREAD, 1))
+        self._threads = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
+
+    def __call__(self, kernel, n_sums: int, *arguments, scratch=None, largest=None) -> np.ndarray:
+        """Call ``kernel(*arguments, [scratch,] first, last, out)`` on all runs."""
+        sums = np.zeros((len(self._runs), n_sums))
+
+        def work(offset):
+            own = () if scratch is None else (np.empty(scratch),)
+            for k in range(offset, len(self._runs), self._n_threads):
+                kernel(*arguments, *own, *self._runs[k], sums[k])
+
+        if self._threads is None:
+            work(0)
+        else:
+            for done in [self._threads.submit(work, k) for k in range(self._n_threads)]:
+                done.result()
+        return sums.sum(axis=0) if largest is None else self._with_largest(sums, largest)
+
+    def _with_largest(self, sums, column):
+        total = sums.sum(axis=0)
+        total[column] = sums[:, column].max()
+        return total
+
+
+# Line searches: along a smooth function, and down to sufficient decrease.
+
+_DECREASE, _FLATTER = 1e-4, 0.9
+_MOST_TESTS = 40
+
+
+def wolfe(function, value: float, slope: float, step: float, rounding: float) -> bool:
+    """Search for a step with the strong Wolfe conditions.
+
+    Where the values differ by rounding alone, slopes tell instead (the approximate conditions of
+    Hager and Zhang): the search works to the last digits of the gradient.
+
+    Nocedal & Wright 2006, Numerical Optimization, Algorithms 3.5 and 3.6; Hager & Zhang 2005, A New
+    Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search, section 4.
+    """
+    low, high = (0.0, value, slope), None
+    for test in range(_MOST_TESTS):
+        now, rising = function(step)
+        if not (math.isfinite(now) and math.isfinite(rising)):
+            high = step, math.inf, math.nan
+        else:
+            decreases = now <= value + _DECREASE * step * slope or (
+                now <= value + rounding and rising <= (2.0 * _DECREASE - 1.0) * slope
+            )
+            if decreases and abs(rising) <= -_FLATTER * slope:
+                return True
+            if not decreases or rising >= 0.0:
+                high = step, now, rising
+            else:
+                low = step, now, rising
+        following = _extend(low) if high is None else _between(low, high, test)
+        if following == step or not 0.0 < following < math.inf:
+            break
+        step = following
+    # A step that decreases enough, if not one that is flat enough.
+    if low[0] > 0.0:
+        function(low[0])
+        return True
+    return False
+
+
+def _extend(low):
+    """A step beyond the longest one, which is still steep."""
+    return 4.0 * low[0] if low[0] < 1.0 else 10.0 * low[0]
+
+
+def _between(low, high, test):
+    """A step inside the bracket, where the cubic through its ends is lowest."""
+    a, value, slope = low
+    b, other, rising = high
+    width = b - a
+    if not math.isfinite(other):
+        return a + 0.1 * width
+    fraction = 0.5
+    if test % 3 != 2:  # now and then in the middle: the bracket shrinks
+        z = 3.0 * (value - other) / width + slope + rising
+        square = z * z - slope * rising
+        if square >= 0.0:
+            root = math.sqrt(square)
+            bottom = rising - slope + 2.0 * root
+            if bottom != 0.0:
+                fraction = 1.0 - (rising + root - z) / bottom
+    if not math.isfinite(fraction):
+        fraction = 0.5
+    return a + min(max(fraction, 0.1), 0.9) * width
+
+
+def backtrack(function, value: float, step: float, rounding: float) -> bool:
+    """Halve a step until the function decreases enough.
+
+    Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, section 3.2.
+    """
+    for _ in range(_MOST_TESTS):
+        now, promised = function(step)
+        if promised < 0.0 and now <= value + _DECREASE * promised:
+            return True
+        # Rounding hides what is left to gain.
+        if abs(promised) <= rounding and now <= value + rounding:
+            return False
+        step *= 0.5 if math.isfinite(now) else 0.1
+    return False
+
 
 _RESOLVED = "floating point resolves no more: increase tol, or scale the features"
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.pieces import Pieces
+from ...core.parallel import Pieces
 from ...core.weights import Weights
 from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
 from ..bcfw.solver import BCFW, PROMISING, RECENT
@@ -15,8 +15,8 @@ from ..certificate import certify_pair
 from ..primal import compile_hinge
 from ..run import run
 from .blocks import ROUNDING, Blocks, Local
+from .checkpoint import read_state, write_state
 from .soundness import close, like, require, require_dual_point
-from .states import read_state, write_state
 
 _MEAN = "mean-node", "mean-pair"
 

@@ -31,9 +31,9 @@ import numpy as np
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
 from ..run import Method
-from .part import borrowed, gather, received, scatter_add
+from .checkpoint import States
+from .engine import borrowed, gather, received, scatter_add
 from .soundness import close, like, numbers_like, require, require_below
-from .states import States
 
 # sigma of a round by the number of its parts. What all parts agree on then overshoots by a third.
 COMMON = 0.75

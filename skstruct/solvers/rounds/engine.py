@@ -8,13 +8,202 @@ same bits whichever worker runs it, and however often.
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import threading
+import time
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from threading import Lock
+from typing import Any, NamedTuple
 
+import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from .watch import watched
+from ...core.weights import Weights
+from ...data.matrices import readable
+
+# A pool of loky's whose worker died while it sent a result, which the pool itself waits for.
+
+try:
+    from joblib.externals.loky import reusable_executor
+except ImportError:  # pragma: no cover - a joblib that keeps it elsewhere looks after itself
+    reusable_executor = None
+
+# A pool that can tell has told long before.
+_PATIENCE, _LOOK = 5.0, 0.5
+
+
+@contextlib.contextmanager
+def watched(patience: float = _PATIENCE):
+    """Make loky's pool say that it is broken where it would wait for ever.
+
+    It looks for dead workers between results, not within one. Of a worker that is killed while it
+    writes half a result lies in the pipe, and the end never comes as long as anybody else may
+    write: then the others are ended, and this process's own end of the pipe is closed.
+    """
+    over = threading.Event()
+    watchman = threading.Thread(target=_watch, args=(over, patience), daemon=True)
+    watchman.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watchman.join()
+
+
+def _watch(over, patience):
+    since = {}
+    while not over.wait(_LOOK):
+        pool = getattr(reusable_executor, "_executor", None)
+        try:
+            broken, processes = pool._flags.broken, list((pool._processes or {}).values())
+            alive = {process.sentinel: process for process in processes}
+        except AttributeError:  # there is no pool, or it is none that is known here
+            continue
+        if broken is not None:
+            since = {}
+            continue
+        now = time.monotonic()
+        since = {sentinel: since.get(sentinel, now) for sentinel in wait(list(alive), timeout=0)}
+        if any(now - first > patience for first in since.values()):
+            _break_up(pool, [p for sentinel, p in alive.items() if sentinel not in since])
+            return
+
+
+def _break_up(pool, others):
+    for process in others:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    with contextlib.suppress(OSError, AttributeError):
+        pool._result_queue._writer.close()
+
+
+# Parts: what a worker has of a problem that no process holds as a whole.
+#
+# A *source* opens parts in any process. It is what tasks carry, so it is small and can be pickled;
+# it has ``token``, a string that no other source of this run has, ``n_parts``, ``columns(k)`` and
+# ``open(k)``, which returns a :class:`Part`. Tasks of any solver begin with ``with borrowed(source,
+# k) as part``; the driver makes what they take by :func:`gather`, and adds what they return by
+# :func:`scatter_add`.
+
+# Bytes of parts that a process keeps open.
+LIMIT = 1 << 29
+
+
+class Part(NamedTuple):
+    """A shard as a problem of its own, on its rows of the weights."""
+
+    # A structure's problem, with labels, on local rows; features may be memory maps.
+    problem: Any
+    # The training loss.
+    loss: Any
+    # Shapes of the local weight tables: the pair table is the whole one.
+    shapes: tuple
+    # (n_samples,): Weights whose mean over *all* parts is 1.
+    sample_weight: np.ndarray
+    # First and second nodes of all edges, and where those of each sample begin.
+    ends: tuple = ()
+
+
+def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """The weights that a part uses."""
+    if columns is None:
+        return w.node, w.pair
+    n = columns.size
+    node = np.empty((n + w.node.shape[0] - n_features, w.node.shape[1]))
+    np.take(w.node, columns, axis=0, out=node[:n], mode="clip")
+    node[n:] = w.node[n_features:]
+    return node, w.pair
+
+
+def scatter_add(total: Weights, columns, n_features: int, node, pair) -> None:
+    """Add tables of a part to those of all weights."""
+    pairs = total.pair
+    pairs += pair
+    table = total.node
+    if columns is None:
+        table += node
+        return
+    table[columns] += node[: columns.size]
+    table[n_features:] += node[columns.size :]
+
+
+def received(node, pair) -> Weights:
+    """Tables that have come with a task, as kernels take them: backends may protect arrays."""
+    return Weights(readable(node, np.float64), readable(pair, np.float64))
+
+
+def _n_bytes(thing):
+    if isinstance(thing, tuple):
+        return sum(map(_n_bytes, thing))
+    return thing.nbytes if isinstance(thing, np.ndarray) else 0
+
+
+class _Opened:
+    """Parts that are open in this process and not in use."""
+
+    def __init__(self):
+        self._lock, self._parts, self._size = Lock(), OrderedDict(), 0
+
+    def take(self, key):
+        """A part, which is nobody else's until it is given back; None if it is not here."""
+        with self._lock:
+            part = self._parts.pop(key, None)
+            self._size -= 0 if part is None else _n_bytes(part)
+            return part
+
+    def give(self, key, part):
+        """Keep a part for the next task, if there is room."""
+        size = _n_bytes(part)
+        with self._lock:
+            if key in self._parts:
+                return
+            # Rounds visit all parts in turn: whatever goes comes too late to be of use, so that it
+            # is the new one that goes, unless the old ones are of another fit.
+            for old in [old for old in self._parts if old[0] != key[0]]:
+                if self._size + size <= LIMIT:
+                    break
+                self._size -= _n_bytes(self._parts.pop(old))
+            if self._size + size <= LIMIT or not self._parts:
+                self._parts[key] = part
+                self._size += size
+
+    def forget(self, token):
+        """Close the parts of a source."""
+        with self._lock:
+            for key in [key for key in self._parts if key[0] == token]:
+                self._size -= _n_bytes(self._parts.pop(key))
+
+
+_OPENED = _Opened()
+
+
+@contextmanager
+def borrowed(source, k: int):
+    """Part k of a source, opened at most once while there is room; nobody else has it meanwhile."""
+    part = _OPENED.take((source.token, k))
+    if part is None:
+        part = source.open(k)
+    yield part
+    # Not after an error: nobody knows what it has left.
+    _OPENED.give((source.token, k), part)
+
+
+def kind_of(source, k: int) -> type:
+    """The task: the class of a part's problem, which says how its samples are decoded."""
+    with borrowed(source, k) as part:
+        return type(part.problem[0] if type(part.problem) is tuple else part.problem)
+
+
+def close_parts(source) -> None:
+    """Close what this process has open of a source; other processes do so when they need room."""
+    _OPENED.forget(source.token)
+
 
 # How often in a row workers may die before one more result has come.
 MOST_LOSSES = 3

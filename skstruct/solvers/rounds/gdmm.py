@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.pieces import Pieces
+from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ..certificate import certify_pair
+from ..gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
 from ..gdmm.factors import FactorRun
 from ..gdmm.solver import SEARCHES, VARIANTS, n_parts
-from ..gdmm.state import CHANGE, INFEASIBILITY, GDMMOptions
 from ..primal import compile_hinge
 from ..run import run
 from .blocks import Blocks, Local
-from .part import scatter_add
+from .checkpoint import read_state, write_state
+from .engine import scatter_add
 from .soundness import require, require_active_sets
-from .states import read_state, write_state
 
 _STILL = 0.1
 

@@ -6,16 +6,15 @@ import zlib
 
 import numpy as np
 
-from ...core.pieces import Pieces
+from ...core.parallel import Pieces
 from ...core.weights import view_flat, zero_weights
 from ...losses.verbs import is_convex, require_smooth
 from ..batch import BatchGradient
-from ..progress import Result
 from ..quasi_newton.kernels import N_MEASURED, measure
 from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
-from ..run import run
-from .part import borrowed, gather, received, scatter_add
+from ..run import Result, run
+from .engine import borrowed, gather, received, scatter_add
 from .soundness import TOLERANCE, close, like, numbers_like, require, require_below
 
 # What a run is, beside its vectors and pairs.

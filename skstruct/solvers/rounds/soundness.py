@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch import kernel
+from ...core.jit.dispatch import kernel
 from ...core.oracles import add_indicator, loss_is_linear
 from ..bcfw.kernels import expected_losses
 from ..gdmm.active_sets import layout
@@ -79,7 +79,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     compared with these anyway.
 
     `mass` says what the marginals of each sample add up to, `ends` is that of
-    :class:`skstruct.solvers.rounds.part.Part`.
+    :class:`skstruct.solvers.rounds.engine.Part`.
     """
     worst = float(-points.min(initial=0.0))
     cost, n_nodes = getattr(problem, "cost", None), np.diff(problem.label_ptr)

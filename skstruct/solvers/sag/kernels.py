@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.oracles import accumulate, potentials
-from ...core.team import LEAD, LEAVE, fetch_add, meet, open_gate
+from ...core.parallel import LEAD, LEAVE, fetch_add, meet, open_gate
 from ...core.weights import decay, fold_small
 from ...losses.verbs import ROUNDING, backtrack, loss_oracle
 from ..sampling import sample_leaf, set_leaf

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.pieces import Pieces
+from ...core.jit.dispatch import kernel
+from ...core.oracles import accumulate
+from ...core.parallel import Pieces
 from ...core.proximal import (
     ALONG,
     L1,
@@ -15,6 +17,7 @@ from ...core.proximal import (
     SOFT_SLOPE,
     SUBGRADIENT,
     YOUNG,
+    catch_up,
     catch_up_and_sum,
     soft_sums,
     start_clock,
@@ -22,12 +25,51 @@ from ...core.proximal import (
 from ...core.weights import aligned, zero_weights
 from ...losses.verbs import ROUNDING, least_term, require_smooth
 from ..certificate import certify_l1
-from ..progress import REMEDY
-from ..run import run
-from .kernels import N_STORED, STALENESS
-from .proximal_kernels import proximal_epoch
+from ..run import REMEDY, run
+from .kernels import (
+    IMPORTANCE,
+    LOSS,
+    MAGNITUDE,
+    MOVE,
+    N_STORED,
+    STALENESS,
+    TERMS,
+    VALUE,
+    _choose,
+    _remember_visit,
+    _step_size,
+    _visit,
+)
+from .precision import add_residuals, reduce_problem, reducible, rows_to_keep
 from .solver import _TINY, SAG, _StepSchedule
-from .working_set import add_residuals, reduce_problem, reducible, rows_to_keep
+
+# One pass of SAG with non-uniform sampling under an L1 penalty: proximal steps, taken lazily.
+#
+# The memory, the sampling and the line search are those of :mod:`skstruct.solvers.sag.kernels`; the
+# weights are those of :mod:`skstruct.core.proximal`.
+
+
+@kernel
+def proximal_epoch(
+    loss, problem, w, clock, sample_weight, options, state, order, uniforms, block, buffers, labels
+):
+    """Steps of proximal SAG, one a row of `uniforms`."""
+    totals, visit = state.totals, block.visits[0]
+    for step in range(uniforms.shape[0]):
+        i, visit[IMPORTANCE] = _choose(state, options, order, uniforms, step)
+        weight = sample_weight[i]
+        r = block.changes[: problem.part_ptr[i + 1] - problem.part_ptr[i]]
+        catch_up(problem, i, w, clock)
+        _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, labels)
+        totals[LOSS] += weight * visit[VALUE]
+        totals[MAGNITUDE] += weight * visit[TERMS]
+        _remember_visit(sample_weight, options, state, i, visit)
+        accumulate(problem, i, r, (0.0, 1.0), w)
+        if options.task == MOVE:
+            alpha = _step_size(state, options)
+            clock.now[0] += alpha
+            clock.now[1] += alpha / totals[N_STORED]
+
 
 # The pass before which rows are first left out, and the share of the threshold below which.
 _FIRST_REFRESH, _STAYS = 4, 0.7

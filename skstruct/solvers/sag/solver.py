@@ -6,23 +6,14 @@ import numpy as np
 
 from ...core.memory import check_memory
 from ...core.offsets import longest_item
-from ...core.pieces import Pieces
-from ...core.team import ALONE, Crew
-from ...core.threads import count_threads
-from ...core.weights import (
-    fold,
-    halves,
-    lazy_weights,
-    plain_weights,
-    zero_weights,
-)
+from ...core.parallel import ALONE, Crew, Pieces, count_threads, run_team
+from ...core.weights import fold, halves, lazy_weights, plain_weights, squared_norms, zero_weights
 from ...losses.verbs import least_term, require_smooth
+from ..batch import Worker, block_size
 from ..certificate import certify
 from ..primal import compile_losses, objective_value
-from ..progress import REMEDY, Result
-from ..run import Method, run
+from ..run import REMEDY, Method, Result, run
 from ..sampling import sum_tree
-from ..workers import Worker, block_size
 from .kernels import (
     DRAW,
     FILL,
@@ -43,8 +34,37 @@ from .kernels import (
     SAGState,
     sag_epoch,
 )
-from .norms import norms_in_threads
 from .precision import SinglePrecision, fold_large, is_close, takes_single
+
+# Norms of lazy weights in threads.
+
+# Floats of a block: what they are summed by does not depend on the threads.
+_BLOCK = 1 << 20
+
+
+def _blocks(w):
+    """Rows of the node table in blocks, the first of them with the pair table."""
+    table = w.single if w.single.size else w.node
+    size = max(_BLOCK // max(table.shape[1], 1), 1)
+    for first in range(0, max(len(table), 1), size):
+        rows = slice(first, first + size)
+        part = w._replace(node=w.node[rows], single=w.single[rows])
+        yield part if first == 0 else part._replace(pair=w.pair[:0])
+
+
+def norms_in_threads(w, inverse_n: float, lam: float, n_threads: int) -> np.ndarray:
+    """:func:`skstruct.core.weights.squared_norms`, the same bits for any number of threads."""
+    blocks = list(_blocks(w))
+    n_threads = min(n_threads, len(blocks))
+    sums = np.zeros((len(blocks), 3))
+
+    def work(k, team):
+        for b in range(k, len(blocks), n_threads if team.size else 1):
+            sums[b] = squared_norms(blocks[b], inverse_n, lam)
+
+    run_team(work, n_threads)
+    return sums.sum(axis=0)
+
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
 _UNIT = np.array([1.0, 0.0])

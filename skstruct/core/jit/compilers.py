@@ -1,0 +1,321 @@
+"""How numba compiles our kernels: fewer passes, and no machine code for what only kernels call.
+
+Numba does not promise to keep what this uses; without it kernels compile as any other function.
+"""
+
+from contextlib import suppress
+
+from numba import types
+from numba.core import ir
+from numba.core.compiler_machinery import register_pass
+from numba.core.inline_closurecall import InlineWorker
+from numba.core.typed_passes import NopythonTypeInference
+from numba.core.untyped_passes import InlineInlinables
+
+from .cache_key import is_foreign
+from .numba_private import known_options
+
+# Passes of numba's compiler, for the same code in less time.
+
+# A pass that pasted kernels go through before they are pasted; all else is done where they are.
+_BEFORE = {"translate_bytecode", "fixup_args", "ir_processing", "generic_rewrites"}
+
+
+class _Block(ir.Block):
+    """A block of a kernel that is pasted once: numba makes two copies of it."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class _Worker(InlineWorker):
+    """What pastes kernels, whose own passes are fewer."""
+
+    def run_untyped_passes(self, func, enable_ssa=False):
+        define = self._compiler_pipeline
+
+        def define_fewer(state):
+            pipeline = define(state)
+            pipeline.passes[:] = [
+                (faster.get(which, which), told)
+                for which, told in pipeline.passes
+                if which.name() in _BEFORE or which is InlineInlinables
+            ]
+            pipeline._ENFORCING = False
+            return pipeline
+
+        self._compiler_pipeline = define_fewer
+        try:
+            found = super().run_untyped_passes(func, enable_ssa)
+        finally:
+            self._compiler_pipeline = define
+        for block in found.blocks.values():
+            block.__class__ = _Block
+        return found
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Paste(InlineInlinables):
+    """Paste kernels without copies of what nobody else has."""
+
+    _name = "skstruct_paste"
+
+    def _do_work(self, state, work_list, block, i, expr, inline_worker):
+        if type(inline_worker) is InlineWorker:
+            inline_worker.__class__ = _Worker
+        return super()._do_work(state, work_list, block, i, expr, inline_worker)
+
+
+_PLAIN = types.Number, types.Boolean, types.Array, types.SliceType
+
+
+def _is_plain(kind):
+    """Whether an operator's result depends on this type alone, and not on what is compiled."""
+    if isinstance(kind, types.BaseTuple):
+        return all(map(_is_plain, kind))
+    return isinstance(kind, _PLAIN)
+
+
+def _remembering(resolve):
+    """`resolve` with a memory: numba tries all overloads of an operator anew wherever it stands."""
+    known = {}
+
+    def resolve_function_type(func, args, kws):
+        if kws or not isinstance(func, types.Function) or not all(map(_is_plain, args)):
+            return resolve(func, args, kws)
+        key = func, tuple(args)
+        if key not in known:
+            known[key] = resolve(func, args, kws)
+        return known[key]
+
+    return resolve_function_type
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Type(NopythonTypeInference):
+    """Infer types, those of each operator once."""
+
+    _name = "skstruct_type"
+
+    def run_pass(self, state):
+        context = state.typingctx
+        if "resolve_function_type" in vars(context):  # of a kernel that this one calls
+            return super().run_pass(state)
+        context.resolve_function_type = _remembering(context.resolve_function_type)
+        try:
+            return super().run_pass(state)
+        finally:
+            del context.resolve_function_type
+
+
+#: What of ours takes the place of which of numba's passes.
+faster = {InlineInlinables: _Paste, NopythonTypeInference: _Type}
+
+
+try:
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler, Flags
+except ImportError:  # pragma: no cover
+    JITCodeLibrary = Compiler = Flags = object
+try:
+    pass  # MOVED
+except ImportError:  # pragma: no cover
+    faster = {}
+
+
+class _InnerLibrary(JITCodeLibrary):
+    """Code of a kernel that only other kernels call: it becomes machine code within them.
+
+    Numba optimises and emits each kernel, and again whatever it has been linked into.
+    """
+
+    @property
+    def codegen(self):
+        return _WithoutEnvironments(self._codegen)
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _CheapLibrary(JITCodeLibrary):
+    """Code of a kernel that is called seldom: each function is optimised by itself only.
+
+    To optimise what the functions make up together takes most of LLVM's time.
+    """
+
+    def _optimize_final_module(self):
+        try:
+            passes, builder = self._codegen._module_pass_manager(
+                loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
+            )
+        except (AttributeError, TypeError):  # pragma: no cover
+            super()._optimize_final_module()
+            return
+        passes.run(self._final_module, builder)
+
+
+class _WithoutEnvironments:
+    """A code generator for what is never run: there is nowhere to keep its environment."""
+
+    def __init__(self, codegen):
+        self._codegen = codegen
+
+    def __getattr__(self, name):
+        return getattr(self._codegen, name)
+
+    def set_env(self, name, environment):
+        pass
+
+
+# Passes for what this package's kernels do not use: closures, None among the arguments, arrays as
+# terms of expressions, the inlining of numba's own functions.
+_UNUSED = {
+    "with_lifting",
+    "inline_closure_likes",
+    "rewrite_semantic_constants",
+    "dead_branch_prune",
+    "Rewrite dynamic raises",
+    "make_function_op_code_to_jit_function",
+    "find_literally",
+    "literal_unroll",
+    "LiteralPropagation",
+    "inline_overloads",
+    "nopython_rewrites",
+    "annotate_types",
+    "dump_parfor_diagnostics",
+}
+
+
+def _kept(passes):
+    """The passes that kernels need, the faster ones in place of numba's."""
+    kept = (p for p in passes if p[0].name() not in _UNUSED)
+    return [(faster.get(which, which), told) for which, told in kept]
+
+
+class _Flags(Flags):
+    """Numba's flags, compared by what was set: it looks at all of them for each call it types."""
+
+    __slots__ = ()
+
+    def __hash__(self):
+        return _FLAGS_HASH
+
+    def __eq__(self, other):
+        if not isinstance(other, Flags):
+            return NotImplemented
+        mine, others = self._values, other._values
+        if any(others[name] != mine[name] for name in mine.keys() & others.keys()):
+            return False
+        return all(
+            getattr(self, name) == getattr(other, name) for name in mine.keys() ^ others.keys()
+        )
+
+
+# That of numba's own, which are equal to these.
+_FLAGS_HASH = hash(Flags())
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler; for the kernels of this package without the passes that they do not use."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        if hasattr(flags, "_values"):
+            flags = _Flags(flags)
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        if not is_foreign(self.state.func_id.func.__module__):
+            for pipeline in pipelines:
+                pipeline.passes[:] = _kept(pipeline.passes)
+        return pipelines
+
+
+class _CheapCompiler(_KernelCompiler):
+    """The same for kernels that are called seldom."""
+
+    def __init__(self, typingctx, targetctx, library, *args):
+        if library is None:
+            library = _CheapLibrary(targetctx.codegen(), "cheap kernel")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, *args)
+
+
+class _InnerCompiler(_KernelCompiler):
+    """The same for kernels that only other kernels call."""
+
+    def __init__(self, typingctx, targetctx, library, *args):
+        if library is None:
+            library = _InnerLibrary(targetctx.codegen(), "inner kernel")
+        super().__init__(typingctx, targetctx, library, *args)
+
+    def define_pipelines(self):
+        function = self.state.func_id.func
+        if "print" in function.__code__.co_names:  # It would wait for its environment for ever.
+            raise TypeError(
+                f"{function.__qualname__} prints, which kernels inside other kernels cannot: run "
+                "with NUMBA_DISABLE_JIT=1 to see what they do"
+            )
+        return super().define_pipelines()
+
+
+def outer_options():
+    """Options for kernels that Python calls."""
+    return {} if Compiler is object else {"pipeline_class": _KernelCompiler}
+
+
+def _overridden(library):
+    """What a library of ours takes the place of."""
+    return [name for name in vars(library) if not name.startswith("__")]
+
+
+def inner_options():
+    """Return options for kernels that only other kernels call: no wrapper, no own code."""
+    options = known_options({"no_cpython_wrapper": True})
+    if options and all(hasattr(JITCodeLibrary, name) for name in _overridden(_InnerLibrary)):
+        options["pipeline_class"] = _InnerCompiler
+    return options
+
+
+def compile_cheaply(dispatcher):
+    """Compile `dispatcher` faster, for slower code, where Python calls it."""
+    compiler = getattr(dispatcher, "_compiler", None)
+    known = all(hasattr(JITCodeLibrary, name) for name in _overridden(_CheapLibrary))
+    if hasattr(compiler, "pipeline_class") and known and Compiler is not object:
+        compiler.pipeline_class = _CheapCompiler
+
+
+def call_inside(dispatcher, inner):
+    """Let kernels that call `dispatcher` take the code of `inner`, once for all constants.
+
+    For numba each integer constant among the arguments is a type of its own: another compile.
+    """
+    if not all(hasattr(dispatcher, name) for name in ("get_call_template", "get_overload")):
+        return  # pragma: no cover
+    template, overload = inner.get_call_template, inner.get_overload
+
+    def get_call_template(args, kws):
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return template(tuple(map(types.unliteral, args)), plain)
+
+    dispatcher.get_call_template = get_call_template
+    dispatcher.get_overload = overload
+
+
+def refuse_calls(dispatcher):
+    """Make a call from Python a TypeError: numba would crash without a wrapper."""
+    kind = type(dispatcher)
+
+    def refuse(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is for other kernels: it has no code for Python")
+
+    with suppress(TypeError):
+        dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": refuse})

@@ -1,0 +1,348 @@
+"""Compile kernels into a cache that is never stale, and dispatch generic verbs on a problem's type.
+
+A solver is compiled once per problem type. It calls *verbs* (:mod:`skstruct.core.oracles`), plain
+functions that state a contract. A graph registers a kernel per verb for its own problem class, as
+with :func:`functools.singledispatch`::
+
+    @generic
+    def max_oracle(problem, i, theta, mu): "contract"
+
+    @max_oracle.register(ChainProblem)
+    @kernel
+    def _(problem, i, theta, mu): ...
+
+Numba picks the kernel while it types the solver, so a call costs nothing at run time and the
+compiled solver is found again on disk in the next process.
+"""
+
+import inspect
+import sys
+from functools import partial
+
+import numba
+from numba.extending import overload
+
+from .cache import open_store
+from .cache_key import PACKAGE, digest, kernel_sources, note_kernel, note_problem
+from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
+from .numba_private import (
+    JIT_IS_DISABLED,
+    VERSIONS,
+    cache_on_disk,
+    hold_interrupts,
+    instance_class,
+    known_options,
+)
+
+try:
+    from .references import take_references
+except ImportError:  # pragma: no cover
+    take_references = None
+
+# NaN and inf keep their meaning: "nnan" and "ninf" are left out. Kernels allocate nothing: without
+# numba's reference counts they compile faster, and one that does allocate does not compile.
+_FLAGS = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    **known_options({"_nrt": False, "no_cfunc_wrapper": True}),
+}
+_INNER, _OUTER = inner_options(), outer_options()
+
+_kernels = []
+_problem_classes = {}
+
+
+def _open_store():
+    sources = {} if JIT_IS_DISABLED else kernel_sources()
+    versions = sys.implementation.cache_tag, *VERSIONS
+    fingerprint = digest(sources, *versions) if sources else None
+    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR)
+
+
+_STORE = _open_store()
+
+
+def cache_folders_read():
+    """Folders that compiled kernels are looked up in: :func:`cache_folder` and those before it.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The folders, in order; root may have filled those that this user cannot write.
+
+    See Also
+    --------
+    skstruct.core.jit.dispatch.cache_folder : The one that is written to.
+
+    Examples
+    --------
+    >>> from skstruct.core.jit.dispatch import cache_folder, cache_folders_read
+    >>> cache_folder() in [*cache_folders_read(), None]
+    True
+    """
+    return [folder for folder, _ in _STORE.readable]
+
+
+def cache_folder():
+    """Folder that keeps compiled kernels; its name holds a hash of every kernel's source.
+
+    With the hash in the folder's name, an edited or upgraded kernel can never run stale
+    (:mod:`skstruct.core.jit.cache_key`). It is the first that this user can write of
+    ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the user's cache folder
+    (``XDG_CACHE_HOME``, ``~/.cache``) and a private one among the temporary files; folders that
+    others can write are not touched (:mod:`skstruct.core.jit.cache`). They can be deleted at any
+    time; old ones delete themselves.
+
+    Returns
+    -------
+    pathlib.Path or None
+        The folder; None if there is no safe one or ``NUMBA_DISABLE_JIT`` is set: nothing is kept
+        then. Set ``NUMBA_CACHE_DIR`` before the import to move it.
+
+    See Also
+    --------
+    skstruct.core.jit.dispatch.cache_folders_read : All that are looked up.
+    skstruct.show_versions : Prints it with everything else that a report of a bug needs.
+
+    Examples
+    --------
+    >>> from skstruct.core.jit.dispatch import cache_folder
+    >>> cache_folder().name.startswith("skstruct-")
+    True
+    """
+    return _STORE.writable
+
+
+def _compile(function, inline=False, **options):
+    """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
+    note_kernel(function)
+    how = "always" if inline else "never"
+    return numba.njit(inline=how, **options, **_FLAGS)(function)
+
+
+def kernel(function=None, *, cheap=False):
+    """Compile `function` lazily with the house's flags and cache it on disk.
+
+    Parameters
+    ----------
+    function : callable
+        A function of arrays, scalars and NamedTuples of these. It must not allocate.
+    cheap : bool
+        Compile faster, for slower code: for what is called seldom, as in tests. The kernels that
+        are registered for a verb are compiled so where Python calls them; inside solvers they are
+        as fast as any.
+
+    Returns
+    -------
+    numba.core.registry.CPUDispatcher
+        The compiled function; `function` itself under ``NUMBA_DISABLE_JIT``.
+
+    See Also
+    --------
+    skstruct.core.inner_kernel : What only other kernels call.
+    skstruct.core.generic : A verb, for which structures register kernels.
+
+    Notes
+    -----
+    What is compiled is kept on disk. For a kernel outside this package the key covers its module
+    and what that imports, directly or not, from its own package (for scripts: from its own folder).
+    Numba freezes the globals and closures that a kernel and its callees read, so their values count
+    too. Compiled in every process are kernels whose source is in no file (notebooks), that take or
+    close over functions, or that read anything but numbers, strings, arrays and tuples of these.
+
+    Kernels hand NamedTuples to each other by reference (:mod:`skstruct.core.jit.references`).
+
+    Examples
+    --------
+    >>> from skstruct.core.jit.dispatch import kernel
+    >>> from skstruct.inference.viterbi import viterbi
+    >>> type(viterbi).__name__
+    'CPUDispatcher'
+    """
+    if function is None:
+        return partial(kernel, cheap=cheap)
+    if JIT_IS_DISABLED:
+        return _compile(function)
+    dispatcher = _compile(function, **_OUTER)
+    if cheap:
+        compile_cheaply(dispatcher)
+    cache_on_disk(dispatcher, _STORE)
+    hold_interrupts(dispatcher)
+    call_inside(dispatcher, _compile(function, **_INNER))
+    if take_references is not None and "_nrt" in _FLAGS:  # what they refer to is not counted
+        take_references(dispatcher)
+    _kernels.append(dispatcher)
+    return dispatcher
+
+
+def inner_kernel(function=None, *, inline=False):
+    """A kernel that only other kernels call.
+
+    It has no wrapper for Python, no machine code and no cache of its own: its callers hold its
+    code, which saves compile time.
+
+    Parameters
+    ----------
+    function : callable
+        As for :func:`kernel`.
+    inline : bool
+        Paste the body into the kernels that call it, for bodies that are called in one place.
+
+    Returns
+    -------
+    numba.core.registry.CPUDispatcher
+        The compiled function; calling it from Python is an error.
+
+    See Also
+    --------
+    skstruct.core.kernel : What Python calls, too.
+
+    Examples
+    --------
+    >>> from skstruct.core.jit.dispatch import inner_kernel
+    >>> add_one = inner_kernel(lambda x: x + 1)
+    """
+    if function is None:
+        return partial(inner_kernel, inline=inline)
+    dispatcher = _compile(function, inline, **_INNER)
+    if not JIT_IS_DISABLED:
+        call_inside(dispatcher, dispatcher)
+        refuse_calls(dispatcher)
+    return dispatcher
+
+
+def compiled_kernels():
+    """All kernels made by :func:`kernel` so far, for tests that count specialisations."""
+    return list(_kernels)
+
+
+def _python(dispatcher):
+    return getattr(dispatcher, "py_func", dispatcher)
+
+
+def _tell_apart(cls):
+    """Give a class a name of its own: numba takes two with one name and fields for one.
+
+    So it is with a class in a notebook's cell that is run again.
+    """
+    twins = _problem_classes.setdefault((cls.__name__, getattr(cls, "_fields", None)), [])
+    if cls not in twins:
+        twins.append(cls)
+        if len(twins) > 1:
+            cls.__name__ = f"{cls.__name__}_{len(twins)}"
+            _problem_classes[cls.__name__, getattr(cls, "_fields", None)] = [cls]
+
+
+def _refuse_other_flags(name, dispatcher):
+    """A verb compiles its kernels from their Python functions, with the flags of `kernel`."""
+    expected = {"inline": "never", "nopython": True, "boundscheck": None} | _FLAGS
+    given = dispatcher.targetoptions
+    names = expected.keys() | given.keys()
+    dropped = sorted(flag for flag in names if given.get(flag) != expected.get(flag))
+    if dropped:
+        raise TypeError(
+            f"a kernel of {name} must be made by @kernel without options: inside solvers these "
+            f"differ from what is given: {', '.join(dropped)}"
+        )
+
+
+def generic(contract):
+    """Make a verb that dispatches on the class of its first argument, a NamedTuple.
+
+    Parameters
+    ----------
+    contract : callable
+        A function whose signature and docstring state what every kernel of this verb does. Its
+        body is never run.
+
+    Returns
+    -------
+    callable
+        The verb. ``verb.register(ProblemClass)`` decorates a kernel, which also serves subclasses,
+        as with :func:`functools.singledispatch` (so one for ``object`` is the default).
+        ``verb.supports(cls)`` tells whether there is one, ``verb.registry`` maps classes to their
+        own kernels. Calling the verb works both from Python and inside a :func:`kernel`.
+
+    See Also
+    --------
+    skstruct.core.kernel : Makes what is registered.
+    skstruct.core.oracles.max_oracle : A verb.
+
+    Examples
+    --------
+    >>> from skstruct.core.oracles import max_oracle
+    >>> from skstruct.graphs.chain import ChainProblem
+    >>> max_oracle.supports(ChainProblem)
+    True
+    """
+    name = contract.__name__
+    names = tuple(inspect.signature(contract).parameters)
+    registry = {}
+
+    def find(cls):
+        for base in cls.__mro__:
+            if base in registry:
+                return registry[base]
+        known = ", ".join(sorted(c.__name__ for c in registry)) or "none"
+        raise TypeError(f"{name} is not available for {cls.__name__}; it is for: {known}")
+
+    namespace = {"find": find}
+    arguments = ", ".join(names)
+    exec(
+        f"def {name}({arguments}):\n    return find(type({names[0]}))({arguments})\n",
+        namespace,
+    )
+    verb = namespace[name]
+    verb.__doc__ = contract.__doc__
+    verb.__module__ = contract.__module__
+    verb.registry = registry
+    verb.supports = lambda cls: not registry.keys().isdisjoint(cls.__mro__)
+
+    def register(cls):
+        def add(dispatcher):
+            function = _python(dispatcher)
+            own = tuple(inspect.signature(function).parameters)
+            if own != names:
+                raise TypeError(f"a kernel of {name} takes the arguments {names}, not {own}")
+            if function is not dispatcher:
+                _refuse_other_flags(name, dispatcher)
+                compile_cheaply(dispatcher)
+            _tell_apart(cls)
+            registry[cls] = dispatcher
+            note_problem(cls, function)
+            return dispatcher
+
+        return add
+
+    verb.register = register
+
+    def choose(*args):
+        cls = instance_class(args[0])
+        return None if cls is None else _python(find(cls))
+
+    namespace = {"choose": choose}
+    exec(f"def typer({arguments}):\n    return choose({arguments})\n", namespace)
+    # Python calls the registered kernel itself; what solvers call needs no wrapper for Python.
+    overload(verb, jit_options=_INNER | _FLAGS, inline="never")(namespace["typer"])
+    return verb
+
+
+def require(verb, problem, advice, given=None):
+    """Raise in Python, before any compile, when `problem` has no kernel for `verb`.
+
+    The message names the structure and what the verb gives in users' words, where the problem class
+    has an attribute ``structure`` (and perhaps ``remedy``) and the verb an attribute ``gives``.
+    """
+    if verb.supports(type(problem)):
+        return
+    structure = getattr(type(problem), "structure", type(problem).__name__)
+    first = structure.partition(" ")[0]
+    if given is not None and any(base.__name__ == first for base in given.__mro__):
+        structure = given.__name__ + structure[len(first) :]
+    remedy = getattr(type(problem), "remedy", "")
+    if hasattr(verb, "gives"):
+        lack, verb_name = f"{structure} has no {verb.gives}", f" ({verb.__name__})"
+    else:
+        lack, verb_name = f"{verb.__name__} is not available for {structure}", ""
+    raise TypeError(f"{lack}; {advice}{remedy}{verb_name}")

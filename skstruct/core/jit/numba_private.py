@@ -1,0 +1,346 @@
+"""What numba does not promise to keep, each use with a plain fallback.
+
+How kernels are compiled is in :mod:`skstruct.core.jit.compilers`, how they take NamedTuples in
+:mod:`skstruct.core.jit.references`; no other file uses such things.
+"""
+
+import gc
+import hashlib
+import io
+import logging
+import os
+import pickle
+import re
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
+from operator import attrgetter
+
+import llvmlite
+import numba
+from numba import types
+from numba.extending import intrinsic as _intrinsic
+
+from .cache_key import foreign_digest, frozen_values, problem_kernels
+
+try:
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import NumbaPickler
+except ImportError:  # pragma: no cover
+    CompileResult, NumbaPickler = None, pickle.Pickler
+try:
+    from numba.core import event
+except ImportError:  # pragma: no cover
+    event = None
+
+_logger = logging.getLogger("skstruct")
+
+#: numba's switch for debugging: kernels run as plain Python.
+JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
+
+#: What compiled code depends on beside its sources.
+VERSIONS = numba.__version__, llvmlite.__version__
+
+# A user who sees nothing for ten seconds believes that a program hangs.
+_COMPILING = (
+    "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
+    "seconds, later processes load them from the cache (SKSTRUCT_QUIET=1 silences this line)"
+)
+_has_said, _n_announcing = False, 0
+
+# What numba says of a function without reference counts that returns another array.
+_NEW_ARRAY = "Only accept returning of array passed into the function as argument"
+
+_SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
+
+
+def known_options(options):
+    """Options that this numba has; those it lacks only cost compile time."""
+    try:
+        from numba.core.cpu import CPUTargetOptions as Known
+    except ImportError:  # pragma: no cover
+        Known = None
+    return {name: value for name, value in options.items() if hasattr(Known, name)}
+
+
+def instance_class(numba_type):
+    """Class of the NamedTuples that a numba type stands for."""
+    return getattr(numba_type, "instance_class", None)
+
+
+def intrinsic(plain):
+    """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
+
+    def decorate(function):
+        return plain if JIT_IS_DISABLED else _intrinsic(function)
+
+    return decorate
+
+
+def _classes(numba_type):
+    """The NamedTuples in a type, nested ones too."""
+    found = instance_class(numba_type)
+    yield from [] if found is None else [found]
+    for part in numba_type if isinstance(numba_type, types.BaseTuple | tuple) else ():
+        yield from _classes(part)
+
+
+@contextmanager
+def _held_interrupt():
+    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
+
+    The second one interrupts at once, if it does not hit a callback.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    held = []
+
+    def hold(number, frame):
+        held.append(number)
+        if len(held) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if held:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _no_collections():
+    """Collect no garbage until the block ends: that takes an eighth of a compile's time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Compiling(threading.local):
+    """What a thread has spent on compiling."""
+
+    seconds, depth = 0.0, 0
+
+
+_compiling = _Compiling()
+
+
+def compile_seconds():
+    """Seconds that this thread has spent so far on kernels that were compiled or loaded."""
+    return _compiling.seconds
+
+
+@contextmanager
+def _timed():
+    """Add the time until the block ends to this thread's; that of inner kernels is part of it."""
+    began, _compiling.depth = time.perf_counter(), _compiling.depth + 1
+    try:
+        yield
+    finally:
+        _compiling.depth -= 1
+        if _compiling.depth == 0:
+            _compiling.seconds += time.perf_counter() - began
+
+
+def hold_interrupts(dispatcher):
+    """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
+
+    The interrupt comes when the compile has ended, and so does the collection of garbage. Nothing
+    changes in other threads and where somebody has set a handler of his own. The time counts, see
+    :func:`compile_seconds`.
+    """
+    compile_plainly = dispatcher.compile
+
+    @wraps(compile_plainly)
+    def compile_held(sig):
+        try:
+            with _timed(), _held_interrupt(), _no_collections(), _notice():
+                return compile_plainly(sig)
+        except numba.core.errors.NumbaError as error:
+            if _NEW_ARRAY in str(error):
+                raise TypeError(
+                    f"{dispatcher.py_func.__qualname__} or a kernel that it calls returns an array "
+                    "that is not one of its arguments (part of `work`, perhaps): kernels write "
+                    "into arrays that they are given, or return a tuple"
+                ) from error
+            raise
+
+    dispatcher.compile = compile_held
+
+
+def _say_once(name):
+    """Say why the first fit takes so long: once in a process, and not if somebody else does."""
+    global _has_said
+    if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
+        _has_said = True
+        with suppress(OSError, ValueError):  # a stream that is closed
+            print(_COMPILING, file=sys.stderr, flush=True)
+
+
+def _notice():
+    """Tell of the first compile of this process that nobody else announces."""
+    return nullcontext() if _has_said or sys.stderr is None else _compiles(_say_once)
+
+
+@contextmanager
+def announced_compiles(announce):
+    """Tell of every kernel that Python calls and that is compiled until the block ends."""
+    global _n_announcing
+    _n_announcing += 1
+    try:
+        with _compiles(announce):
+            yield
+    finally:
+        _n_announcing -= 1
+
+
+@contextmanager
+def _compiles(announce):
+    """Call a function with the name of each kernel that this thread compiles."""
+    if event is None:  # pragma: no cover
+        yield
+        return
+    owner, depth = threading.get_ident(), 0
+
+    class Announcer(event.Listener):
+        def on_start(self, started):
+            nonlocal depth
+            if threading.get_ident() == owner:
+                if depth == 0:
+                    announce(started.data["dispatcher"].py_func.__qualname__)
+                depth += 1
+
+        def on_end(self, ended):
+            nonlocal depth
+            depth -= threading.get_ident() == owner
+
+    with event.install_listener("numba:compile", Announcer()):
+        yield
+
+
+def _in_script(path):
+    """What the script that runs calls so."""
+    return attrgetter(path)(sys.modules["__main__"])
+
+
+class _Pickler(NumbaPickler):
+    """By name also the classes of a script: numba takes a copy of one for another type."""
+
+    def reducer_override(self, obj):
+        is_of_script = isinstance(obj, type) and obj.__module__ == "__main__"
+        if is_of_script and "<locals>" not in obj.__qualname__:
+            return _in_script, (obj.__qualname__,)
+        return super().reducer_override(obj)
+
+
+def _dumps(obj):
+    out = io.BytesIO()
+    _Pickler(out, protocol=4).dump(obj)
+    return out.getvalue()
+
+
+class DiskCache:
+    """What a dispatcher asks of its cache, on a :class:`~skstruct.core.jit.cache.Store`.
+
+    Numba's own names its files by counting, in an index that two processes can write at once, and
+    ends the process when a file is damaged.
+    """
+
+    def __init__(self, function, store):
+        self._function = function
+        self._store = store
+
+    @property
+    def cache_path(self):
+        """The folder, for ``dispatcher.stats``."""
+        return self._store.writable and str(self._store.writable)
+
+    def load_overload(self, sig, target_context):
+        """The compiled specialisation, or None."""
+        name = None
+        try:
+            target_context.refresh()
+            name, key = self._entry(sig, target_context.codegen())
+            content = self._store.read(name) if name else None
+            if name and content is None and self._store.reserve(name):
+                content = self._store.read(name)
+                if content is not None:
+                    self._store.release(name)
+            if content is not None:
+                kept, data = pickle.loads(content)
+                if kept == key:
+                    result = CompileResult._rebuild(target_context, *data)
+                    asked = list(_classes(tuple(getattr(sig, "args", sig))))
+                    if list(_classes(tuple(result.signature.args))) == asked:
+                        return result
+                    # It would not be found again, but loaded at every call.
+                    self._store.discard(name, "it is for other classes of the same names")
+        except Exception as error:
+            if name:
+                self._store.discard(name, repr(error))
+        return None
+
+    def save_overload(self, sig, result):
+        """Keep a specialisation; one that cannot be kept is compiled in every process."""
+        name = None
+        try:
+            name, key = self._entry(sig, result.target_context.codegen())
+            if name and not result.lifted and not result.library.has_dynamic_globals:
+                self._store.write(name, _dumps((key, result._reduce())))
+        except Exception as error:
+            _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
+        finally:
+            if name:
+                self._store.release(name)
+
+    def flush(self):
+        """Forget all specialisations: numba's ``recompile`` asks for it."""
+        if self._store.writable is not None:
+            for path in self._store.writable.glob(f"{self._stem()}-*.nbc"):
+                self._store.discard(path.name, "recompile")
+
+    def _stem(self):
+        function = self._function
+        name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")
+        return f"{name[-100:]}-{function.__code__.co_firstlineno}"
+
+    def _entry(self, sig, codegen):
+        """File and full key of a specialisation; None if its sources or values are unknown."""
+        arguments = tuple(getattr(sig, "args", sig))
+        classes = list(_classes(arguments))
+        foreign = foreign_digest(self._function, classes)
+        values = frozen_values([self._function, *problem_kernels(classes)])
+        takes_functions = any(isinstance(part, types.Callable) for part in arguments)
+        if foreign is None or values is None or takes_functions:
+            return None, None
+        key = repr(
+            (
+                values,
+                str(sig),
+                # numba prints a NamedTuple's type without these
+                [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
+                foreign,
+                codegen.magic_tuple(),
+                [getattr(numba.config, name, None) for name in _SETTINGS],
+            )
+        )
+        return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
+
+
+def cache_on_disk(dispatcher, store):
+    """Let a dispatcher keep what it compiles, if numba has the parts for it."""
+    parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
+    if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
+        return False
+    dispatcher._cache = DiskCache(dispatcher.py_func, store)
+    return True

@@ -1,0 +1,379 @@
+"""Passes over samples in threads, and the scratch that each thread has of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
+from threading import Event, Thread
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+from llvmlite import ir
+from numba import types
+
+from .jit.dispatch import inner_kernel
+from .jit.numba_private import JIT_IS_DISABLED, intrinsic
+from .offsets import longest_item
+from .weights import aligned
+
+# Threads that work on one kernel together, and meet in it.
+#
+# Each calls the kernel with the same *team*, a few counters. Numba's parallel loops are not used:
+# their threads are shared by the process, and two fits at once would need them at the same time.
+
+#: What :func:`meet` says: go on; be the one to do what one does for all, then :func:`open_gate`;
+#: or leave the kernel, since another thread failed.
+GO, LEAD, LEAVE = range(3)
+#: The team of one thread.
+ALONE = np.empty(0, dtype=np.int64)
+
+# Counters, each in a cache line of its own.
+_LINE = 8
+_ARRIVED, _GATE, _FAILED, _SIZE, _YIELD, _END = (k * _LINE for k in range(6))
+# Some ten microseconds: then the processor may be another's, who may be the one to wait for.
+_SPINS = 4000
+
+
+def _address_of_yield():
+    """Of the C function without arguments that lets other threads run; 0 where there is none."""
+    try:
+        if sys.platform == "win32":
+            function = ctypes.windll.kernel32.SwitchToThread
+        else:
+            function = ctypes.CDLL(None).sched_yield
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    except (AttributeError, OSError):  # pragma: no cover
+        return 0
+
+
+def _place(context, builder, signature, args):
+    """Where an entry of an array lies."""
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    return builder.gep(array.data, [args[1]])
+
+
+def _plain_add(array, at, value):
+    before = array[at]
+    array[at] = before + value
+    return before
+
+
+@intrinsic(_plain_add)
+def fetch_add(typingctx, array, at, value):
+    """Add to an entry of an int64 array; returns what it was: no two threads get the same."""
+
+    def codegen(context, builder, signature, args):
+        place = _place(context, builder, signature, args)
+        return builder.atomic_rmw("add", place, args[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), codegen
+
+
+@intrinsic(lambda array, at: array[at])
+def _load(typingctx, array, at):
+    """An entry of an int64 array that other threads write to."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load_atomic(_place(context, builder, signature, args), "seq_cst", 8)
+
+    return types.int64(array, types.int64), codegen
+
+
+@intrinsic(lambda address: None)
+def _call(typingctx, address):
+    """Call the C function at an address; its name could not be kept in the cache of kernels."""
+
+    def codegen(context, builder, signature, args):
+        function = ir.FunctionType(ir.IntType(32), []).as_pointer()
+        builder.call(builder.inttoptr(args[0], function), [])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@inner_kernel
+def meet(team):
+    """Wait until all threads of a team are here."""
+    if team.shape[0] == 0:
+        return LEAD
+    before = _load(team, _GATE)
+    if fetch_add(team, _ARRIVED, 1) == team[_SIZE] - 1:
+        return LEAD
+    turns = 0
+    while _load(team, _GATE) == before:
+        if _load(team, _FAILED) != 0:
+            return LEAVE
+        turns += 1
+        if turns > _SPINS and team[_YIELD] != 0:
+            _call(team[_YIELD])
+    return GO
+
+
+@inner_kernel(inline=True)
+def open_gate(team):
+    """Let the threads go on that wait in :func:`meet`."""
+    if team.shape[0] > 0:
+        fetch_add(team, _ARRIVED, -team[_SIZE])
+        fetch_add(team, _GATE, 1)
+
+
+class _Member(Thread):
+    """A thread that keeps what it raised, and then lets the others leave."""
+
+    def __init__(self, function, k, team):
+        super().__init__(name=f"skstruct-{k}", daemon=True)
+        self._call, self._team = (function, k, team), team
+        self.error = None
+
+    def run(self):
+        function, k, team = self._call
+        try:
+            function(k, team)
+        except BaseException as error:
+            self.error = error
+            team[_FAILED] = 1
+
+
+def run_team(function, n_threads: int) -> None:
+    """Call ``function(k, team)`` for k below `n_threads` at once, for 0 in this thread."""
+    if n_threads == 1 or JIT_IS_DISABLED:
+        function(0, ALONE)
+        return
+    team = np.zeros(_END + _LINE, dtype=np.int64)
+    team[_SIZE], team[_YIELD] = n_threads, _address_of_yield()
+    members = [_Member(function, k, team) for k in range(1, n_threads)]
+    try:
+        for member in members:
+            member.start()
+        function(0, team)
+        for member in members:
+            member.join()
+    except BaseException:
+        team[_FAILED] = 1
+        for member in members:
+            if member.ident is not None:
+                member.join()
+        raise
+    for member in members:
+        if member.error is not None:
+            raise member.error
+
+
+class Crew:
+    """Threads for many calls: fewer of them while other processes have the processors.
+
+    Threads that meet all wait for the one that does not run. What they compute does not depend on
+    how many they are.
+    """
+
+    #: Seconds after which it is judged how many ran, the share of them that is enough, and for how
+    #: many such times there are fewer before all are tried again.
+    SECONDS, ENOUGH, FEWER = 0.2, 0.75, (4, 64)
+
+    def __init__(self, n_threads: int):
+        #: How many there are at present.
+        self.size = self._most = 1 if JIT_IS_DISABLED else n_threads
+        self._busy = self._elapsed = 0.0
+        self._left, self._patience = 0, self.FEWER[0]
+
+    def run(self, function) -> None:
+        """:func:`run_team` on as many threads as are of use."""
+        if self._most == 1:
+            run_team(function, 1)
+            return
+        busy = [0.0] * self.size
+
+        def timed(k, team):
+            began = time.thread_time()
+            function(k, team)
+            busy[k] = time.thread_time() - began
+
+        began = time.perf_counter()
+        run_team(timed, self.size)
+        self._judge(sum(busy), time.perf_counter() - began)
+
+    def _judge(self, busy, elapsed):
+        """Take as many threads as ran at once."""
+        self._busy, self._elapsed = self._busy + busy, self._elapsed + elapsed
+        if self._elapsed < self.SECONDS:
+            return
+        running = self._busy / self._elapsed
+        self._busy = self._elapsed = 0.0
+        if self.size < self._most:
+            self._left -= 1
+            if self._left <= 0:
+                self.size = self._most
+        elif running < self.ENOUGH * self._most:
+            self.size = max(1, min(int(running + 0.5), self._most - 1))
+            self._left, self._patience = self._patience, min(2 * self._patience, self.FEWER[1])
+        else:
+            self._patience = self.FEWER[0]
+
+
+# Long passes in pieces, between which Python runs.
+
+
+class Pieces:
+    """Cut a pass into calls of about half a second.
+
+    Between two calls Python runs: Ctrl-C comes through, and callbacks hear of the share that is
+    done. A pass must give the same result wherever it is cut.
+    """
+
+    #: Seconds a call is to take; the first one, whose speed is not known, visits so many samples.
+    SECONDS, FIRST = 0.5, 1
+
+    def __init__(self, after_piece: Callable[[float], bool] | None = None):
+        self._after_piece = after_piece
+        self._size = self.FIRST
+        #: Whether a callback has ended a pass.
+        self.stopped = False
+
+    def ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took."""
+        first = start
+        while first < stop:
+            last = min(first + self._size, stop)
+            began = time.perf_counter()
+            yield first, last
+            rate = (last - first) / max(time.perf_counter() - began, 1e-9)
+            # Grown in steps: the first samples may be short ones.
+            self._size = int(max(1, min(rate * self.SECONDS, 8 * self._size)))
+            first = last
+            if first < stop and self._after_piece is not None and self._after_piece(first / stop):
+                self.stopped = True
+                return
+
+    def visits(self, size: int) -> Iterator[tuple[int, int]]:
+        """The ranges of a pass of `size` visits; for none an empty range, which compiles."""
+        return self.ranges(0, size) if size else iter([(0, 0)])
+
+
+# Starting threads costs more than decoding this many nodes.
+_NODES_A_THREAD = 2000
+
+
+class Scratch(NamedTuple):
+    """Buffers of one thread."""
+
+    # (max_parts,): Part-space buffers.
+    theta: np.ndarray
+    mu: np.ndarray
+    # (max_nodes,): One labelling.
+    labels: np.ndarray
+
+
+def make_scratch(problem):
+    """Buffers that fit the largest sample of `problem`."""
+    n_parts, n_nodes = longest_item(problem.part_ptr), longest_item(problem.label_ptr)
+    return Scratch(np.empty(n_parts), np.empty(n_parts), np.empty(n_nodes, dtype=np.int32))
+
+
+def private_copy(problem):
+    """The same problem with ``work`` of its own, for one thread.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A structure's problem.
+
+    Returns
+    -------
+    NamedTuple
+        The copy; all other arrays are shared.
+
+    See Also
+    --------
+    skstruct.losses.verbs.private_loss : The same of a loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.parallel import private_copy
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> copy = private_copy(problem)
+    >>> copy.labels is problem.labels, copy.work is problem.work
+    (True, False)
+    """
+    return problem._replace(work=_copy(problem.work))
+
+
+def _copy(scratch):
+    """Arrays of the same shapes, however deeply their NamedTuples are nested; of zeros."""
+    if isinstance(scratch, tuple):
+        return getattr(scratch, "_make", tuple)(map(_copy, scratch))
+    if scratch.dtype != np.float64:
+        return np.zeros_like(scratch)
+    return aligned(scratch.size).reshape(scratch.shape)
+
+
+def _node_ends(problem):
+    """Where the nodes of samples begin: for structures that choose among items, the items."""
+    return getattr(problem, "item_ptr", problem.label_ptr)
+
+
+def split_samples(problem, n_pieces):
+    """Bounds of `n_pieces` runs of samples with about the same number of nodes."""
+    ends = _node_ends(problem)
+    bounds = np.searchsorted(ends, np.linspace(0, ends[-1], n_pieces + 1))
+    bounds[0], bounds[-1] = 0, ends.size - 1
+    return bounds.astype(np.int64)
+
+
+def useful_threads(problem):
+    """How many threads a pass over samples can use: by the data alone."""
+    n_samples = problem.label_ptr.size - 1
+    return max(int(min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)), 1)
+
+
+def effective_threads(n_jobs):
+    """How many threads `n_jobs` stands for here."""
+    backend, _ = get_active_backend()
+    # Joblib's own; Dask's and Ray's count the processors of a cluster, whatever is asked for.
+    if type(backend).__module__ == "joblib._parallel_backends":
+        return effective_n_jobs(n_jobs)
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning")
+    return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+
+
+def count_threads(problem, n_jobs):
+    """How many threads a pass over samples is to have."""
+    useful = useful_threads(problem)
+    return min(effective_threads(n_jobs), useful) if useful > 1 else 1
+
+
+def over_samples(function, problem, n_jobs):
+    """Call ``function(problem, start, stop)`` on runs of samples, in threads.
+
+    Runs are cut, so that Ctrl-C comes through within about a second.
+    """
+    n_samples = problem.label_ptr.size - 1
+    n_threads = count_threads(problem, n_jobs)
+    interrupted = Event() if n_threads > 1 else None
+
+    def run(part, start, stop):
+        results = []
+        for piece in Pieces().ranges(start, stop):
+            if interrupted is not None and interrupted.is_set():
+                break
+            results.append(function(part, *piece))
+        return results
+
+    if n_threads <= 1:
+        return run(problem, 0, n_samples)
+    bounds = split_samples(problem, n_threads)
+    tasks = (delayed(run)(private_copy(problem), start, stop) for start, stop in pairwise(bounds))
+    try:
+        return list(chain.from_iterable(Parallel(n_jobs=n_threads, backend="threading")(tasks)))
+    finally:
+        interrupted.set()

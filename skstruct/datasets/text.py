@@ -1,0 +1,349 @@
+"""Column files: one token a line, white space between columns, a blank line after a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from ..core.typing import PathLike, RandomStateLike
+from ..data.ragged import RaggedArray
+
+# A small annotated corpus that the project generates itself: no text of others is in it.
+
+_COLUMNS = ("word", "pos", "chunk", "entity")
+
+# Names that stand for people, places and organisations alike are what makes the task hard.
+_SHARED = "Lincoln Jordan Chelsea Florence Austin Sydney Orlando Madison Houston Paris".split()
+_FIRST = "Ada Ben Clara David Eva Felix Greta Hugo Iris Jonas Karla Leo Mona Nils Olga".split()
+_LAST = "Berg Costa Dubois Evans Fischer Garcia Hansen Ito Keller Larsen Moreau Novak".split()
+_PLACES = "Berlin Oslo Lima Cairo Quito Delhi Porto Turin Bergen Leeds Ghent Basel".split()
+_FIRMS = "Acme Borealis Cobalt Dynamo Ember Fulcrum Granite Helix Ionix Juniper Kestrel".split()
+_KINDS = "Bank Group Motors Press Systems Airlines".split()
+_NOUNS = "report plan deal visit order offer claim study vote result".split()
+_ADJECTIVES = "new large final early local private public late".split()
+_PAST = "signed opened rejected praised read cancelled described approved".split()
+# The same words as the nouns: only their surroundings tell.
+_BASE = "report plan order offer claim study visit".split()
+_DAYS = "Monday Tuesday Wednesday Thursday Friday".split()
+
+
+class _Writer:
+    """Writes random sentences; `unseen` is the share of invented names."""
+
+    def __init__(self, rng, unseen):
+        self.rng, self.unseen = rng, unseen
+
+    def pick(self, words):
+        return words[self.rng.randint(len(words))]
+
+    def name(self, words):
+        """A known name, or an invented one with a tail that the known ones do not have."""
+        if self.rng.uniform() >= self.unseen:
+            return self.pick(words)
+        return self.pick(words)[:3] + self.pick(["ela", "ovic", "ford", "stad", "ura", "mont"])
+
+    def person(self):
+        if self.rng.uniform() < 0.3:
+            return [(self.pick(["Mr.", "Ms.", "Dr."]), "NNP", ""), (self.name(_LAST), "NNP", "PER")]
+        if self.rng.uniform() < 0.3:
+            return [(self.pick(_SHARED), "NNP", "PER")]
+        return [(self.name(_FIRST), "NNP", "PER"), (self.name(_LAST), "NNP", "PER")]
+
+    def organisation(self):
+        if self.rng.uniform() < 0.25:
+            return [(self.pick(_SHARED), "NNP", "ORG"), (self.pick(_KINDS), "NNP", "ORG")]
+        tail = [(self.pick(_KINDS), "NNP", "ORG")] if self.rng.uniform() < 0.6 else []
+        return [(self.name(_FIRMS), "NNP", "ORG"), *tail]
+
+    def place(self):
+        words = _SHARED if self.rng.uniform() < 0.35 else _PLACES
+        return [(self.name(words), "NNP", "LOC")]
+
+    def thing(self):
+        adjective = [(self.pick(_ADJECTIVES), "JJ", "")] if self.rng.uniform() < 0.5 else []
+        article = self.pick(["the", "a", "this"])
+        return [(article, "DT", ""), *adjective, (self.pick(_NOUNS), "NN", "")]
+
+    def sentence(self):
+        """Phrases (chunk type, tokens of word, part of speech, entity type)."""
+        subject = self.pick([self.person, self.organisation, self.thing, self.person])()
+        phrases = [("NP", subject)]
+        if self.rng.uniform() < 0.6:
+            phrases.append(("VP", [(self.pick(_PAST), "VBD", "")]))
+        else:
+            modal = self.pick(["will", "may", "should"])
+            phrases.append(("VP", [(modal, "MD", ""), (self.pick(_BASE), "VB", "")]))
+        phrases.append(("NP", self.pick([self.thing, self.organisation, self.person])()))
+        if self.rng.uniform() < 0.6:
+            phrases.append(("PP", [(self.pick(["in", "near", "from"]), "IN", "")]))
+            phrases.append(("NP", self.place()))
+        if self.rng.uniform() < 0.4:
+            phrases.append(("PP", [("on", "IN", "")]))
+            phrases.append(("NP", [(self.pick(_DAYS), "NNP", "")]))
+        return [*phrases, ("", [(".", ".", "")])]
+
+
+def _rows(phrases):
+    """Tokens with IOB2 tags of chunks and entities."""
+    rows = []
+    for kind, tokens in phrases:
+        before = ""
+        for t, (word, pos, entity) in enumerate(tokens):
+            chunk = f"{'I' if t else 'B'}-{kind}" if kind else "O"
+            tag = f"{'I' if entity == before else 'B'}-{entity}" if entity else "O"
+            rows.append((word if rows else word[0].upper() + word[1:], pos, chunk, tag))
+            before = entity
+    return rows
+
+
+def _write(rng, n_sentences, unseen):
+    writer = _Writer(rng, unseen)
+    sentences = [_rows(writer.sentence()) for _ in range(n_sentences)]
+    columns = [[list(column) for column in zip(*rows, strict=True)] for rows in sentences]
+    return Bunch(
+        **{
+            name: RaggedArray.from_list([parts[q] for parts in columns])
+            for q, name in enumerate(_COLUMNS)
+        }
+    )
+
+
+def make_annotated_sentences(
+    n_train: int = 300, n_test: int = 200, *, random_state: RandomStateLike = 0
+) -> Bunch:
+    """English-like sentences from a small grammar, with tags: for examples without a download.
+
+    The text is generated, so figures on it say nothing about real language. Three things make it
+    more than a look-up: names that stand for people, places and organisations alike, words that are
+    nouns or verbs by their place, and invented names, more of them in the test part.
+
+    Parameters
+    ----------
+    n_train, n_test : int
+        Numbers of sentences.
+    random_state : int, RandomState instance or None, default=0
+        Draws the sentences.
+
+    Returns
+    -------
+    Bunch
+        ``train`` and ``test``, each with RaggedArrays of strings ``word``, ``pos``, ``chunk`` (NP,
+        VP, PP) and ``entity`` (PER, LOC, ORG), the last two in IOB2; ``DESCR``.
+
+    Raises
+    ------
+    ValueError
+        If a number of sentences is below 1.
+
+    See Also
+    --------
+    skstruct.datasets.load_conll : Reads a file of columns.
+    skstruct.datasets.fetch_conll2000 : Downloads sentences with chunks.
+
+    Examples
+    --------
+    >>> from skstruct.datasets import make_annotated_sentences
+    >>> data = make_annotated_sentences(2, 1)
+    >>> len(data.train.word), data.train.word[0].size == data.train.entity[0].size
+    (2, True)
+    """
+    if n_train < 1 or n_test < 1:
+        raise ValueError("n_train and n_test must be at least 1")
+    rng = check_random_state(random_state)
+    return Bunch(
+        train=_write(rng, n_train, 0.2),
+        test=_write(rng, n_test, 0.4),
+        DESCR=make_annotated_sentences.__doc__,
+    )
+
+
+_BLANKS = re.compile(r"[ \t]+")
+_OTHERS = re.compile(r"[\x0b-\x0d\x1c-\x1f]")  # ASCII's other white space
+
+
+def split_line(line, separator=None):
+    """Columns of a line."""
+    if separator is not None or (line.isascii() and _OTHERS.search(line) is None):
+        return line.split(separator)
+    # str.split would also break words at a no-break space or a form feed.
+    return _BLANKS.split(line.strip(" \t"))
+
+
+def load_conll(
+    path: PathLike,
+    columns: Sequence[str] | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Bunch:
+    r"""Read a file in the CoNLL column format (also the format of CRF++ and Wapiti).
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``.gz`` is unpacked. A line that begins with ``-DOCSTART-`` ends a sentence.
+    columns : sequence of str, default=None
+        Names of the columns, for instance ``("word", "pos", "chunk")``. Default: ``"column_0"``
+        and so on.
+    separator : str, default=None
+        What stands between columns; default blanks and tabs.
+    encoding : str, default="utf-8"
+        Of the file.
+
+    Returns
+    -------
+    Bunch
+        A :class:`RaggedArray` of strings for each column name, one sample a sentence.
+
+    Raises
+    ------
+    ValueError
+        If a line has another number of columns (names the line), or there is no sentence.
+
+    See Also
+    --------
+    skstruct.datasets.iter_conll : Reads a file of columns in parts.
+    skstruct.datasets.make_annotated_sentences : Generated sentences with tags.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import load_conll
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "train.txt"
+    ...     _ = path.write_text("the DT\ndog NN\n\nit PRP\n")
+    ...     data = load_conll(path, columns=["word", "pos"])
+    >>> [words.tolist() for words in data.word]
+    [['the', 'dog'], ['it']]
+    """
+    expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
+    for fields, width in _named(path, _sentences(path, expected, separator, encoding)):
+        fields_of_all += fields
+        ends.append(ends[-1] + len(fields) // width)
+    if len(ends) == 1:
+        raise ValueError(f"{path} has no sentence")
+    names = [f"column_{j}" for j in range(width)] if columns is None else columns
+    return Bunch(
+        **{
+            name: RaggedArray(np.array(fields_of_all[j::width]), ends)
+            for j, name in enumerate(names)
+        }
+    )
+
+
+def _sentences(path, width, separator, encoding):
+    """The fields of each sentence, line by line in one list, and how many a line has."""
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    fields_of_all = []
+    with opener(path, "rt", encoding=encoding) as lines:
+        for number, line in enumerate(lines, start=1):
+            line = line.rstrip("\r\n")
+            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+                if fields_of_all:
+                    yield fields_of_all, width
+                    fields_of_all = []
+                continue
+            fields = split_line(line, separator)
+            width = len(fields) if width is None else width
+            if len(fields) != width:
+                raise ValueError(
+                    f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
+                )
+            fields_of_all += fields
+    if fields_of_all:
+        yield fields_of_all, width
+
+
+def iter_conll(
+    paths: PathLike | Sequence[PathLike],
+    columns: Sequence[str],
+    take: str | Sequence[str],
+    *,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Iterator[list]:
+    r"""Go through column files sentence by sentence; one sentence is in memory at a time.
+
+    Parameters
+    ----------
+    paths : str, Path or list of these
+        The files, in this order; ``.gz`` is unpacked.
+    columns : sequence of str
+        Names of all columns, for instance ``("word", "pos", "chunk")``.
+    take : str or sequence of str
+        A name, for sentences that are lists of strings; or several, for lists of tuples of strings.
+        Both are what the vectorizers of :mod:`skstruct.preprocessing` take, the first is what
+        labels are.
+    separator : str, default=None
+        What stands between columns; default blanks and tabs.
+    encoding : str, default="utf-8"
+        Of the files.
+
+    Returns
+    -------
+    iterator of list
+        The sentences. It can be used up once.
+
+    Raises
+    ------
+    ValueError
+        If `take` has an unknown name; later if a line has another number of columns (names file and
+        line), or a file has no sentence.
+
+    See Also
+    --------
+    load_conll : Reads a whole file.
+    pack_shards : Packs samples from iterators.
+    skstruct.preprocessing.fit_vectorizer : Learns a vocabulary from an iterator.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skstruct.datasets import iter_conll
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = Path(place, "two.txt")
+    ...     _ = file.write_text("He PRP\nruns VBZ\n\nYes UH\n")
+    ...     print(list(iter_conll(file, ("word", "pos"), "pos")))
+    ...     print(list(iter_conll(file, ("word", "pos"), ("word", "pos"))))
+    [['PRP', 'VBZ'], ['UH']]
+    [[('He', 'PRP'), ('runs', 'VBZ')], [('Yes', 'UH')]]
+    """
+    columns = list(columns)
+    names = [take] if isinstance(take, str) else list(take)
+    unknown = [name for name in names if name not in columns]
+    if unknown or not names:
+        raise ValueError(f"take must be one or several of {columns}, got {take!r}")
+    files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    where = [columns.index(name) for name in names]
+    options = len(columns), separator, encoding
+    return _taken(files, where, isinstance(take, str), options)
+
+
+def _named(path, sentences):
+    """The same, with the name of the file in what reading it raises."""
+    try:
+        yield from sentences
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def _taken(files, where, is_one, options):
+    """Some columns of all sentences."""
+    for path in files:
+        empty = True
+        for fields, width in _named(path, _sentences(path, *options)):
+            empty = False
+            rows = [fields[j::width] for j in where]
+            yield rows[0] if is_one else [*zip(*rows, strict=True)]
+        if empty:
+            raise ValueError(f"{path} has no sentence")

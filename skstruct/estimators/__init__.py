@@ -1,0 +1,18 @@
+"""All that is an estimator, and what fit and predict are made of."""
+
+from .svm_bcfw import BCFWSSVM, bcfw_path
+from .svm_casimir import CasimirSSVM
+from .svm_extragradient import ExtragradientSSVM
+from .svm_gdmm import GDMMSSVM
+from .svm_prox_linear import ProxLinearSSVM
+from .svm_subgradient import SubgradientSSVM
+
+__all__ = [
+    "BCFWSSVM",
+    "GDMMSSVM",
+    "CasimirSSVM",
+    "ExtragradientSSVM",
+    "ProxLinearSSVM",
+    "SubgradientSSVM",
+    "bcfw_path",
+]

@@ -1,0 +1,531 @@
+"""StructuredEstimator: validate, build the problem, solve, publish."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+import warnings
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags, check_random_state
+
+from ..core import oracles
+from ..core.jit.dispatch import cache_folder
+from ..core.jit.numba_private import announced_compiles
+from ..core.memory import check_memory
+from ..core.sklearn_private import InvalidParameterError, fit_context
+from ..core.typing import PathLike, SamplesLike
+from ..data.packing import check_pointers, read_sample_weight
+from ..graphs.registry import choose_graph, known_kind, wrong_graph
+from ..losses.task import WeightedLoss
+from ..shards.reading import Shards
+from ..solvers.run import SampleOverflow
+from .class_weight import hinge_weights, read_node_weight, weigh
+from .early_stopping import Restoring, begin_validation, end_validation
+from .fit_shards import fit_shards, is_shards
+from .partial_labels import Completion, clamp, find_classes, read_training, without
+from .persistence import CompactPickles
+from .prediction import Predictor
+from .training_data import TrainingData
+from .warm_start import first_weights
+
+# Tell scikit-learn's callbacks, and the terminal, how a fit goes on.
+
+# Passes longer than this have subtasks, so that callbacks hear of them in between.
+_LONG_PASS = 1.0
+_SECONDS_A_LINE = 5.0
+
+
+def _what_is_known(record, tol):
+    """The numbers of a pass: without an objective, whatever else there is."""
+    known = {name: value for name, value in record.items() if np.isfinite(value)}
+    if "objective" in known:
+        objective, gap = known["objective"], known.get("dual_gap")
+        if gap is None:
+            return f"objective {objective:.6f}"
+        relative = gap / objective if objective > 0 else np.inf
+        return f"objective {objective:.6f}, relative duality gap {relative:.1e} (tol {tol:.1e})"
+    rest = [
+        f"{words} {known[name]:{form}}"
+        for name, words, form in (
+            ("dual_objective", "at least", ".6f"),
+            ("infeasibility", "infeasibility", ".2e"),
+        )
+        if name in known
+    ]
+    return ", ".join(["objective not evaluated", *rest])
+
+
+class Epochs:
+    """Report each pass, and each piece of a long one, and ask whether to stop.
+
+    A pass is known to be long only while it runs, and scikit-learn wants to know of subtasks when
+    a task begins. So a task begins when its pass has taken a second, or has ended.
+    """
+
+    def __init__(self, estimator, context, X, y, fitted):
+        self.estimator, self.context = estimator, context
+        self.data = {"estimator": estimator, "X": X, "y": y}
+        self.fitted = fitted
+        self.count, self.task = 0, None
+        self.began = self.printed = time.perf_counter()
+
+    def _begin(self, max_subtasks):
+        # A task that has no subtasks has no progress bar of its own, either.
+        self.task = self.context.subcontext(task_name="epoch", max_subtasks=max_subtasks)
+        self.task.call_on_fit_task_begin(**self.data)
+
+    def after_piece(self, share):
+        """Report a part of a pass."""
+        estimator, now = self.estimator, time.perf_counter()
+        if estimator.verbose and now - self.printed > _SECONDS_A_LINE:
+            self.printed = now
+            print(f"[{type(estimator).__name__}] epoch {self.count + 1}: {share:.0%}")
+        if self.task is None:
+            if now - self.began < _LONG_PASS:
+                return False
+            self._begin(max_subtasks=None)
+        piece = self.task.subcontext(task_name="piece")
+        piece.call_on_fit_task_begin(**self.data)
+        return piece.call_on_fit_task_end(**self.data)
+
+    def __call__(self, record, weights):
+        """Report a pass; see :class:`skstruct.solvers.run.Progress`."""
+        self.count += 1
+        estimator = self.estimator
+        if estimator.verbose:
+            name = type(estimator).__name__
+            print(
+                f"[{name}] epoch {self.count}: passes {record['passes']:.1f}, "
+                f"{record['seconds']:.2f} s, {_what_is_known(record, estimator.tol)}"
+            )
+
+        def attributes():
+            # What a callback does to its model must not reach the training; the weights are copies
+            # already. And the model must not show what an earlier fit has found out.
+            tables = zip(estimator._tables, weights().tables, strict=True)
+            now = dict(tables) | {"n_iter_": self.count}
+            return {"__dict__": vars(estimator._unfitted()) | copy.deepcopy(self.fitted) | now}
+
+        if self.task is None:
+            self._begin(max_subtasks=0)
+        stop = self.task.call_on_fit_task_end(**self.data, reconstruction_attributes=attributes)
+        self.task, self.began = None, time.perf_counter()
+        return stop
+
+
+# Mean weights above it, or below its inverse, are to blame for what overflows.
+_LARGE_WEIGHT = 1e20
+# The verbs that all training calls.
+_TRAINING = (
+    oracles.potentials,
+    oracles.accumulate,
+    oracles.truth,
+    oracles.add_indicator,
+    oracles.score,
+)
+
+# A relative duality gap above this is far from any use: more passes alone will hardly help.
+_FAR = 0.1
+
+# Private names that belong to a fit, beside all that end with an underscore.
+_STATE = (
+    "_has_intercept",
+    "_stored_as",
+    "_dual",
+    "_feature_names",
+    "_edge_feature_names",
+    "_label_names",
+    "_stream",
+)
+
+
+def fitted_state(estimator) -> dict:
+    """What fitting has set."""
+    parameters = estimator._get_param_names()
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if name in _STATE or (name.endswith("_") and name not in parameters)
+    }
+
+
+class StructuredEstimator(
+    Predictor, Restoring, CompactPickles, CallbackSupportMixin, BaseEstimator
+):
+    """Base of all estimators: everything that does not depend on the loss or on the solver.
+
+    Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
+    ``n_jobs``, ``verbose`` and ``random_state``, perhaps ``warm_start`` and ``class_weight``, and a
+    method ``_solve`` that calls a solver.
+    """
+
+    #: Whether the solver takes the ``pair_cone`` of a structure.
+    _keeps_cone = False
+    #: Whether it trains on relaxations, too: the structure may then choose one.
+    _takes_relaxations = False
+    #: What weights of classes and nodes make of the task loss.
+    _loss_weights = staticmethod(hinge_weights)
+    #: Whether nodes may have no label, or a set of labels.
+    _takes_partial_labels = False
+    #: Whether training on shards needs inner products of the feature rows of a sample.
+    _multiplies_rows = False
+
+    def _prepare(self, X, y, sample_weight, node_weight=None) -> TrainingData:
+        """Read the training data; sets ``graph_`` and ``classes_``."""
+        graph = self._choose_graph(X, y)
+        graph.prefers_exact = not self._takes_relaxations
+        self._refuse_other_kind(graph, X)
+        samples, labels, partial = read_training(self, graph, X, y)
+        n = samples.offsets.size - 1
+        sample_weight = read_sample_weight(sample_weight, n)
+        class_weight = getattr(self, "class_weight", None)
+        node_weight = read_node_weight(graph, class_weight, node_weight, samples, partial)
+        # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
+        keep = sample_weight > 0
+        if not keep.all():
+            of_nodes = np.repeat(keep, samples.lengths)
+            labels, partial = labels[of_nodes], without(partial, of_nodes)
+            node_weight = None if node_weight is None else node_weight[of_nodes]
+            samples, sample_weight = samples.take(keep), sample_weight[keep]
+        try:
+            labels, classes = self._find_classes(graph, labels, samples, partial)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__} {error}") from None
+        self._check_size(graph, samples, classes)
+        codes = graph.encode(labels, classes, samples.offsets)
+        given, completion = np.flatnonzero(keep), None
+        if partial is not None:
+            allowed = clamp(graph, partial, codes, classes)
+            options = bool(self.fit_intercept), allowed, given, self.n_jobs
+            completion = Completion(graph, samples, classes, *options)
+            codes = completion.best()
+        wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
+        if wrong.size:
+            i = given[wrong[0]]
+            raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
+        self.graph_, self.classes_ = graph, classes
+        self._take_names(X)
+        self._take_label_names(y)
+        self._has_intercept = bool(self.fit_intercept)
+        data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
+        if node_weight is not None:
+            data = weigh(data, graph, classes, class_weight, node_weight, self._loss_weights)
+        return self._scaled(data)
+
+    def _check_size(self, graph, samples, classes):
+        """Refuse more weights than fit into memory, before anything is allocated."""
+        node, pair = graph.weight_shapes(samples, len(classes), self.fit_intercept)
+        n_costs = 0 if graph.has_label_sets else len(classes) ** 2
+        n_labellings = getattr(self, "n_best", 0) * int(samples.lengths.max(initial=0))
+        check_memory(
+            # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
+            8 * (2 * (math.prod(node) + math.prod(pair)) + n_costs + n_labellings),
+            f"training with {node[0]:,} x {node[1]:,} weights of features and {pair[0]:,} x "
+            f"{pair[1]:,} of pairs",
+            "merge rare labels, drop rare features (min_count) or number codes without gaps"
+            + (", take fewer edges" if pair[1] else "")
+            + (", lower n_best" if n_labellings else ""),
+        )
+
+    def _choose_graph(self, X, y):
+        return choose_graph(self.graph, X, y)
+
+    def _find_classes(self, graph, labels, samples, partial):
+        try:
+            return find_classes(graph, labels, samples, partial)
+        except ValueError as error:
+            raise ValueError(f"{error}{self._when_inferred(graph)}") from None
+
+    def _scaled(self, data):
+        """The data with weights of mean 1, and the regulariser of the lambda form."""
+        sample_weight = data.sample_weight
+        with np.errstate(over="ignore"):
+            total = float(sample_weight.sum())
+        lam = self._regulariser(sample_weight.size, total)
+        sample_weight = sample_weight * (sample_weight.size / total)
+        return data._replace(sample_weight=sample_weight, lam=lam)
+
+    def _regulariser(self, n_samples, total):
+        """That of the lambda form, for samples whose weights have this sum."""
+        try:
+            # A float32 would make the regulariser one, and everything that is computed with it.
+            scale = float(self.C) * total
+        except OverflowError:
+            size = self.C.bit_length()
+            raise ValueError(
+                f"C must be a number that a float can hold, got an integer of {size} bits"
+            ) from None
+        lam = 1.0 / scale if scale > 0 else np.inf
+        # C=np.inf, no regularisation, is a choice that some estimators offer.
+        if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(float(self.C))):
+            raise ValueError(
+                f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
+                f"sum of {total!r}"
+            )
+        return lam
+
+    def _validate_params(self):
+        if wrong := wrong_graph(self.graph):
+            raise InvalidParameterError(f"The 'graph' parameter of {type(self).__name__} {wrong}")
+        super()._validate_params()
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: SamplesLike | Shards,
+        y: SamplesLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        node_weight: SamplesLike | None = None,
+        *,
+        checkpoint: PathLike | None = None,
+    ) -> Self:
+        """Train on labelled samples.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples of the kind that the structure takes: for chains one (n_nodes, n_features) array
+            or sparse matrix a sample, or all of them packed; for one-node samples a table. Or
+            :class:`~skstruct.datasets.Shards`, which have labels and weights with them: they are
+            read by workers, and never all in memory.
+        y : list, object array, RaggedArray or 1-D array
+            None with shards, else one label a node, strings or integers. SAGCRF and most structural
+            SVMs train on partial labels, too: None (NaN, masked) where a label is missing, a set of
+            labels where one of them is right. See :ref:`partial_labels`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factor s_i on the loss of each sample. Weight 0 leaves a sample out; weight 2 is the
+            sample twice, at the accuracy of `tol`: see :ref:`weights_and_repetitions`.
+        node_weight : list, object array, RaggedArray or array, default=None
+            Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
+            array. On a table one number a row (for label sets one a label). See :ref:`weights`.
+        checkpoint : str or Path, default=None
+            With shards: a folder that takes the state of the training after its rounds; two states
+            are kept, and where rounds are short not each is written. Another `fit` with the same
+            parameters (but those of how long and how fast it trains, such as `max_iter`, `tol` and
+            `n_jobs`), shards and folder goes on from there, and ends with the weights
+            that it would have had without the stop, bit for bit.
+
+        Returns
+        -------
+        StructuredEstimator
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If X or y is empty, not finite, of mismatched lengths, has one class only, or breaks the
+            structure's constraints; messages name the sample.
+        FloatingPointError
+            If losses or weights overflow.
+        KeyboardInterrupt
+            On Ctrl-C, between two pieces of a pass, which take about half a second each. As after
+            any error, the model is what it was before. (What comes after training finds the new
+            model: a callback that raises at the end, a ConvergenceWarning made an error.)
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` is reached before `tol`.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict : Best labellings of other samples.
+        skstruct.SAGCRF.partial_fit : Trains on one more batch.
+        skstruct.datasets.pack_shards : Writes samples that do not fit into memory.
+
+        Examples
+        --------
+        Training ends at a certificate, here for two sentences of two words:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(tol=1e-3, random_state=0).fit(X, y)
+        >>> crf.suboptimality_ <= 1e-3
+        True
+        """
+        with self._announced():
+            if is_shards(X):
+                given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
+                result = fit_shards(self, X, given, checkpoint)
+            elif is_shards(y):
+                raise TypeError("y is Shards: they have samples and labels, fit(shards) takes both")
+            elif checkpoint is not None:
+                raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
+            else:
+                result = self._fit(X, y, sample_weight, node_weight)
+        name = type(self).__name__
+        if not result.converged and not result.stopped:
+            far = result.distance > _FAR and result.measure == "relative duality gap"
+            hint = "; or scale the features, or lower C: for images try 1 / pixels" if far else ""
+            warnings.warn(
+                f"{name} did not converge in max_iter={self.max_iter} passes: the "
+                f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
+                f"{result.remedy}{hint}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if self.verbose:
+            end = "stopped by a callback" if result.stopped else "max_iter reached"
+            end = "converged" if result.converged else end
+            seconds = result.history["seconds"][-1]
+            reached = f"{result.measure} {result.distance:.1e} (tol {self.tol:.1e})"
+            epochs = f"{self.n_iter_} epoch{'s' if self.n_iter_ != 1 else ''}"
+            print(f"[{name}] {end}: {epochs}, {seconds:.2f} s, {reached}")
+        return self
+
+    def _announced(self):
+        """Announce each kernel that compiles if this is verbose."""
+        kept = "" if cache_folder() is None else ", for this and later processes"
+
+        def announce(name):
+            print(f"[{type(self).__name__}] compiling {name}{kept}")
+
+        return announced_compiles(announce) if self.verbose else contextlib.nullcontext()
+
+    def _fit(self, X, y, sample_weight, node_weight):
+        """Train, and take over the result."""
+        # Everything is built in a model of its own: until the end this one stays as it was.
+        new = self._unfitted()
+        validation = begin_validation(self, X, y, sample_weight)
+        data = new._prepare(X, y, validation.sample_weight, node_weight)
+        problem = new._make_problem(data)
+        shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
+        previous = self if getattr(self, "warm_start", False) else self._unfitted()
+
+        def train(**common):
+            start = new._start(previous, problem, shapes)
+            try:
+                result = new._train(problem, shapes, data, start=start, **common)
+            except FloatingPointError as error:
+                raise new._in_words_of_the_user(error, data) from None
+            return end_validation(new, validation, result, (problem, shapes, data))
+
+        return self._become(new, X, y, train)
+
+    def _become(self, new, X, y, train):
+        """Train `new` under the eyes of callbacks, and take over what it is then."""
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        epochs = Epochs(self, context, X, y, fitted_state(new))
+        result = train(max_iter=self.max_iter, tol=self.tol, after_epoch=epochs)
+        new._publish(result)
+        # One assignment, so that other threads never see half of each.
+        self.__dict__ = vars(self._unfitted()) | fitted_state(new)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+        return result
+
+    def _in_words_of_the_user(self, error, data):
+        """An overflow with the sample as the user counts it, or with weights that are to blame."""
+        per_weight = float(self.C) * data.lam * data.sample_weight.size if data.lam > 0.0 else 1.0
+        advice = None
+        if not 1.0 / _LARGE_WEIGHT <= per_weight <= _LARGE_WEIGHT:
+            advice = f"sample_weight has a mean of {1.0 / per_weight:.2g}, which multiplies C: "
+            advice += "divide it by its mean"
+        if isinstance(error, SampleOverflow):
+            sample = int(data.given[error.sample])
+            return SampleOverflow(sample, error.value, advice or error.advice)
+        text = str(error)
+        return FloatingPointError(f"{text.partition(':')[0]}: {advice}" if advice else text)
+
+    def _train(self, problem, shapes, data: TrainingData, **common):
+        """Call the solver."""
+        return self._solve(problem, shapes, data.sample_weight, data.lam, **common)
+
+    def _refuse_shards(self):
+        """Refuse shards altogether, before anything is read."""
+
+    def _train_rounds(self, source, engine, shapes, **common):
+        """Call a solver that works in rounds over the parts of a source."""
+        raise TypeError(f"{type(self).__name__} does not train on shards; SAGCRF does")
+
+    def _unfitted(self):
+        """A model with the same parameters and callbacks that has not been fitted."""
+        new = type(self).__new__(type(self))
+        fitted = fitted_state(self)
+        vars(new).update({k: v for k, v in vars(self).items() if k not in fitted})
+        return new
+
+    def _make_problem(self, data: TrainingData):
+        """What `_solve` takes: the problem, unless a solver needs more."""
+        problem = self.graph_.make_problem(
+            data.samples,
+            self.classes_,
+            self.fit_intercept,
+            codes=data.codes,
+            loss=self._weighted_loss(data),
+            n_best=getattr(self, "n_best", 0) + 1,
+        )
+        self._check_problem(problem)
+        check_pointers(problem, data.sample_weight.size, data.codes.size)
+        self._publish_inference(type(problem))
+        return problem
+
+    def _publish_inference(self, *kinds):
+        """Set what ``graph_`` says of these kinds of problems; where they differ, the weakest."""
+        ways = [(getattr(k, "inference", "exact"), getattr(k, "method", None)) for k in kinds]
+        inference, method = max(ways, key=lambda way: way[0])
+        found = {"inference_": inference, "training_inference_": inference}
+        if method is not None:
+            found["method_"] = method
+        vars(self.graph_).update(found)
+
+    def _task_loss(self):
+        """The task loss that training sees, if it sees one."""
+        return "hamming"
+
+    def _weighted_loss(self, data):
+        """The task loss with the weights of classes and nodes, for `make_problem`."""
+        loss, weights = self._task_loss(), data.loss_weights
+        return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
+
+    def _check_problem(self, problem):
+        """Refuse a structure that lacks a verb, before any compile."""
+        for verb in _TRAINING:
+            self._require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
+        if not self._keeps_cone and self.graph_.pair_cone(self.classes_) is not None:
+            raise TypeError(
+                f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "
+                "CasimirSSVM, ExtragradientSSVM or SubgradientSSVM, or attractive=False"
+            )
+
+    def _publish(self, result):
+        """Set the fitted attributes that come out of the solver."""
+        for name, table in zip(self._tables, result.weights.tables, strict=True):
+            if not np.isfinite(table).all():
+                raise FloatingPointError(
+                    f"training ended with weights that are not finite ({name}): are the features "
+                    "scaled?"
+                )
+            setattr(self, name, table)
+        self.history_ = result.history
+        self.n_iter_ = result.history["passes"].size
+        for name, value in result.published.items():
+            setattr(self, name, value)
+
+    def _generator(self):
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+    def _start(self, previous, problem, shapes):
+        """Where the solver starts: by default at the previous weights of what is still there."""
+        return first_weights(self, previous, shapes)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # "auto" knows what it is when it has seen data.
+        kind = known_kind(getattr(self, "graph_", self.graph))
+        tags.estimator_type = "classifier" if getattr(kind, "is_table", False) else None
+        tags.classifier_tags = ClassifierTags(multi_label=getattr(kind, "has_label_sets", True))
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags

@@ -1,0 +1,103 @@
+"""Weights of classes and of nodes: what they make of samples, and of task losses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..losses.task import UNWEIGHTED, LossWeights
+
+_NONE = np.empty(0)
+
+
+def read_node_weight(graph, class_weight, node_weight, samples, partial):
+    """Weights of all nodes, or None where neither these nor weights of classes are given."""
+    if class_weight is None and node_weight is None:
+        return None
+    given = "class_weight" if node_weight is None else "node_weight"
+    if partial is not None:
+        raise ValueError(
+            f"{given} needs a label for each node, but in y some are missing, or sets of labels"
+        )
+    if not graph.has_node_weights:
+        raise ValueError(
+            f"{given}: {type(graph).__name__} has no nodes with classes that could be weighted; "
+            "sample_weight weighs samples, and `loss` says what errors cost"
+        )
+    if node_weight is None:
+        return np.ones(int(samples.offsets[-1]))
+    return graph.read_node_weight(node_weight, samples)
+
+
+def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
+    """The training data with weights of classes and nodes.
+
+    On a table with one node a sample they are weights of samples. Else they go into the task loss.
+    """
+    if not node_weight.any():
+        raise ValueError("node_weight is 0 at all nodes of samples of nonzero sample_weight")
+    counts = node_weight * np.repeat(data.sample_weight, data.samples.lengths)
+    factor, odds = graph.read_class_weight(class_weight, classes, data.codes, counts)
+    with np.errstate(over="ignore"):
+        node_weight = node_weight * factor
+        true = odds[np.arange(data.codes.size) % len(odds), data.codes]
+        factor = node_weight * true
+        if not np.isfinite(factor).all():
+            raise ValueError("the product of class_weight and node_weight overflows")
+        if graph.is_table and not graph.has_label_sets:
+            data = data._replace(sample_weight=data.sample_weight * factor)
+            return _kept(data, factor > 0)
+    weights = loss_weights(node_weight, odds, true, data.codes)
+    if all(part.size == 0 for part in weights):
+        return data
+    if loss_weights is hinge_weights:
+        if not factor.any():
+            raise ValueError("class_weight and node_weight leave no node of nonzero weight")
+        return data._replace(loss_weights=weights)
+    # A sample whose nodes have weight 0 has likelihood 1.
+    keep = np.maximum.reduceat(node_weight, data.samples.offsets[:-1]) > 0
+    if weights.offset.size:
+        weights = weights._replace(offset=weights.offset[np.repeat(keep, data.samples.lengths)])
+    return _kept(data, keep)._replace(loss_weights=weights)
+
+
+def _kept(data, keep):
+    """The samples where `keep` is True."""
+    if keep.all():
+        return data
+    if not keep.any():
+        raise ValueError("class_weight and node_weight leave no sample of nonzero weight")
+    return data._replace(
+        samples=data.samples.take(keep),
+        codes=data.codes[np.repeat(keep, data.samples.lengths)],
+        sample_weight=data.sample_weight[keep],
+        given=data.given[keep],
+    )
+
+
+def hinge_weights(node_weight, odds, true, codes) -> LossWeights:
+    """Of structural SVMs: each node's loss is multiplied."""
+    factor = node_weight * true
+    return UNWEIGHTED if (factor == 1.0).all() else UNWEIGHTED._replace(factor=factor)
+
+
+def likelihood_weights(node_weight, odds, true, codes) -> LossWeights:
+    """Of CRFs: log-odds of classes under shifted priors, and log weights of nodes.
+
+    Menon, Jayasumana, Rawat, Jain, Veit, Kumar 2021, Long-tail learning via logit adjustment, ICLR.
+    """
+    if not (odds > 0).all():
+        raise ValueError(
+            "class_weight of a CRF must be positive where samples have several nodes; nodes of "
+            "node_weight 0 do not count"
+        )
+    with np.errstate(divide="ignore"):
+        offset, shift = np.log(node_weight), np.log(odds)
+    if len(shift) > 1:
+        other = odds[np.arange(codes.size) % len(odds), 1 - codes]
+        offset = offset + (np.log(true) - np.log(other))
+        shift = np.zeros((1, 1))
+    return LossWeights(
+        _NONE,
+        offset if offset.any() else _NONE,
+        _NONE if (shift == shift[0, 0]).all() else shift[0].copy(),
+    )

@@ -1,0 +1,455 @@
+"""Conditional random fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.oracles import exp_oracle, gram
+from ..core.sklearn_private import N_JOBS, Interval, StrOptions
+from ..core.typing import LossLike, PathLike, RandomStateLike
+from ..graphs.base import Graph
+from ..graphs.registry import NAMES
+from ..losses.log import LogLoss, SoftmaxMargin
+from ..losses.task import NamedLoss, WeightedLoss
+from ..solvers.casimir import CasimirOptions, casimir
+from ..solvers.hybrid import hybrid, proximal_hybrid
+from ..solvers.oeg import oeg
+from ..solvers.quasi_newton.orthant import owlqn
+from ..solvers.quasi_newton.solver import lbfgs
+from ..solvers.rounds.quasi import rounds
+from ..solvers.sag.proximal import proximal_sag
+from ..solvers.sag.solver import sag
+from .base import StructuredEstimator
+from .class_weight import likelihood_weights
+from .marginals import ProbabilisticPredictor
+from .partial_fit import Streaming
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline  # slow to import
+
+
+class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
+    """Conditional random field trained by SAG with non-uniform sampling.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i NLL_i(w)``, where ``NLL_i = -log p(y_i | x_i)``. Objectives
+    and tolerances are reported for this divided by ``C sum_i s_i``: ``lam/2 |w|^2 + mean NLL`` with
+    ``lam = 1 / (C sum_i s_i)``. With a `margin` the softmax-margin takes the place of the NLL.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options, for
+        instance ``Chain(forbidden="iob2")``.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
+    C : float, default=1.0
+        Inverse of the regularisation, as in LogisticRegression; CRFsuite's ``c2`` is ``1 / (2 C)``.
+    l1_ratio : float, default=0.0
+        Share of the L1 penalty, as in LogisticRegression: the regulariser is ``lam ((1 - l1_ratio)
+        / 2 |w|^2 + l1_ratio |w|_1)``, which makes weights exactly 0. CRFsuite's ``c1`` and ``c2``
+        are ``C = 1 / (c1 + 2 c2)`` and ``l1_ratio = c1 / (c1 + 2 c2)``. See :ref:`small_models`.
+    margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
+        None trains the log loss. A task loss Delta, in the forms that structural SVMs take as
+        `loss`, trains the softmax-margin [3]_: ``log sum_y exp(<w, Phi(x_i, y)> + Delta(y_i, y)) -
+        <w, Phi(x_i, y_i)>``, a bound on the log loss and on the hinge that asks for more where an
+        error costs more. Predictions, probabilities and likelihoods use the scores alone.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. On a table they multiply the likelihoods of samples, as in
+        LogisticRegression. Where a sample has several nodes training shifts the scores of labels by
+        the logarithms of their weights [4]_, and prediction does not. Of label sets a dict has the
+        weights of labels by their columns. See :ref:`weights`.
+    sampling : {"nus", "uniform"}, default="nus"
+        For SAG and SAGA: samples with steep losses more often (with probability 1/2 in
+        proportion to their Lipschitz estimates, else uniformly), or all alike with one estimate for
+        all.
+    line_search : {"skip", "always"}, default="skip"
+        For SAG and SAGA: when to test a sample's Lipschitz estimate, less and less often while
+        tests succeed, or at every visit.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=500
+        Largest number of passes over the data (for "lbfgs": iterations, for "casimir": iterations
+        of two passes each). Passes that `tol` does not need are not made.
+    tol : float, default=1e-3
+        Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this. No other
+        weights can then lower the objective by more than this fraction. SAG knows a lower bound on
+        the optimum after every pass, estimates the gap, and before it stops measures it by one more
+        pass, which `history_` counts.
+    solver : {"auto", "sag", "saga", "lbfgs", "casimir", "oeg"}, default="auto"
+        "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
+        weights or more and nothing is known to start from, else with SAG, and goes on with L-BFGS
+        from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
+        variant SAGA, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration [2]_, or
+        online exponentiated gradient [6]_, which steps in the dual. With an L1 penalty (`l1_ratio`)
+        "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is both, and "saga", "casimir" and "oeg" are
+        refused.
+    precision : {"auto", "double", "single"}, default="auto"
+        For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
+        precision while the gap is large, which is faster where they do not fit the cache. They are
+        moved to double precision, and the stored gradient is summed anew, before the gap comes near
+        1e-4 and before it is measured, so any `tol` can be reached. "auto" does so where there are
+        2**18 weights or more and `max_iter` is 4 at least.
+    warm_start : bool, default=False
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0. Refused for "oeg", whose steps are in the dual.
+    track_objective : bool, default=False
+        Evaluate the objective after every epoch of SAG, for ``history_``. Costs a forward pass.
+        "lbfgs" and "casimir" know it anyway.
+    n_jobs : int, default=None
+        Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
+        the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
+        the two passes of "casimir". On shards the workers of rounds: threads, unless
+        ``joblib.parallel_config`` names another backend.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each, and on graphs whose
+        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_ : ndarray of shape (n_features,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    n_iter_ : int
+        Epochs run.
+    n_samples_seen_ : int
+        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
+    objective_ : float
+        The exact objective (lambda form) at the end.
+    dual_objective_ : float
+        A lower bound on the optimum (lambda form).
+    dual_gap_ : float
+        ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``; never larger
+        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``, beside
+        what the rounding of `objective_` adds.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
+    gradient_norm_ : float
+        Euclidean norm of the gradient at the end, exact; with `l1_ratio` of the smallest
+        subgradient.
+    history_ : dict of ndarray
+        One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
+        ``oracle_calls``, ``seconds`` (from the end of compiling, less evaluation that was only
+        asked for), ``objective`` (NaN where it was not evaluated), ``dual_objective`` (the best
+        lower bound so far; 0 while weights are in single precision) and ``dual_gap`` (their
+        difference).
+
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.Chain : The structure of sequences.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
+    skstruct.inspection.explain : What drove each label of a sample.
+
+    Notes
+    -----
+    SAG with non-uniform sampling is the method of [1]_ (Algorithms 1 to 3 and section 4); the
+    memory of gradients is kept as marginals, and the line search works on them through the Gram
+    matrix of the sample's features. Departing from the paper, the step size is halved in the first
+    epoch, grows to 1.5 times the paper's by the fifth, and comes back to it by the fortieth.
+
+    The lower bound is the dual objective of marginals mu_i with entropies H_i, ``(1/n) sum_i s_i
+    H_i - |(1/n) sum_i s_i A_i' (mu_i - mu(y_i))|**2 / (2 lam)``; with a `margin` the task loss that
+    mu_i expects is added to H_i. SAG takes those of its memory and those of the final weights,
+    L-BFGS a mixture of those of its iterates, "casimir" a mixture of those of its snapshots.
+
+    With missing labels or sets of labels in y the NLL is ``-log sum_y p(y | x_i)`` over the
+    labellings that fit (:ref:`partial_labels`). It is not convex: "auto" takes L-BFGS, the other
+    solvers are refused, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and
+    `dual_objective_`, `dual_gap_` and `suboptimality_` are NaN.
+
+    "casimir" is Algorithm 2 of [2]_ on the loss itself, which is smooth: each iteration visits all
+    samples once for a step each, in a new order, and once for the next snapshot, which is taken at
+    the extrapolated point and certifies it. The weights are those of smallest gap. The proximal
+    term is that of Proposition 29, with the smoothness measured by backtracking.
+
+    "oeg" keeps for each sample potentials and the marginals that they have, twice the memory of
+    SAG, and weights that are those of these marginals (the dual point). A step moves the potentials
+    of one sample toward those of the weights, by a rate of its own: the exact gain in the dual
+    objective tells the best one. Departing from [6]_, rates follow that gain instead of halving,
+    and samples whose marginals are far from those of the weights are visited more often in an
+    epoch, the others every third epoch. It suits many sparse features, as of text; with few dense
+    ones and weak regularisation SAG and L-BFGS are faster.
+
+    With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
+    samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated
+    gaps, from its fifteenth epoch on, promise of its next ones with what L-BFGS usually needs. That
+    depends on passes and gaps only, not on clocks. L-BFGS then starts at SAG's weights, and its
+    lower bound at SAG's memory. Structures without Gram matrices, which SAG's line search asks for,
+    and partial labels are trained by L-BFGS from the beginning.
+
+    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN: each iteration
+    maps the loss and its gradient over the shards. A worker is sent the weights of the features
+    that its shard has, and their gradients come back; they are added in the order of the shards, so
+    that weights are the same for any number of workers, bit for bit. A worker that dies is made up
+    for.
+
+    References
+    ----------
+    .. [1] Schmidt, Babanezhad, Ahmed, Defazio, Clifton, Sarkar (2015). Non-Uniform Stochastic
+       Average Gradient Method for Training Conditional Random Fields. AISTATS. Algorithms 1 to 3
+       and section 4.
+    .. [2] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
+       Models. NeurIPS. Algorithm 2.
+    .. [3] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
+       Functions. NAACL.
+    .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
+       adjustment. ICLR.
+    .. [5] Andrew, Gao (2007). Scalable Training of L1-Regularized Log-Linear Models. ICML.
+       Algorithm 1.
+    .. [6] Collins, Globerson, Koo, Carreras, Bartlett (2008). Exponentiated Gradient Algorithms for
+       Conditional Random Fields and Max-Margin Markov Networks. JMLR. Figure 4 and section 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> X = [np.eye(2)[[0, 1, 1]], np.eye(2)[[1, 0]]]
+    >>> y = [["a", "b", "b"], ["b", "a"]]
+    >>> crf = SAGCRF(C=10.0, random_state=0).fit(X, y)
+    >>> crf.predict(X)[0]
+    array(['a', 'b', 'b'], dtype='<U1')
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "graph": [StrOptions(NAMES), Graph],
+        "C": [Interval(Real, 0, np.inf, closed="neither")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "class_weight": [None, StrOptions({"balanced"}), Mapping],
+        "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
+        "sampling": [StrOptions({"nus", "uniform"})],
+        "line_search": [StrOptions({"skip", "always"})],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "solver": [StrOptions({"auto", "sag", "saga", "lbfgs", "casimir", "oeg"})],
+        "precision": [StrOptions({"auto", "double", "single"})],
+        "warm_start": ["boolean"],
+        "track_objective": ["boolean"],
+        "n_jobs": N_JOBS,
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        graph: str | Graph = "auto",
+        *,
+        C: float = 1.0,
+        l1_ratio: float = 0.0,
+        margin: LossLike | None = None,
+        class_weight: Mapping | str | None = None,
+        sampling: str = "nus",
+        line_search: str = "skip",
+        fit_intercept: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-3,
+        solver: str = "auto",
+        precision: str = "auto",
+        warm_start: bool = False,
+        track_objective: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
+        self.graph = graph
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.margin = margin
+        self.class_weight = class_weight
+        self.sampling = sampling
+        self.line_search = line_search
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.precision = precision
+        self.warm_start = warm_start
+        self.track_objective = track_objective
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        self._require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
+        if self.solver not in ("auto", "lbfgs"):
+            self._require(gram, problem, 'use solver="lbfgs"')
+
+    _loss_weights = staticmethod(likelihood_weights)
+    _is_weighted = False
+
+    def _task_loss(self):
+        """The parameter `margin`."""
+        return super()._task_loss() if self.margin is None else NamedLoss(self.margin, "margin")
+
+    def _weighted_loss(self, data):
+        """Weights alone, or those of a margin."""
+        loss = super()._weighted_loss(data)
+        self._is_weighted = isinstance(loss, WeightedLoss)
+        return loss._replace(loss=None) if self._is_weighted and self.margin is None else loss
+
+    def _training_loss(self):
+        """What is minimised; a subclass may return any smooth loss (:mod:`skstruct.losses`)."""
+        if self._is_weighted:
+            return SoftmaxMargin(least_term=-math.inf)
+        return LogLoss() if self.margin is None else SoftmaxMargin()
+
+    def _loss_at(self, problem, data):
+        if data.completion is not None:
+            return data.completion.marginal_log_loss()
+        return self._training_loss()
+
+    _takes_partial_labels = True
+
+    def _train(self, problem, shapes, data, **common):
+        if data.completion is None:
+            return super()._train(problem, shapes, data, **common)
+        if self.solver not in ("auto", "lbfgs"):
+            raise ValueError(
+                f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
+                'labels and of sets of labels is not convex; use solver="auto" or "lbfgs"'
+            )
+        if not isinstance(self._training_loss(), LogLoss):
+            raise ValueError("margin needs a label for each node: with missing labels use None")
+        if self.l1_ratio > 0:
+            raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
+        common |= {"loss": data.completion.marginal_log_loss(), "n_jobs": self.n_jobs}
+        return lbfgs(problem, shapes, data.sample_weight, data.lam, **common)
+
+    def _train_rounds(self, source, engine, shapes, **common):
+        if self.solver not in ("auto", "lbfgs"):
+            raise ValueError(
+                f"solver={self.solver!r} needs all samples in memory: on shards use "
+                'solver="auto" or "lbfgs"'
+            )
+        common |= {"loss": self._training_loss(), "l1_ratio": float(self.l1_ratio)}
+        return rounds(source, engine, shapes, source.n_samples, **common)
+
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
+        arguments = problem, shapes, sample_weight, lam
+        common["loss"] = self._training_loss()
+        if self.l1_ratio > 0:
+            return self._solve_l1(*arguments, **common)
+        if self.solver == "lbfgs" or not gram.supports(type(problem)):
+            return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
+        if self.solver == "casimir":
+            options = {"n_jobs": self.n_jobs, "rng": self._generator(), **common}
+            return casimir(*arguments, CasimirOptions(), **options)
+        if self.solver == "oeg":
+            return self._solve_dual(*arguments, **common)
+        if self.solver != "auto":
+            common["saga"] = self.solver == "saga"
+        return (hybrid if self.solver == "auto" else sag)(
+            *arguments,
+            uniform=self.sampling == "uniform",
+            skipping=self.line_search == "skip",
+            rng=self._generator(),
+            precision=self.precision,
+            track_objective=self.track_objective or bool(self.verbose),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+
+    def _solve_dual(self, *arguments, start, **common):
+        if self.warm_start:
+            raise ValueError(
+                'warm_start=True is not for solver="oeg", whose steps are in the dual: use "auto", '
+                '"sag" or "lbfgs"'
+            )
+        return oeg(
+            *arguments,
+            rng=self._generator(),
+            precision=self.precision,
+            track_objective=self.track_objective or bool(self.verbose),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+
+    def _solve_l1(self, *arguments, **common):
+        if self.solver in ("saga", "casimir", "oeg"):
+            raise ValueError(
+                f'l1_ratio={self.l1_ratio!r} is not for solver={self.solver!r}: use "auto", '
+                '"sag" or "lbfgs"'
+            )
+        if self.solver == "lbfgs" or not gram.supports(type(arguments[0])):
+            return owlqn(*arguments, l1_ratio=float(self.l1_ratio), n_jobs=self.n_jobs, **common)
+        return (proximal_hybrid if self.solver == "auto" else proximal_sag)(
+            *arguments,
+            l1_ratio=float(self.l1_ratio),
+            uniform=self.sampling == "uniform",
+            skipping=self.line_search == "skip",
+            rng=self._generator(),
+            track_objective=self.track_objective or bool(self.verbose),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+
+    @classmethod
+    def from_crfsuite(cls, path: PathLike) -> Pipeline:
+        """Fitted pipeline with the weights of a CRFsuite model file.
+
+        Taggings and marginals are those of CRFsuite.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model that CRFsuite, python-crfsuite or sklearn-crfsuite wrote.
+
+        Returns
+        -------
+        Pipeline
+            A SequenceVectorizer that takes what sklearn-crfsuite takes (feature dicts or attribute
+            lists), and the CRF.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a CRFsuite model, or damaged.
+
+        See Also
+        --------
+        skstruct.preprocessing.SequenceVectorizer : Takes sklearn-crfsuite's dicts.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pycrfsuite
+        >>> from skstruct import SAGCRF
+        >>> trainer = pycrfsuite.Trainer(verbose=False)
+        >>> trainer.append([["word=He"], ["word=runs"]], ["D", "V"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trainer.train(f"{folder}/model")
+        ...     tagger = SAGCRF.from_crfsuite(f"{folder}/model")
+        >>> tagger.predict([[["word=runs"], ["word=He"]]])[0].tolist()
+        ['V', 'D']
+        """
+        from .crfsuite import read_crfsuite
+
+        return read_crfsuite(path, cls(fit_intercept=False))

@@ -1,0 +1,409 @@
+"""EarlyStopping: end a fit where held-out samples say so, with the weights that were best there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy import sparse
+from sklearn.callback import CallbackContext
+from sklearn.utils import check_random_state
+
+from ..core.parallel import Pieces
+from ..core.sklearn_private import safe_indexing
+from ..core.weights import Weights, squared_norm, zero_weights
+from ..data.packing import read_sample_weight
+from ..losses.hinge import hinge_of
+from ..solvers.batch import BatchGradient
+from ..solvers.certificate import certify, certify_pair
+from ..solvers.primal import objective_value
+
+# Certificates of other weights than those that a solver ended with.
+
+#: What a solver knows of its last weights only.
+_OF_THE_LAST = ("stationarity_",)
+
+
+class Restoring:
+    """Mixin of estimators: what is known of weights from the middle of their training."""
+
+    def _loss_at(self, problem, data):
+        """The loss whose mean the objective has; by default the hinge."""
+        if data.completion is not None:
+            return data.completion.latent_hinge()
+        return hinge_of(problem)
+
+    def _penalty(self, lam):
+        """Factors of ``|w|^2 / 2`` and ``|w|_1`` in the objective."""
+        ratio = float(getattr(self, "l1_ratio", 0.0))
+        return (1.0 - ratio) * lam, ratio * lam
+
+    def _mean_loss(self, problem, weights, data):
+        """Mean loss at `weights`, and the size of the terms that it is a difference of."""
+        loss = self._loss_at(problem, data)
+        found = objective_value(loss, problem, weights, data.sample_weight, 0.0, self.n_jobs)
+        return found.objective, found.magnitude
+
+    def _certified(self, weights, published, problem, shapes, data):
+        """What a result publishes, of other weights of the same run.
+
+        A lower bound on the optimum is one whatever the weights; the rest is measured anew.
+        """
+        mean, magnitude = self._mean_loss(problem, weights, data)
+        l2, l1 = self._penalty(data.lam)
+        sizes = sum(np.abs(table).sum() for table in weights.tables) if l1 else 0.0
+        norm = sum(float(np.einsum("i,i->", t, t)) for t in map(np.ravel, weights.tables))
+        objective = mean + 0.5 * l2 * norm + l1 * float(sizes)
+        known = {"objective_": objective}
+        dual, squared = published.get("dual_objective_", np.nan), None
+        if published.get("gradient_norm_") is not None and "stationarity_" not in published:
+            squared = self._squared_gradient(problem, shapes, weights, data, l2, l1)
+            known["gradient_norm_"] = float(np.sqrt(squared))
+        if np.isfinite(dual) and data.completion is None:
+            if squared is None or l1:
+                known |= certify_pair(objective, dual, magnitude).published
+            else:
+                known |= certify(objective, squared, l2, dual, magnitude).published
+        elif "dual_objective_" in published:
+            known |= dict.fromkeys(("dual_gap_", "dual_objective_", "suboptimality_"), np.nan)
+        kept = {name: value for name, value in published.items() if name not in _OF_THE_LAST}
+        if "stationarity_" in published:
+            kept.pop("gradient_norm_", None)
+        return kept | known
+
+    def _squared_gradient(self, problem, shapes, weights, data, l2, l1):
+        """Squared norm of the gradient, or of the smallest subgradient under an L1 penalty."""
+        loss, weight = self._loss_at(problem, data), data.sample_weight
+        out, gradient = np.zeros((2, weight.size)), zero_weights(shapes)
+        BatchGradient(loss, problem, weight, self.n_jobs).add(weights, gradient, out, Pieces())
+        for g, w in zip(gradient.tables, weights.tables, strict=True):
+            g /= weight.size
+            g += l2 * w
+            if l1:
+                at_zero = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
+                g[:] = np.where(w == 0.0, at_zero, g + l1 * np.sign(w))
+        return squared_norm(gradient)
+
+
+def _count(data, name):
+    shape = np.shape(data) if not hasattr(data, "__len__") else getattr(data, "shape", None)
+    if shape == ():
+        raise TypeError(
+            f"EarlyStopping holds out samples of {name}, which must have a length, got a "
+            f"{type(data).__name__}; for a generator pass list({name})"
+        )
+    return len(data) if shape is None else shape[0]
+
+
+def _some(data, chosen):
+    if data is None:
+        return None
+    return safe_indexing(data.tocsr() if sparse.issparse(data) else data, chosen)
+
+
+class _Run:
+    """What one fit has seen of its validation samples."""
+
+    def __init__(self, stopper, estimator, X, y, sample_weight):
+        self._stopper = stopper
+        #: Weights for the training samples: 0 for those that are held out.
+        self.sample_weight = sample_weight
+        if isinstance(stopper.validation, tuple):
+            self._held_out = stopper.validation
+        else:
+            self._held_out = self._hold_out(estimator, X, y)
+        self._n_epochs, self._n_worse = 0, 0
+        self.scores, self.best_score, self.best_epoch = [], -np.inf, None
+        #: The tables of the best epoch.
+        self.tables = None
+
+    def _hold_out(self, estimator, X, y):
+        n_samples, n_labels = _count(X, "X"), _count(y, "y")
+        if n_labels != n_samples:
+            raise ValueError(f"X has {n_samples} samples, but y has {n_labels}")
+        if n_samples == 0:
+            raise ValueError("X is empty: at least one sample is needed")
+        weight = read_sample_weight(self.sample_weight, n_samples)
+        counts = np.flatnonzero(weight > 0)
+        n = max(round(self._stopper.validation * counts.size), 1)
+        if n >= counts.size:
+            raise ValueError(
+                f"EarlyStopping(validation={self._stopper.validation!r}) holds out {n} of "
+                f"{counts.size} samples: nothing is left to train on"
+            )
+        rng = check_random_state(getattr(estimator, "random_state", 0))
+        chosen = np.sort(rng.permutation(counts)[:n])
+        given = None if self.sample_weight is None else weight[chosen]
+        self.sample_weight = weight.copy()
+        self.sample_weight[chosen] = 0.0
+        return _some(X, chosen), _some(y, chosen), given
+
+    def after_epoch(self, model):
+        """Whether to stop after an epoch that has led to `model`."""
+        self._n_epochs += 1
+        stopper = self._stopper
+        if (self._n_epochs - 1) % stopper.every:
+            self.scores.append(np.nan)
+            return False
+        X, y, *weight = self._held_out
+        if callable(stopper.metric):
+            score = stopper.metric(model, X, y)
+        else:
+            try:
+                score = model.score(X, y, *weight)
+            except ValueError as error:
+                text = f"EarlyStopping cannot score the validation samples: {error}"
+                raise ValueError(text) from error
+        if not isinstance(score, Real) or np.isnan(score):
+            raise ValueError(f"EarlyStopping: metric must return a number, got {score!r}")
+        self.scores.append(float(score))
+        is_better = score > self.best_score + (stopper.min_delta if self.best_epoch else 0.0)
+        if is_better or self.best_epoch is None:
+            self.best_score, self.best_epoch, self._n_worse = float(score), self._n_epochs, 0
+            if stopper.restore_best:
+                # A copy already, see `Epochs`.
+                self.tables = tuple(getattr(model, name) for name in model._tables)
+            return False
+        self._n_worse += 1
+        return self._n_worse >= stopper.patience
+
+    def published(self):
+        """Attributes for the estimator."""
+        if self.best_epoch is None:
+            return {}
+        return {"best_validation_score_": self.best_score, "best_iter_": self.best_epoch}
+
+    def curve(self, n_epochs):
+        """The scores of all epochs, NaN where there was none."""
+        scores = np.full(n_epochs, np.nan)
+        scores[: len(self.scores)] = self.scores[:n_epochs]
+        return scores
+
+
+class EarlyStopping:
+    """End a fit when samples that it is not trained on are labelled no better any more.
+
+    The model that is left has the weights of the best epoch, bit for bit. Its ``objective_`` is
+    that of these weights, and its certificate compares them with the best lower bound that the
+    solver has found. There is no ConvergenceWarning, since the end was asked for. Scores are in
+    ``history_["validation_score"]``, the best one and its epoch in ``best_validation_score_`` and
+    ``best_iter_``.
+
+    Set it on the estimator itself, in a pipeline on its last step. Clones share it: in
+    cross-validation and searches each fit holds out samples of its own.
+
+    Parameters
+    ----------
+    validation : float or tuple (X, y) or (X, y, sample_weight), default=0.1
+        A fraction of the training samples to hold out, drawn by the estimator's `random_state`
+        among those of nonzero weight, or samples as the estimator takes them (for the last step of
+        a pipeline: transformed).
+    metric : "score" or callable, default="score"
+        What is to be high: the estimator's ``score``, or ``metric(model, X, y)``, such as a scorer
+        of :mod:`skstruct.metrics`.
+    every : int, default=1
+        Epochs between two scores; the first epoch has one.
+    patience : int, default=5
+        Stop after so many scores in a row that are no better than the best.
+    min_delta : float, default=0.0
+        By how much a score must be better to count as that.
+    restore_best : bool, default=True
+        Whether the model gets the weights of the best epoch, rather than those of the last one.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range; in ``fit``, if no sample is left to train on, `metric`
+        returns no number, or there are two such callbacks.
+    TypeError
+        If `metric` or `validation` is none; in ``fit``, on anything but an estimator of this
+        package.
+
+    See Also
+    --------
+    skstruct.callbacks.TimeLimit : Ends a fit after some seconds.
+    skstruct.callbacks.Checkpoint : Stores a model now and then.
+
+    Notes
+    -----
+    A copy of the weights is made after every epoch. Bounds hold for the samples that were trained
+    on: those held out count with weight 0. Where the objective of restored weights has no lower
+    bound (partial labels, ProxLinearSSVM), it has none here either.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.callbacks import EarlyStopping
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0), n_samples=40)
+    >>> crf = SAGCRF(C=100.0, tol=0.0, random_state=0)
+    >>> crf = crf.set_callbacks(EarlyStopping(0.2, patience=3)).fit(X, y)
+    >>> crf.n_iter_ == crf.best_iter_ + 3
+    True
+    """
+
+    def __init__(
+        self,
+        validation: float | tuple = 0.1,
+        *,
+        metric: str | Callable = "score",
+        every: int = 1,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        restore_best: bool = True,
+    ) -> None:
+        is_share = isinstance(validation, Real) and not isinstance(validation, bool)
+        if is_share and not 0 < validation < 1:
+            raise ValueError(f"validation must be between 0 and 1, or samples, got {validation!r}")
+        if not is_share and not (isinstance(validation, tuple) and len(validation) in (2, 3)):
+            raise TypeError(
+                "validation must be a fraction, or a tuple (X, y) or (X, y, sample_weight), got "
+                f"{type(validation).__name__}"
+            )
+        if not callable(metric) and metric != "score":
+            raise TypeError(f'metric must be "score" or callable as (model, X, y), got {metric!r}')
+        for name, value in (("every", every), ("patience", patience)):
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        if not isinstance(min_delta, Real) or not 0 <= min_delta < np.inf:
+            raise ValueError(f"min_delta must be a nonnegative number, got {min_delta!r}")
+        self.validation = validation
+        self.metric = metric
+        self.every = every
+        self.patience = patience
+        self.min_delta = min_delta
+        self.restore_best = restore_best
+        self._runs = WeakKeyDictionary()
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_runs"}
+
+    def __setstate__(self, state):
+        vars(self).update(state, _runs=WeakKeyDictionary())
+
+    def setup(self, estimator: Any, context: CallbackContext) -> None:
+        """Refuse what has no epochs to hear of.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is to be fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        Raises
+        ------
+        TypeError
+            If it is no estimator of this package.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
+        if estimator not in self._runs:
+            raise TypeError(
+                "EarlyStopping watches the passes of an estimator of skstruct, which "
+                f"{type(estimator).__name__} does not have: set it on the estimator inside, as in "
+                "model[-1].set_callbacks(...)"
+            )
+
+    def teardown(self, estimator: Any, context: CallbackContext) -> None:
+        """The fit has ended, or failed.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What was fitted.
+        context : sklearn.callback.CallbackContext
+            Its fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
+        self._runs.pop(estimator, None)
+
+    def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
+        """Nothing to do.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins: a fit, an epoch, or a piece of one.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
+
+    def on_fit_task_end(
+        self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
+    ) -> bool:
+        """Whether the validation samples say that it is enough.
+
+        Parameters
+        ----------
+        estimator : StructuredEstimator
+            What is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        fitted_estimator : StructuredEstimator or None
+            The model as it is now; None after a piece of a pass.
+
+        Returns
+        -------
+        bool
+            True to end the fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Calls it, where the callback is set.
+        """
+        if fitted_estimator is None or context.task_name != "epoch":
+            return False
+        return self._runs[estimator].after_epoch(fitted_estimator)
+
+
+class _NoRun:
+    """Without such a callback nothing is held out, and nothing restored."""
+
+    tables = None
+
+    def __init__(self, sample_weight):
+        self.sample_weight = sample_weight
+
+
+def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Hold out samples where a callback of `estimator` asks for it."""
+    found = [c for c in getattr(estimator, "_skl_callbacks", ()) if isinstance(c, EarlyStopping)]
+    if len(found) > 1:
+        raise ValueError("there are two callbacks EarlyStopping: one fit can have one of them")
+    if not found:
+        return _NoRun(sample_weight)
+    run = _Run(found[0], estimator, X, y, sample_weight)
+    found[0]._runs[estimator] = run
+    return run
+
+
+def end_validation(new: Any, run: Any, result: Any, task: tuple) -> Any:
+    """Put the best weights, the scores and what is known of them into the result of a fit."""
+    if isinstance(run, _NoRun):
+        return result
+    curve = run.curve(result.history["passes"].size)
+    result = result._replace(
+        history=result.history | {"validation_score": curve},
+        published=result.published | run.published(),
+    )
+    tables = run.tables
+    pairs = () if tables is None else zip(tables, result.weights.tables, strict=True)
+    if all(np.array_equal(best, last) for best, last in pairs):
+        return result
+    kind = type(result.weights)
+    best = Weights(*tables) if kind is Weights else kind(*tables)
+    return result._replace(weights=best, published=new._certified(best, result.published, *task))

@@ -1,0 +1,201 @@
+"""fit on shards: what a fit makes of them, which workers read and the driver does not."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+
+import numpy as np
+from joblib import hash as hash_of
+
+from ..core.gram import Gram, not_stored
+from ..core.offsets import ends_of
+from ..data.packing import check_pointers
+from ..graphs.registry import known_kind
+from ..shards.reading import Shards, fitting
+from ..solvers.rounds.checkpoint import Checkpoint, Keeper
+from ..solvers.rounds.engine import Engine, EngineGone, Part, close_parts, kind_of
+from .early_stopping import EarlyStopping
+from .training_data import TrainingData
+
+
+def is_shards(X) -> bool:
+    """Whether X is shards."""
+    return isinstance(X, Shards)
+
+
+# Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
+_MAPPED = 1 << 22
+
+
+class ShardSource:
+    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.engine`."""
+
+    def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
+        self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
+        self.token = uuid.uuid4().hex
+        self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
+        self.n_samples = len(shards)
+        self.total = float(shards.weight_sums.sum())
+        self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
+        # Callbacks stay with the driver.
+        self.model = copy.copy(model)
+        vars(self.model).pop("_skl_callbacks", None)
+        for name in ("_feature_names", "_edge_feature_names"):
+            vars(self.model).pop(name, None)
+
+    def columns(self, k: int):
+        """The features that a part has, or None for all."""
+        return self.shards.columns(k)
+
+    def open(self, k: int) -> Part:
+        """Build the problem of a shard, over its files."""
+        shard, model = self.shards.open(k, map_from=_MAPPED), self.model
+        n = shard.sample_weight.size
+        weight = shard.sample_weight * (self.n_samples / self.total)
+        data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
+        if self.odds is not None:
+            true = self.odds[0, data.codes]
+            weights = model._loss_weights(np.ones(true.size), self.odds, true, data.codes)
+            data = data._replace(loss_weights=weights)
+        made = model._make_problem(data)
+        problem, *more = made if type(made) is tuple else (made,)
+        check_pointers(problem, n, shard.codes.size)
+        if not self.keeps_grams:
+            grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
+            problem = problem._replace(**dict.fromkeys(grams, not_stored()))
+        n_classes = len(model.classes_)
+        shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
+        loss = model._loss_at(problem, data)
+        ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
+        return Part((problem, *more) if more else problem, loss, shapes, weight, ends)
+
+
+def _refuse(model, shards, given):
+    """Refuse what does not go with shards."""
+    model._refuse_shards()
+    name = type(model).__name__
+    for argument, value in given.items():
+        if value is not None:
+            kind = {"y": "labels", "sample_weight": "sample weights"}.get(argument)
+            why = f"the shards have {kind}" if kind else "it is not for shards"
+            raise ValueError(f"{name}.fit(Shards): {argument} must be None, {why}")
+    if shards.classes is None:
+        raise ValueError(f"{name}.fit(Shards): the shards have no labels")
+    if len(shards.classes) < 2:
+        only = list(shards.classes)
+        raise ValueError(f"{name} needs at least two classes, but the shards have only {only}")
+    weighs = getattr(model, "class_weight", None) is not None
+    if weighs and (shards.graph.is_table or not shards.graph.has_node_weights):
+        raise ValueError(
+            f"{name}.fit(Shards): class_weight must be None for {type(shards.graph).__name__}; "
+            "weigh samples where shards are packed"
+        )
+    if any(isinstance(c, EarlyStopping) for c in getattr(model, "_skl_callbacks", ())):
+        raise ValueError(
+            f"{name}.fit(Shards): EarlyStopping holds out samples of X in memory, and is not for "
+            "shards"
+        )
+
+
+def _class_odds(model, shards):
+    """Weights of the classes, or None; errors of them come before anything is trained."""
+    class_weight = getattr(model, "class_weight", None)
+    if class_weight is None:
+        return None
+    codes = np.arange(len(shards.classes))
+    counts = shards.label_weights() if isinstance(class_weight, str) else np.ones(codes.size)
+    _, odds = model.graph_.read_class_weight(class_weight, shards.classes, codes, counts)
+    model._loss_weights(np.ones(codes.size), odds, odds[0], codes)
+    if not odds[0, shards.label_weights() > 0].any():
+        raise ValueError("class_weight leaves no node of nonzero weight")
+    return odds
+
+
+def _fitting_graph(model, shards):
+    """The structure that the model asks for, which must be the one that was packed for."""
+    wanted = known_kind(model.graph)
+    if wanted is None:  # "auto"
+        return copy.deepcopy(shards.graph)
+    return fitting(shards.graph, wanted() if isinstance(wanted, type) else wanted)
+
+
+def fit_shards(model, shards, given, checkpoint):
+    """Train on shards."""
+    _refuse(model, shards, given)
+    new = model._unfitted()
+    new.graph_, new.classes_ = _fitting_graph(model, shards), shards.classes
+    new.graph_.prefers_exact = not new._takes_relaxations
+    new._has_intercept = bool(model.fit_intercept)
+    new.n_features_in_ = shards.n_features_in_
+    if shards.n_edge_features_in_ is not None:
+        new.n_edge_features_in_ = shards.n_edge_features_in_
+    names = shards.feature_names, shards.edge_feature_names
+    for attribute, known in zip(("_feature_names", "_edge_feature_names"), names, strict=True):
+        if known is not None:
+            setattr(new, attribute, known)
+    source = ShardSource(shards, new, new._multiplies_rows, _class_odds(new, shards))
+    lam = new._regulariser(source.n_samples, source.total)
+    none = new.graph_.no_samples(new)
+    shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)
+    previous = model if getattr(model, "warm_start", False) else model._unfitted()
+
+    start = new._start(previous, None, shapes)
+    states = (
+        None if checkpoint is None else Checkpoint(checkpoint, _fingerprint(new, shards, start))
+    )
+
+    def train(**common):
+        common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
+        try:
+            with Engine(model.n_jobs) as engine:
+                result = new._train_rounds(source, engine, shapes, **common)
+                if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
+                    kinds = engine.map(kind_of, source.n_parts, lambda k: (source, k))
+                    new._publish_inference(*kinds)
+            return result
+        except EngineGone as error:
+            raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
+        except OSError as error:
+            text = f"{error.strerror or error}; {_what_is_safe(states)}"
+            raise OSError(error.errno, text) from error
+        finally:
+            close_parts(source)
+
+    try:
+        return model._become(new, shards, None, train)
+    finally:
+        if states is not None:
+            states.close()
+
+
+# Parameters that change nothing but where a training ends, and how fast it is.
+_FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "track_objective", "precision"}
+
+
+def _fingerprint(new, shards, start):
+    """What the weights depend on, by name."""
+    parameters = {k: v for k, v in new.get_params(deep=False).items() if k not in _FREE}
+    parameters["graph"] = (type(new.graph_).__qualname__, new.graph_.get_params(deep=False))
+    state = parameters.get("random_state")
+    if isinstance(state, np.random.RandomState):
+        parameters["random_state"] = state.get_state()
+    known = {name: hash_of(value) for name, value in parameters.items()}
+    known |= {"shards": shards.fingerprint, "estimator": type(new).__qualname__}
+    known["weights of the warm start"] = "none"
+    if start is not None:
+        known["weights of the warm start"] = hash_of(start.tables)
+    return known
+
+
+def _what_is_safe(states):
+    """End of the message of what cannot be got over."""
+    text = "the model is as it was before fit"
+    if states is None:
+        return f"{text}, and without checkpoint nothing of this training is kept"
+    if not states.safe:
+        return f"{text}, and no round was saved in {states.folder} yet"
+    return (
+        f"{text}, and round {states.safe} is safe in {states.folder}: fit with this checkpoint "
+        "goes on from there"
+    )

@@ -1,0 +1,229 @@
+"""Marginals and likelihoods of models that are distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.offsets import ends_of
+from ..core.oracles import edge_marginals, exp_oracle
+from ..core.parallel import make_scratch, over_samples
+from ..core.typing import SamplesLike
+from ..data.partial import split_partial
+from ..data.ragged import object_array
+from ..losses.verbs import private_loss
+from ..shards.reading import Shard, Shards
+from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals
+from ..solvers.primal import loss_values
+from .partial_labels import Completion, clamp
+from .prediction import by_shards, on_one_state, shard_codes
+
+_NO_MEMORY = np.empty(0)
+
+
+def _clipped(marginals):
+    """The same without what rounding has added: scikit-learn's metrics refuse numbers above 1."""
+    return np.clip(marginals, 0.0, 1.0, out=marginals)
+
+
+class ProbabilisticPredictor:
+    """What a fitted model predicts beside labels if it is a distribution over labellings."""
+
+    @on_one_state
+    @by_shards
+    def predict_marginals(
+        self, X: SamplesLike | Shards, pairwise: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Probability of each label at each node.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+        pairwise : bool, default=False
+            Whether to return the probabilities of (label, next label), too.
+
+        Returns
+        -------
+        nodes : ndarray
+            An object array of one (n_nodes, n_classes) array a sample, (height, width, n_classes)
+            of images; for a table an array of shape (n_samples, n_classes). Columns as in
+            ``classes_``.
+        edges : ndarray of shape (n_samples,) of object
+            Only if `pairwise`: one (n_edges, n_classes, n_classes) array a sample, of a chain
+            (n_nodes - 1, ...). Edges are in the order in which they were given, those of images in
+            that of :func:`skstruct.graphs.pairwise.grid_edges`.
+
+        Raises
+        ------
+        TypeError
+            If `pairwise` is asked of a structure without edges.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_log_likelihood : Probabilities of whole labellings.
+        skstruct.model_selection.cross_val_marginals : Those of samples that were held out.
+        skstruct.inspection.MarginalsDisplay : Draws them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> nodes, edges = crf.predict_marginals(X, pairwise=True)
+        >>> nodes[0].shape, edges[0].shape
+        ((2, 2), (1, 2, 2))
+        >>> np.allclose(edges[0][0].sum(axis=1), nodes[0][0])  # they are of one distribution
+        True
+        """
+        samples, keep, problem = self._read_for_prediction(X)
+        self._require(exp_oracle, problem, "call predict")
+        if pairwise:
+            self._require(edge_marginals, problem, "call with pairwise=False")
+        n_classes = self.graph_.n_marginals(self.classes_)
+        nodes = np.empty((samples.offsets[-1], n_classes))
+        w = self._weights()
+
+        def run(part, start, stop):
+            return node_marginals(part, w, start, stop, make_scratch(part), nodes)
+
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        wrapped = self.graph_.wrap(_clipped(nodes), samples)
+        return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
+
+    def _edges(self, samples, keep, problem):
+        n_classes = len(self.classes_)
+        n_edges = samples.n_edges
+        ptr = ends_of(n_edges[keep]) * n_classes**2
+        flat = np.empty(ptr[-1])
+        w = self._weights()
+
+        def run(part, start, stop):
+            pair_marginals(part, w, start, stop, make_scratch(part), flat, ptr)
+
+        over_samples(run, problem, self.n_jobs)
+        ends = np.cumsum(n_edges)
+        tables = _clipped(flat).reshape(-1, n_classes, n_classes)
+        return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
+
+    def predict_proba(self, X: SamplesLike | Shards) -> np.ndarray:
+        """Probability of each label at each node: :meth:`predict_marginals` under another name.
+
+        ``cross_val_predict(method="predict_proba")`` encodes y as one label a sample: for sequences
+        take :func:`~skstruct.model_selection.cross_val_marginals`.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+
+        Returns
+        -------
+        ndarray
+            For a table of shape (n_samples, n_classes); otherwise an object array of one (n_nodes,
+            n_classes) array a sample.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : The same, with those of edges.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> np.allclose(crf.predict_proba(X)[0].sum(axis=1), 1.0)
+        True
+        """
+        return self.predict_marginals(X)
+
+    @on_one_state
+    @by_shards
+    def predict_log_likelihood(
+        self, X: SamplesLike | Shards, y: SamplesLike | None = None
+    ) -> np.ndarray:
+        """Log-probability of whole labellings, ``log p(y_i | x_i)``.
+
+        With missing labels (None, NaN, masked) or sets of labels in y, that of all labellings that
+        fit.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+        y : list, object array, RaggedArray or 1-D array
+            A labelling of each. Shards have labels of their own.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step or
+            one that the structure does not have.
+
+        Raises
+        ------
+        FloatingPointError
+            If the scores of a sample overflow.
+        ValueError
+            If X or y is not as in fit, or the weights are not finite.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.predict_top_k : The best labellings.
+
+        Examples
+        --------
+        The probabilities of all labellings of a sample add up to 1:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> every = [["D", "D"], ["D", "N"], ["N", "D"], ["N", "N"]]
+        >>> np.allclose(np.exp(crf.predict_log_likelihood(X[:1] * 4, every)).sum(), 1.0)
+        True
+        """
+        samples, keep, problem = self._read_for_prediction(X)
+        self._require(exp_oracle, problem, "call predict_top_k for scores")
+        partial = None
+        if isinstance(X, Shard):
+            codes = shard_codes(self, X, y)
+        else:
+            if self.graph_.takes_partial_labels:
+                y, partial = split_partial(y, self.graph_.is_table)
+            labels = self.graph_.read_labelling(y, samples)
+            codes = self.graph_.encode(labels, self.classes_, samples.offsets)
+        problem = problem._replace(labels=codes)
+        values = np.empty(int(keep.sum()))
+        w = self._weights()
+        if partial is not None:
+            values = self._partial_log_likelihood(samples, partial, problem, w)
+        else:
+
+            def run(part, start, stop):
+                log_likelihoods(part, w, start, stop, make_scratch(part), values)
+
+            over_samples(run, problem, self.n_jobs)
+        overflowing = np.flatnonzero(~(values <= 0.0))
+        self._refuse_unsolved([-2 - overflowing[0]] if overflowing.size else [], keep)
+        out = np.zeros(keep.size)
+        out[keep] = values + 0.0  # no -0.0
+        out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
+        return out
+
+    def _partial_log_likelihood(self, samples, partial, problem, w):
+        """The same of all labellings that fit, of samples that have nodes."""
+        filled, graph = samples.without_empty(), self.graph_
+        allowed = clamp(graph, partial, problem.labels, self.classes_)
+        task = graph, filled, self.classes_, self._has_intercept, allowed
+        loss = Completion(*task, np.arange(filled.offsets.size), self.n_jobs).marginal_log_loss()
+        out = np.empty((3, filled.offsets.size - 1))
+
+        def run(part, start, stop):
+            own = private_loss(loss)
+            loss_values(own, part, w, _NO_MEMORY, start, stop, make_scratch(part), out)
+
+        over_samples(run, problem, self.n_jobs)
+        return -out[0]

@@ -1,0 +1,277 @@
+"""partial_fit: training that goes on with the next batch of a stream."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections.abc import Mapping, Set
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..core.sklearn_private import fit_context
+from ..core.typing import SamplesLike
+from ..core.weights import Weights
+from ..data.packing import check_n_features
+from ..data.values import as_labels
+from ..solvers.sgd import StreamState, stream_pass, stream_start
+from .base import fitted_state
+from .partial_labels import find_classes
+from .persistence import TABLES
+from .warm_start import Restart, kept_weights
+
+_NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
+_NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge features"))
+_ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...])"
+
+
+class Streaming:
+    """Mixin of estimators with ``partial_fit``."""
+
+    _known = None
+
+    def _choose_graph(self, X, y):
+        return super()._choose_graph(X, y) if self._known is None else self._known[0]
+
+    def _find_classes(self, graph, labels, samples, partial):
+        if self._known is None:
+            return super()._find_classes(graph, labels, samples, partial)
+        classes = self._known[1]
+        if classes is None and not _has_names(graph):
+            return find_classes(graph, labels, samples, partial)
+        if classes is None:
+            try:
+                return find_classes(graph, labels, samples, partial)
+            except ValueError as error:
+                raise ValueError(f"{error}; {_ALL_CLASSES}") from None
+        if partial is not None and not graph.has_label_sets:
+            labels = np.where(partial.hidden, classes[:1], labels)
+        return labels, classes
+
+    def _regulariser(self, n_samples, total):
+        self.n_samples_seen_ = n_samples
+        return super()._regulariser(n_samples, total)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: SamplesLike,
+        y: SamplesLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on one more batch of a stream, by one pass of stochastic subgradients.
+
+        The objective is that of `fit` on all samples that have come so far, each as often as it has
+        come: ``1/2 |w|^2 + C sum_i s_i loss_i(w)``; after k rounds over the same samples that is
+        that of a k times larger `C`. Every sample is visited once, in random order, with a rate
+        that falls with the root of the number of samples seen. The model has the mean of the
+        weights, later ones counting more. There is no certificate: ``objective_``, ``history_``
+        and what bounds them are absent.
+
+        After `fit` the stream goes on from its weights, as if its samples had been the first ones.
+        Callbacks, `max_iter`, `tol` and `solver` are of no effect.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
+            Samples as for `fit`. Features without names must stay the same in number, so hash them
+            (``SequenceVectorizer(hashing=True)``); by name features may be added, whose weights
+            start at 0.
+        y : list, object array, RaggedArray or 1-D array
+            Their labels, as for `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur. Without it, the first call takes the labels of its
+            batch, with a warning, and later batches may not have others. Later calls may repeat it.
+            Label sets, candidates and matchings have no named labels and need no `classes`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factor s_i on the loss of each sample.
+
+        Returns
+        -------
+        Streaming
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If X or y is wrong, or has labels that are not in `classes`; if `classes` differs from
+            that of the first call; if features or named features are missing that were there
+            before. The model is then what it was before.
+        FloatingPointError
+            If losses or weights overflow.
+
+        Warns
+        -----
+        UserWarning
+            If the first call has no `classes`.
+
+        See Also
+        --------
+        skstruct.SAGCRF.fit : Trains on all samples, with a certificate.
+        skstruct.datasets.iter_conll : Reads a corpus in batches.
+
+        Notes
+        -----
+        The first learning rate is the best of several on up to 500 samples of the first batch, and
+        is sought again when a larger batch comes: let the first one have some hundred samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).partial_fit(X, y, classes=["D", "N", "V"])
+        >>> crf.partial_fit(X, y).n_samples_seen_
+        4
+        """
+        with self._announced():
+            self._go_on(X, y, classes, sample_weight)
+        return self
+
+    def _go_on(self, X, y, classes, sample_weight):
+        if getattr(self, "l1_ratio", 0.0):
+            raise ValueError("partial_fit has no L1 penalty: l1_ratio must be 0")
+        if isinstance(getattr(self, "class_weight", None), str):
+            raise ValueError(
+                "class_weight='balanced' depends on all labels: partial_fit takes a dict"
+            )
+        new, before = self._unfitted(), self if hasattr(self, "node_weights_") else None
+        new._known = _known(self, before, new._choose_graph, X, y, classes)
+        data = new._prepare(X, y, sample_weight)
+        if classes is not None and not _has_names(new.graph_):
+            _check_unnamed(classes, new.classes_)
+        elif classes is None and before is None and _has_names(new.graph_):
+            warnings.warn(
+                "the first partial_fit has no classes and takes the labels of its batch, "
+                f"{new.classes_.tolist()}: others will be refused in later batches; {_ALL_CLASSES}",
+                UserWarning,
+                stacklevel=4,
+            )
+        if before is not None:
+            _check_features(before, new)
+        problem = new._make_problem(data)
+        shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
+        state = stream_start(shapes) if before is None else _state(before, new, shapes)
+        n = data.sample_weight.size
+        new.n_samples_seen_ = state.n_steps + n
+        # Of the weights as they were given: those of one batch do not weigh less in a larger one.
+        weight = data.sample_weight / (float(self.C) * data.lam * n)
+        try:
+            state = stream_pass(
+                problem,
+                shapes,
+                weight,
+                1.0 / (float(self.C) * new.n_samples_seen_),
+                state,
+                loss=new._loss_at(problem, data),
+                cone=new.graph_.pair_cone(new.classes_),
+                rate=self._stream_rate(),
+                rng=_rng(new._generator(), state.n_steps),
+                n_jobs=self.n_jobs,
+            )
+        except FloatingPointError as error:
+            raise new._in_words_of_the_user(error, data) from None
+        tables = state.mean if getattr(self, "averaging", True) else state.iterate
+        new.node_weights_, new.pair_weights_ = tables.tables
+        new.n_iter_ = 1
+        new._stream = {
+            "node": state.iterate.node,
+            "pair": state.iterate.pair,
+            "rate": state.rate,
+            "n_tried": state.n_tried,
+        }
+        self.__dict__ = vars(self._unfitted()) | fitted_state(new)
+
+    def _stream_rate(self):
+        """The first learning rate; None to find one."""
+        return None
+
+
+def _rng(first, n_steps):
+    """Draws of a batch: with the same seed other ones in each call."""
+    return np.random.default_rng([int(first.integers(2**32)), n_steps])
+
+
+def _known(model, before, choose, X, y, classes):
+    """The structure of the stream, and its classes, or None where labels tell them."""
+    name = type(model).__name__
+    if before is not None:
+        named = classes is not None and _has_names(before.graph_)
+        if named and not np.array_equal(_read_classes(classes), before.classes_):
+            raise ValueError(
+                f"classes={classes!r} is not the same as on the last call to partial_fit, "
+                f"{before.classes_!r}"
+            )
+        return copy.deepcopy(before.graph_), before.classes_
+    graph = choose(X, y)
+    if classes is None or not _has_names(graph):
+        return graph, None
+    classes = _read_classes(classes)
+    if classes.size < 2:
+        raise ValueError(
+            f"{name} needs at least two classes, but classes has one only: {classes.tolist()}"
+        )
+    return graph, classes
+
+
+def _read_classes(classes):
+    """The classes, sorted."""
+    if isinstance(classes, (str, bytes, Mapping, Set)) or not hasattr(classes, "__len__"):
+        raise TypeError(
+            f"classes must be a list or an array of labels, got a {type(classes).__name__}"
+        )
+    return np.unique(as_labels(classes, "classes", "position {}".format))
+
+
+def _has_names(graph):
+    """Whether labels have names: those of label sets and of items are 0 and 1."""
+    return not (graph.has_label_sets or graph.has_items)
+
+
+def _check_unnamed(classes, own):
+    """Refuse names of labels that have none."""
+    if not any(np.array_equal(classes, zero_one) for zero_one in ([0, 1], own)):
+        raise ValueError(
+            f"classes={classes!r}: labels of this structure have no names, but are on (1) or off "
+            "(0); leave out classes"
+        )
+
+
+def _check_features(before, new):
+    """Refuse a batch that lacks features; without names it must have as many."""
+    for (names, what), (number, _) in zip(_NAMES, _NUMBERS, strict=True):
+        known, given = (vars(one).get(names) for one in (before, new))
+        if known is not None and given is not None:
+            if known == given:
+                continue
+            missing = sorted(set(known) - set(given))
+            if missing:
+                raise ValueError(
+                    f"X lacks {len(missing)} {what} of the stream, for instance {missing[0]!r}: "
+                    "features may be added to a stream, but none may go"
+                )
+        elif hasattr(before, number):
+            counts = getattr(new, number), getattr(before, number)
+            check_n_features(*counts, type(new).__name__, what)
+            if known is not None:
+                setattr(new, names, known)
+
+
+def _state(before, new, shapes):
+    """Where the stream has come to, with room for new features."""
+    before._refuse_bad_weights()
+    intercepts = before._has_intercept, new._has_intercept
+    place = functools.partial(kept_weights, new, before, shapes=shapes, intercepts=intercepts)
+    stream = vars(before).get("_stream", {})
+    mean = Weights(*(getattr(before, name) for name in TABLES))
+    iterate = Weights(stream["node"], stream["pair"]) if stream else mean
+    try:
+        # Copies: if this batch fails, the model is still whole.
+        weights = [place(old=tables).copy() for tables in (iterate, mean)]
+    except Restart as reason:
+        raise ValueError(f"partial_fit cannot go on: {reason}") from None
+    n_steps = int(getattr(before, "n_samples_seen_", 0))
+    return StreamState(*weights, n_steps, stream.get("rate", 0.0), stream.get("n_tried", 0))

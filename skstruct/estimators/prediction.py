@@ -1,0 +1,729 @@
+"""Predictor: what a fitted model shows and answers, whatever trained it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.jit.dispatch import require
+from ..core.memory import check_memory, shown
+from ..core.oracles import max_oracle, top_k_oracle
+from ..core.parallel import make_scratch, over_samples
+from ..core.typing import SamplesLike
+from ..core.weights import Weights
+from ..data.labels import unseen_labels
+from ..data.names import ListedNames, names_of
+from ..data.packing import (
+    check_n_features,
+    is_empty_list,
+    is_structured,
+    read_sample_weight,
+    sample_of,
+)
+from ..data.partial import split_partial
+from ..data.ragged import object_array
+from ..shards.packing import relocated
+from ..shards.reading import Shard, Shards, fitting
+from ..solvers.passes import decode, decode_top_k, decodes_exactly, why_relaxed
+from ..solvers.rounds.engine import Engine
+from .persistence import TABLES, check_parts, check_shapes
+
+# Names of features in fitted models: taken from X in fit, compared in prediction.
+
+_SHOWN = 5
+_OWN = ("_feature_names", "_edge_feature_names")
+_OF_LABELS = "_label_names"
+
+
+def _named(attribute, what):
+    def read(self) -> np.ndarray:
+        names = vars(self).get(attribute)
+        if names is None:
+            raise AttributeError(f"{type(self).__name__} has seen no names of {what} in fit")
+        return np.asarray(names)
+
+    def write(self, names: ArrayLike) -> None:
+        setattr(self, attribute, ListedNames(names))
+
+    def forget(self) -> None:
+        if vars(self).pop(attribute, None) is None:
+            read(self)
+
+    about = f"""Names of {what}, if there were some in fit: an object array of str.
+
+    The names are shared with the transformer that has learned them; the array is made anew at each
+    look. Deleting the attribute makes the model forget them: pickles of it alone become smaller.
+    """
+    return property(read, write, forget, about)
+
+
+class NamedFeatures:
+    """Mixin of estimators that know their features by name."""
+
+    feature_names_in_ = _named(_OWN[0], "features")
+    edge_feature_names_in_ = _named(_OWN[1], "edge features")
+    label_names_in_ = _named(_OF_LABELS, "labels")
+
+    def _take_names(self, X):
+        """Those that samples carry; scikit-learn has read the columns of tables."""
+        if self.graph_.is_table:
+            return
+        for attribute, names in zip(_OWN, names_of(X), strict=True):
+            if names is not None:
+                setattr(self, attribute, names)
+
+    def _take_label_names(self, y):
+        """Columns of label sets, if they are named by strings."""
+        columns = list(getattr(y, "columns", ())) if self.graph_.has_label_sets else []
+        if columns and all(isinstance(name, str) for name in columns):
+            self.label_names_in_ = columns
+
+    def _check_names(self, X):
+        """Refuse samples with other names than in fit, where both are known."""
+        if not self.graph_.is_table:
+            self._compare_names(names_of(X))
+
+    def _compare_names(self, names):
+        for attribute, given in zip(_OWN, names, strict=True):
+            known = vars(self).get(attribute)
+            if known is not None and given is not None and known != given:
+                raise ValueError(_difference(known, given, attribute[1:].split("_names")[0]))
+
+
+def _difference(known, given, what):
+    """What is wrong with the names, in the words of scikit-learn."""
+    lines = [f"The {what.replace('_', ' ')} names should match those that were passed during fit."]
+    before, now = known.strings(), given.strings()
+    for text, names, others in (
+        ("Feature names unseen at fit time:", now, set(before)),
+        ("Feature names seen at fit time, yet now missing:", before, set(now)),
+    ):
+        found = sorted(set(names) - others)
+        if found:
+            more = ["- ..."] * (len(found) > _SHOWN)
+            lines += [text, *(f"- {name}" for name in found[:_SHOWN]), *more]
+    if len(lines) == 1:
+        lines.append("Feature names must be in the same order as they were in fit.")
+    return "\n".join(lines) + "\n"
+
+
+# Answers of a fitted model on shards: one shard at a time, in place, in parallel if asked.
+
+# Of a fitted model, what no prediction needs: it may be large.
+_LEFT_OUT = {
+    "_feature_names",
+    "_edge_feature_names",
+    "_dual",
+    "_stream",
+    "_skl_callbacks",
+    "history_",
+}
+
+
+def by_shards(method):
+    """Let a method whose answer has an entry a sample take Shards for X."""
+
+    @functools.wraps(method)
+    def call(self, X, *args, **kwargs):
+        if not isinstance(X, Shards):
+            return method(self, X, *args, **kwargs)
+        given = inspect.signature(method).bind(self, X, *args, **kwargs).arguments
+        if given.get("allowed") is not None:
+            raise ValueError("allowed is for lists of samples: X must be one, not Shards")
+        answers = _over_shards(self, X, _answer, method.__name__, args, kwargs)
+        if isinstance(answers[0], tuple):
+            return tuple(map(np.concatenate, zip(*answers, strict=True)))
+        return np.concatenate(answers)
+
+    return call
+
+
+def _answer(model, shard, name, args, kwargs):
+    return getattr(model, name)(shard, *args, **kwargs)
+
+
+def read_shard(model: Any, X: Shard | Shards) -> Any:
+    """The samples of a shard, for the part of a model that is for this shard."""
+    if isinstance(X, Shards):
+        raise TypeError("this method takes lists of samples, not Shards")
+    if "_shard_classes" not in vars(model):
+        raise TypeError("X must be Shards, not one of them: the model needs all features")
+    return X.samples
+
+
+def shard_codes(model: Any, shard: Shard, y: Any) -> np.ndarray:
+    """Labels of a shard, as positions in the classes of the model."""
+    if y is not None:
+        raise ValueError("y is in the shards: it must be None")
+    if shard.codes is None:
+        raise ValueError("the shards have no labels")
+    codes = _known_codes(model)[shard.codes]
+    unseen = np.flatnonzero(codes < 0)
+    if unseen.size:
+        offsets = shard.samples.offsets
+        i, label = sample_of(unseen[0], offsets), model._shard_classes[shard.codes[unseen[0]]]
+        raise ValueError(
+            f"y: unknown label {label.item()!r} (sample {i}, node {unseen[0] - offsets[i]})"
+        )
+    return codes
+
+
+def _known_codes(model):
+    """For each class of the shards that of the model, or -1."""
+    classes = model._shard_classes
+    one = np.array([0, classes.size])
+    return model.graph_.encode(classes, model.classes_, one, unseen=-1)
+
+
+def _over_shards(model, shards, function, *args):
+    """Results of ``function(part of the model, shard, ...)`` on all shards."""
+    check_is_fitted(model)
+    _check_fit(model, shards)
+    tables = model._weights()
+    is_one = shards.n_shards == 1
+    first = np.cumsum(shards.n_samples) - shards.n_samples
+
+    with Engine(1 if is_one else model.n_jobs) as engine:
+        # With one worker, threads share each shard, as they share the samples of a list.
+        inner = model.n_jobs if engine.n_workers == 1 else 1
+
+        def arguments(k):
+            part = _part(model, tables, shards.columns(k))
+            part.n_jobs, part._shard_classes = inner, shards.classes
+            return part, shards, k, int(first[k]), function, *args
+
+        return list(engine.map(_run, shards.n_shards, arguments))
+
+
+def _run(part, shards, k, first, function, *args):
+    """One shard, in whatever process this is."""
+    try:
+        return function(part, shards.open(k), *args)
+    except (ValueError, FloatingPointError) as error:
+        raise relocated(error, first) from None
+
+
+def _check_fit(model, shards):
+    """Refuse shards that are not of the kind that the model was trained on."""
+    name = type(model).__name__
+    if model._tables is not TABLES:
+        raise TypeError(f"{name} does not take Shards: its scores are not linear in the features")
+    fitting(shards.graph, model.graph_)
+    check_n_features(shards.n_features_in_, model.n_features_in_, name)
+    if shards.n_edge_features_in_ is not None:
+        counts = shards.n_edge_features_in_, model.n_edge_features_in_
+        check_n_features(*counts, name, "edge features")
+    model._compare_names((shards.feature_names, shards.edge_feature_names))
+    model._check_tables(model.graph_.no_samples(model))
+
+
+def _part(model, tables, columns):
+    """The model with the rows of the features that a shard uses."""
+    part = type(model).__new__(type(model))
+    vars(part).update({k: v for k, v in vars(model).items() if k not in _LEFT_OUT})
+    part.node_weights_, part.pair_weights_ = tables.tables
+    if columns is not None:
+        rest = np.arange(model.n_features_in_, tables.node.shape[0])
+        part.node_weights_ = tables.node[np.concatenate([columns, rest])]
+        part.n_features_in_ = columns.size
+    return part
+
+
+def score_shards(model: Any, shards: Shards, y: Any, sample_weight: Any) -> float:
+    """Share of the nodes of shards that are labelled right."""
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise ValueError(f"{name} is in the shards: it must be None")
+    if shards.classes is None:
+        raise ValueError(f"{shards} has no labels: there is no score")
+    right, total, unseen = map(sum, zip(*_over_shards(model, shards, _count_right), strict=True))
+    if unseen.any():
+        labels, n_nodes = shards.classes[unseen > 0], shards.n_nodes.sum()
+        warnings.warn(unseen_labels(labels, unseen.sum(), n_nodes), UserWarning, stacklevel=4)
+    return float(right / total)
+
+
+def _count_right(model, shard):
+    """Weight of the nodes that are labelled right, that of all, and nodes of unseen labels."""
+    samples, predicted = model._decode(shard)
+    truth, weight = (
+        _known_codes(model)[shard.codes],
+        np.repeat(shard.sample_weight, samples.lengths),
+    )
+    unseen = np.bincount(shard.codes[truth < 0], minlength=model._shard_classes.size)
+    return weight[predicted == truth].sum(), weight.sum(), unseen
+
+
+# The largest whose products with features stay finite.
+_LARGEST_WEIGHT = 1e100
+
+
+def on_one_state(method):
+    """Run a method on the model as it is now: a refit in another thread then changes nothing.
+
+    Kernels check no bounds, so the tables must be those whose shapes were compared.
+    """
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        now = type(self).__new__(type(self))
+        vars(now).update(vars(self))
+        check_parts(now)
+        return method(now, *args, **kwargs)
+
+    return call
+
+
+_NOTHING_LEFT = "sample {}: no labelling {} by the structure, `allowed` and the forbidden steps"
+
+
+class Predictor(NamedFeatures):
+    """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
+
+    #: The fitted attributes that training finds.
+    _tables = TABLES
+
+    # Views of the tables, so that writing to them changes the model.
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of node features, of shape (n_classes, n_features): a view.
+
+        After :meth:`sparsify` a CSR matrix, and no view.
+        """
+        check_is_fitted(self)
+        dense = self.node_weights_[: self.n_features_in_].T
+        return sparse.csr_matrix(dense) if hasattr(self, "_stored_as") else dense
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, of shape (n_classes,): a view, or zeros without `fit_intercept`."""
+        check_is_fitted(self)
+        weights = self.node_weights_
+        return weights[-1] if self._has_intercept else np.zeros(weights.shape[1])
+
+    @property
+    def pairwise_coef_(self) -> np.ndarray:
+        """Weights of (label, next label): a view of shape (n_classes, n_classes).
+
+        With edge features one such table each, (n_edge_features, n_classes, n_classes). On
+        :class:`Pairwise` and :class:`Grid` of (label of the first end, label of the second), with
+        an axis in front where edges have types or directions: ([edge_types,] [n_edge_features,]
+        n_classes, n_classes). Symmetric and Potts interactions are written out in full, 0 for
+        unlike labels under Potts, and cannot be written to; ``pair_weights_`` can.
+        """
+        check_is_fitted(self)
+        return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
+
+    @property
+    def boundary_coef_(self) -> np.ndarray:
+        """Scores of labels at the first and at the last node, of shape (2, n_classes): a view."""
+        check_is_fitted(self)
+        d = self.n_features_in_
+        return self.node_weights_[d : d + self.graph_.n_end_rows]
+
+    # Reading, and what can be wrong with a model
+
+    def _refuse_other_kind(self, graph, X):
+        if graph.is_table and is_structured(X):
+            given, taken = "sequences", "a table: expected a 2-D array, one node a row"
+        elif not graph.is_table and getattr(X, "ndim", 0) == 2:
+            given = "a table"
+            taken = getattr(graph, "takes", "sequences: expected a list of 2-D arrays")
+            taken += " (for one sample x that is [x])"
+        else:
+            return
+        raise ValueError(
+            f"X is {given}, but {type(self).__name__} with graph {graph} takes {taken}"
+        )
+
+    def _when_inferred(self, graph):
+        """What may be wrong with labels if it was data that said which structure this is."""
+        return graph.when_inferred if isinstance(self.graph, str) and self.graph == "auto" else ""
+
+    def _require(self, verb, problem, advice):
+        """Refuse a structure that lacks a verb, by the name that the user knows."""
+        require(verb, problem, advice, type(self.graph_))
+
+    def _read_for_prediction(self, X, allowed=None, n_best=1):
+        """Samples as given, which of them have nodes, and the problem of those."""
+        check_is_fitted(self)
+        samples = self._read_samples(X)
+        if allowed is not None:
+            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
+        self._check_tables(samples)
+        keep = samples.lengths > 0
+        if n_best > 1:
+            # Scores and codes of all samples, and one sample's labellings; structures take more.
+            n_nodes, longest = samples.lengths.sum(), samples.lengths.max(initial=0)
+            each = 8 * keep.size + 4 * int(n_nodes) + 4 * int(longest)
+            what = f"{shown(n_best)} best labellings of {keep.size:,} samples"
+            check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
+        problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
+        return samples, keep, problem
+
+    def _read_samples(self, X):
+        if isinstance(X, (Shard, Shards)):
+            return read_shard(self, X)
+        self._refuse_other_kind(self.graph_, X)
+        self._check_names(X)
+        if not self.graph_.is_table and is_empty_list(X):
+            return self.graph_.no_samples(self)
+        return self.graph_.read_X(self, X, reset=False)
+
+    def _check_tables(self, samples):
+        """Refuse a model whose tables are not of the shapes that samples and classes say."""
+        shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
+        check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
+
+    def _decoding_problem(self, samples, **options):
+        """The problem of samples that have nodes."""
+        return self.graph_.make_problem(samples, self.classes_, self._has_intercept, **options)
+
+    def _item_scores(self, samples):
+        """Scores of the rows of features."""
+        scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
+        return scores + self.intercept_
+
+    def _weights(self):
+        # Users may have put in a transposed table; kernels are compiled for one layout.
+        return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
+
+    def _refuse_unsolved(self, ends, keep, is_exact=True):
+        """Raise for the first sample that a pass could not do; see :func:`decode`."""
+        for end in ends:
+            if end == -1:
+                continue
+            self._refuse_bad_weights()
+            if end >= 0:
+                # Rounding a relaxation may miss the only ones.
+                found = "is left" if is_exact else "was found that is left"
+                raise ValueError(_NOTHING_LEFT.format(np.flatnonzero(keep)[end], found))
+            raise FloatingPointError(
+                f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "
+                "scaled?"
+            )
+
+    def _refuse_bad_weights(self):
+        """Say that weights are to blame for scores that are no numbers."""
+        for name in self._tables:
+            table = getattr(self, name)
+            if not np.isfinite(table).all():
+                raise ValueError(f"the model's {name} are not finite: they are of no use")
+            if table.size and np.abs(table).max() > _LARGEST_WEIGHT:
+                raise ValueError(f"the model's {name} are too large: scores overflow")
+
+    @on_one_state
+    @by_shards
+    def predict(self, X: SamplesLike | Shards, allowed: Any = None) -> np.ndarray:
+        """Best labelling of each sample.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+        allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
+            Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
+            table one array of shape (n_samples, n_classes)).
+
+        Returns
+        -------
+        ndarray
+            Labels: an object array of one 1-D array a sample, or for a table an array of shape
+            (n_samples,). A sample without nodes gets an empty array. Ties go to the first class.
+
+        Raises
+        ------
+        ValueError
+            If X or `allowed` has the wrong shape, or no labelling is allowed.
+        FloatingPointError
+            If the scores of a sample overflow.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : The best labellings, with their scores.
+        skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> [labels.tolist() for labels in crf.predict([X[0], X[0][:1], X[0][:0]])]
+        [['D', 'N'], ['D'], []]
+
+        Without "D" at the first word:
+
+        >>> crf.predict(X[:1], allowed=[[[False, True], [True, True]]])[0].tolist()
+        ['N', 'N']
+        """
+        samples, codes = self._decode(X, allowed)
+        return self.graph_.answers(codes, self.classes_, samples)
+
+    def _decode(self, X, allowed=None):
+        """Samples, and the best labels of all nodes as positions in ``classes_``."""
+        samples, keep, problem = self._read_for_prediction(X, allowed)
+        self._require(max_oracle, problem, "call predict_marginals")
+        codes = np.empty(samples.offsets[-1], dtype=np.int32)
+        w = self._weights()
+        problem = self.graph_.decoding(problem, w)
+        is_exact = decodes_exactly(problem, w)
+        if not is_exact and self.graph_.inference_ == "exact":
+            warnings.warn(why_relaxed(problem), UserWarning, stacklevel=5)
+
+        def run(part, start, stop):
+            scratch = make_scratch(part)
+            while True:
+                end = decode(part, w, start, stop, scratch, codes)
+                if end < 0 or is_exact:
+                    return end
+                if not self._decode_exactly(samples, given[end], allowed, w, codes):
+                    return end
+                start = end + 1
+
+        given = np.flatnonzero(keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, is_exact)
+        return samples, codes
+
+    def _decode_exactly(self, samples, i, allowed, w, codes):
+        """Decode sample i, for which a relaxation has found nothing; False if that is too dear."""
+        exact = self.graph_.exactly()
+        if exact is None:
+            return False
+        nodes = slice(*samples.offsets[i : i + 2])
+        if allowed is not None:
+            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)[nodes]
+        sample = samples.take(np.arange(samples.lengths.size) == i)
+        try:
+            problem = exact.make_problem(
+                sample, self.classes_, self._has_intercept, allowed=allowed
+            )
+        except ValueError:  # too wide
+            return False
+        problem, found = exact.decoding(problem, w), np.empty(sample.offsets[-1], dtype=np.int32)
+        if decode(problem, w, 0, 1, make_scratch(problem), found) != -1:
+            raise ValueError(_NOTHING_LEFT.format(i, "is left"))
+        codes[nodes] = found
+        return True
+
+    @on_one_state
+    @by_shards
+    def predict_top_k(self, X: SamplesLike | Shards, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The `k` best labellings of each sample and their scores (n-best decoding).
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+        k : int
+            How many, at least 1.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,) of object
+            For each sample an array of shape (k', n_nodes), best first; k' < k where the sample has
+            fewer labellings. For a table each is of shape (k', 1), for images (k', height, width).
+        scores : ndarray of shape (n_samples,) of object
+            Their scores ``<w, Phi(x, y)>``, each of shape (k',).
+
+        Raises
+        ------
+        ValueError
+            If `k` is not a positive integer, X is not as in fit, or n-best decoding is exact only
+            at other weights than the model's (:class:`Pairwise` by minimum cuts, where somebody has
+            written weights that do not attract).
+        MemoryError
+            If `k` labellings of all samples would not fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict : The best one.
+        skstruct.SAGCRF.decision_function : Its lead over the second best.
+
+        Examples
+        --------
+        Two words have four labellings:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> labels, scores = crf.predict_top_k(X, k=5)
+        >>> labels[0].shape, labels[0][0].tolist()
+        ((4, 2), ['D', 'N'])
+        """
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
+        self._require(top_k_oracle, problem, "use predict")
+        values = np.empty((int(keep.sum()), k))
+        codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
+        w = self._weights()
+        exact_at = getattr(problem, "exact_at", None)
+        if exact_at is not None and not exact_at(w):
+            self._refuse_bad_weights()
+            raise ValueError(
+                f"{problem.structure}: at the model's weights interactions do not attract (edited, "
+                "or rounded by sparsify?), so that minimum cuts do not find the n best labellings; "
+                f"use predict{problem.remedy}"
+            )
+
+        def run(part, start, stop):
+            scratch = make_scratch(part)
+            labels = np.empty((k, scratch.labels.size), dtype=np.int32)
+            return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
+
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        labellings, scores = [], []
+        row = iter(values)
+        nodes = self.graph_.wrap(np.arange(samples.offsets[-1]), samples)
+        for i, has_nodes in enumerate(keep):
+            found = next(row) if has_nodes else np.zeros(1)
+            found = found[np.isfinite(found)]
+            chosen = codes[: found.size, np.atleast_1d(nodes[i])]
+            labellings.append(self.graph_.ranked(chosen, self.classes_, samples, i))
+            scores.append(found)
+        return object_array(labellings), object_array(scores)
+
+    @on_one_state
+    @by_shards
+    def decision_function(self, X: SamplesLike | Shards) -> np.ndarray:
+        """Scores behind the predictions.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+
+        Returns
+        -------
+        ndarray
+            For a table the scores of the classes, of shape (n_samples, n_classes), or (n_samples,)
+            for two classes: that of the second minus that of the first. For candidates and
+            matchings an object array with the scores of each sample's candidates or pairs.
+            Otherwise of shape (n_samples, 2): the score of the best labelling, and its lead over
+            the runner-up (inf if there is no other).
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : Scores of more labellings.
+        skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> score, lead = crf.decision_function(X)[0]
+        >>> _, scores = crf.predict_top_k(X, k=2)
+        >>> score == scores[0][0], lead == scores[0][0] - scores[0][1]
+        (np.True_, np.True_)
+        """
+        check_is_fitted(self)
+        if self.graph_.is_table or self.graph_.has_items:
+            samples, _, _ = self._read_for_prediction(X)
+            scores = self._item_scores(samples)
+            bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+            if bad.size:
+                sample = bad[0]
+                if self.graph_.has_items:
+                    sample = np.searchsorted(samples.item_ptr[1:], sample, side="right")
+                self._refuse_unsolved([-2 - sample], np.ones(sample + 1, dtype=bool))
+            return self.graph_.decision(scores, self, X, samples)
+        _, scores = self.predict_top_k(X, 2)
+        leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
+        return np.array(leads, dtype=np.float64).reshape(-1, 2)
+
+    @on_one_state
+    def score(
+        self,
+        X: SamplesLike | Shards,
+        y: SamplesLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Share of nodes that are labelled right.
+
+        On label sets a node is a single label of a sample. The share of whole sets, which is what
+        scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples.
+        y : list, object array, RaggedArray or 1-D array
+            Their true labels. Nodes without a label (None, NaN, masked) or with a set of several
+            do not count. Shards have labels and weights of their own.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's nodes.
+
+        Returns
+        -------
+        float
+            ``sum_i s_i (right nodes of i) / sum_i s_i (nodes of i)``.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of X and y differ, or no node has a weight.
+
+        Warns
+        -----
+        UserWarning
+            If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
+
+        See Also
+        --------
+        skstruct.metrics.node_f1_score : F1 of labels of nodes.
+        skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+        skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+        Examples
+        --------
+        A node without a label does not count:
+
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> crf.score(X, [["D", "N"], ["D", "D"]]), crf.score(X, [["D", "N"], [None, "D"]])
+        (0.75, 1.0)
+        """
+        if isinstance(X, Shards):
+            return score_shards(self, X, y, sample_weight)
+        samples, predicted = self._decode(X)
+        partial = None
+        if self.graph_.takes_partial_labels:
+            y, partial = split_partial(y, self.graph_.is_table)
+        labels = self.graph_.read_y(y, samples)
+        codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
+        if partial is not None:
+            codes[partial.hidden] = predicted[partial.hidden]
+        if (codes < 0).any():
+            said = unseen_labels(labels[codes < 0], (codes < 0).sum(), codes.size)
+            warnings.warn(said + self._when_inferred(self.graph_), UserWarning, stacklevel=3)
+        lengths = samples.lengths
+        if not lengths.any():
+            raise ValueError("X has no nodes: there is no score")
+        weight = None
+        if sample_weight is not None:
+            weight = read_sample_weight(sample_weight, lengths.size)
+            if not weight[lengths > 0].any():
+                raise ValueError("sample_weight is zero on all nodes: there is no score")
+        counted = () if partial is None else (~partial.hidden,)
+        among = np.ones(lengths.sum()) if weight is None else np.repeat(weight, lengths)
+        largest = among[counted].max(initial=0.0)
+        if not largest:
+            raise ValueError("no node with a label has a weight: there is no score")
+        if weight is not None:  # sums must not overflow; a power of 2 changes no bit of a mean
+            weight = np.ldexp(np.minimum(weight, largest), -np.frexp(largest)[1])
+        return self.graph_.score(predicted, codes, samples, weight, *counted)

@@ -1,0 +1,382 @@
+"""BCFWSSVM: structural SVMs by block-coordinate Frank-Wolfe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Integral
+
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from ..core.oracles import gram
+from ..core.sklearn_private import Interval, StrOptions
+from ..core.typing import LossLike, RandomStateLike, SamplesLike
+from ..graphs.base import Graph
+from ..solvers.bcfw.solver import bcfw, dual_set, with_truth
+from ..solvers.rounds.bcfw import BCFWChoices, bcfw_rounds
+from ..solvers.rounds.checkpoint import states_of
+from .base import fitted_state
+from .svm import CONSTRAINTS, StructuralSVM
+
+# More gain little: the labellings of other samples have to move, too.
+_PAIRWISE_STEPS = 20
+
+
+class BCFWSSVM(StructuralSVM):
+    """Structural SVM trained by block-coordinate Frank-Wolfe, with a duality gap certificate.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Objectives and gaps are reported for this divided by ``C sum_i s_i``.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
+        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
+        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
+        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
+        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
+    sampling : {"permutation", "uniform", "gap"}, default="permutation"
+        Order of the visits: a new permutation each pass, independent draws, or draws in proportion
+        to the samples' last gaps (Osokin et al., section 3.1).
+    steps : {"pairwise", "frank-wolfe"}, default="pairwise"
+        Several pairwise steps over the cached labellings at each visit, and every third pass a step
+        along what the passes before have changed, or the one step of the original method. With
+        pairwise steps the weights are a mean of the last passes', where that is better.
+    n_cached : int, default=30
+        Labellings kept a sample. Their inner products take ``4 n_cached (n_cached + 1)`` bytes.
+    oracle_cache : bool, default=False
+        Whether a cached labelling replaces an oracle call when it promises enough (section 3.2).
+        Pays where oracle calls cost much more than potentials.
+    averaging : bool, default=False
+        Whether to maintain the weighted average of the iterates and return it where it is better.
+    gap_every : int, default=5
+        Passes between certificates, which cost a pass of oracle calls each.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=500
+        Largest number of passes over the data.
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective.
+    warm_start : bool, default=False
+        Start from the dual point of the previous fit, if it is one for these data, too: the same
+        true labels in the same samples, the same labellings (edges, forbidden steps) and
+        `n_cached`. C, the loss, sample weights other than 0 and the features may have changed. Else
+        start anew: no weights can be the start of a dual method. The dual point is not part of
+        pickles.
+    n_jobs : int, default=None
+        Threads for certificates and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each, and on graphs whose
+        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_ : ndarray of shape (n_features,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    n_iter_ : int
+        Passes run.
+    objective_, dual_objective_ : float
+        The objective of the weights, and a lower bound on the optimum.
+    dual_gap_ : float
+        Their difference: a certificate, with what rounding may hide.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
+    n_oracle_calls_, n_cached_steps_ : int
+        Oracle calls, certificates included, and visits that a cached labelling served.
+    n_rounds_ : int
+        With partial labels only: rounds of completing them and training. With shards only: rounds
+        of training, those that were repeated included.
+    n_bytes_ : int
+        With shards only: bytes of weights sent to tasks and back.
+    history_ : dict of ndarray
+        One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
+
+    See Also
+    --------
+    skstruct.estimators.bcfw_path : Fits a sequence of C, each from the one before.
+    skstruct.GDMMSSVM : Structural SVMs with very many labels.
+    skstruct.CasimirSSVM : Smoothed structural SVMs by an accelerated method.
+    skstruct.SAGCRF : Conditional random fields, with probabilities.
+
+    Notes
+    -----
+    With missing labels or sets of labels in y this is the latent hinge, by rounds of completing the
+    labels and training (:ref:`partial_labels`): `max_iter` counts the passes of all rounds, and the
+    bounds are those of the labels as completed in the best one. ``history_["round"]`` says which
+    entry belongs to which. A warm start then takes the weights before for the first completion.
+
+    With :class:`~skstruct.datasets.Shards` some shards at a time take steps in their own samples,
+    all from the same weights, and what they change is added (CoCoA+); the bound on the optimum
+    holds after every round. Dual points are files: in `checkpoint`, or while the fit runs in the
+    folder of the shards, where all workers must be able to write. (If they are on one machine, and
+    the folder is read-only, in that for temporary files.) `averaging`, `warm_start`,
+    ``sampling="gap"`` and attractive interactions need all samples in memory. ``history_`` then has
+    ``rounds``, ``bytes`` and ``sigma``, too: how much of their changes shards were taken to have in
+    common.
+
+    References
+    ----------
+    .. [1] Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013). Block-Coordinate Frank-Wolfe
+       Optimization for Structural SVMs. ICML. Algorithm 4.
+    .. [2] Osokin, Alayrac, Lukasewitz, Dokania, Lacoste-Julien (2016). Minding the Gaps for Block
+       Frank-Wolfe Optimization of Structured SVMs. ICML. Sections 3.1 to 3.3.
+    .. [3] Shah, Kolmogorov, Lampert (2015). A Multi-plane Block-coordinate Frank-Wolfe Algorithm
+       for Training Structural SVMs with a Costly max-Oracle. CVPR. Section 3.4: inner products.
+    .. [4] Bertrand, Massias (2021). Anderson Acceleration of Coordinate Descent. AISTATS.
+    .. [5] Jaggi, Smith, Takac, Terhorst, Krishnan, Hofmann, Jordan (2014). Communication-Efficient
+       Distributed Dual Coordinate Ascent. NeurIPS. Algorithm 1.
+    .. [6] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
+       Primal-Dual Optimization. ICML. Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = BCFWSSVM(C=0.1, random_state=0).fit(X, y)
+    >>> bool(svm.dual_gap_ <= 0.01 * svm.objective_)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **CONSTRAINTS,
+        "sampling": [StrOptions({"permutation", "uniform", "gap"})],
+        "steps": [StrOptions({"pairwise", "frank-wolfe"})],
+        "n_cached": [Interval(Integral, 1, None, closed="left")],
+        "oracle_cache": ["boolean"],
+        "averaging": ["boolean"],
+        "gap_every": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        graph: str | Graph = "auto",
+        *,
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
+        sampling: str = "permutation",
+        steps: str = "pairwise",
+        n_cached: int = 30,
+        oracle_cache: bool = False,
+        averaging: bool = False,
+        gap_every: int = 5,
+        fit_intercept: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-2,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.sampling = sampling
+        self.steps = steps
+        self.n_cached = n_cached
+        self.oracle_cache = oracle_cache
+        self.averaging = averaging
+        self.gap_every = gap_every
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    _keeps_cone = _takes_relaxations = True
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        self._require(gram, problem, "use SubgradientSSVM")
+
+    _is_latent = False
+
+    def _make_problem(self, data):
+        self._is_latent = data.completion is not None
+        return super()._make_problem(data)
+
+    _multiplies_rows = _works_in_rounds = True
+
+    def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
+        pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
+        choices = BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
+        with states_of(source, engine, keeper) as states:
+            return bcfw_rounds(
+                source,
+                engine,
+                shapes,
+                lam,
+                choices,
+                states=states,
+                seed=int(self._generator().integers(2**63)),
+                gap_every=self.gap_every,
+                n_passes=self._passes_of_round,
+                group=self._shards_at_once,
+                keeper=keeper,
+                **common,
+            )
+
+    #: Passes over a shard in a round, from 0 up; None for what its messages cost.
+    _passes_of_round = None
+    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
+    _shards_at_once = None
+
+    def _start(self, previous, problem, shapes):
+        """The dual point of the previous fit, if it is one of this problem."""
+        if problem is None:
+            self._refuse_on_shards(warm_start=False, averaging=False)
+            if self.sampling == "gap":
+                raise ValueError(
+                    'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are '
+                    "not compared between shards"
+                )
+            return None
+        if self._is_latent:
+            return super()._start(previous, problem, shapes)
+        if not self.warm_start:
+            return None
+        dual, known = getattr(previous, "_dual", (None, None))
+        self._dual = None, dual_set(problem)
+        if dual is None or known != self._dual[1]:
+            return None
+        # A copy: if this fit fails, the previous point is still whole.
+        return type(dual)(*(part.copy() for part in dual))
+
+    _takes_partial_labels = True
+    # From round to round the mixtures of labellings stay, and more of the work than with weights.
+    _carry_over = staticmethod(with_truth)
+
+    def _first_state(self, weights):
+        return None
+
+    def _solve_round(self, *task, **common):
+        return self._bcfw(*task, **common)
+
+    def _solve(self, *task, **common):
+        result, dual = self._bcfw(*task, **common)
+        if self.warm_start:
+            self._dual = dual, self._dual[1]
+        return result
+
+    def _bcfw(self, problem, shapes, sample_weight, lam, **common):
+        return bcfw(
+            problem,
+            shapes,
+            sample_weight,
+            lam,
+            cone=self.graph_.pair_cone(self.classes_),
+            sampling=self.sampling,
+            pairwise=_PAIRWISE_STEPS if self.steps == "pairwise" else 0,
+            n_cached=self.n_cached,
+            use_cache=self.oracle_cache,
+            averaging=self.averaging,
+            gap_every=self.gap_every,
+            rng=self._generator(),
+            n_jobs=self.n_jobs,
+            **common,
+        )
+
+    def __getstate__(self):
+        # As large as the data, and of use for training only.
+        return {name: value for name, value in super().__getstate__().items() if name != "_dual"}
+
+
+def bcfw_path(
+    estimator: BCFWSSVM,
+    X: SamplesLike,
+    y: SamplesLike,
+    Cs: Iterable[float],
+    *,
+    sample_weight: ArrayLike | None = None,
+    node_weight: SamplesLike | None = None,
+) -> list[BCFWSSVM]:
+    """Fits for a sequence of C, each started from the dual point of the one before.
+
+    Parameters
+    ----------
+    estimator : BCFWSSVM
+        Its parameters other than `C` and `warm_start` are used; it is left as it is.
+    X, y : as in :meth:`BCFWSSVM.fit`
+        The training data.
+    Cs : array-like of float
+        Values of C, in the order in which to fit; increasing is usually fastest.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of samples.
+    node_weight : as in :meth:`BCFWSSVM.fit`, default=None
+        Weights of nodes.
+
+    Returns
+    -------
+    list of BCFWSSVM
+        One fitted estimator a value, each with its own certificate.
+
+    Raises
+    ------
+    ValueError
+        If `Cs` is empty.
+
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.inspection.ConvergenceDisplay : Objective and gap against passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM
+    >>> from skstruct.estimators import bcfw_path
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> path = bcfw_path(BCFWSSVM(random_state=0), X, y, [0.01, 0.1, 1.0])
+    >>> [svm.C for svm in path]
+    [0.01, 0.1, 1.0]
+    """
+    Cs = [float(C) for C in Cs]
+    if not Cs:
+        raise ValueError("Cs is empty")
+    model, fitted = clone(estimator).set_params(warm_start=True), []
+    for C in Cs:
+        model.set_params(C=C).fit(X, y, sample_weight, node_weight)
+        one = clone(estimator).set_params(C=C)
+        # The dual point stays with the model that the next fit starts from.
+        vars(one).update({k: v for k, v in fitted_state(model).items() if k != "_dual"})
+        fitted.append(one)
+    return fitted

@@ -1,0 +1,219 @@
+"""ExtragradientSSVM: structural SVMs as saddle points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+
+from ..core.sklearn_private import Interval, StrOptions
+from ..core.typing import LossLike
+from ..graphs.base import Graph
+from ..losses.projections import PROJECTIONS, choose_projection
+from ..solvers.extragradient import ExtragradientOptions, extragradient
+from .svm import CONSTRAINTS, StructuralSVM
+
+
+class ExtragradientSSVM(StructuralSVM):
+    """Structural SVM trained by the dual extragradient with projections that are oracles.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``,
+    or with a `radius` the mean of the maxima over the ball ``|w| <= radius``, as the saddle point
+    of w and one mixture of labellings a sample. Objectives and gaps are reported for the above
+    divided by ``C sum_i s_i``.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``. Not
+        used with a `radius`.
+    radius : float, default=None
+        Largest norm of the weights, in place of C. A model trained with C whose weights have the
+        norm R is the one with ``radius=R``.
+    loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
+        true box lacks (:class:`Candidates` only); a dict or Series from class to the cost of each
+        wrong node of that class (1 where none is given); or a matrix of shape (n_classes,
+        n_classes), the cost of predicting column k where row j is true, in the order of
+        ``classes_``. A DataFrame is read by the labels of its rows and columns. A loss that does
+        not add up over parts is refused.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
+    projection : {"auto", "gibbs", "euclidean", "entropic"}, default="auto"
+        What keeps the mixtures in the hull of labellings: the Bregman projection of the entropy of
+        labellings (marginals of a Gibbs distribution), the Euclidean one, or that of the entropy of
+        parts. "auto" takes the first that the structure has.
+    step_size : float or "auto", default="auto"
+        What each iteration adds to the weight of the task loss in the potentials. "auto" takes what
+        passes the extragradient test: it is halved when the test fails and grows slowly else. A
+        number is taken without a test.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=1000
+        Largest number of iterations, of two passes each.
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective.
+    warm_start : bool, default=False
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0.
+    n_jobs : int, default=None
+        Threads that share each pass. The weights are the same for any number, bit for bit.
+    verbose : int, default=0
+        1 prints a line an epoch.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each, and on graphs whose
+        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_ : ndarray of shape (n_features,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    n_iter_ : int
+        Iterations run.
+    objective_, dual_objective_ : float
+        The objective of the weights, the best seen, and a lower bound on the optimum.
+    dual_gap_ : float
+        Their difference: a certificate, with what rounding may hide.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
+    projection_ : str
+        The projection that was used.
+    step_size_ : float
+        The step that comes next.
+    n_restarts_ : int
+        How often the averages became the start.
+    n_oracle_calls_ : int
+        Oracle calls, those of certificates and of steps that the test refused included.
+    history_ : dict of ndarray
+        One entry an iteration: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        ``objective`` (of the averaged weights, NaN where it was not measured; the last entry is
+        that of the weights kept), ``dual_objective`` and ``dual_gap`` (of the best so far) and
+        ``step_size``.
+
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.Matching : The structure of links between two sides.
+
+    Notes
+    -----
+    With mixtures m_i of labellings, their parts mu_i and task losses l_i the saddle point is ::
+
+        min_w max_m  lambda/2 |w|^2 + 1/n sum_i s_i [<A_i w, mu_i - mu(y_i)> + <l_i, mu_i>]
+
+    Each iteration goes from the last points to middle ones, and from the last points again along
+    the gradients at the middle ones. The mixtures are projections of the potentials ``A_i z + c
+    l_i``, where z adds up the weights of all steps, so that beside the data only vectors of the
+    size of w are kept. The regulariser is not linearised, so that the steps may grow with the
+    iterations; their test is that of mirror-prox [3]_, with the divergence of the projection. The
+    certificate compares the weights averaged by step size with the best mixture of the averaged
+    dual points. Where the gap has fallen far enough, the averages are a new start.
+
+    References
+    ----------
+    .. [1] Taskar, Lacoste-Julien, Jordan (2006). Structured Prediction, Dual Extragradient and
+       Bregman Projections. JMLR. Figure 2, sections 4 and 5.
+    .. [2] Boileau, Lamouchi, St-Arnaud (2019). Scalability of Struct SVM approaches.
+    .. [3] Nemirovski (2004). Prox-Method with Rate of Convergence O(1/t) for Variational
+       Inequalities with Lipschitz Continuous Monotone Operators and Smooth Convex-Concave Saddle
+       Point Problems. SIAM Journal on Optimization.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import ExtragradientSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = ExtragradientSSVM(C=0.1).fit(X, y)
+    >>> bool(svm.dual_gap_ <= 0.01 * svm.objective_)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **{name: kind for name, kind in CONSTRAINTS.items() if name != "random_state"},
+        # Its square is a float, too.
+        "radius": [None, Interval(Real, 1e-100, 1e100, closed="both")],
+        "projection": [StrOptions({"auto", *PROJECTIONS})],
+        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        graph: str | Graph = "auto",
+        *,
+        C: float = 1.0,
+        radius: float | None = None,
+        loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
+        projection: str = "auto",
+        step_size: float | str = "auto",
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-2,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.graph = graph
+        self.C = C
+        self.radius = radius
+        self.loss = loss
+        self.class_weight = class_weight
+        self.projection = projection
+        self.step_size = step_size
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    _keeps_cone = True
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        self.projection_ = choose_projection(self.projection, problem, type(self.graph_))
+
+    def _penalty(self, lam):
+        return super()._penalty(lam if self.radius is None else 0.0)
+
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
+        options = ExtragradientOptions(
+            self.projection_,
+            None if self.radius is None else float(self.radius),
+            None if self.step_size == "auto" else float(self.step_size),
+        )
+        cone = self.graph_.pair_cone(self.classes_)
+        return extragradient(
+            problem,
+            shapes,
+            sample_weight,
+            lam,
+            options,
+            cone=cone,
+            n_jobs=self.n_jobs,
+            **common,
+        )

@@ -1,0 +1,282 @@
+"""GDMMSSVM: structural SVMs with many labels, by factorwise oracles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+
+from ..core.factors import BinaryFactors, PairwiseFactors
+from ..core.oracles import require_linear_loss
+from ..core.sklearn_private import Interval, StrOptions
+from ..core.typing import LossLike, RandomStateLike
+from ..graphs.base import Graph
+from ..solvers.gdmm.factors import FactorRun
+from ..solvers.gdmm.labels import LabelRun
+from ..solvers.gdmm.solver import Run, gdmm
+from ..solvers.rounds.checkpoint import states_of
+from ..solvers.rounds.gdmm import gdmm_rounds
+from .svm import CONSTRAINTS, StructuralSVM
+
+# Which run goes with which description of a structure.
+
+#: The run of each description that :mod:`skstruct.core.factors` knows.
+RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}
+
+
+def start_run(factors, *args, **options) -> Run:
+    """The run for a structure."""
+    return RUNS[type(factors)](factors, *args, **options)
+
+
+class GDMMSSVM(StructuralSVM):
+    """Structural SVM for many labels, trained by the greedy direction method of multipliers.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Training never decodes a whole sample: every node and every edge has a small active set of
+    labels of its own, found by a search that is sublinear in the number of labels, and messages
+    make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
+    Objectives and gaps are reported for the above divided by ``C sum_i s_i``. Nodes and edges that
+    agree are labellings only without cycles: for label sets with cycles the maximum is that of the
+    LP relaxation, however few labels there are (``graph_.training_inference_`` is then "relaxed"),
+    an upper bound on the above; predictions are exact where the structure decodes exactly
+    (``graph_.inference_``).
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure: chains and trees without edge features, single nodes, label sets. "auto"
+        takes a table (2-D X) as "multilabel" if y is a table, too, else as "multiclass", and a
+        sequence of 2-D samples as "chain".
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; a dict or Series from class
+        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
+        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
+        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
+    variant : {"bcfw", "afw", "bgcd"}, default="bcfw"
+        Step on each factor: to the optimum over its active set, an away-step Frank-Wolfe step
+        (Algorithm 2), or block-greedy, where only the most violating node and edge of a sample get
+        new entries at a visit (Algorithm 3).
+    search : {"sublinear", "exact", "sampled"}, default="sublinear"
+        How new entries are found: ordered structures for pairs (with up to 64 labels it is faster
+        to look at all of them) and one part of the labels a visit; all labels and pairs; one part
+        of both.
+    n_partitions : int, default=None
+        Parts of the labels; None for a number that grows with their square root.
+    rho : float, default=1.0
+        Strength of the penalty on disagreement. Larger values make nodes and edges agree sooner
+        and progress on the objective slower.
+    eta : float, default=1.5
+        Step of the multipliers; must be below 2.
+    multipliers : bool, default=True
+        False leaves the penalty only (Soft-BCFW, the baseline of the paper).
+    gap_every : int, default=10
+        Passes between certificates, which cost a pass of decoding each; 0 for one at the end only,
+        which is what to choose where decoding all samples costs more than many passes.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=300
+        Largest number of passes over the data.
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective; with ``gap_every=0`` when
+        no node and edge disagree by more, and distributions change by less than a tenth of it.
+    n_jobs : int, default=None
+        Threads for certificates and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples and the parts. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); for label sets those of the edges.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_ : ndarray of shape (n_features,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    n_iter_ : int
+        Passes run.
+    objective_, dual_objective_ : float
+        The objective of the weights, and a lower bound on the optimum; for label sets with cycles
+        those of the LP relaxation.
+    dual_gap_ : float
+        Their difference: a certificate, with what rounding may hide.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, what `tol` bounds.
+    infeasibility_ : float
+        Largest difference between what a node and one of its edges hold of a label, at the end.
+    n_rounds_, n_bytes_ : int
+        With shards only: rounds, those that were repeated included, and bytes of weights sent to
+        tasks and back.
+    history_ : dict of ndarray
+        One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
+        ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
+        ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
+        their true value and the edges awake in a sample), ``search_seconds``.
+
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.MultiLabel : The structure of label sets.
+    skstruct.datasets.make_glyph_chains : Draws chains with thousands of labels.
+
+    Notes
+    -----
+    With :class:`~skstruct.datasets.Shards` some shards at a time make a pass over their own
+    samples, all from the same weights, and what they change is added, as by :class:`BCFWSSVM`;
+    penalty and multipliers are a sample's own. ``history_`` then has ``rounds``, ``bytes`` and
+    ``sigma`` in place of ``search_seconds``.
+
+    References
+    ----------
+    .. [1] Yen, Huang, Zhong, Zhang, Ravikumar, Dhillon (2016). Dual Decomposed Learning with
+       Factorwise Oracle for Structural SVM of Large Output Domain. NeurIPS. Algorithms 1 to 3.
+    .. [2] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
+       Primal-Dual Optimization. ICML. Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import GDMMSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = GDMMSSVM(C=0.1, random_state=0).fit(X, y)
+    >>> bool(svm.dual_gap_ <= 0.01 * svm.objective_)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **{name: kind for name, kind in CONSTRAINTS.items() if name != "warm_start"},
+        "variant": [StrOptions({"bcfw", "afw", "bgcd"})],
+        "search": [StrOptions({"sublinear", "exact", "sampled"})],
+        "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
+        "rho": [Interval(Real, 0, None, closed="neither")],
+        "eta": [Interval(Real, 0, 2, closed="neither")],
+        "multipliers": ["boolean"],
+        "gap_every": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        graph: str | Graph = "auto",
+        *,
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
+        variant: str = "bcfw",
+        search: str = "sublinear",
+        n_partitions: int | None = None,
+        rho: float = 1.0,
+        eta: float = 1.5,
+        multipliers: bool = True,
+        gap_every: int = 10,
+        fit_intercept: bool = True,
+        max_iter: int = 300,
+        tol: float = 1e-2,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.variant = variant
+        self.search = search
+        self.n_partitions = n_partitions
+        self.rho = rho
+        self.eta = eta
+        self.multipliers = multipliers
+        self.gap_every = gap_every
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _make_problem(self, data):
+        problem = super()._make_problem(data)
+        require_linear_loss(problem, "use BCFWSSVM")
+        graph = self.graph_
+        factors = graph.factors(problem, data.samples)
+        if type(factors) not in RUNS:
+            raise TypeError(
+                f"GDMMSSVM is not available for {type(graph).__name__}: it does not describe its "
+                "nodes and edges; use BCFWSSVM"
+            )
+        if factors.edge_features:
+            raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
+        relaxed = graph.relaxation(problem)
+        graph.training_inference_ = getattr(relaxed, "inference", "exact")
+        return relaxed, factors
+
+    _works_in_rounds = True
+    #: Passes over a shard in a round, from 1 up; None for what its messages cost.
+    _passes_of_round = None
+    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
+    _shards_at_once = None
+
+    def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
+        self._refuse_on_shards()
+        with states_of(source, engine, keeper) as states:
+            return gdmm_rounds(
+                source,
+                engine,
+                shapes,
+                lam,
+                self.graph_.decoding,
+                states=states,
+                seed=int(self._generator().integers(2**63)),
+                n_passes=self._passes_of_round,
+                group=self._shards_at_once,
+                keeper=keeper,
+                **self._options(),
+                **common,
+            )
+
+    def _options(self):
+        names = "variant", "search", "rho", "eta", "multipliers", "n_partitions", "gap_every"
+        return {name: getattr(self, name) for name in names}
+
+    def _mean_loss(self, task, weights, data):
+        problem = self.graph_.decoding(task[0], weights)
+        return super()._mean_loss(problem, weights, data)
+
+    def _solve(self, task, shapes, sample_weight, lam, start, **common):
+        problem, factors = task
+
+        def start_factors(options):
+            decoding = self.graph_.decoding
+            return start_run(
+                factors, problem, decoding, shapes, sample_weight, lam, options, self.n_jobs
+            )
+
+        return gdmm(
+            start_factors,
+            factors.n_labels,
+            sample_weight,
+            **self._options(),
+            rng=self._generator(),
+            **common,
+        )

@@ -1,0 +1,497 @@
+"""ProxLinearSSVM: structural SVMs on scores that are no linear function of the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from ..core.oracles import (
+    exp_oracle,
+    has_own_loss,
+    loss_augmented_top_k,
+    require_linear_loss,
+    top_k_oracle,
+)
+from ..core.sklearn_private import Interval, StrOptions
+from ..core.typing import LossLike, RandomStateLike
+from ..core.weights import Weights
+from ..data.packing import check_pointers, rows_as_scores, sample_of
+from ..graphs.base import Graph
+from ..losses.hinge import hinge_of
+from ..losses.smooth_hinge import smooth_hinge
+from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
+from ..scores.base import check_products, guarded
+from ..solvers.prox_linear.mapped import MappedProblem, MapWeights
+from ..solvers.prox_linear.solver import (
+    ProxLinearOptions,
+    SubgradientOptions,
+    mapped_subgradient,
+    prox_linear,
+)
+from .persistence import check_shapes
+from .svm import CONSTRAINTS, StructuralSVM
+from .warm_start import first_map_weights
+
+_NAMED = {"linear": LinearMap, "mlp": MLPMap, "conv": ConvMap}
+
+
+def _as_score_map(given: Any) -> ScoreMap:
+    """A new map of the kind that the user asks for."""
+    if isinstance(given, str) and given in _NAMED:
+        return _NAMED[given]()
+    if isinstance(given, ScoreMap):
+        return clone(given)
+    if any(kind.__module__.startswith("torch.nn") for kind in type(given).__mro__):
+        from ..torch import ModuleMap
+
+        return ModuleMap(given)
+    raise TypeError(
+        f"score_map must be one of {sorted(_NAMED)}, a ScoreMap or a torch Module, got {given!r}"
+    )
+
+
+class ProxLinearSSVM(StructuralSVM):
+    """Structural SVM whose scores come from a differentiable map: a hidden layer, a convolution.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <f(x_i; w), mu(y) - mu(y_i)>]``,
+    where the map f gives the scores of all labels at all nodes, and w has the parameters of the map
+    and the weights of pairs. Objectives are reported for this divided by ``C sum_i s_i``. It is not
+    convex: what is found depends on where training starts, and there is no certificate.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
+    score_map : {"linear", "mlp", "conv"}, ScoreMap or torch Module, default="linear"
+        From features to scores: :class:`~skstruct.scores.LinearMap`,
+        :class:`~skstruct.scores.MLPMap`, :class:`~skstruct.scores.ConvMap`, an object of one of
+        these for its options, or any :class:`~skstruct.scores.ScoreMap`.
+    C : float, default=1.0
+        Inverse of the regularisation; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
+        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
+        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
+        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
+        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
+    solver : {"prox-linear", "subgradient"}, default="prox-linear"
+        Prox-linear steps, or stochastic subgradients, the baseline.
+    smoothing : {"l2", "entropy"}, default="l2"
+        L2 smoothing over the `n_best` best labellings, or entropy smoothing, which needs an exp
+        oracle.
+    n_best : int, default=5
+        Labellings of the top-K oracle.
+    smoothing_strength : float, default=1.0
+        The strength nu of the smoothing; from 1e-100 to 1e100.
+    smoothing_schedule : {"constant", "inverse"}, default="constant"
+        The same nu in all outer steps, or ``nu / k`` in step k.
+    step_size : float or "auto", default="auto"
+        The eta of the proximal term ``|w - w_k|^2 / (2 eta)``. "auto" takes a step only if the
+        smoothed objective falls enough, else halves eta and tries again; where the
+        linearisation was good, eta becomes four times larger, up to ``1 / lambda``.
+    inner_passes : int, default=5
+        Largest number of iterations of Casimir-SVRG for a linearised problem, each of a snapshot
+        and a pass of steps (two effective passes). Fewer are done where one adds little.
+    batch_size : int, default=16
+        Samples of a step.
+    learning_rate : float or "auto", default="auto"
+        Of the inner solver's steps; "auto" is the inverse of the curvature that batches show. Of
+        the solver "subgradient" the first rate; "auto" is a tenth of the step that would bring a
+        linear loss to 0.
+    schedule : {"constant", "inverse", "sqrt"}, default="sqrt"
+        The learning rate of the solver "subgradient" after t passes: the first one, divided by
+        ``1 + t``, or by the square root of that.
+    fit_intercept : bool, default=True
+        Whether the map has constant terms. They are regularised like all others.
+    max_iter : int, default=100
+        Largest number of outer steps, or of passes of the solver "subgradient".
+    tol : float, default=1e-1
+        Stop when the stationarity, ``|w_k - w_{k+1}| / eta``, and the norm of the gradient of the
+        smoothed objective are below this fraction of ``lambda |w|``: on a linear map the smoothed
+        objective is then within this fraction squared, of ``lambda/2 |w|^2``, of its optimum. The
+        solver "subgradient" stops when five passes have not improved the best objective by this
+        fraction.
+    warm_start : bool, default=False
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0. Maps that are not linear start anew if anything
+        has changed.
+    n_jobs : int, default=None
+        Threads for passes over all samples, and for prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an outer step.
+    random_state : int, RandomState instance or None, default=None
+        Draws the first parameters and the batches. The same seed gives the same weights.
+
+    Attributes
+    ----------
+    score_map_ : ScoreMap
+        The map that was used.
+    score_params_ : ndarray of shape (n_params,)
+        Its parameters.
+    coef_, intercept_ : ndarray
+        Of a :class:`~skstruct.scores.LinearMap`, as of other estimators: views.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each, and on graphs whose
+        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    end_weights_, pair_weights_ : ndarray
+        The tables behind these two.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_ : ndarray of shape (n_features,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    n_iter_ : int
+        Outer steps, or passes.
+    objective_ : float
+        The objective of the weights, the best seen: of the hinge itself, not of a smoothed one.
+    stationarity_, gradient_norm_ : float
+        At the end: ``|w_k - w_{k+1}| / eta``, and the norm of the smoothed objective's gradient.
+    step_size_, smoothing_strength_ : float
+        eta and nu at the end.
+    n_oracle_calls_ : int
+        Oracle calls.
+    history_ : dict of ndarray
+        One entry an outer step: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        ``objective``, ``stationarity``, ``gradient_norm``, ``eta`` and ``smoothing_strength``; of
+        the solver "subgradient" one a pass, with ``learning_rate`` for the last four.
+
+    See Also
+    --------
+    CasimirSSVM : The same inner method on linear scores, with a certificate.
+
+    Notes
+    -----
+    Each outer step replaces the map by its linearisation at the present weights and solves, to the
+    accuracy of a fixed budget, a convex problem: the smoothed hinge of the linearised scores, with
+    the regulariser and a proximal term. It needs products with the Jacobian and its transpose only;
+    the oracles are those of all other estimators. Steps take batches of samples, since a map is
+    evaluated fastest on many rows.
+
+    The inner learning rate starts from the measured diameters of what the smoothing mixes; it grows
+    while passes lower the linearised objective, and is halved after one that does not. Where the
+    `n_best` labellings are too few for the smoothing, what they give is no gradient: a step that
+    no eta makes succeed halves nu (``history_["smoothing_strength"]``).
+
+    References
+    ----------
+    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
+       Models. NeurIPS. Section 6, Algorithm 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import ProxLinearSSVM
+    >>> from skstruct.scores import MLPMap
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 5
+    >>> y = [0, 1, 1, 0] * 5
+    >>> svm = ProxLinearSSVM("multiclass", MLPMap(n_hidden=8), C=10.0, random_state=0)
+    >>> svm.fit(X, y).score(X, y)
+    1.0
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **CONSTRAINTS,
+        "score_map": "no_validation",
+        "solver": [StrOptions({"prox-linear", "subgradient"})],
+        "smoothing": [StrOptions({"l2", "entropy"})],
+        "n_best": [Interval(Integral, 1, None, closed="left")],
+        "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both")],
+        "smoothing_schedule": [StrOptions({"constant", "inverse"})],
+        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "inner_passes": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "schedule": [StrOptions({"constant", "inverse", "sqrt"})],
+    }
+
+    _tables = ("score_params_", "end_weights_", "pair_weights_")
+    _keeps_cone = True
+
+    def __init__(
+        self,
+        graph: str | Graph = "auto",
+        score_map: Any = "linear",
+        *,
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
+        solver: str = "prox-linear",
+        smoothing: str = "l2",
+        n_best: int = 5,
+        smoothing_strength: float = 1.0,
+        smoothing_schedule: str = "constant",
+        step_size: float | str = "auto",
+        inner_passes: int = 5,
+        batch_size: int = 16,
+        learning_rate: float | str = "auto",
+        schedule: str = "sqrt",
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
+        self.graph = graph
+        self.score_map = score_map
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.solver = solver
+        self.smoothing = smoothing
+        self.n_best = n_best
+        self.smoothing_strength = smoothing_strength
+        self.smoothing_schedule = smoothing_schedule
+        self.step_size = step_size
+        self.inner_passes = inner_passes
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # Training
+
+    @property
+    def _takes_relaxations(self):
+        return self.solver == "subgradient"
+
+    def _check_problem(self, problem):
+        super()._check_problem(problem)
+        if self.solver == "subgradient":
+            return
+        advice = 'use solver="subgradient"'
+        if not has_own_loss(type(problem), loss_augmented_top_k):
+            require_linear_loss(problem, advice)
+        elif self.smoothing == "entropy":
+            require_linear_loss(problem, f'use smoothing="l2" or {advice}')
+        by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
+        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
+        if others:
+            advice = f'use smoothing="{others[0]}" or {advice}'
+        self._require(by_smoothing[self.smoothing], problem, advice)
+
+    def _make_problem(self, data):
+        score_map = _as_score_map(self.score_map)
+        rows = guarded(data.samples.features)
+        self._refuse_sparse(score_map, rows)
+        # Scores take the place of node weights.
+        scored = rows_as_scores(data.samples)
+        loss = self._weighted_loss(data)
+        options = {"codes": data.codes, "loss": loss, "n_best": self.n_best + 1}
+        problem = self.graph_.make_problem(scored, self.classes_, False, **options)
+        self._check_problem(problem)
+        check_pointers(problem, data.sample_weight.size, data.codes.size)
+        self._publish_inference(type(problem))
+        shapes = self.graph_.weight_shapes(scored, len(self.classes_), False)
+        self._random = self._generator()
+        params = score_map.initialise(
+            rows.shape[1], shapes[0][1], self._random, bool(self.fit_intercept)
+        )
+        ptr = self._row_ptr(data.samples)
+        self.score_map_, self._has_intercept = score_map, False
+        self._first = MapWeights(
+            params, np.zeros((shapes[0][0] - rows.shape[0], shapes[0][1])), np.zeros(shapes[1])
+        )
+        _check_scores(score_map, params, rows, ptr, shapes[0][1], data.given)
+        with np.errstate(over="ignore", invalid="ignore"):
+            few = rows[: max(ptr[1], 2) if score_map.rowwise else ptr[1]]
+            check_products(score_map, params, few, forward=self.solver != "subgradient")
+        return MappedProblem(problem, shapes, score_map, rows, ptr)
+
+    def _row_ptr(self, samples):
+        """Where the rows of each sample begin."""
+        if self.graph_.is_table:
+            return np.arange(samples.features.shape[0] + 1)
+        return getattr(samples, "item_ptr", samples.offsets)
+
+    def _refuse_sparse(self, score_map, rows):
+        if sparse.issparse(rows) and not score_map.takes_sparse:
+            raise TypeError(
+                f"X is sparse, but {type(score_map).__name__} takes dense rows: call .toarray() or "
+                'use score_map="mlp"'
+            )
+
+    def _start(self, previous, problem, shapes):
+        """The previous weights, if they mean the same, else the map's first ones."""
+        return first_map_weights(self, previous, self._first)
+
+    def _mean_loss(self, mapped, weights, data):
+        params, ends, pair = weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = _scores(mapped.score_map, params, mapped.rows, mapped.row_ptr)
+        tables = Weights(np.ascontiguousarray(np.concatenate([scores, ends])), pair)
+        return super()._mean_loss(mapped.problem, tables, data)
+
+    def _solve(self, problem, shapes, sample_weight, lam, **common):
+        rate = None if self.learning_rate == "auto" else float(self.learning_rate)
+        target = hinge_of(problem.problem)
+        task = problem, sample_weight, lam
+        common |= {
+            "target": target,
+            "cone": self.graph_.pair_cone(self.classes_),
+            "rng": self._random,
+            "n_jobs": self.n_jobs,
+        }
+        # Products of a batch are small: threads of BLAS would wait for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return self._run(task, rate, **common)
+
+    def _run(self, task, rate, **common):
+        problem = task[0]
+        if self.solver == "subgradient":
+            options = SubgradientOptions(self.schedule, rate, self.batch_size)
+            return mapped_subgradient(*task, options, **common)
+        options = ProxLinearOptions(
+            self.smoothing_strength,
+            self.smoothing_schedule == "inverse",
+            None if self.step_size == "auto" else float(self.step_size),
+            self.inner_passes,
+            self.batch_size,
+            rate,
+        )
+        smoothed = smooth_hinge(
+            self.smoothing, self.smoothing_strength, self.n_best, problem.problem
+        )
+        return prox_linear(*task, options, loss=smoothed, **common)
+
+    # Prediction: maps X to scores, which take the place of node weights
+
+    def _check_tables(self, samples):
+        shapes = self.graph_.weight_shapes(rows_as_scores(samples), len(self.classes_), False)
+        n_ends = shapes[0][0] - samples.features.shape[0]
+        ends = n_ends, shapes[0][1]
+        expected = self.score_params_.shape[:1], ends, shapes[1]
+        check_shapes(self, dict(zip(self._tables, expected, strict=True)))
+
+    def _decoding_problem(self, samples, **options):
+        # Called on a copy of the model, see on_one_state: the scores are those of this call.
+        self._scores = self._item_scores(samples)
+        return self.graph_.make_problem(rows_as_scores(samples), self.classes_, False, **options)
+
+    def _item_scores(self, samples):
+        rows = guarded(samples.features)
+        self._refuse_sparse(self.score_map_, rows)
+        ptr = self._row_ptr(samples)
+        n_columns = self.end_weights_.shape[1]
+        if rows.shape[0] == 0:
+            return np.empty((0, n_columns))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by what takes them
+            scores = _scores(self.score_map_, self.score_params_, rows, ptr)
+        _check_shape(self.score_map_, scores, (rows.shape[0], n_columns))
+        return scores
+
+    def _weights(self):
+        tables = np.concatenate([self._scores, self.end_weights_]), self.pair_weights_
+        return Weights(*map(np.ascontiguousarray, tables))
+
+    # Views
+
+    def _linear_tables(self, name):
+        check_is_fitted(self)
+        if not isinstance(self.score_map_, LinearMap):
+            raise AttributeError(
+                f"{name} is of a linear score map; {type(self.score_map_).__name__} has "
+                "score_params_"
+            )
+        return self.score_map_.tables(self.score_params_)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of node features, of shape (n_classes, n_features), of a linear map: a view."""
+        return self._linear_tables("coef_")[0].T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, of shape (n_classes,), of a linear map: a view, or zeros without any."""
+        return self._linear_tables("intercept_")[1]
+
+    @property
+    def boundary_coef_(self) -> np.ndarray:
+        """Scores of labels at the first and at the last node, of shape (2, n_classes): a view."""
+        check_is_fitted(self)
+        return self.end_weights_
+
+    @property
+    def sparsify(self) -> ArrayLike:
+        """Not of this estimator: parameters of maps have few zeros."""
+        raise AttributeError("ProxLinearSSVM has no sparsify: parameters of maps have few zeros")
+
+    densify = sparsify
+
+    def __setstate__(self, state):
+        # Tables are stored as they are, and compared with the data at every prediction.
+        self.__dict__.update(state)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        kind = _NAMED.get(self.score_map) if isinstance(self.score_map, str) else self.score_map
+        tags.input_tags.sparse = bool(getattr(kind, "takes_sparse", False))
+        return tags
+
+
+def _scores(score_map, params, rows, ptr):
+    """Scores of all rows, sample by sample where the map needs that."""
+    params = guarded(params)
+    if score_map.rowwise:
+        return score_map.scores(params, rows)
+    bounds = zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)
+    found = [score_map.scores(params, rows[a:b]) for a, b in bounds if b > a]
+    return np.concatenate(found)
+
+
+def _check_scores(score_map, params, rows, ptr, n_columns, given):
+    """Refuse a map whose scores are not what the structure takes; names the sample."""
+    name = type(score_map).__name__
+    params_fine = isinstance(params, np.ndarray) and params.dtype == np.float64
+    if not params_fine or params.ndim != 1:
+        raise TypeError(f"score_map: {name}.initialise must return a 1-D array of float64")
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = _scores(score_map, params, rows, ptr)
+    _check_shape(score_map, scores, (rows.shape[0], n_columns))
+    bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+    if bad.size:
+        sample = given[sample_of(bad[0], ptr)]
+        raise ValueError(
+            f"score_map: {name} gives scores that are not finite for sample {sample}: are the "
+            "features scaled?"
+        )
+
+
+def _check_shape(score_map, scores, expected):
+    """Refuse scores of other shapes: kernels would read what is not theirs."""
+    given = getattr(scores, "shape", None), getattr(scores, "dtype", None)
+    if given != (expected, np.float64):
+        raise ValueError(
+            f"score_map: {type(score_map).__name__} must give scores of shape {expected} and "
+            f"float64, a column a label, got {given[0]} and {given[1]}"
+        )

@@ -1,0 +1,193 @@
+"""SubgradientSSVM: structural SVMs by stochastic subgradients, the common baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+
+from ..core.sklearn_private import Interval, StrOptions
+from ..core.typing import LossLike, RandomStateLike
+from ..graphs.base import Graph
+from ..losses.hinge import hinge_of
+from ..solvers.sgd import sgd
+from .partial_fit import Streaming
+from .svm import CONSTRAINTS, StructuralSVM
+
+
+class SubgradientSSVM(Streaming, StructuralSVM):
+    """Structural SVM trained by stochastic subgradient descent (Pegasos, averaged SGD).
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Objectives are reported for this divided by ``C sum_i s_i``. There is no certificate; use
+    BCFWSSVM or CasimirSSVM for one.
+
+    Parameters
+    ----------
+    graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
+        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
+        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
+        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
+        thresholds and displays on a table say "multiclass".
+    C : float, default=1.0
+        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+    loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
+        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
+        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
+        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
+        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
+        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
+        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
+        has the weights of labels by their columns. See :ref:`weights`.
+    schedule : {"pegasos", "decay"}, default="pegasos"
+        Learning rate ``1 / (lambda (t + 1))`` at step t, or ``learning_rate / (1 + floor(t / (n
+        period)))``.
+    learning_rate : float, default=0.1
+        Of the schedule "decay"; `partial_fit` begins with it then.
+    period : float, default=1.0
+        Passes after which the schedule "decay" lowers the rate.
+    averaging : bool, default=True
+        Whether the average of the iterates, weighted by t, is returned.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=100
+        Largest number of passes over the data.
+    tol : float, default=1e-3
+        Stop when five passes have not improved the best objective by this fraction; with 0 all
+        passes are run.
+    warm_start : bool, default=False
+        Start from the previous weights of the labels and features that are still there: labels by
+        value, features by name (RaggedArrays of vectorizers and data frames have names), without
+        names by position. What is new starts at 0.
+    n_jobs : int, default=None
+        Threads for objectives and prediction. The steps are sequential.
+    verbose : int, default=0
+        1 prints a line an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples. The same seed gives the same weights, bit for bit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features (a view: writing to it edits the model).
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); with edge features one such table each, and on graphs whose
+        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_ : ndarray of shape (n_features,) of object
+        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
+        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    n_iter_ : int
+        Passes run.
+    n_samples_seen_ : int
+        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
+    objective_ : float
+        The objective of the weights, the best seen.
+    n_oracle_calls_ : int
+        Oracle calls.
+    history_ : dict of ndarray
+        One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+
+    See Also
+    --------
+    skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
+    skstruct.CasimirSSVM : Smoothed structural SVMs by an accelerated method.
+
+    References
+    ----------
+    .. [1] Shalev-Shwartz, Singer, Srebro, Cotter (2011). Pegasos: primal estimated sub-gradient
+       solver for SVM. Mathematical Programming. Figure 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SubgradientSSVM
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0))
+    >>> svm = SubgradientSSVM(C=0.1, random_state=0).fit(X, y)
+    >>> bool(svm.objective_ > 0)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **CONSTRAINTS,
+        "schedule": [StrOptions({"pegasos", "decay"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "period": [Interval(Real, 0, None, closed="neither")],
+        "averaging": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        graph: str | Graph = "auto",
+        *,
+        C: float = 1.0,
+        loss: LossLike = "hamming",
+        class_weight: Mapping | str | None = None,
+        schedule: str = "pegasos",
+        learning_rate: float | str = 0.1,
+        period: float = 1.0,
+        averaging: bool = True,
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
+    ) -> None:
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.schedule = schedule
+        self.learning_rate = learning_rate
+        self.period = period
+        self.averaging = averaging
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    _keeps_cone = _takes_partial_labels = _takes_relaxations = True
+
+    def _stream_rate(self):
+        return float(self.learning_rate) if self.schedule == "decay" else None
+
+    def _train(self, problem, shapes, data, **common):
+        task = problem, shapes, data.sample_weight, data.lam
+        if data.completion is None:
+            return self._solve(*task, **common)
+        return self._solve(*task, loss=data.completion.latent_hinge(), **common)
+
+    def _solve(self, problem, shapes, sample_weight, lam, *, loss=None, **common):
+        return sgd(
+            problem,
+            shapes,
+            sample_weight,
+            lam,
+            cone=self.graph_.pair_cone(self.classes_),
+            loss=hinge_of(problem) if loss is None else loss,
+            rate=self.learning_rate,
+            period=self.period if self.schedule == "decay" else 0.0,
+            averaging=self.averaging,
+            rng=self._generator(),
+            n_jobs=self.n_jobs,
+            **common,
+        )

@@ -1,0 +1,674 @@
+"""Boxes: where in an image the object is."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of
+from ..core.oracles import (
+    add_indicator,
+    loss_augmented_max,
+    loss_augmented_top_k,
+    max_oracle,
+    score,
+    task_loss,
+    top_k_oracle,
+)
+from ..core.typing import LossLike, SamplesLike
+from ..data.boxes import LARGEST, overlaps, read_positions
+from ..data.matrices import csr_from_parts, numeric, refuse_masked
+from ..data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ..inference.branch_and_bound import Frontier, make_frontier
+from ..inference.subwindow import (
+    ALL_OR_NOTHING,
+    LOSS,
+    NO_LOSS,
+    OVERLAP,
+    TRUE_BOTTOM,
+    TRUE_LEFT,
+    TRUE_RIGHT,
+    TRUE_TOP,
+    Subwindows,
+    best_boxes,
+    make_subwindows,
+    set_lines,
+    to_pixels,
+)
+from ..losses.task import NamedLoss
+from .items import ItemGraph, ItemProblem
+from .layout import TableScratch
+
+# Reading images, as maps or as points, and the boxes in them.
+
+_EXPECTED = (
+    "must be a map (height, width, n_features), a map (height, width) of integer codes, or a tuple "
+    "(positions, features or codes, (height, width))"
+)
+
+
+class Points(NamedTuple):
+    """Packed images."""
+
+    # (n_points, n_features): A row a point.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the points of each sample begin.
+    item_ptr: np.ndarray
+    # (n_points, 2): Row and column of each.
+    places: np.ndarray
+    # (n_samples, 2): Heights and widths.
+    shapes: np.ndarray
+    # (n_samples,): Kernels write here what a box may lack of the best one.
+    gaps: np.ndarray
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the labels of each sample begin: four each."""
+        return 4 * np.arange(self.item_ptr.size, dtype=np.int64)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of labels of each sample."""
+        return np.full(self.item_ptr.size - 1, 4, dtype=np.int64)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sample: none."""
+        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
+
+    def take(self, keep: np.ndarray) -> Points:
+        """The samples where the mask `keep` is True."""
+        counts = np.diff(self.item_ptr)
+        return Points(
+            take_rows(self.features, keep, counts),
+            ends_of(counts[keep]),
+            self.places[np.repeat(keep, counts)],
+            self.shapes[keep],
+            self.gaps[keep],
+        )
+
+    def without_empty(self) -> Points:
+        """The samples that have labels: all of them."""
+        return self
+
+
+def no_points(n_features: int) -> Points:
+    """Packed images, none of them."""
+    return Points(
+        np.empty((0, n_features)),
+        np.zeros(1, dtype=np.int64),
+        np.empty((0, 2), dtype=np.int32),
+        np.empty((0, 2), dtype=np.int64),
+        np.empty(0),
+    )
+
+
+def read_points(X, n_codes: int | None, least: int) -> Points:
+    """Pack images."""
+    values, places, shapes = [], [], []
+    for i, item in enumerate(as_list(X, "X")):
+        where = f"X: sample {i}"
+        read = _read_points(item, where) if isinstance(item, tuple) else _read_map(item, where)
+        for into, part in zip((values, places, shapes), read, strict=True):
+            into.append(part)
+        if min(shapes[i]) < least:
+            raise ValueError(
+                f"{where} has {shapes[i][0]} x {shapes[i][1]} pixels: there is no box with sides "
+                f"of min_size={least}"
+            )
+        if values[i].ndim != values[0].ndim:
+            kinds = ("features", "codes") if values[0].ndim == 2 else ("codes", "features")
+            raise ValueError(f"{where} must have {kinds[0]} like sample 0, it has {kinds[1]}")
+    if values[0].ndim == 2:
+        features, item_ptr = pack_nodes(values, "X")
+    else:
+        features, item_ptr = _one_hot(values, n_codes)
+    return Points(
+        features,
+        item_ptr,
+        np.concatenate(places).astype(np.int32),
+        np.array(shapes, dtype=np.int64),
+        np.zeros(len(shapes)),
+    )
+
+
+def _read_map(item, where):
+    """Values, places and shape of a map, dense."""
+    array = None if sparse.issparse(item) else numeric(item, where)
+    if array is None or array.ndim not in (2, 3) or (array.ndim == 2 and array.dtype.kind == "f"):
+        got = "a sparse matrix" if array is None else f"an array {array.shape} of {array.dtype}"
+        raise ValueError(f"{where} {_EXPECTED}, got {got}")
+    height, width = array.shape[:2]
+    if height == 0 or width == 0:
+        raise ValueError(f"{where} is an image of {height} x {width} pixels: it has no box")
+    places = np.indices((height, width)).reshape(2, -1).T
+    values = array.reshape(height * width, *array.shape[2:])
+    return _codes(values, where) if array.ndim == 2 else values, places, (height, width)
+
+
+def _read_points(item, where):
+    """Values, places and shape of points."""
+    if len(item) != 3:
+        raise ValueError(f"{where} {_EXPECTED}, got a tuple of {len(item)}")
+    positions, values, shape = item
+    positions, shape = read_positions(positions, shape, where)
+    if not sparse.issparse(values):
+        values = numeric(values, where)
+        values = _codes(values, where) if values.ndim == 1 else values
+    if values.shape[0] != len(positions):
+        raise ValueError(
+            f"{where} has {len(positions)} positions, but {values.shape[0]} rows of features or "
+            "codes"
+        )
+    return values, positions, shape
+
+
+def _codes(values, where):
+    """Integer codes."""
+    if values.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if values.dtype.kind not in "iu":
+        raise ValueError(f"{where}: codes must be integers, their dtype is {values.dtype}")
+    if values.min() < 0:
+        raise ValueError(f"{where} has the code {values.min()}: codes begin with 0")
+    if values.max() >= LARGEST:
+        raise ValueError(f"{where} has the code {values.max()}: codes must be below {LARGEST}")
+    return values.astype(np.int64)
+
+
+def _one_hot(values, n_codes):
+    """A row a point with a 1 at its code."""
+    largest = [int(codes.max(initial=-1)) for codes in values]
+    if n_codes is None:
+        n_codes = max(largest) + 1
+    for i, code in enumerate(largest):
+        if code >= n_codes:
+            raise ValueError(f"X: sample {i} has the code {code}, but there are {n_codes} codes")
+    codes = np.concatenate(values).astype(np.int32)
+    rows = csr_from_parts(
+        (codes.size, n_codes), np.ones(codes.size), codes, np.arange(codes.size + 1, dtype=np.int64)
+    )
+    return rows, ends_of(np.array([len(part) for part in values]))
+
+
+def read_truth(y, shapes: np.ndarray) -> np.ndarray:
+    """Flat labels (top, left, bottom, right) of all samples."""
+    refuse_masked(y, "y")
+    if hasattr(y, "columns"):
+        y = numeric(y, "y")
+    items = list(y) if isinstance(y, np.ndarray) and y.ndim > 0 else as_list(y, "y")
+    if len(items) != len(shapes):
+        raise ValueError(f"X has {len(shapes)} samples, but y has {len(items)}")
+    boxes = np.empty((len(items), 4), dtype=np.int64)
+    for i, (item, (height, width)) in enumerate(zip(items, shapes.tolist(), strict=True)):
+        box = numeric(item, f"y: sample {i}")
+        if box.shape != (4,) or not np.isfinite(box).all() or (box != np.floor(box)).any():
+            raise ValueError(
+                f"y: sample {i} must be a box of whole numbers (xmin, ymin, xmax, ymax), got "
+                f"{item!r}"
+            )
+        xmin, ymin, xmax, ymax = box.tolist()
+        if not (xmin < xmax and ymin < ymax):
+            raise ValueError(
+                f"y: sample {i} is an empty box, (xmin, ymin, xmax, ymax) = {tuple(box.tolist())}"
+            )
+        if xmin < 0 or ymin < 0 or xmax > width or ymax > height:
+            raise ValueError(
+                f"y: sample {i} is a box outside its image of {height} x {width} pixels, "
+                f"(xmin, ymin, xmax, ymax) = {tuple(box.tolist())}"
+            )
+        boxes[i] = ymin, xmin, ymax, xmax
+    return boxes.ravel()
+
+
+# One box in an image, for compiled solvers: the problem and the kernels of its verbs.
+#
+# A labelling is four numbers: top, left, bottom and right, in pixels, half-open.
+
+
+class BoxesData(NamedTuple):
+    """Where the points of all samples are, and which boxes there are."""
+
+    # (n_points,): Where each point is: its pixel, and its cell between the lines, row by row.
+    row: np.ndarray
+    column: np.ndarray
+    cell: np.ndarray
+    # (n_samples, 2): Heights and widths.
+    shapes: np.ndarray
+    # (n_samples,): Takes what the boxes found may lack of the best, where searches are cut.
+    gaps: np.ndarray
+    # Where boxes may end, and the least pixels of their sides.
+    stride: int
+    least: int
+    # The task loss, as :mod:`skstruct.inference.subwindow` has them.
+    loss: int
+    # Most sets of boxes to split, -1 for as many as it takes.
+    most: int
+
+
+class BoxesScratch(NamedTuple):
+    """Scratch of one thread."""
+
+    # For weight tables.
+    tables: TableScratch
+    # The image at hand.
+    space: Subwindows
+    # Sets of its boxes.
+    frontier: Frontier
+    # (1,): Score of the best.
+    value: np.ndarray
+
+
+class BoxesProblem(ItemProblem):
+    """Points in images, packed for kernels: a labelling is a box, its parts are the points inside.
+
+    The loss-augmented search looks at the true box, too, where no line runs along it or it is
+    smaller than others may be.
+    """
+
+    structure = "Boxes"
+
+
+@inner_kernel(inline=True)
+def _is_inside(own, p, box):
+    """1 for a point inside, else 0."""
+    row, column = own.row[p], own.column[p]
+    return (box[0] <= row) & (row < box[2]) & (box[1] <= column) & (column < box[3])
+
+
+@add_indicator.register(BoxesProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    first, own = problem.item_ptr[i], problem.own
+    for q in range(problem.item_ptr[i + 1] - first):
+        if _is_inside(own, first + q, labels):
+            mu[q] += c
+
+
+@score.register(BoxesProblem)
+@kernel
+def _(problem, i, theta, labels):
+    first, own, total = problem.item_ptr[i], problem.own, 0.0
+    for q in range(problem.item_ptr[i + 1] - first):
+        if _is_inside(own, first + q, labels):
+            total += theta[q]
+    return total
+
+
+@task_loss.register(BoxesProblem)
+@kernel
+def _(problem, i, labels):
+    first, true, same = problem.label_ptr[i], problem.labels, True
+    for q in range(4):
+        same = same and labels[q] == true[first + q]
+    if same:
+        return 0.0
+    if problem.own.loss == ALL_OR_NOTHING:
+        return 1.0
+    top, left, bottom, right = true[first], true[first + 1], true[first + 2], true[first + 3]
+    height = max(min(labels[2], bottom) - max(labels[0], top), 0)
+    shared = height * max(min(labels[3], right) - max(labels[1], left), 0)
+    areas = (bottom - top) * (right - left)
+    areas += (labels[2] - labels[0]) * (labels[3] - labels[1])
+    return 1.0 - shared / (areas - shared)
+
+
+@inner_kernel
+def _search(problem, i, theta, loss, values, most):
+    """The best boxes to ``frontier.found``, their scores with the loss to `values`."""
+    own, space, first = problem.own, problem.work.space, problem.item_ptr[i]
+    set_lines(space, own.shapes[i, 0], own.shapes[i, 1], own.stride, own.least)
+    for q in range(problem.item_ptr[i + 1] - first):
+        space.weights[own.cell[first + q]] += theta[q]
+    space.task[LOSS] = loss
+    if loss != NO_LOSS:
+        label = problem.label_ptr[i]
+        space.task[TRUE_TOP] = problem.labels[label]
+        space.task[TRUE_LEFT] = problem.labels[label + 1]
+        space.task[TRUE_BOTTOM] = problem.labels[label + 2]
+        space.task[TRUE_RIGHT] = problem.labels[label + 3]
+    return best_boxes(space, problem.work.frontier, values, most)
+
+
+@max_oracle.register(BoxesProblem)
+@kernel
+def _(problem, i, theta, labels):
+    work, own = problem.work, problem.own
+    rest = _search(problem, i, theta, NO_LOSS, work.value, own.most)
+    to_pixels(work.space, work.frontier.found[0], labels)
+    if own.most >= 0:
+        own.gaps[i] = max(rest - work.value[0], 0.0)
+    return work.value[0]
+
+
+@loss_augmented_max.register(BoxesProblem)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    work, first = problem.work, problem.label_ptr[i]
+    _search(problem, i, theta, problem.own.loss, work.value, -1)
+    best = work.value[0]
+    right = score(problem, i, theta, problem.labels[first : first + 4])
+    if right > best:
+        for q in range(4):
+            labels[q] = problem.labels[first + q]
+        return right
+    to_pixels(work.space, work.frontier.found[0], labels)
+    return best
+
+
+@inner_kernel
+def _write(problem, values, labels):
+    """Boxes that were found to `labels`, in pixels."""
+    for k in range(values.shape[0]):
+        if values[k] > -math.inf:
+            to_pixels(problem.work.space, problem.work.frontier.found[k], labels[k])
+
+
+@top_k_oracle.register(BoxesProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    own, last = problem.own, values.shape[0] - 1
+    rest = _search(problem, i, theta, NO_LOSS, values, own.most)
+    _write(problem, values, labels)
+    if own.most >= 0:
+        own.gaps[i] = max(rest - values[last], 0.0) if rest > -math.inf else 0.0
+
+
+@inner_kernel
+def _has_truth(problem, i):
+    """Whether the search looks at the true box like at any other."""
+    own, first, true = problem.own, problem.label_ptr[i], problem.labels
+    found = True
+    for side in range(2):
+        near, far, end = true[first + side], true[first + side + 2], own.shapes[i, side]
+        on_lines = near % own.stride == 0 and (far % own.stride == 0 or far == end)
+        found = found and on_lines and far - near >= own.least
+    return found
+
+
+@loss_augmented_top_k.register(BoxesProblem)
+@kernel
+def _(problem, i, theta, values, labels, augmented):
+    first, last = problem.label_ptr[i], values.shape[0] - 1
+    _search(problem, i, theta, problem.own.loss, values, -1)
+    _write(problem, values, labels)
+    if _has_truth(problem, i):
+        return
+    right = score(problem, i, theta, problem.labels[first : first + 4])
+    if not right > values[last]:
+        return
+    p = last
+    while p > 0 and right > values[p - 1]:
+        values[p] = values[p - 1]
+        for q in range(4):
+            labels[p, q] = labels[p - 1, q]
+        p -= 1
+    values[p] = right
+    for q in range(4):
+        labels[p, q] = problem.labels[first + q]
+
+
+__all__ = ["Boxes", "BoxesProblem"]
+
+_LOSSES = {"hamming": ALL_OR_NOTHING, "iou": OVERLAP}
+
+# Of the overlap with the true box: less is no detection (Everingham et al. 2010, The PASCAL visual
+# object classes challenge, section 4.2).
+_DETECTED = 0.5
+
+_TO_USERS = [1, 0, 3, 2]
+
+# Of an image: a search takes 32 bytes a cell, 4 GB.
+_MOST_CELLS = 2**27
+
+
+class Boxes(ItemGraph):
+    """The box around an object: the score of a box is the sum of the scores of the points inside.
+
+    A sample of X is an image: a map (height, width, n_features); a map (height, width) of integer
+    codes, which stand for indicator features (visual words); or a tuple (positions, values,
+    (height, width)) of points at integer positions (row, column), with values (n_points,
+    n_features), dense or CSR, or (n_points,) integer codes. A sample of y is a box (xmin, ymin,
+    xmax, ymax) of whole pixels, half-open, so that its width is xmax - xmin.
+
+    Parameters
+    ----------
+    min_size : int, default=1
+        Least pixels of a box's width and height.
+    stride : int, default=1
+        Boxes begin and end at multiples of this, or at the far end of the image.
+    max_expansions : int, default=None
+        How many sets of boxes predictions may split, an image. By default as many as it takes for
+        the best box; with a limit, a search that is cut warns. Training is never cut.
+    n_codes : int, default=None
+        How many codes there are, by default one more than the largest in fit.
+
+    See Also
+    --------
+    Candidates : One of several boxes that are given.
+
+    Notes
+    -----
+    All boxes on the lines of `stride` are searched, by branch and bound on sets of boxes [1]_ [2]_:
+    exact, also with the loss. A true box that is not on the lines, or smaller than `min_size`, is
+    one more box that the loss-augmented search looks at, so that the hinge is at least 0.
+
+    With ``loss="iou"`` structural SVMs count ``1 - IoU`` with the true box [3]_; with "hamming"
+    every box but the true one costs 1. Neither adds up over points: BCFWSSVM, SubgradientSSVM and
+    CasimirSSVM with L2 smoothing train with them, others say that they cannot. ``score`` is the
+    share of samples with an overlap of at least 0.5, ``decision_function`` has the best score and
+    its lead over the second best box, which mostly differs from the best by a line.
+
+    References
+    ----------
+    .. [1] Lampert, Blaschko, Hofmann (2008). Beyond sliding windows: object localization by
+       efficient subwindow search. CVPR, section 2.
+    .. [2] An, Peursum, Liu, Venkatesh (2009). Efficient algorithms for subwindow search in object
+       detection and localization. CVPR, section 3.
+    .. [3] Blaschko, Lampert (2008). Learning to localize objects with structured output regression.
+       ECCV, sections 3.1 and 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM, Boxes
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = [], []
+    >>> for left, top in [(1, 2), (4, 0), (3, 3), (0, 1)]:
+    ...     codes = rng.integers(0, 2, size=(8, 9))
+    ...     codes[top : top + 4, left : left + 5] += 2
+    ...     X.append(codes)
+    ...     y.append([left, top, left + 5, top + 4])
+    >>> svm = BCFWSSVM(Boxes(), loss="iou", random_state=0).fit(X, y)
+    >>> svm.score(X, y)
+    1.0
+    """
+
+    takes = "images: expected a list of maps (height, width, n_features), or of tuples of points"
+
+    def __init__(
+        self,
+        min_size: int = 1,
+        stride: int = 1,
+        max_expansions: int | None = None,
+        n_codes: int | None = None,
+    ) -> None:
+        self.min_size = min_size
+        self.stride = stride
+        self.max_expansions = max_expansions
+        self.n_codes = n_codes
+
+    def _check_parameters(self):
+        for name in ("min_size", "stride", "max_expansions", "n_codes"):
+            value, optional = getattr(self, name), name in ("max_expansions", "n_codes")
+            if optional and value is None:
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                also = " or None" if optional else ""
+                raise ValueError(f"{name} must be an integer of at least 1{also}, got {value!r}")
+            if value > LARGEST:
+                raise ValueError(f"{name} must be at most {LARGEST}, got {value!r}")
+
+    def _check_cells(self, shapes):
+        """Refuse images with more cells between the lines than a search has room for."""
+        large = np.flatnonzero((-(-shapes // self.stride)).prod(axis=1) > _MOST_CELLS)
+        if large.size:
+            height, width = shapes[large[0]].tolist()
+            raise ValueError(
+                f"X: sample {large[0]} has {height} x {width} pixels: with stride={self.stride} "
+                f"boxes end at the borders of more than {_MOST_CELLS} cells; use a larger stride"
+            )
+
+    # Reading
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Points:
+        """Pack the points of images."""
+        self._check_parameters()
+        n_codes = self.n_codes if reset else estimator.n_features_in_
+        samples = read_points(X, n_codes, self.min_size)
+        self._check_cells(samples.shapes)
+        if reset:
+            estimator.n_features_in_ = samples.features.shape[1]
+        name = type(estimator).__name__
+        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
+        return samples
+
+    def no_samples(self, estimator: BaseEstimator) -> Points:
+        """No samples."""
+        return no_points(estimator.n_features_in_)
+
+    def read_y(self, y: SamplesLike, samples: Points) -> np.ndarray:
+        """Top, left, bottom and right of the boxes."""
+        return read_truth(y, samples.shapes)
+
+    def chosen_items(self, codes: np.ndarray, samples: Points) -> np.ndarray:
+        """Mask of the points inside."""
+        n_points = np.diff(samples.item_ptr)
+        first, last = np.repeat(codes.reshape(-1, 2, 2), n_points, axis=0).transpose(1, 0, 2)
+        return ((samples.places >= first) & (samples.places < last)).all(axis=1)
+
+    def n_states(self, classes: Any) -> int:
+        """Beyond any pixel."""
+        return int(np.iinfo(np.int32).max)
+
+    def read_allowed(self, allowed: Any, samples: Points, classes: Any) -> np.ndarray:
+        """Refused: a box has no labels that could be forbidden one by one."""
+        raise ValueError("allowed: Boxes() has no constrained decoding; use min_size and stride")
+
+    # Problems
+
+    def make_problem(
+        self,
+        samples: Points,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem."""
+        loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
+        if not isinstance(loss, str) or loss not in _LOSSES:
+            raise ValueError(f"{name} of boxes must be 'hamming' (0 or 1) or 'iou', got {loss!r}")
+        fields, tables = self._fields(samples, fit_intercept, codes, None, allowed, 0)
+        stride, row, column = self.stride, samples.places[:, 0], samples.places[:, 1]
+        cells = -(-samples.shapes // stride)
+        across = np.repeat(cells[:, 1], np.diff(samples.item_ptr))
+        predicting = codes is None and self.max_expansions is not None
+        own = BoxesData(
+            np.ascontiguousarray(row),
+            np.ascontiguousarray(column),
+            ((row // stride) * across + column // stride).astype(np.int32),
+            samples.shapes,
+            samples.gaps,
+            int(stride),
+            int(self.min_size),
+            NO_LOSS if codes is None else _LOSSES[loss],
+            int(self.max_expansions) if predicting else -1,
+        )
+        largest = *cells.max(axis=0, initial=0).tolist(), int(cells.prod(axis=1).max(initial=0))
+        work = BoxesScratch(
+            tables, make_subwindows(*largest), make_frontier(8, max(n_best, 1)), np.zeros(1)
+        )
+        return BoxesProblem(**fields, own=own, work=work)
+
+    # Answers
+
+    def _warn_of_cut(self, gaps, first):
+        """Say which searches did not come to an end."""
+        cut = np.flatnonzero(gaps > 0)
+        if cut.size:
+            names = ", ".join(str(first + i) for i in cut[:10].tolist())
+            names += ", ..." if cut.size > 10 else ""
+            warnings.warn(
+                f"max_expansions={self.max_expansions} cut the search for boxes in sample"
+                f"{'s' if cut.size > 1 else ''} {names}: a better one may score up to "
+                f"{gaps[cut].max():.3g} more",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def answers(self, codes: np.ndarray, classes: Any, samples: Points) -> np.ndarray:
+        """Boxes (xmin, ymin, xmax, ymax), a row a sample."""
+        self._warn_of_cut(samples.gaps, 0)
+        return codes.reshape(-1, 4)[:, _TO_USERS].astype(np.int64)
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: Points, i: int) -> np.ndarray:
+        """Boxes of one sample, a row each, best first."""
+        self._warn_of_cut(samples.gaps[i : i + 1], i)
+        return codes[:, _TO_USERS].astype(np.int64)
+
+    def score(
+        self,
+        predicted: np.ndarray,
+        truth: np.ndarray,
+        samples: Points,
+        weight: np.ndarray | None,
+    ) -> float:
+        """Share of samples whose box overlaps with the true one by half.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        truth : ndarray of shape (n_nodes,) of int32
+            The labels that :meth:`read_y` has read.
+        samples : NamedTuple
+            The packed samples.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of samples.
+
+        Returns
+        -------
+        float
+            The score, weighted.
+
+        See Also
+        --------
+        Graph.score : What it overrides, with an example.
+        """
+        self._warn_of_cut(samples.gaps, 0)
+        both = overlaps(*(codes.reshape(-1, 4).astype(float) for codes in (predicted, truth)))
+        return float(np.average(both >= _DETECTED, weights=weight))
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random maps, or points with codes."""
+        shapes = [(3, 2), (2, 4), (1, 3)]
+        y = [[0, 1, 1, 3], [1, 0, 3, 2], [0, 0, 3, 1]]
+        if not sparse_X:
+            return [rng.normal(size=(*shape, 3)) for shape in shapes], y
+        X = []
+        for shape in shapes:
+            places = np.column_stack([rng.integers(side, size=4) for side in shape])
+            X.append((places, sparse.csr_matrix(np.eye(3)[rng.integers(3, size=4)]), shape))
+        return X, y

@@ -1,0 +1,449 @@
+"""Candidates: which of the candidates of a sample is right."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of
+from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracle
+from ..core.typing import LossLike, SamplesLike
+from ..data.boxes import overlaps, read_boxes
+from ..data.matrices import numeric, refuse_masked
+from ..data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ..inference.numerics import fast_exp, row_max
+from ..inference.simplex import best_mixture
+from ..losses.task import NamedLoss
+from .items import ChoiceProblem, ItemGraph, counts_of
+from .layout import TableScratch
+
+# One choice among candidates, for compiled solvers: the problem and the kernels of its verbs.
+
+
+class CandidatesScratch(NamedTuple):
+    """Scratch of one thread."""
+
+    # For weight tables.
+    tables: TableScratch
+
+
+class CandidatesProblem(ChoiceProblem):
+    """Candidates packed for kernels: a labelling chooses exactly one."""
+
+    structure = "Candidates"
+
+
+@inner_kernel
+def _choose(n, best, labels):
+    for q in range(n):
+        labels[q] = 1 if q == best else 0
+
+
+@max_oracle.register(CandidatesProblem)
+@kernel
+def _(problem, i, theta, labels):
+    n, _ = counts_of(problem, i)
+    best = 0
+    for q in range(1, n):
+        if theta[q] > theta[best]:
+            best = q
+    _choose(n, best, labels)
+    return theta[best]
+
+
+@top_k_oracle.register(CandidatesProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    n, _ = counts_of(problem, i)
+    last_score, last = math.inf, -1
+    for rank in range(values.shape[0]):
+        best, best_score = -1, -math.inf
+        for q in range(n):
+            # After the last one in the order of score, then of position.
+            after = theta[q] < last_score or (theta[q] == last_score and q > last)
+            if after and theta[q] > best_score:
+                best, best_score = q, theta[q]
+        values[rank] = best_score
+        last_score, last = best_score, best
+        _choose(n, best, labels[rank])
+
+
+@exp_oracle.register(CandidatesProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    n, _ = counts_of(problem, i)
+    top = row_max(theta, 0, n)
+    total = 0.0
+    for q in range(n):
+        share = fast_exp((theta[q] - top) / temperature)
+        total += share
+        if mu.shape[0] > 0:
+            mu[q] = share
+    for q in range(min(n, mu.shape[0])):
+        mu[q] /= total
+    return top + temperature * math.log(total)
+
+
+@euclidean_oracle.register(CandidatesProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    n, _ = counts_of(problem, i)
+    return best_mixture(theta, temperature, mu, n)
+
+
+__all__ = ["Candidates", "CandidatesProblem"]
+
+_TARGETS = "index", "losses", "box"
+
+# Of the overlap with the true box: less is no detection (Everingham et al. 2010, The PASCAL visual
+# object classes challenge, section 4.2).
+_DETECTED = 0.5
+
+
+class CandidateSets(NamedTuple):
+    """Packed candidates."""
+
+    # (n_candidates, n_features): A row a candidate.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the candidates of each sample begin.
+    item_ptr: np.ndarray
+    # (n_candidates, 4): Their boxes.
+    boxes: np.ndarray | None = None
+    # (n_candidates,): What choosing each costs, where y says so.
+    losses: np.ndarray | None = None
+    # (n_candidates,): Of their boxes with the true one.
+    overlap: np.ndarray | None = None
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the labels of each sample begin: one a candidate."""
+        return self.item_ptr
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of candidates of each sample."""
+        return np.diff(self.item_ptr)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sample: none."""
+        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
+
+    def take(self, keep: np.ndarray) -> CandidateSets:
+        """The samples where the mask `keep` is True."""
+        items = np.repeat(keep, self.lengths)
+        rest = (None if a is None else a[items] for a in (self.boxes, self.losses, self.overlap))
+        rows = take_rows(self.features, keep, self.lengths)
+        return CandidateSets(rows, ends_of(self.lengths[keep]), *rest)
+
+    def without_empty(self) -> CandidateSets:
+        """The samples that have candidates: all of them."""
+        return self
+
+
+class Candidates(ItemGraph):
+    """One right candidate among several: reranking, entity linking, proposals of boxes.
+
+    A sample of X is a table (n_candidates, n_features), dense or CSR, or a tuple (table, boxes of
+    shape (n_candidates, 4)); samples may differ in how many candidates they have. The score of a
+    candidate is linear in its features.
+
+    Parameters
+    ----------
+    target : {"index", "losses", "box"}, default="index"
+        What a sample of y is: the position of the right candidate; an array (n_candidates,) of what
+        choosing each would cost, 0 for the right one (the first of several zeros is the one that is
+        trained toward, all count as right); or the true box (xmin, ymin, xmax, ymax), of which the
+        candidate of largest overlap is taken for right.
+
+    See Also
+    --------
+    MultiClass : The same labels for every sample.
+
+    Notes
+    -----
+    With ``loss="iou"`` structural SVMs count a candidate's lack of overlap with the true box,
+    ``IoU(right candidate) - IoU(candidate)`` (Blaschko and Lampert 2008, Learning to localize
+    objects with structured output regression, section 3.1). ``predict`` returns positions, or for
+    the target "box" the boxes of the candidates that it chose; ``score`` is the share of samples
+    whose choice is right, for boxes of those whose overlap is at least 0.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Candidates, SAGCRF
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.normal(size=(n, 2)) for n in (3, 5, 4, 6)]
+    >>> y = [int(np.argmax(x[:, 0])) for x in X]
+    >>> crf = SAGCRF(Candidates(), C=10.0, random_state=0).fit(X, y)
+    >>> crf.predict(X).tolist() == y
+    True
+    """
+
+    has_items = True
+    takes = "lists of candidates: expected a list of 2-D arrays, or of tuples (features, boxes)"
+
+    def __init__(self, target: str = "index") -> None:
+        self.target = target
+
+    # Reading
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> CandidateSets:
+        """Pack the candidates."""
+        if self.target not in _TARGETS:
+            raise ValueError(f"target must be one of {_TARGETS}, got {self.target!r}")
+        tables, boxes = as_list(X, "X"), None
+        if any(isinstance(item, tuple) for item in tables):
+            for i, item in enumerate(tables):
+                if not isinstance(item, tuple) or len(item) != 2:
+                    raise ValueError(f"X: sample {i} must be a tuple (features, boxes), too")
+            tables, boxes = zip(*tables, strict=True)
+        features, item_ptr = pack_nodes(list(tables), "X")
+        empty = np.flatnonzero(np.diff(item_ptr) == 0)
+        if empty.size:
+            raise ValueError(f"X: sample {empty[0]} has no candidates")
+        if boxes is not None:
+            n = np.diff(item_ptr)
+            boxes = np.concatenate(
+                [read_boxes(b, f"X: the boxes of sample {i}", n[i]) for i, b in enumerate(boxes)]
+            )
+        elif self.target == "box":
+            raise ValueError("X: with target='box' samples must be tuples (features, boxes)")
+        if reset:
+            estimator.n_features_in_ = features.shape[1]
+        name = type(estimator).__name__
+        check_n_features(features.shape[1], estimator.n_features_in_, name)
+        return CandidateSets(features, item_ptr, boxes)
+
+    def no_samples(self, estimator: BaseEstimator) -> CandidateSets:
+        """No samples."""
+        rows, boxes = np.empty((0, estimator.n_features_in_)), np.empty((0, 4))
+        return CandidateSets(rows, np.zeros(1, dtype=np.int64), boxes)
+
+    def read_y(self, y: SamplesLike, samples: CandidateSets) -> np.ndarray:
+        """1 for every candidate that counts as right, else 0."""
+        if self.target == "index":
+            return self._one_hot(_read_indices(y, samples), samples)
+        if self.target == "losses":
+            return (_read_losses(y, samples) == 0).astype(np.int64)
+        return (_read_overlaps(y, samples) >= _DETECTED).astype(np.int64)
+
+    def read_labelling(self, y: SamplesLike, samples: CandidateSets) -> np.ndarray:
+        """1 for the candidate that is trained toward."""
+        return self._read_right(y, samples)[1]
+
+    def read_training(
+        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
+    ) -> tuple[CandidateSets, np.ndarray]:
+        """Pack X and y; losses and overlaps go with the samples."""
+        return self._read_right(y, self.read_X(estimator, X, reset=True))
+
+    def _read_right(self, y, samples):
+        """Samples with what y says of their candidates; 1 for the right one of each."""
+        if self.target == "index":
+            right = _read_indices(y, samples)
+            if samples.boxes is not None:
+                true = samples.boxes[samples.item_ptr[:-1] + right]
+                overlap = overlaps(samples.boxes, np.repeat(true, samples.lengths, axis=0))
+                samples = samples._replace(overlap=overlap)
+        elif self.target == "losses":
+            losses = _read_losses(y, samples)
+            samples = samples._replace(losses=losses)
+            right = _first_best(-losses, samples)
+        else:
+            overlap = _read_overlaps(y, samples)
+            _refuse_missed(overlap, samples)
+            samples = samples._replace(overlap=overlap)
+            right = _first_best(overlap, samples)
+        return samples, self._one_hot(right, samples)
+
+    @staticmethod
+    def _one_hot(right, samples):
+        labels = np.zeros(samples.item_ptr[-1], dtype=np.int64)
+        labels[samples.item_ptr[:-1] + right] = 1
+        return labels
+
+    def is_labelling(self, codes: np.ndarray, samples: CandidateSets, classes: Any) -> np.ndarray:
+        """Exactly one is chosen."""
+        return np.add.reduceat(codes, samples.item_ptr[:-1]) == 1
+
+    def read_allowed(self, allowed: Any, samples: CandidateSets, classes: Any) -> np.ndarray:
+        """Masks of shape (n_candidates,), one a sample."""
+        items = as_list(allowed, "allowed")
+        if len(items) != samples.lengths.size:
+            raise ValueError(f"X has {samples.lengths.size} samples, but allowed has {len(items)}")
+        for i, (mask, n) in enumerate(zip(items, samples.lengths, strict=True)):
+            if np.shape(mask) != (n,) or not np.isin(mask, (0, 1)).all():
+                raise ValueError(f"allowed: sample {i} must be a boolean mask of shape ({n},)")
+        return np.concatenate([np.asarray(mask, dtype=np.uint8) for mask in items])
+
+    # Problems
+
+    def make_problem(
+        self,
+        samples: CandidateSets,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem."""
+        losses = None
+        if codes is not None:
+            losses = self._losses(samples, codes, loss), np.zeros(samples.lengths.size)
+        fields, tables = self._fields(samples, fit_intercept, codes, losses, allowed, 0)
+        return CandidatesProblem(**fields, own=(), work=CandidatesScratch(tables))
+
+    def _losses(self, samples, codes, loss):
+        """What choosing each candidate costs."""
+        loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
+        if not isinstance(loss, str) or loss not in ("hamming", "iou"):
+            raise ValueError(
+                f"{name} of candidates must be 'hamming' (0 or 1, or the losses in y) or 'iou'; "
+                "for others give the losses as y, with target='losses'"
+            )
+        if loss == "hamming":
+            return 1.0 - codes if samples.losses is None else samples.losses
+        if samples.overlap is None:
+            raise ValueError(
+                f"{name}='iou' needs boxes: samples of X must be tuples (features, boxes), and "
+                "target 'index' or 'box'"
+            )
+        best = samples.overlap[np.flatnonzero(codes)]
+        return np.repeat(best, samples.lengths) - samples.overlap
+
+    # Answers
+
+    def answers(self, codes: np.ndarray, classes: Any, samples: CandidateSets) -> np.ndarray:
+        """Positions of the chosen candidates, or their boxes."""
+        chosen = np.flatnonzero(codes)
+        return samples.boxes[chosen] if self.target == "box" else chosen - samples.item_ptr[:-1]
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: CandidateSets, i: int) -> np.ndarray:
+        """The same for the candidates of one sample, best first."""
+        chosen = np.argmax(codes, axis=1)
+        return samples.boxes[samples.item_ptr[i] + chosen] if self.target == "box" else chosen
+
+    def score(
+        self,
+        predicted: np.ndarray,
+        truth: np.ndarray,
+        samples: CandidateSets,
+        weight: np.ndarray | None,
+    ) -> float:
+        """Share of samples whose choice is right.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        truth : ndarray of shape (n_nodes,) of int32
+            The labels that :meth:`read_y` has read.
+        samples : NamedTuple
+            The packed samples.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of samples.
+
+        Returns
+        -------
+        float
+            The score, weighted.
+
+        See Also
+        --------
+        Graph.score : What it overrides, with an example.
+        """
+        return float(np.average(truth[np.flatnonzero(predicted)], weights=weight))
+
+    def decision(
+        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: CandidateSets
+    ) -> np.ndarray:
+        """Scores of the candidates, an array a sample."""
+        return self.wrap(scores, samples)
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random candidates."""
+        X = [rng.normal(size=(n, 3)) for n in (3, 2, 4)]
+        losses = [np.arange(len(x), dtype=float) for x in X]
+        boxes = [np.column_stack([x[:, :2], x[:, :2] + 2.0]) for x in X]
+        y = {"index": [0, 1, 0], "losses": losses, "box": [b[0] for b in boxes]}[self.target]
+        X = [sparse.csr_matrix(x) for x in X] if sparse_X else X
+        return list(zip(X, boxes, strict=True)) if self.target == "box" else X, y
+
+
+def _targets(y, samples):
+    """One target a sample."""
+    refuse_masked(y, "y")
+    if hasattr(y, "columns"):
+        y = numeric(y, "y")
+    items = list(y) if isinstance(y, np.ndarray) else as_list(y, "y")
+    n = samples.lengths.size
+    if len(items) != n:
+        raise ValueError(f"X has {n} samples, but y has {len(items)}")
+    return items
+
+
+def _read_indices(y, samples):
+    """Positions of right candidates."""
+    items = _targets(y, samples)
+    for i, (item, n) in enumerate(zip(items, samples.lengths, strict=True)):
+        kind = np.asarray(item)
+        if kind.ndim != 0 or kind.dtype.kind not in "iu" or not 0 <= item < n:
+            raise ValueError(
+                f"y: sample {i} must be the position of its right candidate, 0 to {n - 1}, got "
+                f"{item!r}"
+            )
+    return np.array(items, dtype=np.int64).reshape(-1)
+
+
+def _read_losses(y, samples):
+    """What choosing each candidate costs."""
+    read = []
+    for i, (item, n) in enumerate(zip(_targets(y, samples), samples.lengths, strict=True)):
+        refuse_masked(item, f"y: sample {i}")
+        losses = np.asarray(item)
+        if losses.shape != (n,) or losses.dtype.kind not in "buif":
+            raise ValueError(f"y: sample {i} must be an array of {n} losses, got {item!r}")
+        losses = losses.astype(np.float64)
+        if not np.isfinite(losses).all() or (losses < 0).any():
+            raise ValueError(f"y: sample {i} has a loss that is negative or not finite")
+        if losses.min() != 0.0:
+            raise ValueError(
+                f"y: sample {i} has no right candidate: the least of its losses is "
+                f"{losses.min()}, not 0"
+            )
+        read.append(losses)
+    return np.concatenate(read) if read else np.empty(0)
+
+
+def _read_overlaps(y, samples):
+    """Of every candidate's box with the true one."""
+    items = _targets(y, samples)
+    for i, item in enumerate(items):
+        read_boxes([item], f"y: sample {i}: its box", 1)
+    true = read_boxes(np.array(items, dtype=np.float64).reshape(-1, 4), "y")
+    return overlaps(samples.boxes, np.repeat(true, samples.lengths, axis=0))
+
+
+def _refuse_missed(overlap, samples):
+    """Refuse boxes that no candidate overlaps with: none is right."""
+    missed = np.flatnonzero(np.maximum.reduceat(overlap, samples.item_ptr[:-1]) == 0.0)
+    if missed.size:
+        raise ValueError(
+            f"y: sample {missed[0]} has no right candidate: none overlaps with its box"
+        )
+
+
+def _first_best(values, samples):
+    """Position of the largest value among each sample's candidates."""
+    ends = samples.item_ptr
+    starts = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    return np.array([int(np.argmax(values[a:b])) for a, b in starts], dtype=np.int64)

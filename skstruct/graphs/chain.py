@@ -1,0 +1,413 @@
+"""Chains: sequences whose neighbouring labels interact (linear-chain models)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of, longest_item
+from ..core.oracles import (
+    add_indicator,
+    edge_marginals,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    score,
+    top_k_oracle,
+)
+from ..core.typing import LossLike, SamplesLike
+from ..core.weights import aligned
+from ..data.constraints import check_ends, check_steps, transition_mask
+from ..data.matrices import normal_csr
+from ..data.packing import read_sequences, take_rows
+from ..inference.forward_backward import forward_backward, workspace_size
+from ..inference.viterbi import (
+    SparseViterbiScratch,
+    ViterbiScratch,
+    chain_max_marginals,
+    sparse_viterbi,
+    sparse_viterbi_scratch,
+    viterbi,
+    viterbi_scratch,
+    viterbi_top_k,
+)
+from .layout import TableScratch
+from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks, shape_of
+
+# The linear chain for compiled solvers: its problem type and the kernel of each verb.
+#
+# The verbs that do not depend on the order of nodes are in :mod:`skstruct.graphs.pairwise.verbs`.
+
+
+class ChainScratch(NamedTuple):
+    """Scratch of chains."""
+
+    # For weight tables.
+    tables: TableScratch
+    # For best labellings.
+    best: ViterbiScratch
+    # For :func:`~skstruct.inference.forward_backward.forward_backward`.
+    sums: np.ndarray
+
+
+class SequenceProblem(PairwiseProblem):
+    """Nodes in a row packed for kernels: each but the last has an edge to the next.
+
+    Chains, and structures that have their parts but other oracles: it has none that they could
+    inherit by mistake.
+
+    Parameters
+    ----------
+    *fields : object
+        Those of :class:`~skstruct.graphs.PairwiseProblem`.
+
+    See Also
+    --------
+    skstruct.graphs.PairwiseProblem : Graphs of any edges.
+    skstruct.core.oracles.max_oracle : A verb that a subclass registers a kernel for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.graphs import SequenceProblem
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> isinstance(problem, SequenceProblem), problem.part_ptr
+    (True, array([ 0, 10]))
+    """
+
+
+class ChainProblem(SequenceProblem):
+    """Chains packed for kernels: every labelling counts."""
+
+    structure = "Chain"
+
+
+@inner_kernel(inline=True)
+def _step(n, n_labels, n_tables, labels, t):
+    """Part of the transition to node t."""
+    table = 0 if n_tables == 1 else t - 1
+    return (n + table * n_labels + labels[t - 1]) * n_labels + labels[t]
+
+
+@add_indicator.register(SequenceProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    for t in range(n):
+        mu[t * n_labels + labels[t]] += c
+        if t > 0:
+            mu[_step(n, n_labels, n_tables, labels, t)] += c
+
+
+@score.register(SequenceProblem)
+@kernel
+def _(problem, i, theta, labels):
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    total = theta[labels[0]]
+    for t in range(1, n):
+        step = theta[_step(n, n_labels, n_tables, labels, t)]
+        total += step + theta[t * n_labels + labels[t]]
+    return total
+
+
+@max_oracle.register(ChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary, pair = blocks(problem, i, theta)
+    return viterbi(unary, pair, labels, problem.work.best)
+
+
+@top_k_oracle.register(ChainProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    unary, pair = blocks(problem, i, theta)
+    viterbi_top_k(unary, pair, values, labels, problem.work.best)
+
+
+@exp_oracle.register(ChainProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    unary, pair = blocks(problem, i, theta)
+    node_mu, pair_mu = unary[:0], pair[:0]
+    if mu.shape[0] > 0:
+        node_mu, pair_mu = blocks(problem, i, mu)
+    return forward_backward(unary, pair, temperature, node_mu, pair_mu, problem.work.sums)
+
+
+@edge_marginals.register(ChainProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    unary, pair = blocks(problem, i, theta)
+    n, n_labels = unary.shape
+    tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
+    node_mu = blocks(problem, i, mu)[0]
+    return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work.sums)
+
+
+@max_marginals.register(ChainProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pair = blocks(problem, i, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    chain_max_marginals(unary, pair, best, problem.work.best)
+
+
+# Chains with many labels, for decoding at given weights: most transitions score 0.
+
+_MANY_LABELS = 64
+_FEW = 0.25
+
+
+class SparseTransitions(NamedTuple):
+    """Transition weights most of which are 0."""
+
+    # (n_labels, n_labels): All of them.
+    table: np.ndarray
+    # Those that are not 0, see :func:`skstruct.inference.viterbi.sparse_viterbi`.
+    ptr: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    tops: np.ndarray
+
+
+class SparseChainScratch(NamedTuple):
+    """Scratch of chains with sparse transitions."""
+
+    # For weight tables.
+    tables: TableScratch
+    # For best labellings.
+    best: SparseViterbiScratch
+
+
+class SparseChainProblem(PairwiseProblem):
+    """Chains and their transition weights (`own`); parts are those of nodes only."""
+
+    structure = "Chain"
+
+
+def sparse_chains(problem, pair_weights):
+    """The problem with its transitions in sparse form, if that pays."""
+    n_labels = problem.cost.shape[0]
+    if n_labels < _MANY_LABELS or type(problem) is not ChainProblem:
+        return problem
+    table = pair_weights.reshape(n_labels, n_labels)
+    if not np.isfinite(problem.transition_mask).all():
+        table = table + problem.transition_mask
+    stored = sparse.csr_matrix(table)
+    if stored.nnz > _FEW * table.size:
+        return problem
+    tops = np.maximum(stored.max(axis=1).toarray().ravel(), 0.0)
+    longest = max(longest_item(problem.label_ptr), 1)
+    own = SparseTransitions(
+        table=np.ascontiguousarray(table),
+        ptr=stored.indptr.astype(np.int64),
+        columns=stored.indices.astype(np.int32),
+        values=stored.data,
+        tops=np.append(tops, tops.max(initial=0.0)),
+    )
+    fields = problem._asdict() | {
+        "part_ptr": problem.label_ptr * n_labels,
+        "n_tables": np.zeros_like(problem.n_tables),
+        "own": own,
+        "work": SparseChainScratch(problem.work.tables, sparse_viterbi_scratch(longest, n_labels)),
+    }
+    return SparseChainProblem(**fields)
+
+
+@add_indicator.register(SparseChainProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    unary = blocks(problem, i, mu)[0]
+    for t in range(unary.shape[0]):
+        unary[t, labels[t]] += c
+
+
+@score.register(SparseChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary = blocks(problem, i, theta)[0]
+    total = unary[0, labels[0]]
+    for t in range(1, unary.shape[0]):
+        total += problem.own.table[labels[t - 1], labels[t]] + unary[t, labels[t]]
+    return total
+
+
+@max_oracle.register(SparseChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary = blocks(problem, i, theta)[0]
+    own = problem.own
+    best = problem.work.best
+    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, best)
+
+
+__all__ = ["Chain", "ChainProblem", "Sequences"]
+
+
+class Sequences(NamedTuple):
+    """Packed sequences."""
+
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where each sequence begins.
+    offsets: np.ndarray
+    # (n_edges, n_edge_features): The same for edges, of which a sequence has one less than nodes.
+    edge_features: np.ndarray | sparse.csr_matrix | None = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each sequence."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sequence."""
+        return np.maximum(self.lengths - 1, 0)
+
+    def take(self, keep: np.ndarray) -> Sequences:
+        """The sequences where the mask `keep` is True."""
+        edges = self.edge_features
+        return Sequences(
+            take_rows(self.features, keep, self.lengths),
+            ends_of(self.lengths[keep]),
+            None if edges is None else take_rows(edges, keep, self.n_edges),
+        )
+
+    def without_empty(self) -> Sequences:
+        """The sequences that have nodes; nothing is copied."""
+        return self._replace(offsets=self.offsets[np.append(True, self.lengths > 0)])
+
+
+class Chain(PairwiseGraph):
+    """A sequence of nodes; each label interacts with the next.
+
+    Parameters
+    ----------
+    boundary : bool, default=False
+        Whether a label has scores of its own at the first and at the last node.
+    edge_features : bool, default=False
+        Whether transitions depend on features. A sample of X is then a pair (features, edge
+        features of shape (n_nodes - 1, n_edge_features)), and every edge feature has a (n_classes,
+        n_classes) table of weights. Without them all edges share one table.
+    forbidden : str, or list of pairs and str, default=None
+        Steps that may not occur, in training and in prediction: a tagging scheme ("iob1", "iob2",
+        "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or pairs
+        (label, next label) with None for an end of the sequence, or a list of both.
+
+    See Also
+    --------
+    skstruct.Tree : The structure of forests.
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+    Examples
+    --------
+    >>> from skstruct import Chain, SAGCRF
+    >>> SAGCRF(graph=Chain(forbidden="iob2"))
+    SAGCRF(graph=Chain(forbidden='iob2'))
+    """
+
+    def __init__(
+        self,
+        boundary: bool = False,
+        edge_features: bool = False,
+        forbidden: str | Iterable | None = None,
+    ) -> None:
+        self.boundary = boundary
+        self.edge_features = edge_features
+        self.forbidden = forbidden
+
+    @property
+    def n_end_rows(self) -> int:
+        """Two with `boundary`: the scores of labels at the first and at the last node."""
+        return 2 * bool(self.boundary)
+
+    def no_samples(self, estimator: BaseEstimator) -> Sequences:
+        """No sequences."""
+        return Sequences(*self._no_features(estimator))
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Sequences:
+        """Pack the sequences."""
+        samples = Sequences(*read_sequences(X, edge_features=self.edge_features))
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def make_problem(
+        self,
+        samples: Sequences,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem; true labels are checked against `forbidden`."""
+        mask = transition_mask(self.forbidden, classes)
+        if codes is not None and self.forbidden is not None:
+            steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)
+            check_steps(mask, *steps)
+            check_ends(mask, *steps)
+        features = _with_boundary(samples) if self.boundary else samples.features
+        n_classes = len(classes)
+        allowed = _allowed(allowed, mask, samples.offsets, n_classes)
+        longest = max(longest_item(samples.offsets), 1)
+        fields, tables = self._fields(samples, features, classes, fit_intercept, codes, loss)
+        work = ChainScratch(
+            tables=tables,
+            best=viterbi_scratch(longest, n_classes, n_best),
+            sums=aligned(workspace_size(longest, n_classes), np.empty),
+        )
+        return ChainProblem(
+            **fields,
+            transition_mask=mask.pairs,
+            allowed=allowed,
+            own=(),
+            work=work,
+        )
+
+    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
+        """With sparse transitions, if there are many labels and few such weights."""
+        return problem if self.edge_features else sparse_chains(problem, weights.pair)
+
+    def edge_ends(self, samples: Sequences) -> tuple[np.ndarray, np.ndarray]:
+        """Every node but the last of a sequence, and the next one."""
+        is_last = np.zeros(samples.offsets[-1] + 1, dtype=bool)
+        is_last[samples.offsets[1:] - 1] = True
+        first = np.flatnonzero(~is_last[:-1])
+        return first, first + 1
+
+
+def _allowed(allowed, mask, offsets, n_classes):
+    """Label mask of each node with the forbidden ends worked in; no rows if all is allowed."""
+    if not mask.bounds_ends:
+        return np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed
+    if allowed is None:
+        allowed = np.ones((offsets[-1], n_classes), dtype=np.uint8)
+    else:
+        allowed = allowed.copy()
+    allowed[offsets[:-1]] &= mask.start > -math.inf
+    allowed[offsets[1:] - 1] &= mask.stop > -math.inf
+    return allowed
+
+
+def _with_boundary(samples: Sequences):
+    """Features with two more columns, 1 at the first and at the last node of each sample."""
+    n_nodes = samples.features.shape[0]
+    first, last = samples.offsets[:-1], samples.offsets[1:] - 1
+    ends = np.zeros((n_nodes, 2), samples.features.dtype)
+    ends[first, 0] = 1.0
+    ends[last, 1] = 1.0
+    if sparse.issparse(samples.features):
+        return normal_csr(sparse.hstack([samples.features, sparse.csr_matrix(ends)], format="csr"))
+    return np.hstack([samples.features, ends])

@@ -1,1 +1,0 @@
-"""What structures share whose parts are items, each scored by its own features."""

@@ -1,0 +1,121 @@
+"""Arrays that the problems of all structures have in one form, for one compile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from ..core.features import DenseFeatures, SparseFeatures
+from ..core.gram import product_scratch
+from ..core.offsets import ends_of
+from ..core.weights import aligned
+from ..data.matrices import check_sparse, normal_csr, numeric, readable
+from ..data.packing import check_finite, take_rows
+
+# Tables: what structures whose samples are rows read and pack.
+
+
+class Rows(NamedTuple):
+    """Rows of a table, each the one feature row that all nodes of its sample share."""
+
+    # (n_samples, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges that each sample brings: none."""
+        return np.zeros(self.offsets.size - 1, dtype=np.int64)
+
+    def take(self, keep: np.ndarray) -> Rows:
+        """The samples where the mask `keep` is True."""
+        return Rows(take_rows(self.features, keep), ends_of(self.lengths[keep]))
+
+    def without_empty(self) -> Rows:
+        """The samples that have nodes: all of them."""
+        return self
+
+
+def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
+    """Check a table of features, a row a sample."""
+    if sparse.issparse(X):
+        check_sparse(X)
+    elif hasattr(X, "columns"):
+        numeric(np.asarray(X), "X")  # X itself goes on: it has the names of features
+    else:
+        is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
+        X = numeric(list(X) if is_row else X, "X")
+    X = validate_data(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,  # scikit-learn's message is about other estimators
+        reset=reset,
+    )
+    features = normal_csr(X) if sparse.issparse(X) else readable(X)
+    check_finite(features, np.arange(features.shape[0] + 1), "X", None)
+    return Rows(features, np.arange(features.shape[0] + 1, dtype=np.int64) * n_nodes)
+
+
+def no_rows(estimator) -> Rows:
+    """No rows, of the width that `estimator` has seen in fit."""
+    return Rows(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
+
+
+def feature_rows(matrix, intercept: int):
+    """The kernels' form of a feature matrix; `intercept` is the constant's table row, or -1."""
+    if sparse.issparse(matrix):
+        return SparseFeatures(matrix.data, matrix.indices, matrix.indptr, intercept)
+    return DenseFeatures(matrix, intercept)
+
+
+def no_codes() -> np.ndarray:
+    """Labels of a problem that has none."""
+    return np.empty(0, dtype=np.int32)
+
+
+def row_scratch(shapes) -> np.ndarray:
+    """Scratch for a row of the weight tables, lazy ones too: ``work.row`` of a problem."""
+    return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)
+
+
+class TableScratch(NamedTuple):
+    """Scratch for weight tables."""
+
+    # A row of one, lazy ones too.
+    row: np.ndarray
+    # (n_rows, n_columns): For products with Gram matrices: tables of zeros where these are not
+    # stored.
+    node: np.ndarray
+    pair: np.ndarray
+
+
+def table_scratch(shapes, *grams) -> TableScratch:
+    """Scratch for weight tables: ``work.tables`` of a problem of nodes and edges."""
+    tables = [np.zeros((0, 0))] * 2
+    if grams:
+        tables = [
+            product_scratch(gram, shape[1]) if gram.ptr.size else np.zeros(shape)
+            for gram, shape in zip(grams, shapes, strict=True)
+        ]
+    return TableScratch(row_scratch(shapes), *tables)
+
+
+def example_sequences(rng, sparse_X: bool):
+    """A few random sequences, and labels of which all three occur."""
+    X = [rng.normal(size=(n, 4)) for n in (3, 2, 4, 3)]
+    labels = np.array(["a", "b", "c"])
+    y = [labels[np.arange(len(x)) % 3] for x in X]
+    return [sparse.csr_matrix(x) for x in X] if sparse_X else X, y

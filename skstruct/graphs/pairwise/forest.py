@@ -1,0 +1,179 @@
+"""Graphs without cycles: exact inference from the leaves to the roots, for any number of labels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.offsets import longest_item
+from ...core.oracles import edge_marginals, exp_oracle, max_marginals, max_oracle, top_k_oracle
+from ...inference.tree import (
+    Forest,
+    TreeScratch,
+    root_forests,
+    tree_log_partition,
+    tree_marginals,
+    tree_max,
+    tree_max_marginals,
+    tree_scratch,
+    tree_top_k,
+)
+from ..layout import TableScratch
+from .kernels import NetworkProblem, expand_tables, fold_tables
+from .verbs import shape_of
+
+# Graphs without cycles: the oracles, by the kernels of rooted forests.
+
+
+class Rooted(NamedTuple):
+    """The trees of all samples."""
+
+    # That of all nodes, counted within each sample; `link` is the table of the edge.
+    forest: Forest
+    # (n_nodes,): The edge to the parent, counted within each sample.
+    edge: np.ndarray
+    # 1 if the tables in the potentials are the full ones, without forbidden pairs.
+    as_given: int
+
+
+class ForestScratch(NamedTuple):
+    """Scratch of forests."""
+
+    # For weight tables.
+    tables: TableScratch
+    # For the oracles.
+    tree: TreeScratch
+    # The tables of a sample in full, where the potentials do not have them.
+    pairs: np.ndarray
+    # Marginals in the same form, where label pairs share an entry.
+    shares: np.ndarray
+
+
+class ForestProblem(NetworkProblem):
+    """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
+
+    method = "tree"
+
+
+@inner_kernel(inline=True)
+def _forest(problem, i):
+    """The forest of sample i."""
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    whole = problem.own.inference.forest
+    return Forest(
+        whole.order[first:stop],
+        whole.parent[first:stop],
+        whole.link[first:stop],
+        whole.flip[first:stop],
+    )
+
+
+@inner_kernel
+def _scores(problem, i, theta):
+    """Scores of the nodes and of the label pairs, shaped."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    size = n * n_labels
+    pairs = problem.work.pairs
+    if problem.own.inference.as_given == 1:
+        pairs = theta[size:]
+    else:
+        expand_tables(problem, i, theta, pairs)
+    pairs = pairs[: n_tables * n_labels * n_labels]
+    return theta[:size].reshape(n, n_labels), pairs.reshape(n_tables, n_labels, n_labels)
+
+
+@max_oracle.register(ForestProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary, pairs = _scores(problem, i, theta)
+    return tree_max(unary, pairs, _forest(problem, i), labels, problem.work.tree)
+
+
+@top_k_oracle.register(ForestProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    unary, pairs = _scores(problem, i, theta)
+    tree_top_k(unary, pairs, _forest(problem, i), values, labels, problem.work.tree)
+
+
+@max_marginals.register(ForestProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pairs = _scores(problem, i, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    tree_max_marginals(unary, pairs, _forest(problem, i), best, problem.work.tree)
+
+
+@exp_oracle.register(ForestProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    work, size, square = problem.work, n * n_labels, n_labels * n_labels
+    unary, pairs = _scores(problem, i, theta)
+    forest = _forest(problem, i)
+    if mu.shape[0] == 0:
+        return tree_log_partition(unary, pairs, temperature, forest, work.tree)
+    is_full = problem.width == square
+    shares = mu[size:] if is_full else work.shares
+    shares = shares[: n_tables * square].reshape(n_tables, n_labels, n_labels)
+    node_mu = mu[:size].reshape(n, n_labels)
+    value = tree_marginals(
+        unary, pairs, temperature, forest, node_mu, shares, forest.link, work.tree
+    )
+    if is_full or not value > -np.inf:
+        return value
+    fold_tables(problem, i, work.shares, mu)
+    return value
+
+
+@edge_marginals.register(ForestProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    first, n, n_labels, _, _ = shape_of(problem, i)
+    own, square = problem.own, n_labels * n_labels
+    unary, pairs = _scores(problem, i, theta)
+    n_edges = own.ptr[i + 1] - own.ptr[i]
+    shares = out[: n_edges * square].reshape(n_edges, n_labels, n_labels)
+    node_mu = mu[: n * n_labels].reshape(n, n_labels)
+    place = own.inference.edge[first : first + n]
+    return tree_marginals(
+        unary, pairs, 1.0, _forest(problem, i), node_mu, shares, place, problem.work.tree
+    )
+
+
+def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
+    """Which sample has a cycle, or None.
+
+    Leaves the rooted forests in `fields`, for :func:`make`.
+    """
+    forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+    if cyclic >= 0:
+        return f"sample {cyclic} has a cycle"
+    fields["rooted"] = forest
+    return None
+
+
+def make(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> ForestProblem:
+    """The problem, after :func:`applies` has agreed."""
+    forest = fields.pop("rooted")
+    table = np.zeros_like(forest.link)
+    below = forest.parent >= 0
+    start = np.repeat(samples.edge_ptr[:-1], samples.lengths)
+    table[below] = network.table[(start + forest.link)[below]]
+    n_labels = network.column.shape[0]
+    square = n_labels**2
+    is_full = fields["width"] == square
+    as_given = is_full and not np.isneginf(fields["transition_mask"]).any()
+    n_pairs = square * int(fields["n_tables"].max(initial=1))
+    work = ForestScratch(
+        tables=tables,
+        tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
+        pairs=np.empty(0 if as_given else n_pairs),
+        shares=np.empty(0 if is_full else n_pairs),
+    )
+    rooted = Rooted(forest._replace(link=table), forest.link, int(as_given))
+    return ForestProblem(**fields, own=network._replace(inference=rooted), work=work)

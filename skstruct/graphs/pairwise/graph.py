@@ -1,0 +1,640 @@
+"""Graphs with cycles: nodes whose labels interact along any edges."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ...core.offsets import ends_of
+from ...core.typing import LossLike, SamplesLike
+from ...data.constraints import check_steps, step_mask
+from ...data.matrices import refuse_masked
+from ...data.packing import as_list, pack_nodes, read_edge_features, take_rows
+from ..base import Graph
+from .kernels import Network
+from .verbs import PairwiseGraph
+
+# Which pairs of labels share a weight.
+
+INTERACTIONS = "full", "symmetric", "potts"
+
+
+def check_interactions(interactions: str) -> None:
+    """Refuse names that are none."""
+    if interactions not in INTERACTIONS:
+        raise ValueError(f"interactions must be one of {INTERACTIONS}, got {interactions!r}")
+
+
+def attraction(interactions: str) -> np.ndarray:
+    """How much a table of two labels favours equal ones, as a linear form of its entries."""
+    columns = pair_columns(interactions, 2)
+    coefficients = np.zeros(columns.max() + 1)
+    for column, sign in zip(columns.flat, (1.0, -1.0, -1.0, 1.0), strict=True):
+        if column >= 0:
+            coefficients[column] += sign
+    return coefficients
+
+
+def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
+    """Column of the pair table for each pair of labels."""
+    if interactions == "full":
+        return np.arange(n_classes**2, dtype=np.int32).reshape(n_classes, n_classes)
+    if interactions == "potts":
+        return np.eye(n_classes, dtype=np.int32) - 1
+    columns = np.empty((n_classes, n_classes), dtype=np.int32)
+    upper = np.triu_indices(n_classes)
+    columns[upper] = np.arange(len(upper[0]))
+    columns.T[upper] = columns[upper]
+    return columns
+
+
+# Which way of inference a graph is decoded by.
+
+METHODS = "tree", "max-flow", "junction-tree", "roof-dual", "lp"
+
+# Each module has `applies(graph, samples, fields, network)`, which says why not or returns None,
+# and `make(graph, samples, fields, network, tables, n_best)`, which builds the problem.
+_MODULES = {
+    "tree": "forest",
+    "max-flow": "cuts",
+    "junction-tree": "junction",
+    "roof-dual": "roof",
+    "lp": "lp",
+}
+
+
+def _module(method):
+    return import_module(f"{__package__}.{_MODULES[method]}")
+
+
+def choose_problem(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> NamedTuple:
+    """The problem of the way that the graph asks for, or of the first that applies."""
+    asked = graph.inference
+    if asked != "auto" and asked not in METHODS:
+        raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
+    refusals = []
+    for method in METHODS if asked == "auto" else (asked,):
+        module = _module(method)
+        refusal = module.applies(graph, samples, fields, network)
+        if refusal is None:
+            return module.make(graph, samples, fields, network, tables, n_best)
+        refusals.append(refusal)
+    raise ValueError(f'inference="{asked}": {"; ".join(refusals)}')
+
+
+# Read and pack graphs of nodes and edges, with or without cycles.
+
+
+class Networks(NamedTuple):
+    """Packed nodes, and the edges between them."""
+
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
+    offsets: np.ndarray
+    # (n_edges, 2): Nodes of each edge, counted within the sample.
+    edges: np.ndarray
+    # (n_samples + 1,): Where the edges of each sample begin.
+    edge_ptr: np.ndarray
+    # (n_edges,): Type of each edge.
+    types: np.ndarray
+    # (n_edges, n_edge_features): As `features`, of edges.
+    edge_features: np.ndarray | sparse.csr_matrix | None = None
+    # (n_samples, 2): Height and width of each image.
+    shapes: np.ndarray | None = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Number of edges of each sample."""
+        return np.diff(self.edge_ptr)
+
+    def numbers(self) -> np.ndarray:
+        """The edges, counted within each sample."""
+        every = np.arange(len(self.edges), dtype=np.int32)
+        return every - np.repeat(self.edge_ptr[:-1].astype(np.int32), self.n_edges)
+
+    def take(self, keep: np.ndarray) -> Networks:
+        """The samples where the mask `keep` is True."""
+        edges = np.repeat(keep, self.n_edges)
+        rows = self.edge_features
+        return Networks(
+            take_rows(self.features, keep, self.lengths),
+            ends_of(self.lengths[keep]),
+            self.edges[edges],
+            ends_of(self.n_edges[keep]),
+            self.types[edges],
+            None if rows is None else take_rows(rows, keep, self.n_edges),
+            None if self.shapes is None else self.shapes[keep],
+        )
+
+    def without_empty(self) -> Networks:
+        """The samples that have nodes; nothing is copied."""
+        keep = self.lengths > 0
+        ends = np.append(True, keep)
+        return self._replace(
+            offsets=self.offsets[ends],
+            edge_ptr=self.edge_ptr[ends],
+            shapes=None if self.shapes is None else self.shapes[keep],
+        )
+
+    def global_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of all edges, counted over all samples."""
+        shift = np.repeat(self.offsets[:-1], self.n_edges)
+        return self.edges[:, 0] + shift, self.edges[:, 1] + shift
+
+
+def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ends and types of the edges of sample i."""
+    refuse_masked(edges, f"X: the edges of sample {i}")
+    n_columns = 2 + (n_types > 1)
+    wanted = f"integers of shape (n_edges, {n_columns})"
+    try:
+        array = np.asarray(edges)
+    except ValueError:
+        raise ValueError(
+            f"X: the edges of sample {i} must be {wanted}, but its rows differ in length"
+        ) from None
+    if array.size == 0 and array.ndim in (1, 2) and len(array) == 0:
+        array = np.empty((0, n_columns), dtype=np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != n_columns:
+        last = ", the last column the type" if n_types > 1 else ""
+        if array.ndim == 2 and array.shape[1] == 3 > n_columns:
+            last = " (a third column, the type, needs edge_types above 1)"
+        raise ValueError(
+            f"X: the edges of sample {i} must be {wanted}{last}, got dtype {array.dtype}, shape "
+            f"{array.shape}"
+        )
+    ends, types = array[:, :2], array[:, 2] if n_types > 1 else np.zeros(len(array), dtype=int)
+    wrong = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
+    if wrong.size:
+        pair = tuple(int(node) for node in ends[wrong[0]])
+        nodes = f"its nodes are 0 to {n - 1}" if n else "no nodes"
+        raise ValueError(f"X: sample {i} has the edge {pair}, but {nodes}")
+    loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
+    if loops.size:
+        raise ValueError(f"X: sample {i} has an edge from node {ends[loops[0], 0]} to itself")
+    wrong = np.flatnonzero((types < 0) | (types >= n_types))
+    if wrong.size:
+        raise ValueError(
+            f"X: sample {i} has an edge of type {types[wrong[0]]}, but the types are 0 to "
+            f"{n_types - 1} (edge_types={n_types})"
+        )
+    _refuse_duplicates(ends, types, i)
+    return ends.astype(np.int32), types.astype(np.int32)
+
+
+def _refuse_duplicates(ends, types, i):
+    """One edge twice, in whichever direction, is a mistake; of another type it is not."""
+    low, high = np.minimum(*ends.T), np.maximum(*ends.T)
+    order = np.lexsort((types, high, low))
+    keys = np.stack([low, high, types])[:, order]
+    again = np.flatnonzero((keys[:, 1:] == keys[:, :-1]).all(axis=0))
+    if again.size:
+        pair = tuple(int(node) for node in ends[order[again[0] + 1]])
+        raise ValueError(
+            f"X: sample {i} has the edge {pair} twice (one edge stands for both directions); edges "
+            "of the same nodes must differ in type"
+        )
+
+
+def neighbours(image: np.ndarray, neighborhood: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Views of the pixels at the first and at the second end of each edge, by direction."""
+    pairs = [(image[:, :-1], image[:, 1:]), (image[:-1], image[1:])]
+    if neighborhood == 8:
+        pairs += [(image[:-1, :-1], image[1:, 1:]), (image[:-1, 1:], image[1:, :-1])]
+    return pairs
+
+
+def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, np.ndarray]:
+    """Edges between neighbouring pixels, and their directions.
+
+    Parameters
+    ----------
+    height, width : int
+        Size of the image; pixel (r, c) is node ``r * width + c``.
+    neighborhood : {4, 8}
+        Neighbours of a pixel, with or without diagonal ones.
+
+    Returns
+    -------
+    ends : ndarray of shape (n_edges, 2) of int32
+        The edges: horizontal ones, vertical ones, then diagonals downward to the right and to the
+        left. The first end is the upper one, of two in one row the left one.
+    directions : ndarray of shape (n_edges,) of int32
+        0, 1, 2, 3 in this order.
+
+    See Also
+    --------
+    skstruct.Pairwise : The structure of graphs, with cycles or without.
+    skstruct.Grid : The structure of images.
+
+    Examples
+    --------
+    >>> from skstruct.graphs.pairwise.graph import grid_edges
+    >>> grid_edges(2, 2, 4)[0].tolist()
+    [[0, 1], [2, 3], [0, 2], [1, 3]]
+    """
+    node = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    pairs = neighbours(node, neighborhood)
+    ends = [np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]
+    return np.concatenate(ends), np.repeat(
+        np.arange(len(ends), dtype=np.int32), [len(e) for e in ends]
+    )
+
+
+__all__ = ["Networks", "Pairwise"]
+
+_MOST = np.iinfo(np.int32).max
+# Most entries of tables where a single sample is decoded by a junction tree after all.
+_LARGE_TABLE = 2**20
+
+
+class Pairwise(PairwiseGraph):
+    """Nodes with labels and edges between any of them: meshes, social graphs, superpixels.
+
+    A sample of X is a tuple (features, edges): features of shape (n_nodes, n_features), dense or
+    CSR, and an integer array (n_edges, 2) of nodes. Nodes without edges and graphs of several
+    components are fine; an edge may not occur twice, in either direction, nor link a node to
+    itself. The weights of an edge are those of (label of its first end, label of its second end).
+
+    Parameters
+    ----------
+    edge_features : bool, default=False
+        Whether edges have features. A sample is then a tuple (features, edges, edge features of
+        shape (n_edges, n_edge_features)), and each edge feature has a table of weights.
+    edge_types : int, default=1
+        How many types of edges there are, each with weights of its own. With more than one the
+        edges have a third column, the type, 0 to ``edge_types - 1``; two nodes may be linked by
+        edges of different types.
+    interactions : {"full", "symmetric", "potts"}, default="full"
+        What a table of weights holds: a weight for each pair of labels; for each unordered pair; or
+        a single one for equal labels.
+    forbidden : list of pairs, default=None
+        Pairs (label of the first end, label of the second) that may not occur, in training and in
+        prediction.
+    attractive : bool, default=False
+        Whether training keeps interactions attractive, for two labels: of each table of weights
+        ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
+        (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
+    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
+        How labellings are found. "auto" takes the first of these that applies: linear passes, where
+        no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact
+        ("max-flow"); junction trees, where their tables are small (see `max_table`); all these are
+        exact. Else, for two labels, the roof dual: the LP relaxation by one maximum flow, exact
+        where interactions attract; else "lp": the LP relaxation by sweeps of messages. Training is
+        then on the relaxed hinge, with messages that each sample keeps from visit to visit, solved
+        as exactly as the training gap asks for; predictions are the best labellings that the sweeps
+        find.
+    max_table : int, default=65536
+        Largest table of a junction tree, in entries. With "auto", estimators that can also train on
+        relaxations use a junction tree only if all its tables have at most 256 entries per score of
+        a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
+
+    Attributes
+    ----------
+    inference_, training_inference_ : {"exact", "relaxed"}
+        What samples like those of training are decoded by, and which set the training objective
+        ranges over. Of a structure inside a fitted estimator; predictions do not change them, but
+        warn where they are relaxed and fit was exact.
+    method_ : str
+        What "auto" has chosen in fit.
+
+    See Also
+    --------
+    Grid : Images.
+    skstruct.inspection.transition_frame : The table of one type or edge feature.
+    Tree : Graphs without cycles.
+
+    Notes
+    -----
+    The ``pairwise_coef_`` of an estimator has the shape ([edge_types,] [n_edge_features,]
+    n_classes, n_classes): ``pairwise_coef_[t, f, j, k]`` is what edge feature f of an edge of type
+    t is multiplied by where the first end has label j and the second k. The axis of types is there
+    with ``edge_types > 1``, that of edge features with ``edge_features=True``. Symmetric and Potts
+    interactions are written out in full, with zeros for unlike labels under Potts, and are
+    read-only. The weights themselves are in ``pair_weights_``: a row a type and edge feature (all
+    features of the first type first), a column an entry of the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import BCFWSSVM, Pairwise
+    >>> triangle = np.array([[0, 1], [1, 2], [2, 0]])
+    >>> X = [(np.eye(3), triangle), (np.eye(3)[::-1], triangle)]
+    >>> y = [["a", "a", "b"], ["b", "a", "a"]]
+    >>> svm = BCFWSSVM(Pairwise(interactions="potts"), random_state=0).fit(X, y)
+    >>> svm.predict(X)[0].tolist()
+    ['a', 'a', 'b']
+    """
+
+    takes = "graphs: expected a list of tuples (features, edges)"
+
+    def __init__(
+        self,
+        edge_features: bool = False,
+        edge_types: int = 1,
+        interactions: str = "full",
+        forbidden: Iterable | None = None,
+        attractive: bool = False,
+        inference: str = "auto",
+        max_table: int = 2**16,
+    ) -> None:
+        self.edge_features = edge_features
+        self.edge_types = edge_types
+        self.interactions = interactions
+        self.forbidden = forbidden
+        self.attractive = attractive
+        self.inference = inference
+        self.max_table = max_table
+
+    def exactly(self) -> Graph:
+        """The same graph by a junction tree, whose tables may be larger."""
+        exact = copy.copy(self)
+        exact.inference, exact.max_table = "junction-tree", max(self.max_table, _LARGE_TABLE)
+        return exact
+
+    # Reading
+
+    def no_samples(self, estimator: BaseEstimator) -> Networks:
+        """No samples."""
+        nodes, offsets, edges = self._no_features(estimator)
+        none = np.empty((0, 2), dtype=np.int32)
+        return Networks(nodes, offsets, none, offsets, none[:, 0].copy(), edges)
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
+        """Pack the samples."""
+        n_types = self._n_types()
+        if not isinstance(self.edge_features, (bool, np.bool_)):
+            raise ValueError(f"edge_features must be a bool, got {self.edge_features!r}")
+        items = as_list(X, "X")
+        wanted = "(features, edges, edge_features)" if self.edge_features else "(features, edges)"
+        for i, item in enumerate(items):
+            check_tuple(item, i, 2 + bool(self.edge_features), wanted)
+        features, offsets = pack_nodes([item[0] for item in items], "X")
+        lengths = np.diff(offsets)
+        read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
+        rows = [item[2] for item in items] if self.edge_features else None
+        samples = pack(features, offsets, read, rows)
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def _n_types(self):
+        n = self.edge_types
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"edge_types must be an integer of at least 1, got {n!r}")
+        return int(n)
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random sequences whose ends are linked, too."""
+        X, y = super().example(rng, sparse_X)
+        parts = [x if self.edge_features else (x,) for x in X]
+        samples = []
+        for x, labels in zip(parts, y, strict=True):
+            n = len(labels)
+            edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+            if n > 2 and not self.edge_features:
+                edges = np.concatenate([edges, [[n - 1, 0]]])
+            if self._n_types() > 1:
+                edges = np.column_stack([edges, np.arange(len(edges)) % self.edge_types])
+            samples.append((x[0], edges, *x[1:]))
+        return samples, y
+
+    def _check_counts(self, estimator, samples, reset):
+        """What edge features scale must stay attractive."""
+        super()._check_counts(estimator, samples, reset)
+        rows = samples.edge_features
+        if not self.attractive or rows is None:
+            return
+        data = rows.data if sparse.issparse(rows) else rows
+        if not (data < 0).any():
+            return
+        edge = int((rows < 0).nonzero()[0].min())
+        i = int(np.searchsorted(samples.edge_ptr, edge, side="right")) - 1
+        raise ValueError(
+            f"X: sample {i} has edge features below 0 (edge {edge - samples.edge_ptr[i]}), where "
+            "attractive tables repel: with attractive=True they must be 0 or more"
+        )
+
+    # Weights
+
+    def weight_shapes(
+        self, samples: Networks, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(Features, then the intercept) x labels; types (times edge features) x table entries."""
+        check_interactions(self.interactions)
+        n_rows = samples.features.shape[1] + bool(fit_intercept)
+        n_columns = int(pair_columns(self.interactions, n_classes).max()) + 1
+        n_features = samples.edge_features.shape[1] if self.edge_features else 1
+        return (n_rows, n_classes), (self._n_types() * n_features, n_columns)
+
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
+        """Weights of (label of the first end, label of the second).
+
+        Of shape ([edge_types,] [n_edge_features,] n_classes, n_classes), the first where there are
+        several types, the second with edge features. A view if interactions are "full"; otherwise a
+        read-only copy with a weight in each place that shares it, and zeros where there is none.
+        """
+        if self.interactions == "full":
+            tables = pair_weights.reshape(-1, n_classes, n_classes)
+        else:
+            padded = np.append(pair_weights, np.zeros((len(pair_weights), 1)), axis=1)
+            tables = padded[:, pair_columns(self.interactions, n_classes)]  # column -1 is the zero
+            tables.flags.writeable = False
+        n_types = self._n_types()
+        kinds = (n_types,) * (n_types > 1)
+        rows = (len(pair_weights) // n_types,) * bool(self.edge_features)
+        return tables.reshape(*kinds, *rows, n_classes, n_classes)
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels, and the pairs of labels that share a weight.
+
+        Interactions that have become more general begin as what they were; those that have become
+        less general begin anew.
+        """
+        node, pairs = super().kept_columns(previous, classes, previous_classes)
+        now, before = self.interactions, previous.interactions
+        if INTERACTIONS.index(now) > INTERACTIONS.index(before):
+            return node, None
+        own = pair_columns(now, len(classes)).ravel()
+        old = np.append(pair_columns(before, len(previous_classes)).ravel(), -1)
+        kept = np.full(own.max() + 1, -1, dtype=np.int64)
+        np.maximum.at(kept, own[own >= 0], old[pairs][own >= 0])
+        return node, kept
+
+    def kept_pair_rows(self, previous: Any, kept: np.ndarray, n_before: int) -> np.ndarray:
+        """Edge types, by number, times edge features."""
+        types = np.arange(self._n_types())[:, None]
+        known = (types < previous._n_types()) & (kept >= 0)
+        return np.where(known, types * n_before + kept, -1).ravel()
+
+    def edge_type_names(self) -> list[str]:
+        """What the types of edges are called in tables and pictures.
+
+        Returns
+        -------
+        list of str
+            A name each type.
+
+        See Also
+        --------
+        skstruct.inspection.transition_frame : Names tables by them.
+
+        Examples
+        --------
+        >>> from skstruct import Grid, Pairwise
+        >>> Pairwise(edge_types=2).edge_type_names()
+        ['type 0', 'type 1']
+        >>> Grid(directions=True).edge_type_names()
+        ['to the right', 'down']
+        """
+        return [f"type {t}" for t in range(self._n_types())]
+
+    def edge_feature_names(self) -> list[str] | None:
+        """What edge features are called that the structure has made.
+
+        Returns
+        -------
+        list of str or None
+            None where the user gave them.
+
+        See Also
+        --------
+        skstruct.inspection.transition_frame : Names rows by them.
+
+        Examples
+        --------
+        >>> from skstruct import Grid
+        >>> Grid(edge_features="contrast").edge_feature_names()
+        ['1', 'likeness']
+        """
+        return None
+
+    # Problems
+
+    def _edge_rows(self, samples):
+        n_types, rows = self._n_types(), samples.edge_features
+        return rows if n_types == 1 else _by_type(rows, samples.types, n_types)
+
+    def make_problem(
+        self,
+        samples: Networks,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> NamedTuple:
+        """Build the problem; its class says how it is decoded."""
+        mask = step_mask(self.forbidden, classes, "graphs")
+        if codes is not None and np.isneginf(mask.pairs).any():
+            check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
+        n_classes = len(classes)
+        self.pair_cone(classes)  # refuses what cannot attract
+        fields, tables = self._fields(
+            samples, samples.features, classes, fit_intercept, codes, loss
+        )
+        network = Network(
+            ends=samples.edges,
+            ptr=samples.edge_ptr,
+            table=samples.numbers() if self.edge_features else samples.types,
+            column=pair_columns(self.interactions, n_classes),
+            inference=(),
+        )
+        fields |= {
+            "transition_mask": mask.pairs,
+            "allowed": np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
+        }
+        return choose_problem(self, samples, fields, network, tables, n_best)
+
+    def pair_cone(self, classes: Any) -> np.ndarray | None:
+        """Coefficients of attraction, if it is asked for."""
+        if not isinstance(self.attractive, (bool, np.bool_)):
+            raise ValueError(f"attractive must be a bool, got {self.attractive!r}")
+        if not self.attractive:
+            return None
+        labels = np.asarray(classes).tolist()
+        if len(labels) != 2:
+            raise ValueError(
+                f"attractive=True needs two labels, here are {len(labels)}, {labels}: with more a "
+                "minimum cut is not a best labelling, however their interactions attract"
+            )
+        mask = step_mask(self.forbidden, np.asarray(classes), "graphs")
+        equal = np.flatnonzero(np.isinf(np.diag(mask.pairs)))
+        if equal.size:
+            pair = (labels[equal[0]],) * 2
+            raise ValueError(f"attractive=True: forbidden has the pair of equal labels {pair}")
+        check_interactions(self.interactions)
+        return attraction(self.interactions)
+
+    def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of every edge as they were given."""
+        return samples.global_ends()
+
+    def factors(self, problem: NamedTuple, samples: Any) -> None:
+        """Refused: GDMMSSVM certifies graphs without cycles."""
+        raise TypeError(
+            f"GDMMSSVM is not available for {type(self).__name__}: it bounds the optimum of graphs "
+            "without cycles (Chain, Tree); use BCFWSSVM"
+        )
+
+
+def check_tuple(item, i, n_parts, wanted):
+    """Refuse a sample that is no tuple of so many parts."""
+    if isinstance(item, tuple) and len(item) == n_parts:
+        return
+    got = f"a tuple of {len(item)}" if isinstance(item, tuple) else type(item).__name__
+    raise ValueError(
+        f"X: sample {i} must be a tuple {wanted}, got {got}; edge features are there if and only "
+        "if edge_features=True, and X is a list of samples: for one sample x that is [x]"
+    )
+
+
+def pack(features, offsets, read, edge_rows):
+    """Packed samples."""
+    n_edges = np.array([len(ends) for ends, _ in read], dtype=np.int64)
+    # Kernels count nodes within a sample, and edges, in 32 bits.
+    many = np.flatnonzero(np.diff(offsets) > _MOST)
+    if many.size:
+        raise ValueError(
+            f"X: sample {many[0]} has {np.diff(offsets)[many[0]]} nodes, above {_MOST}"
+        )
+    if n_edges.sum() > _MOST:
+        raise ValueError(f"X has {n_edges.sum()} edges, above {_MOST}: fit on fewer samples")
+    edges = np.concatenate([ends for ends, _ in read])
+    types = np.concatenate([kinds for _, kinds in read])
+    rows = None
+    if edge_rows is not None:
+        rows = read_edge_features(edge_rows, np.diff(offsets), n_edges, "X")
+    return Networks(features, offsets, edges, ends_of(n_edges), types, rows)
+
+
+def _by_type(rows, types, n_types):
+    """Edge features in the block of columns of the edge's type, as CSR."""
+    rows = sparse.csr_matrix(rows)
+    n_columns = rows.shape[1]
+    if n_types * n_columns > _MOST:
+        raise ValueError(
+            f"edge_types={n_types} times {n_columns} edge features are more than {_MOST} tables"
+        )
+    shift = np.repeat(types.astype(np.int64) * n_columns, np.diff(rows.indptr))
+    indices = (rows.indices + shift).astype(np.int32)
+    shape = (rows.shape[0], n_types * n_columns)
+    return sparse.csr_matrix((rows.data, indices, rows.indptr.astype(np.int64)), shape)

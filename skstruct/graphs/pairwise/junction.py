@@ -1,0 +1,421 @@
+"""Graphs of small tree width: exact inference along junction trees, planned once a shape."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.offsets import ends_of, longest_item
+from ...core.oracles import edge_marginals, exp_oracle, max_marginals, max_oracle, top_k_oracle
+from ...inference.bucket_elimination import (
+    EliminationScratch,
+    follow,
+    max_buckets,
+    sum_range,
+    tell_range,
+)
+from ...inference.elimination_order import best_elimination_order, primal_graph
+from ...inference.junction_tree import JunctionTree, Tables, junction_tree
+from ..layout import TableScratch
+from ..n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
+from .kernels import NetworkProblem, expand_tables, fold_tables
+from .verbs import shape_of
+
+# Graphs decoded along junction trees: the plans of all samples, scratch, and the oracles.
+
+
+class Plans(NamedTuple):
+    """Plans of elimination, one after the other: samples with equal edges share one."""
+
+    # All buckets. Variables, factors (the nodes, then the edges), bytes and messages are counted
+    # within each plan, slots over all; slot 0 is that of all roots.
+    tree: JunctionTree
+    # (n_plans + 1,): Where the buckets of each plan begin.
+    bucket_ptr: np.ndarray
+    # (n_plans,): Entries of the messages of each plan.
+    n_messages: np.ndarray
+    # (n_samples,): The plan of each sample.
+    plan: np.ndarray
+
+
+class JunctionScratch(NamedTuple):
+    """Scratch of graphs decoded along junction trees."""
+
+    # For weight tables.
+    tables: TableScratch
+    # Scores of the nodes and of the label pairs; the scopes are not used.
+    factors: Tables
+    # (n_factors,): Where factors begin in the scores and in `beliefs`.
+    base: np.ndarray
+    target: np.ndarray
+    # (1,): What the roots are told.
+    one: np.ndarray
+    # Messages.
+    up: np.ndarray
+    down: np.ndarray
+    # Best states.
+    back: np.ndarray
+    # Marginals, or max-marginals.
+    beliefs: np.ndarray
+    # (n_nodes,): A labelling.
+    best: np.ndarray
+    # For blocks of tables.
+    elimination: EliminationScratch
+    # For the n best.
+    n_best: NBestScratch
+
+
+class JunctionProblem(NetworkProblem):
+    """Graphs of small tree width; `own.inference` are their :class:`Plans`."""
+
+    method = "junction-tree"
+
+
+@inner_kernel
+def _load(problem, i, theta, temperature):
+    """Write the factors of sample i to scratch."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    own, work = problem.own, problem.work
+    scores, size = work.factors.scores, n * n_labels
+    square = n_labels * n_labels
+    for q in range(size):
+        scores[q] = theta[q]
+    expand_tables(problem, i, theta, scores[size:])
+    if temperature != 1.0:
+        for q in range(size + n_tables * square):
+            scores[q] /= temperature
+    for t in range(n):
+        work.factors.n_states[t] = n_labels
+        work.base[t] = t * n_labels
+    first = own.ptr[i]
+    for e in range(own.ptr[i + 1] - first):
+        work.base[n + e] = size + own.table[first + e] * square
+
+
+@inner_kernel
+def _maximise(problem, i, labels):
+    """Write the best labelling for the scores in scratch, return its score."""
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    tree, factors, at = plans.tree, work.factors, plans.tree.live_ptr
+    max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
+    follow(factors, tree, work.back, begin, end, work.best)
+    for t in range(end - begin):
+        labels[t] = work.best[t]
+    return work.up[0]
+
+
+@inner_kernel
+def _tell(problem, i, is_sum, size):
+    """Messages down: what `target` asks for goes to the first `size` beliefs."""
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    beliefs, down = work.beliefs, work.down[: plans.n_messages[p]]
+    nothing = 0.0 if is_sum else -math.inf
+    for q in range(size):
+        beliefs[q] = nothing
+    tree, factors, scratch = plans.tree, work.factors, work.elimination
+    places = (work.base, work.target, tree.slot_ptr)
+    work.one[0] = 1.0 if is_sum else work.up[0]
+    tell_range(factors, tree, places, is_sum, work.one, work.up, down, beliefs, begin, end, scratch)
+
+
+@inner_kernel
+def _max_marginals(problem, i):
+    """Max-marginals of the nodes, for the scores in scratch, to the beliefs."""
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    tree, at = plans.tree, plans.tree.slot_ptr
+    max_buckets(work.factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
+    for f in range(n + problem.own.ptr[i + 1] - problem.own.ptr[i]):
+        work.target[f] = work.base[f] if f < n else -1
+    _tell(problem, i, False, n * n_labels)
+
+
+@inner_kernel
+def _marginals(problem, i, shares_tables):
+    """Marginals of nodes and tables (or of each edge) to the beliefs; returns the log-partition."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    plans, work = problem.own.inference, problem.work
+    p = plans.plan[i]
+    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
+    tree, at = plans.tree, plans.tree.slot_ptr
+    sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+    value = work.up[0]
+    size, square = n * n_labels, n_labels * n_labels
+    n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    for f in range(n + n_edges):
+        apart = f >= n and not shares_tables
+        work.target[f] = size + (f - n) * square if apart else work.base[f]
+    _tell(problem, i, True, size + square * (n_tables if shares_tables else n_edges))
+    return value
+
+
+@max_oracle.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, labels):
+    _load(problem, i, theta, 1.0)
+    return _maximise(problem, i, labels)
+
+
+@exp_oracle.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    own, work = problem.own, problem.work
+    _load(problem, i, theta, temperature)
+    if mu.shape[0] == 0:
+        plans = own.inference
+        begin, end = plans.bucket_ptr[plans.plan[i]], plans.bucket_ptr[plans.plan[i] + 1]
+        tree, at = plans.tree, plans.tree.live_ptr
+        sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+        return temperature * work.up[0]
+    value = _marginals(problem, i, True)
+    size, beliefs = n * n_labels, work.beliefs
+    for q in range(size):
+        mu[q] = beliefs[q]
+    fold_tables(problem, i, beliefs[size:], mu)
+    return temperature * value
+
+
+@edge_marginals.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    _load(problem, i, theta, 1.0)
+    value = _marginals(problem, i, False)
+    size, beliefs = n * n_labels, problem.work.beliefs
+    for q in range(size):
+        mu[q] = beliefs[q]
+    n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    for q in range(n_edges * n_labels * n_labels):
+        out[q] = beliefs[size + q]
+    return value
+
+
+@max_marginals.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, out):
+    _, n, n_labels, _, _ = shape_of(problem, i)
+    _load(problem, i, theta, 1.0)
+    _max_marginals(problem, i)
+    for q in range(n * n_labels):
+        out[q] = problem.work.beliefs[q]
+
+
+top_k_oracle.register(JunctionProblem)(top_k_by_max_marginals)
+
+
+# Entries of all tables of a tree per score of a node or an edge, at most, with inference="auto". At
+# that size a visit takes 2 to 4 times as long as with "lp" or "roof-dual": a price exactness is
+# worth. Beyond, it grows by a factor of about n_labels with each row of an image.
+_WORTH = 256
+
+# Kernels count the entries of a table in 32 bits.
+_LARGEST = 2**32 - 1
+
+# Larger graphs are not searched again only to tell how large their tables would be.
+_SEARCHED_AGAIN = 2_000
+
+
+def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
+    """Why there are no junction trees with tables of ``graph.max_table`` entries, or None.
+
+    Where the graph leaves the choice to us, also that a relaxation takes a fraction of the time.
+
+    Leaves the orders of elimination that it has found in `fields`, for :func:`make`.
+    """
+    limit = graph.max_table
+    if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:
+        raise ValueError(f"max_table must be a number of at least 1, got {limit!r}")
+    limit = min(limit, _LARGEST)
+    n_labels = network.column.shape[0]
+    for i in _too_wide(samples, n_labels, limit):
+        side = int(samples.shapes[i].min())
+        return _refusal(samples, i, n_labels, limit, f"at least {n_labels}^{side + 1}")
+    plan, where = _distinct(samples)
+    orders = [None] * len(where)
+    weighs = graph.inference == "auto" and not graph.prefers_exact
+    for p in np.argsort(-(samples.n_edges - samples.lengths)[where], kind="stable"):
+        i = where[p]
+        tables = _tables(samples, i, n_labels)
+        primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+        found = best_elimination_order(primal, tables.n_states, max_table=limit)
+        if not found.largest < np.inf:
+            size = "more"
+            if graph.inference != "auto" and len(tables.n_states) <= _SEARCHED_AGAIN:
+                size = f"{best_elimination_order(primal, tables.n_states).largest:.6g}"
+            return _refusal(samples, i, n_labels, limit, size)
+        n_scores = tables.n_states.sum() + n_labels**2 * samples.n_edges[i]
+        if weighs and found.total > _WORTH * n_scores:
+            return f"sample {i} needs {found.total:.6g} entries in all, a relaxation is faster"
+        orders[p] = found.order
+    fields["junction_trees"] = plan, where, orders
+    return None
+
+
+def _refusal(samples, i, n_labels, limit, size):
+    """The message."""
+    remedy = "raise it, or use another way" if limit < _LARGEST else "use another way"
+    most = f"max_table={limit:g}" if limit < _LARGEST else f"there can be {_LARGEST} at most"
+    return (
+        f"sample {i} ({samples.lengths[i]} nodes, {samples.n_edges[i]} edges, {n_labels} labels) "
+        f"needs a table of {size} entries, but {most}; {remedy}"
+    )
+
+
+def _too_wide(samples, n_labels, limit):
+    """Images whose tree width, their shorter side, is too much already."""
+    if samples.shapes is None:
+        return []
+    side = samples.shapes.min(axis=1, initial=2**31)
+    return np.flatnonzero((side > 1) & ((side + 1) * np.log(n_labels) > np.log(limit) + 1e-9))[:1]
+
+
+def _distinct(samples):
+    """Which of the different graphs each sample is, and a sample of each."""
+    known, where = {}, []
+    plan = np.empty(len(samples.lengths), dtype=np.int64)
+    for i, n in enumerate(samples.lengths.tolist()):
+        edges = samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]]
+        plan[i] = known.setdefault((n, edges.tobytes()), len(known))
+        if plan[i] == len(where):
+            where.append(i)
+    return plan, np.array(where, dtype=np.int64)
+
+
+def _tables(samples, i, n_labels):
+    """The factors of sample i, without scores: a node each, then an edge each."""
+    n = samples.offsets[i + 1] - samples.offsets[i]
+    return _plain_tables(n, samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]], n_labels)
+
+
+def _plain_tables(n, edges, n_labels):
+    """A factor a node, and one an edge."""
+    return Tables(
+        n_states=np.full(n, n_labels, dtype=np.int64),
+        scope_ptr=np.concatenate((np.arange(n), n + 2 * np.arange(len(edges) + 1))),
+        scope=np.concatenate((np.arange(n, dtype=np.int32), edges.ravel())),
+        table_ptr=np.zeros(n + len(edges), dtype=np.int64),
+        scores=np.empty(0),
+    )
+
+
+# What the numbers in a plan count, where plans stand one after the other.
+_SHIFTS = {
+    "dim_ptr": "dim",
+    "input_ptr": "source",
+    "step_ptr": "step",
+}
+
+
+def _concatenate(trees):
+    """One plan of several; the pointers' ends are kept, those of slots left out."""
+    fields = {}
+    for name in JunctionTree._fields:
+        parts = [getattr(tree, name) for tree in trees]
+        if name in ("bucket", "constant"):
+            parts = [part[:0] for part in parts]
+        elif name in _SHIFTS:
+            shift = ends_of([len(getattr(tree, _SHIFTS[name])) for tree in trees])
+            parts = [part + s for part, s in zip(parts, shift[:-1], strict=True)]
+            if name != "step_ptr":
+                parts = [np.zeros(1, dtype=np.int64), *(part[1:] for part in parts)]
+        elif name in ("live_ptr", "slot_ptr"):
+            n_slots = [len(tree.live_ptr) for tree in trees]
+            cut = [part[1:n] for part, n in zip(parts, n_slots, strict=True)]
+            parts = [np.zeros(1, dtype=np.int64), *cut]
+        elif name == "back_ptr":
+            parts = [part[:-1] for part in parts]
+        fields[name] = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    slots = ends_of([len(tree.live_ptr) - 1 for tree in trees])[:-1]
+    buckets = [len(tree.variable) for tree in trees]
+    fields["slot"] += np.where(fields["slot"] > 0, np.repeat(slots, buckets), 0)
+    source = fields["source"]
+    fields["source"] = source - np.where(
+        source < 0, np.repeat(slots, [len(tree.source) for tree in trees]), 0
+    )
+    fields["room"] = np.max([tree.room for tree in trees], axis=0, initial=1)
+    return JunctionTree(**fields)
+
+
+def make(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> JunctionProblem:
+    """The problem, after :func:`applies` has agreed."""
+    plan, where, orders = fields.pop("junction_trees")
+    n_labels = network.column.shape[0]
+    found = zip(where, orders, strict=True)
+    trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
+    if not trees:
+        trees = [
+            junction_tree(_plain_tables(0, samples.edges[:0], n_labels), np.empty(0, np.int32))
+        ]
+    plans = Plans(
+        tree=_concatenate(trees),
+        bucket_ptr=ends_of([len(tree.variable) for tree in trees]),
+        n_messages=np.array([tree.slot_ptr[-1] for tree in trees], dtype=np.int64),
+        plan=plan,
+    )
+    most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
+    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
+    try:
+        work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several)
+    except MemoryError:
+        raise _too_large(samples, plans, graph.max_table) from None
+    return JunctionProblem(**fields, own=network._replace(inference=plans), work=work)
+
+
+def _too_large(samples, plans, limit):
+    """The error where memory does not suffice."""
+    entries = plans.n_messages[plans.plan]
+    i = int(entries.argmax())
+    return MemoryError(
+        f"junction trees: sample {i} ({samples.lengths[i]} nodes, {samples.n_edges[i]} edges) "
+        f"needs tables of {entries[i]} entries, for which there is not enough memory: choose a "
+        f"smaller max_table than {limit:g}, or another way of inference"
+    )
+
+
+def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
+    """Scratch for the largest sample."""
+    nodes, square = longest_item(samples.offsets), n_labels**2
+    n_pairs = np.maximum(n_tables, samples.n_edges)
+    n_scores = int((samples.lengths * n_labels + n_pairs * square).max(initial=0))
+    n_factors = int((samples.lengths + samples.n_edges).max(initial=0))
+    live, block, levels, maps, inputs, dims = plans.tree.room
+    n_messages = int(max(plans.n_messages.max(initial=1), live))
+    none = np.empty(0, dtype=np.int64)
+    return JunctionScratch(
+        tables=tables,
+        factors=Tables(
+            np.zeros(nodes, dtype=np.int64), none, none.astype(np.int32), none, np.zeros(n_scores)
+        ),
+        base=np.zeros(n_factors, dtype=np.int64),
+        target=np.zeros(n_factors, dtype=np.int64),
+        one=np.zeros(1),
+        up=np.zeros(n_messages),
+        down=np.zeros(n_messages),
+        back=np.zeros(n_bytes, dtype=np.uint8),
+        beliefs=np.zeros(n_scores),
+        best=np.zeros(nodes, dtype=np.int64),
+        elimination=EliminationScratch(
+            np.zeros((levels, block)),
+            np.zeros((levels, block)),
+            np.zeros(block),
+            np.zeros(block),
+            np.zeros(maps, dtype=np.uint32),
+            np.zeros(inputs, dtype=np.int64),
+            np.zeros(dims, dtype=np.int64),
+            np.zeros(levels, dtype=np.uint8),
+        ),
+        n_best=n_best,
+    )

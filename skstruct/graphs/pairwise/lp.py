@@ -1,0 +1,332 @@
+"""Graphs of any number of labels by the LP relaxation, with messages that samples keep."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.offsets import ends_of, longest_item
+from ...core.oracles import add_indicator, max_oracle, relaxed_oracle, score
+from ...inference.pairwise_lp import (
+    LPScratch,
+    PairwiseLP,
+    lp_climb,
+    lp_edge_beliefs,
+    lp_scratch,
+    lp_soft_sweep,
+    lp_soften,
+    lp_sweep,
+)
+from ..layout import TableScratch
+from .kernels import NetworkProblem, add_pair, expand_tables, pair_score
+from .verbs import shape_of
+
+# Oracles of the LP relaxation: sweeps until the gap is small enough for the training.
+
+# Entries of ``Messages.counts``.
+VISITS, SWEEPS, SOFT_SWEEPS = range(3)
+# A gap below this share of the scores is rounding.
+_ROUNDING = 1e-10
+# What a visit may leave of the training gap; in training it never is 0.
+_SHARE, _TRAINING = 0.1, 1e-300
+# Most double sweeps, and most rounds of smoothed sweeps: of a single call, and of a training visit,
+# whose next one goes on where it stopped.
+_ALONE, _VISIT = (100, 60), (10, 10)
+_ROUND = 10
+# Smaller marginals of nodes are left out: they come from the smoothing.
+_SMALL = 1e-3
+
+
+class Messages(NamedTuple):
+    """The edges of each node, and what the samples remember of their last visits."""
+
+    # As those of :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes are counted over
+    # all samples; edges within the sample.
+    ptr: np.ndarray
+    half: np.ndarray
+    # (n_edges, 2, n_labels): The messages of all samples.
+    delta: np.ndarray
+    # (n_samples,): Smoothing of the last visit; 0 where none was needed.
+    gamma: np.ndarray
+    # (1,): How far the value may stay below the bound.
+    slack: np.ndarray
+    # (n_samples, 3): Visits, sweeps, smoothed sweeps.
+    counts: np.ndarray
+
+    #: Changes what a visit costs, not what it promises.
+    is_memory = True
+
+
+class LPWork(NamedTuple):
+    """Scratch of one thread."""
+
+    # For weight tables.
+    tables: TableScratch
+    # (n_nodes, n_labels): Finite scores of nodes.
+    unary: np.ndarray
+    # (n_tables, n_labels, n_labels): Finite scores of edges.
+    full: np.ndarray
+    flipped: np.ndarray
+    # (n_edges, 2, n_labels): Messages that the sample keeps, and such that it does not.
+    delta: np.ndarray
+    trial: np.ndarray
+    # (n_nodes,): The best labelling.
+    best: np.ndarray
+    # Of the sweeps.
+    lp: LPScratch
+
+
+class LPProblem(NetworkProblem):
+    """Graphs whose LP relaxation is solved by messages."""
+
+    structure = "Pairwise by the LP relaxation"
+    method, inference = "lp", "relaxed"
+
+    def heed_gap(self, gap):
+        """Of a training gap each visit may leave a tenth, and need not go on for long."""
+        self.own.inference.slack[0] = max(_SHARE * gap, _TRAINING)
+
+
+@inner_kernel
+def _largest(values, stop):
+    """Largest finite magnitude."""
+    top = 0.0
+    for q in range(stop):
+        size = abs(values[q])
+        top = size if size > top and size < math.inf else top
+    return top
+
+
+@inner_kernel
+def _model(problem, i, theta, delta):
+    """Sample i with finite scores; what is as good as -inf."""
+    own, work = problem.own, problem.work
+    first, n, n_labels, _, n_tables = shape_of(problem, i)
+    e0, e1 = own.ptr[i], own.ptr[i + 1]
+    square = n_labels * n_labels
+    flat = work.full.reshape(-1)
+    expand_tables(problem, i, theta, flat)
+    scale = n * _largest(theta, n * n_labels) + (e1 - e0) * _largest(flat, n_tables * square)
+    low = -8.0 * (1.0 + scale)
+    for t in range(n):
+        for k in range(n_labels):
+            s = theta[t * n_labels + k]
+            work.unary[t, k] = s if s > low else low
+    for e in range(n_tables):
+        for j in range(n_labels):
+            for k in range(n_labels):
+                s = work.full[e, j, k]
+                work.full[e, j, k] = s if s > low else low
+                work.flipped[e, k, j] = work.full[e, j, k]
+    messages = own.inference
+    p = PairwiseLP(
+        work.unary[:n],
+        work.full,
+        work.flipped,
+        own.table[e0:e1],
+        own.ends[e0:e1],
+        messages.ptr[first : first + n + 1],
+        messages.half,
+        delta[: e1 - e0],
+    )
+    return p, low
+
+
+@inner_kernel
+def _copy(source, target, stop):
+    for e in range(stop):
+        for side in range(2):
+            for k in range(target.shape[2]):
+                target[e, side, k] = source[e, side, k]
+
+
+@inner_kernel
+def _hard(problem, i, p, bound, best, labels, most, slack):
+    """Sweeps forth and back until the bound meets a labelling, or stalls."""
+    work = problem.work
+    found = work.best
+    for r in range(most):
+        before = bound
+        for way in range(2):
+            value = lp_sweep(p, way == 0, labels, work.lp)
+            bound = value if value < bound else bound
+            if way == 1 or r == 0:
+                value = lp_climb(p, 3, labels, work.lp)
+                if value > best:
+                    best = value
+                    for t in range(p.unary.shape[0]):
+                        found[t] = labels[t]
+        problem.own.inference.counts[i, SWEEPS] += 2.0
+        if bound - best <= slack or before - bound < 0.1 * (bound - best):
+            break
+    return bound, best
+
+
+@inner_kernel
+def _soft(problem, i, p, gamma):
+    """Smoothed sweeps at one smoothing."""
+    lp_soften(p, gamma, problem.work.lp)
+    for r in range(_ROUND):
+        lp_soft_sweep(p, gamma, r % 2 == 0, problem.work.lp)
+    problem.own.inference.counts[i, SOFT_SWEEPS] += _ROUND
+
+
+@inner_kernel
+def _add_square(problem, theta, begin, square, mu):
+    """Add marginals of an edge to its table; their score."""
+    value = 0.0
+    for j in range(square.shape[0]):
+        for k in range(square.shape[0]):
+            if square[j, k] > 0.0:
+                value += square[j, k] * pair_score(problem, theta, begin, j, k)
+                add_pair(problem, mu, begin, j, k, square[j, k])
+    return value
+
+
+@inner_kernel
+def _sharpen(beliefs):
+    """Marginals of a node without those that are small."""
+    total = 0.0
+    for k in range(beliefs.shape[0]):
+        beliefs[k] = beliefs[k] if beliefs[k] > _SMALL else 0.0
+        total += beliefs[k]
+    for k in range(beliefs.shape[0]):
+        beliefs[k] /= total
+
+
+@inner_kernel
+def _point(problem, i, theta, p, mu):
+    """Write the point that the last smoothed sweep has left to `mu`; its score."""
+    n, n_labels = p.unary.shape
+    s = problem.work.lp
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        mu[q] = 0.0
+    value = 0.0
+    for t in range(n):
+        _sharpen(s.beliefs[t])
+        for k in range(n_labels):
+            if s.beliefs[t, k] > 0.0:
+                mu[t * n_labels + k] = s.beliefs[t, k]
+                value += s.beliefs[t, k] * theta[t * n_labels + k]
+    for e in range(p.ends.shape[0]):
+        lp_edge_beliefs(p, e, s)
+        begin = n * n_labels + p.table[e] * problem.width
+        value += _add_square(problem, theta, begin, s.square, mu)
+    return value
+
+
+@inner_kernel
+def _integral(problem, i, theta, labels, mu):
+    """Write a labelling to `mu`; its score."""
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        mu[q] = 0.0
+    add_indicator(problem, i, labels, 1.0, mu)
+    return score(problem, i, theta, labels)
+
+
+@relaxed_oracle.register(LPProblem)
+@kernel
+def _(problem, i, theta, labels, mu):
+    work, messages = problem.work, problem.own.inference
+    e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    kept = messages.delta[e0:e1]
+    p, low = _model(problem, i, theta, kept)
+    trial = PairwiseLP(
+        p.unary, p.tables, p.flipped, p.table, p.ends, p.ptr, p.half, work.trial[: e1 - e0]
+    )
+    _copy(kept, work.trial, e1 - e0)
+    slack = max(messages.slack[0], -_ROUNDING * low / 8.0)
+    exact = messages.slack[0] == 0.0
+    messages.counts[i, VISITS] += 1.0
+    gamma = messages.gamma[i]
+    budget = _ALONE if exact else _VISIT
+    most = 2 if gamma > 0.0 else budget[0]
+    bound, best = _hard(problem, i, trial, math.inf, -math.inf, labels, most, slack)
+    if gamma == 0.0:
+        _copy(work.trial, kept, e1 - e0)
+    if bound < 0.5 * low:
+        return -math.inf, -math.inf
+    value = -math.inf
+    rounds = 0
+    if bound - best > slack:
+        top = 2.0 * (bound - best) / n
+        gamma = top if gamma == 0.0 else min(gamma, top)
+    while bound - max(best, value) > slack and rounds < budget[1]:
+        last = value
+        _soft(problem, i, p, gamma)
+        value = _point(problem, i, theta, p, mu)
+        _copy(kept, work.trial, e1 - e0)
+        bound, best = _hard(problem, i, trial, bound, best, labels, 1, slack)
+        messages.gamma[i] = gamma
+        if value - last < 0.1 * (bound - value):
+            gamma = max(0.5 * gamma, 0.3 * (bound - max(best, value)) / n)
+        rounds += 1
+    for t in range(n):
+        labels[t] = work.best[t] if best > 0.5 * low else -1
+    if not value > best:
+        if not best > 0.5 * low:
+            return bound, -math.inf
+        value = _integral(problem, i, theta, labels, mu)
+    return bound, min(value, bound)
+
+
+@max_oracle.register(LPProblem)
+@kernel
+def _(problem, i, theta, labels):
+    work, messages = problem.work, problem.own.inference
+    e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
+    p, low = _model(problem, i, theta, work.trial)
+    _copy(messages.delta[e0:e1], work.trial, e1 - e0)
+    slack = -_ROUNDING * low / 8.0
+    _, best = _hard(problem, i, p, math.inf, -math.inf, labels, _ALONE[0], slack)
+    if not best > 0.5 * low:
+        return -math.inf
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        labels[t] = work.best[t]
+    return score(problem, i, theta, labels)
+
+
+def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
+    """Always."""
+    return None
+
+
+def make(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> LPProblem:
+    """The problem."""
+    n, m = longest_item(samples.offsets), longest_item(samples.edge_ptr)
+    n_labels, n_tables = len(network.column), int(fields["n_tables"].max(initial=1))
+    work = LPWork(
+        tables=tables,
+        unary=np.zeros((n, n_labels)),
+        full=np.zeros((n_tables, n_labels, n_labels)),
+        flipped=np.zeros((n_tables, n_labels, n_labels)),
+        delta=np.zeros((m, 2, n_labels)),
+        trial=np.zeros((m, 2, n_labels)),
+        best=np.zeros(n, dtype=np.int32),
+        lp=lp_scratch(n, m, n_labels),
+    )
+    return LPProblem(
+        **fields, own=network._replace(inference=_messages(samples, n_labels)), work=work
+    )
+
+
+def _messages(samples, n_labels):
+    """Edges of nodes, and messages that say nothing yet."""
+    ends = np.stack(samples.global_ends(), axis=1).reshape(-1)
+    counts = np.bincount(ends, minlength=int(samples.offsets[-1]))
+    half = np.argsort(ends, kind="stable")
+    half -= 2 * np.repeat(samples.edge_ptr[:-1], samples.n_edges)[half // 2]
+    return Messages(
+        ptr=ends_of(counts),
+        half=half.astype(np.int32),
+        delta=np.zeros((len(samples.edges), 2, n_labels)),
+        gamma=np.zeros(len(samples.lengths)),
+        slack=np.zeros(1),
+        counts=np.zeros((len(samples.lengths), 3)),
+    )

@@ -1,0 +1,226 @@
+"""The best assignments in turn."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from .assignment import AssignmentWork, Side, assignment, assignment_work, augment, total_score
+from .numerics import Offers, offer, offer_scratch
+
+# The n best labellings by max-marginals: best max-marginal first.
+#
+# The labellings fall into disjoint sets. Of each the best one is known, and its max-marginals tell
+# the second best: how good it is, and at which node it differs. The best of all seconds is the next
+# labelling; its set is split in two, those that have its label at that node and those that do not.
+#
+# Yanover and Weiss 2003, Finding the M most probable configurations using loopy belief propagation;
+# Fromer and Globerson 2009, An LP view of the M-best MAP problem, tell why the sets are enough.
+
+
+class Branches(NamedTuple):
+    """Disjoint sets of labellings, one a labelling that was found: the best of its set."""
+
+    # (n_best,): The set was split from that of `parent`, and has this label at this node. Set 0 is
+    # what is left of all labellings.
+    parent: np.ndarray
+    node: np.ndarray
+    label: np.ndarray
+    # (n_best,): The score of the second best of the set, -inf if there is none.
+    next_value: np.ndarray
+    # (n_best,): Where that differs from the best, and what it has there.
+    next_node: np.ndarray
+    next_label: np.ndarray
+
+
+def branch_scratch(n_best: int) -> Branches:
+    """Room for the sets of `n_best` labellings."""
+    ends, seconds = np.zeros((3, n_best), dtype=np.int64), np.zeros((2, n_best), dtype=np.int64)
+    return Branches(*ends, np.zeros(n_best), *seconds)
+
+
+@kernel
+def confine(branches, s, count, unary):
+    """Forbid the labels that no labelling of set s has, where there are `count` sets."""
+    stop = count
+    while True:
+        for other in range(s + 1, stop):
+            if branches.parent[other] == s:
+                unary[branches.node[other], branches.label[other]] = -math.inf
+        if s == 0:
+            return
+        for k in range(unary.shape[1]):
+            if k != branches.label[s]:
+                unary[branches.node[s], k] = -math.inf
+        # What was split from the parent later is no part of this set anyway.
+        stop, s = s, branches.parent[s]
+
+
+@kernel
+def note_second(branches, s, best, max_marginals):
+    """Remember the score of the second best labelling of set s, and where it differs."""
+    largest = -math.inf
+    for t in range(max_marginals.shape[0]):
+        for k in range(max_marginals.shape[1]):
+            if k != best[t] and max_marginals[t, k] > largest:
+                largest = max_marginals[t, k]
+                branches.next_node[s], branches.next_label[s] = t, k
+    branches.next_value[s] = largest
+
+
+@kernel
+def split_best(branches, count):
+    """Split the set that has the best second labelling: set `count` is the part around it."""
+    parent = 0
+    for other in range(1, count):
+        if branches.next_value[other] > branches.next_value[parent]:
+            parent = other
+    if not branches.next_value[parent] > -math.inf:
+        return -1
+    branches.parent[count] = parent
+    branches.node[count] = branches.next_node[parent]
+    branches.label[count] = branches.next_label[parent]
+    return parent
+
+
+class BestAssignmentsWork(NamedTuple):
+    """Scratch of :func:`best_assignments`, one per thread."""
+
+    # Scratch of the first assignment.
+    solver: AssignmentWork
+    # (n_best, n_sources): Prices of every assignment found.
+    u: np.ndarray
+    v: np.ndarray
+    # (n_best,): Which assignment each is a change of, and at which source.
+    parent: np.ndarray
+    row: np.ndarray
+    # The best changes that have not been made.
+    offers: Offers
+    # (n_sources * n_targets,): The scores, with what is excluded.
+    held: np.ndarray
+    # (n_targets,): Of the change that is being tried.
+    price: np.ndarray
+    match: np.ndarray
+
+
+def best_assignments_work(n_sources, n_targets, n_best):
+    """Room for so many assignments of at most so many sources and targets."""
+    parent, row = np.empty((2, n_best), dtype=np.int64)
+    return BestAssignmentsWork(
+        assignment_work(n_sources, n_targets),
+        np.empty((n_best, n_sources)),
+        np.empty((n_best, n_targets)),
+        parent,
+        row,
+        offer_scratch(n_best),
+        np.empty(n_sources * n_targets),
+        np.empty(n_targets),
+        np.empty(n_sources, dtype=np.int32),
+    )
+
+
+@kernel
+def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
+    """Write the best assignments, best first.
+
+    The assignments that are left after some are the union of those that agree with one of them up
+    to a source and differ there; the best of each such set is one or two augmenting paths away.
+
+    The first is that of :func:`.assignment.assignment`; which of equal ones come after it is the
+    same in every call.
+
+    K. G. Murty 1968, An algorithm for ranking all the assignments in order of increasing cost,
+    Operations Research 16, section 3; shortest augmenting paths as in M. L. Miller, H. S. Stone and
+    I. J. Cox 1997, Optimizing Murty's ranked assignment method, section III.
+    """
+    n, m, n_best = n_sources, n_targets, values.shape[0]
+    match, offers = work.match[:n], work.offers
+    for r in range(n_best):
+        values[r] = -math.inf
+        offers.scores[r] = -math.inf
+        for i in range(n):
+            matches[r, i] = -1
+    for j in range(m):
+        work.price[j] = 0.0
+    for i in range(n):
+        match[i] = -1
+    value = assignment(scores, n, m, null, work.price, match, work.solver)
+    if math.isnan(value):
+        for r in range(n_best):
+            values[r] = value
+        return
+    for q in range(n * m):
+        work.held[q] = scores[q]
+    parent, row = -1, 0
+    for r in range(n_best):
+        if value == -math.inf:
+            return
+        # Rounding must not put one above the one before it.
+        values[r] = min(value, values[r - 1]) if r > 0 else value
+        _store(r, parent, row, n, m, matches, work)
+        for i in range(row, n):
+            value = _change(r, i, scores, n, m, null, matches, work)
+            if value > offers.scores[n_best - 1]:
+                offer(value, r, i, 0, offers.scores[:n_best], offers.codes)
+        value, parent, row = offers.scores[0], offers.codes[0, 0], offers.codes[0, 1]
+        for q in range(n_best - 1):
+            offers.scores[q] = offers.scores[q + 1]
+            offers.codes[q, 0] = offers.codes[q + 1, 0]
+            offers.codes[q, 1] = offers.codes[q + 1, 1]
+        offers.scores[n_best - 1] = -math.inf
+        if value > -math.inf and r < n_best - 1:
+            value = _change(parent, row, scores, n, m, null, matches, work)
+
+
+@inner_kernel
+def _store(r, parent, row, n, m, matches, work):
+    """Keep the assignment in scratch as number r."""
+    work.parent[r], work.row[r] = parent, row
+    for i in range(n):
+        matches[r, i] = work.match[i]
+        work.u[r, i] = work.solver.u[i]
+    for j in range(m):
+        work.v[r, j] = work.price[j]
+
+
+@inner_kernel
+def _change(r, i, scores, n, m, null, matches, work):
+    """Best assignment like number r up to source i, with another target there; its score."""
+    match, price, mate, u = work.match, work.price, work.solver.mate, work.solver.u
+    for j in range(m):
+        price[j] = work.v[r, j]
+        mate[j] = -1
+    for k in range(n):
+        u[k] = work.u[r, k]
+        match[k] = matches[r, k]
+        if match[k] >= 0:
+            mate[match[k]] = k
+    free = _exclude(r, i, m, null or n > m, matches, work)
+    left = match[i]
+    match[i] = -1
+    if left >= 0:
+        mate[left] = -1
+    sources = Side(n, m, i, u[:n], match[:n])
+    targets = Side(m, 1, 0, price[:m], mate[:m])
+    alone, kept = null or n > m, null or n < m
+    found = augment(i, work.held, sources, targets, alone, free, work.solver)
+    if found and left >= 0 and mate[left] < 0 and not (kept and price[left] <= 0.0):
+        found = augment(left, work.held, targets, sources, kept, kept, work.solver)
+    for j in range(m):
+        work.held[i * m + j] = scores[i * m + j]
+    return total_score(scores, n, m, match) if found else -math.inf
+
+
+@inner_kernel
+def _exclude(r, i, m, free, matches, work):
+    """Forbid what source i has had on the way to number r; whether it may stay alone."""
+    while True:
+        j = matches[r, i]
+        if j >= 0:
+            work.held[i * m + j] = -math.inf
+        else:
+            free = False
+        if work.parent[r] < 0 or work.row[r] != i:
+            return free
+        r = work.parent[r]

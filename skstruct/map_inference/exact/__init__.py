@@ -1,1 +1,0 @@
-"""Exact algorithms for the models that have them."""

@@ -1,0 +1,321 @@
+"""Gradient and accelerated gradient descent on smoothed duals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...core.jit.dispatch import kernel
+from ..arguments import check_choice, check_positive
+from ..kinds.verbs import region_max_marginals, require_verb
+from ..regions import AT_MOST_ONE, EXACTLY_ONE
+from .bounds import own_scores
+from .driver import Method, Report, drive, smoothed_pieces
+
+# Messages to start from that know of the hard constraints.
+
+
+@kernel
+def forbid(p, delta, forbidden, total, down, scratch):
+    """Tell all regions of the configurations that one of them forbids.
+
+    Without this, descent on a smoothed dual sends the messages of such configurations to infinity,
+    slowly. Where a region forbids by its own scores, its message on the matter may have any value.
+    """
+    for r in range(p.kind.shape[0]):
+        if p.slot_ptr[r + 1] > p.slot_ptr[r]:
+            region_max_marginals(p, r, delta, down, scratch)
+    for r in range(p.kind.shape[0]):
+        begin, end = p.parent_ptr[r], p.parent_ptr[r + 1]
+        if begin == end:
+            continue
+        own_scores(p, r, delta, total)
+        for x in range(p.size[r]):
+            n_dead = 0
+            for at in range(begin, end):
+                n_dead += down[p.message_ptr[p.parent[at]] + x] == -math.inf
+            if total[x] > -math.inf and n_dead == 0:
+                continue
+            share = 0.0
+            if total[x] > -math.inf:
+                share = forbidden * (end - begin - n_dead + 1) / n_dead
+            for at in range(begin, end):
+                m = p.message_ptr[p.parent[at]] + x
+                delta[m] = share if down[m] == -math.inf else -forbidden
+
+
+def hard_start(room):
+    """Zeros, except where configurations are forbidden."""
+    delta = np.zeros(room.n_messages)
+    if np.isneginf(room.regions.scores).any() or (room.regions.kind > 3).any():
+        total = np.zeros(room.mu.size)
+        forbid(room.regions, delta, room.forbidden, total, room.down, room.scratch)
+    return delta
+
+
+# Subgradient descent on the non-smooth dual.
+
+
+class Subgradient(Method):
+    """Steps against the disagreement of the regions' maximisers."""
+
+    always = True
+
+    def __init__(self, graph, tol, rng, step):
+        super().__init__(graph, tol, rng)
+        self.up = np.zeros(self.room.n_messages)
+        self.delta = hard_start(self.room)
+        self.relative, self.step, self.value = step, 0.0, 0.0
+
+    def pieces(self):
+        """The bound that is evaluated after each pass leaves what the next step needs."""
+        np.subtract(self.up, self.room.down, out=self.up)
+        self.passes += 1
+        if self.passes == 1:
+            self.step = self.relative * self._first_step()
+        self.up *= self.step / np.sqrt(self.passes)
+        self.delta -= self.up
+        yield
+
+    def _first_step(self):
+        """Polyak's, as if the first labels' score were the optimum."""
+        square = float(self.up @ self.up)
+        distance = self.value - self.decoder.score
+        if not (square > 0.0 and np.isfinite(distance)):
+            return 0.5 * self.room.mean_range or 1.0
+        return distance / square
+
+    def report(self, maxima):
+        """The bound is the objective; where all maximisers agree it is the optimum."""
+        disagreement = float(np.linalg.norm(self.up - self.room.down))
+        done = "" if disagreement else "the regions' maximisers agree"
+        self.value = self.regions.offset + maxima
+        return Report(self.value, done=done)
+
+
+def solve_subgradient(graph, *, tol, max_iter, time_limit, rng, on_pass, step=1.0):
+    """Subgradient descent on the dual, steps ``c / sqrt(t)``.
+
+    Komodakis, Paragios, Tziritas 2007, MRF optimization via dual decomposition. Meshi, Mahdavi,
+    Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, Table 1.
+    """
+    method = Subgradient(graph, tol, rng, check_positive("step", step))
+    return drive("subgradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+
+
+SMOOTHINGS = ("softmax", "l2")
+SEARCHES = ("bound", "search")
+# The first guess of a search, relative to the constant that is proved, and how guesses move.
+_FIRST_GUESS, _SHRINK, _GROW = 0.01, 0.9, 2.0
+_ROUNDING = 1e-13
+
+
+def lipschitz_bound(regions, gamma, smoothing):
+    """A Lipschitz constant of the gradient of a smoothed dual.
+
+    The Hessian is a sum over regions, of each region's messages only: a message is in the terms of
+    its owner and of its child.
+
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
+    3, where it is a sum over all regions; Nesterov 2005, Smooth minimization of non-smooth
+    functions, theorem 1.
+    """
+    p = regions
+    n_parents = np.diff(p.parent_ptr)
+    if smoothing == "softmax":
+        steepness = (n_parents + np.diff(p.slot_ptr)) / 2.0
+    else:
+        # A message of a child stands in as many configurations as agree with the child's.
+        n = np.diff(p.slot_ptr)[p.owner]
+        lengths = np.diff(p.message_ptr)
+        times = p.size[p.owner] // lengths
+        kinds = p.kind[p.owner]
+        times = np.where(kinds == EXACTLY_ONE, np.maximum(n - 1, 1), times)
+        times = np.where(kinds == AT_MOST_ONE, n, times)
+        steepness = n_parents + np.bincount(p.owner, weights=times, minlength=p.kind.size)
+    if p.owner.size == 0:
+        return 1.0
+    return float((steepness[p.owner] + steepness[p.child]).max()) / gamma
+
+
+class GradientDescent(Method):
+    """Steps along the disagreement of the smoothed maximisers, perhaps with momentum."""
+
+    def __init__(self, graph, tol, rng, smoothing, gamma, lam, accelerated, lipschitz):
+        super().__init__(graph, tol, rng)
+        self.smoothing, self.gamma, self.lam = smoothing, gamma, lam
+        self.accelerated, self.searches = accelerated, lipschitz == "search"
+        n = self.room.n_messages
+        if not lam:
+            self.delta = hard_start(self.room)
+        self.constant = lipschitz_bound(self.regions, gamma, smoothing)
+        if self.searches:
+            self.constant *= _FIRST_GUESS
+        self.marginals = np.zeros(n)
+        self.gradient = np.zeros(n)
+        # Where the gradient is taken; without momentum the messages themselves.
+        self.point = self.delta.copy() if accelerated else self.delta
+        self.momentum = 1.0
+        self.value = self.norm = self.disagreement = math.nan
+        self.known = False
+
+    def _look(self, point):
+        """Value of the objective, and the disagreement into `marginals`."""
+        room = self.room
+        value = yield from smoothed_pieces(room, point, self.gamma, self.smoothing, self.marginals)
+        self.passes += 1
+        self.marginals -= room.down
+        return value + (0.5 * self.lam * float(point @ point) if self.lam else 0.0)
+
+    def _take_gradient(self, value):
+        self.value = value
+        self.disagreement = float(np.linalg.norm(self.marginals))
+        self.gradient, self.marginals = self.marginals, self.gradient
+        if self.lam:
+            self.gradient += self.lam * self.point
+        self.norm = float(np.linalg.norm(self.gradient))
+
+    def pieces(self):
+        """A step, of a length that is searched for if that is asked for."""
+        if not self.known:
+            value = yield from self._look(self.point)
+            self._take_gradient(value)
+        before = self.constant
+        if self.searches:
+            self.constant *= _SHRINK
+        while True:
+            step = 1.0 / (self.constant + self.lam)
+            trial = self.gradient * -step
+            trial += self.point
+            if not self.searches:
+                break
+            value = yield from self._look(trial)
+            rounding = _ROUNDING * self.room.n_regions**0.5 * max(1.0, abs(self.value))
+            if value <= self.value - 0.5 * step * self.norm**2 + rounding:
+                break
+            self.constant *= _GROW
+        self._move(trial, before)
+        if self.searches and not self.accelerated:
+            self._take_gradient(value)
+            self.known = True
+
+    def _move(self, trial, before):
+        """Go to the trial point, and beyond it by momentum."""
+        if not self.accelerated:
+            np.copyto(self.delta, trial)
+            return
+        # `delta` becomes how far the messages move, then the messages.
+        moved = np.subtract(trial, self.delta, out=self.delta)
+        if self.lam:
+            root = math.sqrt(self.lam / (self.constant + self.lam))
+            beyond = (1.0 - root) / (1.0 + root)
+        else:
+            if float(self.gradient @ moved) > 0.0:
+                self.momentum = 1.0
+            ratio = self.constant / before
+            last, square = self.momentum, self.momentum**2
+            self.momentum = 0.5 + math.sqrt(0.25 + square * ratio)
+            beyond = (last - 1.0) / self.momentum
+        np.multiply(moved, beyond, out=self.point)
+        self.point += trial
+        np.copyto(self.delta, trial)
+
+    def report(self, maxima):
+        """With `lam` the gap is ``|gradient|^2 / (2 lam)``; else the gradient's norm decides."""
+        value = self.regions.offset + self.value
+        if math.isnan(self.value):
+            return Report(math.nan)
+        enough = self.tol * max(1.0, abs(value))
+        if self.lam:
+            gap = self.norm**2 / (2.0 * self.lam)
+            done = "the smoothed dual gap is below tol" if gap <= enough else ""
+            return Report(value, self.disagreement, gap, done)
+        radius = max(1.0, float(np.linalg.norm(self.delta)))
+        done = "the gradient is small" if self.norm * radius <= enough else ""
+        return Report(value, self.disagreement, done=done)
+
+    def beliefs(self):
+        """Smoothed maximisers of the variables."""
+        return self.smooth_beliefs(self.gamma, self.smoothing == "softmax")
+
+
+def check_smoothing(graph, name, smoothing, gamma, lipschitz):
+    """The number `gamma`, if a method can smooth a graph like this."""
+    check_choice("smoothing", smoothing, SMOOTHINGS)
+    check_choice("lipschitz", lipschitz, SEARCHES)
+    require_verb(graph, "region_soft_max" if smoothing == "softmax" else "region_project", name)
+    return check_positive("gamma", gamma)
+
+
+def solve_gradient(
+    graph,
+    *,
+    tol,
+    max_iter,
+    time_limit,
+    rng,
+    on_pass,
+    smoothing="softmax",
+    gamma=0.1,
+    lipschitz="search",
+):
+    """Gradient descent on a smoothed dual.
+
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
+    3 and Table 1.
+    """
+    gamma = check_smoothing(graph, "gradient", smoothing, gamma, lipschitz)
+    method = GradientDescent(graph, tol, rng, smoothing, gamma, 0.0, False, lipschitz)
+    return drive("gradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+
+
+def solve_accelerated_gradient(
+    graph,
+    *,
+    tol,
+    max_iter,
+    time_limit,
+    rng,
+    on_pass,
+    smoothing="l2",
+    gamma=0.1,
+    lipschitz="search",
+):
+    """Nesterov's accelerated gradient descent on a smoothed dual, with restarts.
+
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
+    3 and Table 1. Savchynskyy et al. 2011, A study of Nesterov's scheme for Lagrangian
+    decomposition and MAP labeling. O'Donoghue, Candès 2015, Adaptive restart for accelerated
+    gradient schemes.
+    """
+    gamma = check_smoothing(graph, "accelerated-gradient", smoothing, gamma, lipschitz)
+    method = GradientDescent(graph, tol, rng, smoothing, gamma, 0.0, True, lipschitz)
+    return drive("accelerated-gradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+
+
+# Accelerated gradient descent on the smooth and strongly convex dual.
+
+
+def solve_strong_accelerated(
+    graph,
+    *,
+    tol,
+    max_iter,
+    time_limit,
+    rng,
+    on_pass,
+    smoothing="l2",
+    gamma=0.1,
+    lam=0.1,
+    lipschitz="search",
+):
+    """Accelerated gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
+
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
+    4 and Table 1.
+    """
+    gamma = check_smoothing(graph, "strong-accelerated", smoothing, gamma, lipschitz)
+    lam = check_positive("lam", lam)
+    method = GradientDescent(graph, tol, rng, smoothing, gamma, lam, True, lipschitz)
+    return drive("strong-accelerated", method, tol=tol, max_iter=max_iter, on_pass=on_pass)

@@ -1,0 +1,521 @@
+"""The method "trws": sequential coordinate descent along an order of the variables."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..inference.numerics import check_integer
+from .arguments import check_duals, check_order
+from .kinds.scratch import region_scratch
+from .kinds.verbs import region_max_marginals
+from .regions import CARDINALITY, POTTS, TABLE, VARIABLE, score_extent
+from .result import MAPResult, Records, is_proved
+from .scoring import Decoder, sum_of_maxima
+from .watch import Asking
+
+# Messages of tables of three and more variables to one of them.
+
+
+@inner_kernel
+def _advance(p, r, digits):
+    """The next configuration of a table, the last variable fastest."""
+    first = p.scope_ptr[r]
+    d = p.scope_ptr[r + 1] - first - 1
+    digits[d] += 1
+    while d > 0 and digits[d] == p.n_states[p.scope[first + d]]:
+        digits[d] = 0
+        d -= 1
+        digits[d] += 1
+
+
+@inner_kernel
+def _others(p, r, q, delta, digits, stop):
+    """Messages at a configuration's labels, of all slots before `stop` but `q`."""
+    total = 0.0
+    begin = p.slot_ptr[r]
+    for o in range(stop):
+        if o != q:
+            total += delta[p.message_ptr[begin + o] + digits[o]]
+    return total
+
+
+@inner_kernel
+def collect_table(p, r, q, delta, out, low, digits):
+    """Message of a table to the variable in its slot `q`: max-marginals without that message."""
+    last = p.slot_ptr[r + 1] - p.slot_ptr[r] - 1
+    n_last = p.n_states[p.child[p.slot_ptr[r] + last]]
+    begin = p.message_ptr[p.slot_ptr[r] + last]
+    out[:] = low
+    digits[: last + 1] = 0
+    row = p.score_ptr[r]
+    for _ in range(p.size[r] // n_last):
+        known = _others(p, r, q, delta, digits, last)
+        if q == last:
+            for k in range(n_last):
+                s = p.scores[row + k] - known
+                out[k] = s if s > out[k] else out[k]
+        else:
+            best = -np.inf
+            for k in range(n_last):
+                s = p.scores[row + k] - delta[begin + k]
+                best = s if s > best else best
+            best -= known
+            if best > out[digits[q]]:
+                out[digits[q]] = best
+        row += n_last
+        digits[last] = n_last - 1
+        _advance(p, r, digits)
+
+
+@inner_kernel
+def conditional_table(p, z, r, q, delta, given, early):
+    """Add max-marginals given the labels of earlier variables, the messages of later ones."""
+    begin = p.slot_ptr[r]
+    arity = p.slot_ptr[r + 1] - begin
+    rank = z.rank
+    here = rank[p.child[begin + q]]
+    sign = 1 if early == 1 else -1
+    n = p.n_states[p.child[begin + q]]
+    best = z.row[:n]
+    best[:] = -np.inf
+    for d in range(arity):
+        known = (rank[p.child[begin + d]] - here) * sign < 0
+        z.digits[d] = z.labels[p.child[begin + d]] if known else 0
+    while True:
+        index, total = 0, 0.0
+        for d in range(arity):
+            j = p.child[begin + d]
+            index = index * p.n_states[j] + z.digits[d]
+            if (rank[j] - here) * sign > 0:
+                total -= delta[p.message_ptr[begin + d] + z.digits[d]]
+        total += p.scores[p.score_ptr[r] + index]
+        if total > best[z.digits[q]]:
+            best[z.digits[q]] = total
+        d = arity - 1
+        while d >= 0:
+            j = p.child[begin + d]
+            if (rank[j] - here) * sign >= 0:
+                z.digits[d] += 1
+                if z.digits[d] < p.n_states[j]:
+                    break
+                z.digits[d] = 0
+            d -= 1
+        if d < 0:
+            break
+    for k in range(n):
+        given[k] += best[k]
+
+
+# Sweeps over the variables: collect from factors, decode, hand shares on.
+#
+# A message ``delta`` of a factor to one of its variables is the factor's max-marginal without it
+# after the variable has collected it; handing on gives shares of the variable's score back. Factors
+# of two variables are the fast path; tables of any arity go through :mod:`.tables`.
+
+FIRST, LAST, SKIPPED = 1, 2, 4
+_SMALL_TABLE = 4
+
+
+class Sweep(NamedTuple):
+    """What the sweeps know beside the regions."""
+
+    # (n_variables,): The variables.
+    order: np.ndarray
+    # (n_slots,): Whether the slot's variable is the ``FIRST`` or ``LAST`` of its factor in the
+    # order; ``SKIPPED``: sweeps leave the factor alone.
+    role: np.ndarray
+    # (n_variables,): Share of a variable's score that each factor gets.
+    share: np.ndarray
+    # As the regions' scores, with tables of two variables transposed; empty if all are small.
+    flipped: np.ndarray
+    # Scores below it are as good as -inf.
+    low: float
+    # (most states,): Scratch: a variable's reparametrised scores; those given the labels of earlier
+    # ones.
+    hat: np.ndarray
+    given: np.ndarray
+    # (n_variables,): What was decoded.
+    labels: np.ndarray
+    # (n_variables,): Position of each variable in the order.
+    rank: np.ndarray
+    # (largest arity,): Scratch of tables.
+    digits: np.ndarray
+    row: np.ndarray
+
+
+@inner_kernel
+def _collect_rows(table, begin, n_rows, n_columns, other, out, low):
+    """For each column the largest entry of a table minus the message of its row."""
+    for b in range(n_columns):
+        out[b] = low
+    for a in range(n_rows):
+        d = other[a]
+        row = begin + a * n_columns
+        for b in range(n_columns):
+            s = table[row + b] - d
+            out[b] = s if s > out[b] else out[b]
+
+
+@inner_kernel
+def _collect_columns(table, begin, n_rows, n_columns, other, out, low):
+    """For each row the largest entry of a table minus the message of its column."""
+    for a in range(n_rows):
+        best = low
+        row = begin + a * n_columns
+        for b in range(n_columns):
+            s = table[row + b] - other[b]
+            best = s if s > best else best
+        out[a] = best
+
+
+@inner_kernel
+def _collect_potts(weight, n_own, n_other, other, out, low):
+    """The same for a Potts factor, in linear time."""
+    best = second = -np.inf
+    where = -1
+    for b in range(n_other):
+        s = -other[b]
+        if s > best:
+            second = best
+            best, where = s, b
+        elif s > second:
+            second = s
+    for a in range(n_own):
+        s = second if a == where else best
+        if a < n_other:
+            same = weight - other[a]
+            s = same if same > s else s
+        out[a] = s if s > low else low
+
+
+@inner_kernel
+def _collect_pair(p, z, r, q, n_own, other, out):
+    """Message of a factor of two variables to the one in its slot `q`."""
+    begin = p.score_ptr[r]
+    n_other = p.n_states[p.child[p.slot_ptr[r] + 1 - q]]
+    if p.kind[r] == POTTS:
+        _collect_potts(p.scores[begin], n_own, n_other, other, out, z.low)
+    elif q == 1:
+        _collect_rows(p.scores, begin, n_other, n_own, other, out, z.low)
+    elif z.flipped.size == 0 or n_other <= _SMALL_TABLE:
+        _collect_columns(p.scores, begin, n_own, n_other, other, out, z.low)
+    else:
+        _collect_rows(z.flipped, begin, n_other, n_own, other, out, z.low)
+
+
+@inner_kernel
+def _add_conditional_pair(p, r, q, n_own, n_other, label, given):
+    """Add the scores of a factor given the label of its other variable."""
+    begin = p.score_ptr[r]
+    if p.kind[r] == POTTS:
+        if label < n_own:
+            given[label] += p.scores[begin]
+    elif q == 0:
+        for a in range(n_own):
+            given[a] += p.scores[begin + a * n_other + label]
+    else:
+        for b in range(n_own):
+            given[b] += p.scores[begin + label * n_own + b]
+
+
+@inner_kernel
+def _visit_slot(p, z, s, i, delta, early, hat, given):
+    """Bring a slot's message up to date; add it to the variable's scores."""
+    n = p.n_states[i]
+    r = p.owner[s]
+    q = s - p.slot_ptr[r]
+    begin = p.message_ptr[s]
+    out = delta[begin : begin + n]
+    arity = p.slot_ptr[r + 1] - p.slot_ptr[r]
+    if z.role[s] & early == 0:
+        if arity == 2:
+            o = p.slot_ptr[r] + 1 - q
+            other = delta[p.message_ptr[o] : p.message_ptr[o + 1]]
+            _collect_pair(p, z, r, q, n, other, out)
+            j = p.child[o]
+            _add_conditional_pair(p, r, q, n, p.n_states[j], z.labels[j], given)
+        else:
+            collect_table(p, r, q, delta, out, z.low, z.digits)
+            conditional_table(p, z, r, q, delta, given, early)
+    else:
+        for k in range(n):
+            given[k] += out[k]
+    for k in range(n):
+        hat[k] += out[k]
+
+
+@inner_kernel
+def _visit(p, z, i, delta, early, late):
+    """One variable; its largest score."""
+    n = p.n_states[i]
+    begin = p.score_ptr[i]
+    hat, given = z.hat[:n], z.given[:n]
+    for k in range(n):
+        hat[k] = p.scores[begin + k]
+        given[k] = hat[k]
+    for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
+        s = p.parent[e]
+        if z.role[s] & SKIPPED == 0:
+            _visit_slot(p, z, s, i, delta, early, hat, given)
+        else:
+            for k in range(n):
+                hat[k] += delta[p.message_ptr[s] + k]
+                given[k] += delta[p.message_ptr[s] + k]
+    best = hat[0]
+    label = 0
+    for k in range(1, n):
+        best = hat[k] if hat[k] > best else best
+        label = k if given[k] > given[label] else label
+    z.labels[i] = label
+    for k in range(n):
+        s = z.share[i] * (hat[k] - best)
+        hat[k] = s if s > z.low else z.low
+    for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
+        s = p.parent[e]
+        if z.role[s] & (late | SKIPPED) == 0:
+            begin = p.message_ptr[s]
+            for k in range(n):
+                delta[begin + k] -= hat[k]
+    return best
+
+
+@kernel
+def sweep(p, z, delta, start, stop, forward, sums):
+    """Visit the variables of a range of the order, forward or backward."""
+    n = z.order.size
+    early = FIRST if forward else LAST
+    late = LAST if forward else FIRST
+    for k in range(start, stop):
+        i = z.order[k if forward else n - 1 - k]
+        best = _visit(p, z, i, delta, early, late)
+        sums[0] += best
+        sums[1] += abs(best)
+
+
+@kernel
+def set_roles(p, z):
+    """Which variables are first and last of their factors, and the shares of all."""
+    rank = z.rank
+    for r in range(p.n_variables, p.kind.size):
+        first, last = p.slot_ptr[r], p.slot_ptr[r]
+        pairwise = p.kind[r] == TABLE or p.kind[r] == POTTS
+        for s in range(p.slot_ptr[r], p.slot_ptr[r + 1]):
+            z.role[s] = 0 if pairwise and p.kind[p.child[s]] == VARIABLE else SKIPPED
+            first = s if rank[p.child[s]] < rank[p.child[first]] else first
+            last = s if rank[p.child[s]] > rank[p.child[last]] else last
+        z.role[first] |= FIRST
+        z.role[last] |= LAST
+    for i in range(p.n_variables):
+        before = after = 0
+        for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
+            role = z.role[p.parent[e]]
+            if role & SKIPPED == 0:
+                before += role & FIRST == 0
+                after += role & LAST == 0
+        z.share[i] = 1.0 / max(before, after, 1)
+
+
+@kernel
+def flip_tables(p, flipped):
+    """Transpose the tables of two variables."""
+    for r in range(p.n_variables, p.kind.size):
+        first = p.scope_ptr[r]
+        if p.kind[r] != TABLE or p.scope_ptr[r + 1] - first != 2:
+            continue
+        begin = p.score_ptr[r]
+        n_rows, n_columns = p.n_states[p.scope[first]], p.n_states[p.scope[first + 1]]
+        for a in range(n_rows):
+            for b in range(n_columns):
+                flipped[begin + b * n_rows + a] = p.scores[begin + a * n_columns + b]
+
+
+# Implicit factors between the sweeps: all of their variables at once.
+
+
+@inner_kernel
+def _hat(p, i, k, delta):
+    """A variable's reparametrised score."""
+    total = p.scores[p.score_ptr[i] + k]
+    for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
+        total += delta[p.message_ptr[p.parent[e]] + k]
+    return total
+
+
+@kernel
+def visit_implicit(p, z, delta, down, scratch):
+    """Give each implicit factor its variables' scores, and them equal shares of its max-marginals.
+
+    Its largest reparametrised score is 0 then.
+    """
+    for r in range(p.n_variables, p.kind.size):
+        first, last = p.slot_ptr[r], p.slot_ptr[r + 1]
+        if z.role[first] & SKIPPED == 0:
+            continue
+        for s in range(first, last):
+            begin = p.message_ptr[s]
+            for k in range(p.message_ptr[s + 1] - begin):
+                own = _hat(p, p.child[s], k, delta)
+                delta[begin + k] -= own if own > z.low else z.low
+        region_max_marginals(p, r, delta, down, scratch)
+        for m in range(p.message_ptr[first], p.message_ptr[last]):
+            share = down[m] / (last - first)
+            delta[m] += share if share > z.low else z.low
+
+
+_PATIENCE = 20
+_ROUNDING, _MESSAGE_ROUNDING = 1e-13, 16 * np.finfo(float).eps
+_SMALL = 4
+
+
+def finite_range(p):
+    """Something below which a score is as good as -inf: the sum of all regions' ranges."""
+    return -8.0 * (1.0 + score_extent(p))
+
+
+def make_order(graph, p, order):
+    """The variables in an order, by name or as given."""
+    n = graph.n_variables
+    if isinstance(order, str):
+        if order == "given":
+            return np.arange(n)
+        if order == "cuthill-mckee":
+            slots = np.arange(p.child.size)
+            incidence = coo_array(
+                (np.ones(slots.size), (p.owner, p.child)), shape=(p.kind.size, p.kind.size)
+            ).tocsr()
+            adjacency = (incidence.T @ incidence)[:n, :n].tocsr()
+            return reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)
+        raise ValueError(f'order must be "given", "cuthill-mckee" or the variables, got {order!r}')
+    return check_order(graph, order)
+
+
+def make_sweep(graph, p, order="given"):
+    """Order, roles and scratch of the sweeps over a graph."""
+    order = make_order(graph, p, order)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    most = int(graph.n_states.max(initial=1))
+    pairs = p.kind == TABLE
+    flipped = np.zeros(p.scores.size if most > _SMALL and pairs.any() else 0)
+    z = Sweep(
+        order=order,
+        role=np.zeros(p.child.size, dtype=np.uint8),
+        share=np.zeros(graph.n_variables),
+        flipped=flipped,
+        low=finite_range(p),
+        hat=np.zeros(most),
+        given=np.zeros(most),
+        labels=np.zeros(graph.n_variables, dtype=np.int64),
+        rank=rank,
+        digits=np.zeros(int(np.diff(p.scope_ptr).max(initial=1)), dtype=np.int64),
+        row=np.zeros(most),
+    )
+    set_roles(p, z)
+    if flipped.size:
+        flip_tables(p, flipped)
+    return z
+
+
+class Sweeper(Asking):
+    """Sweeps over a graph, forward and backward in turn."""
+
+    def __init__(self, graph, order="given", delta=None):
+        super().__init__()
+        self.graph, self.p = graph, graph.regions
+        self.z = make_sweep(graph, self.p, order)
+        self.delta = np.zeros(self.p.message_ptr[-1]) if delta is None else delta.copy()
+        self._sums = np.zeros(2)
+        self._down = self._scratch = None
+        if (self.p.kind >= CARDINALITY).any():
+            self._down, self._scratch = np.zeros_like(self.delta), region_scratch(self.p)
+
+    def sweep(self, forward, ask=None):
+        """One sweep: the bound; None if `ask` has stopped it."""
+        self._ask, self._sums[:] = ask, 0.0
+        n = self.graph.n_variables
+        if self._scratch is not None:
+            visit_implicit(self.p, self.z, self.delta, self._down, self._scratch)
+        for start, stop in self._pieces.ranges(0, n):
+            sweep(self.p, self.z, self.delta, start, stop, forward, self._sums)
+        if self.stopped:
+            return None
+        total, size = self._sums
+        if total == -np.inf:
+            return total
+        # Messages are added to scores and taken from others: large ones leave fewer digits.
+        moved = _MESSAGE_ROUNDING * float(np.abs(self.delta).sum())
+        return self.graph.offset + total + _ROUNDING * (1.0 + size) + moved
+
+    @property
+    def labels(self):
+        """What the last sweep has decoded."""
+        return self.z.labels
+
+
+def solve_trws(
+    graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", duals=None, patience=_PATIENCE
+):
+    """Sequential coordinate descent on the LP dual, in the order of TRW-S.
+
+    Sweeps go forward and backward over the variables. Each collects the max-marginals of its
+    factors and hands shares of its score on to those that go on; labels are decoded on the way.
+
+    V. Kolmogorov: Convergent tree-reweighted message passing for energy minimization, PAMI 2006.
+
+    V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (larger factors).
+    """
+    patience = check_integer("patience", patience, 1)
+    flat = graph.of_variables()
+    sweeper = Sweeper(flat, order, check_duals(flat, duals))
+    decoder = Decoder(flat)
+    records = Records(on_pass)
+    records.add(0, sum_of_maxima(graph.regions), decoder.score)
+    bounds, message, done = [], "max_iter is reached", 0
+    for k in range(1, max_iter + 1):
+        for forward in (True, False):
+            bound = sweeper.sweep(forward, partial(on_pass, (k - 1) / max_iter))
+            if bound is None:
+                break
+            decoder.offer(sweeper.labels)
+            records.add(k, bound, decoder.score)
+            if is_proved(decoder.score, records.bound, tol):
+                break
+        if sweeper.stopped:
+            message = "stopped"
+            break
+        done = k
+        if is_proved(decoder.score, records.bound, tol):
+            message = "proved"
+            break
+        if k & (k - 1) == 0:
+            decoder.improve(sweeper.labels)
+        bounds.append(records.bound)
+        small = 0.1 * tol * max(1.0, abs(records.bound))
+        if k > patience and bounds[-patience - 1] - bounds[-1] <= small:
+            message = "stalled"
+            break
+        if on_pass(k / max_iter, bound=records.bound, score=decoder.score):
+            message = "stopped"
+            break
+    decoder.improve(decoder.labels)
+    if decoder.score > records.score:
+        records.add(done, records.bound, decoder.score)
+    return MAPResult(
+        labels=decoder.labels,
+        score=decoder.score,
+        bound=records.bound,
+        optimal=is_proved(decoder.score, records.bound, tol),
+        duals=sweeper.delta,
+        beliefs=None,
+        history_=records.history(),
+        method="trws",
+        n_iter=done,
+        converged=message in ("proved", "stalled"),
+        message=message,
+    )

@@ -1,0 +1,527 @@
+"""Precision, recall and F over chunks, as conlleval and seqeval count them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import classification_report, precision_recall_fscore_support
+
+from ..core.typing import SamplesLike
+from ..data.constraints import scheme_name
+from ..data.values import as_labels, family
+from .scores import check_average, documented, one_score
+from .validation import read_pair
+
+# Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
+
+# How a chunk of each scheme starts and goes on: pairs (tag before, tag) with what their kinds must
+# be: "=" the same, "!" different, "*" any. "." stands for any tag before. A chunk is given only if
+# the step that leaves it is among its ends.
+_STRICT = {
+    "iob1": (
+        {"OI": "*", "II": "!", "BI": "*", "IB": "=", "BB": "="},
+        {"BI": "=", "II": "="},
+        {"II": "!", "IO": "*", "IB": "*", "BO": "*", "BI": "!", "BB": "="},
+    ),
+    "iob2": (
+        {".B": "*"},
+        {"BI": "=", "II": "="},
+        {"IO": "*", "II": "!", "IB": "*", "BO": "*", "BI": "!", "BB": "*"},
+    ),
+    "ioe1": (
+        {"OI": "*", "II": "!", "EI": "*", "EE": "="},
+        {"II": "=", "IE": "="},
+        {"II": "!", "IO": "*", "IE": "!", "EI": "=", "EE": "="},
+    ),
+    "ioe2": (
+        {"OI": "*", "OE": "*", "EI": "*", "EE": "*", "II": "!", "IE": "!"},
+        {"IE": "=", "II": "="},
+        {"E.": "*"},
+    ),
+    "iobes": (
+        {".B": "*", ".S": "*"},
+        {"BI": "=", "BE": "=", "II": "=", "IE": "="},
+        {"S.": "*", "E.": "*"},
+    ),
+}
+# Last and unit are called end and single from here on.
+_STRICT["bilou"] = _STRICT["iobes"]
+_SAME = {"L": "E", "U": "S"}
+_TAGS = {
+    "iob1": "IOB",
+    "iob2": "IOB",
+    "ioe1": "IOE",
+    "ioe2": "IOE",
+    "iobes": "IOBES",
+    "bilou": "BILOU",
+}
+
+
+# Labels that need no prefix: those of chunks without a kind.
+_ALONE = set("OBIESLU.")
+
+
+def _split(label):
+    tag, dash, kind = label.partition("-")
+    if not dash:
+        return label[:1], label[1:]
+    return tag[:1], kind
+
+
+def _matches(table, before, after):
+    """Whether the step is in a table of :data:`_STRICT`."""
+    for key in (before[0] + after[0], "." + after[0], before[0] + "."):
+        how = table.get(key)
+        if how == "*" or (how is not None and (how == "=") == (before[1] == after[1])):
+            return True
+    return False
+
+
+def _strict_chunks(tags, scheme):
+    starts, goes_on, ends = _STRICT[scheme]
+    tags = [*tags, ("O", "")]
+    found, t, before = [], 0, ("O", "")
+    while t < len(tags):
+        if not _matches(starts, before, tags[t]):
+            before = tags[t]
+            t += 1
+            continue
+        stop = t + 1
+        while stop < len(tags) and _matches(goes_on, tags[stop - 1], tags[stop]):
+            stop += 1
+        if _matches(ends, tags[stop - 1], tags[min(stop, len(tags) - 1)]):
+            found.append((t, stop, tags[t][1]))
+        before = tags[stop - 1]
+        t = stop
+    return found
+
+
+def _conlleval_chunks(tags):
+    found, start = [], None
+    before = ("O", "")
+    for t, (tag, kind) in enumerate([*tags, ("O", "")]):
+        b_tag, b_kind = before
+        ends = b_tag in "ES" or (b_tag in "BI" and tag in "BSO")
+        ends = ends or (b_tag not in "O." and b_kind != kind)
+        if start is not None and ends:
+            found.append((start, t, b_kind))
+            start = None
+        begins = tag in "BS" or (b_tag in "ESO" and tag in "EI")
+        begins = begins or (tag not in "O." and b_kind != kind)
+        if begins:
+            start = t
+        before = (tag, kind)
+    return found
+
+
+def read_chunk_labels(labels) -> list:
+    """Labels of one sequence, which must be strings."""
+    labels = labels if hasattr(labels, "__len__") else list(labels)
+    array = as_labels(labels, "labels", "node {}".format)
+    if array.size and family(type(array[0])) != "strings":
+        raise TypeError(f"labels of chunks must be str, got {array.tolist()[0]!r} (node 0)")
+    return array.tolist()
+
+
+def warn_of_tags(labels, stacklevel: int = 3) -> None:
+    """Warn if labels are most likely no labels of chunks."""
+    tag = next((v for v in labels if v not in _ALONE and v[1:2] != "-"), None)
+    if tag is not None:
+        warnings.warn(
+            f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "
+            "node_classification_report",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, int, str]]:
+    """Chunks of one label sequence.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Labels such as ``"B-NP"``, ``"I-NP"``, ``"O"``.
+    scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou"}, default=None
+        In any case; also "bio" (iob2), "bioes" (iobes), "biluo" and "bioul" (bilou). None reads any
+        mixture by the rules of the conlleval script, which repairs wrong sequences (an ``I-NP``
+        after ``O`` begins a chunk). With a scheme only chunks that follow its rules count, as in
+        seqeval's strict mode.
+
+    Returns
+    -------
+    list of (start, stop, kind)
+        Positions ``start:stop`` and the kind, in order.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the scheme is unknown, or a label is not of the scheme or no string.
+
+    Warns
+    -----
+    UserWarning
+        If a label other than "O" has no prefix: it is most likely no label of chunks.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.Chain : The structure of sequences.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunks
+    >>> chunks(["B-NP", "I-NP", "O", "I-VP"])
+    [(0, 2, 'NP'), (3, 4, 'VP')]
+    >>> chunks(["B-NP", "I-NP", "O", "I-VP"], scheme="BIO")
+    [(0, 2, 'NP')]
+    """
+    labels = read_chunk_labels(labels)
+    found = chunks_of_read(labels, scheme)
+    warn_of_tags(labels)
+    return found
+
+
+def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str]]:
+    """:func:`chunks` of labels that have been read."""
+    scheme = None if scheme is None else scheme_name(scheme)
+    tags = []
+    for t, label in enumerate(labels):
+        tag, kind = _split(label)
+        if not tag or (scheme is not None and tag not in _TAGS[scheme]):
+            where = "empty" if scheme is None else f"not of the scheme {scheme!r}"
+            raise ValueError(f"label {label!r} at node {t} is {where}")
+        # A label such as "LOC" has no tag to rename.
+        renamed = label == tag or label[1] == "-"
+        tags.append((_SAME.get(tag, tag) if renamed else tag, kind))
+    return _conlleval_chunks(tags) if scheme is None else _strict_chunks(tags, scheme)
+
+
+_PARAMETERS = {
+    "y_true": "y_true, y_pred : sequences of label sequences\n"
+    "    Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of\n"
+    "    several, chunks that hold such a node or have one next to them count neither as true nor\n"
+    "    as predicted.",
+    "labels": "labels : list of str, default=None\n"
+    '    Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.',
+    "average": 'average : {"micro", "macro", "weighted", None}, default="micro"\n'
+    "    Over all chunks together, over kinds, over kinds weighted by their number, or not at all.",
+    "scheme": "scheme : str, default=None\n"
+    "    See :func:`chunks`; None gives the numbers of the conlleval script.",
+    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
+    "    Weight of each sample's chunks.",
+}
+_SCORE = "float or ndarray of shape (n_kinds,)\n    The score."
+
+# The class of "no chunk of this place and kind".
+_NONE = -1
+
+
+def _matched(y_true, y_pred, scheme, labels, sample_weight):
+    """Chunks as a problem of plain classification, which scikit-learn scores.
+
+    Each chunk that is true, predicted or both is one item; its classes are positions in `kinds`,
+    `_NONE` on the side that does not have it.
+    """
+    items, seen = [], set()
+    *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
+    for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
+        a, b = read_chunk_labels(a), read_chunk_labels(b)
+        if known is not None:
+            a = [label if is_known else "O" for label, is_known in zip(a, known[i], strict=True)]
+        seen.update(a, b)
+        true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
+        if known is not None:
+            true, predicted = _certain(true, known[i]), _certain(predicted, known[i])
+        items += [
+            (chunk[2], chunk in true, chunk in predicted, weight)
+            for chunk in sorted(true | predicted)
+        ]
+    present = sorted({kind for kind, *_ in items})
+    warn_of_tags(sorted(seen), 5)
+    kinds = present if labels is None else _asked_kinds(labels, present)
+    code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
+    # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.
+    true, predicted, weights = [_NONE], [_NONE], [1.0]
+    for kind, is_true, is_predicted, weight in items:
+        true.append(code[kind] if is_true else _NONE)
+        predicted.append(code[kind] if is_predicted else _NONE)
+        weights.append(weight)
+    weights = None if sample_weight is None else np.array(weights)
+    return kinds, np.array(true), np.array(predicted), weights
+
+
+def _certain(chunks, known):
+    """The chunks that neither hold a node without a true label nor have one next to them."""
+    return {
+        (start, stop, kind)
+        for start, stop, kind in chunks
+        if known[max(start - 1, 0) : stop + 1].all()
+    }
+
+
+def _asked_kinds(labels, present):
+    if isinstance(labels, str):
+        raise TypeError(f"labels must be a list of kinds, got {labels!r}: write [{labels!r}]")
+    for label in labels:
+        kind = str(label)[2:]
+        if label not in present and str(label)[1:2] == "-" and kind in present:
+            raise ValueError(
+                f"labels are kinds of chunks, without a prefix: {kind!r}, not {label!r}; kinds are "
+                + ", ".join(present)
+            )
+    return list(labels)
+
+
+def chunk_precision_recall_fscore_support(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    beta: float = 1.0,
+    labels: ArrayLike | None = None,
+    average: str | None = None,
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> tuple:
+    """Precision, recall, F-beta over chunks: one is right if both ends and its kind are.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor as
+        predicted.
+    beta : float, default=1.0
+        Weight of recall against precision.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    average : {"micro", "macro", "weighted", None}, default=None
+        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        What a score is where nothing was predicted (precision) or nothing is true (recall); "warn"
+        is 0 with a warning.
+
+    Returns
+    -------
+    precision, recall, fscore : float, or ndarray of shape (n_kinds,) if `average` is None
+        The scores.
+    support : None, or ndarray of shape (n_kinds,) if `average` is None
+        Number of true chunks of each kind.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, lengths differ, or `average` or `scheme` is unknown.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_precision_recall_fscore_support
+    >>> y_true, y_pred = [["B-NP", "I-NP", "B-VP"]], [["B-NP", "I-NP", "B-NP"]]
+    >>> chunk_precision_recall_fscore_support(y_true, y_pred, average="micro")
+    (0.5, 0.5, 0.5, None)
+    """
+    true, predicted, options = _classification(
+        y_true, y_pred, labels, average, scheme, sample_weight
+    )
+    scores = precision_recall_fscore_support(
+        true, predicted, beta=beta, zero_division=zero_division, **options
+    )
+    return scores if average is None else (*(float(score) for score in scores[:3]), None)
+
+
+def _classification(y_true, y_pred, labels, average, scheme, sample_weight):
+    """Chunks as scikit-learn's measures take them, with their options."""
+    check_average(average)
+    kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
+    # Without any kind an average is that of one kind that does not occur.
+    shown = len(kinds) if average is None else max(len(kinds), 1)
+    options = {"labels": list(range(shown)), "average": average, "sample_weight": weights}
+    return true, predicted, options
+
+
+def _score(
+    measure, y_true, y_pred, labels, average, scheme, sample_weight, zero_division, beta=1.0
+):
+    true, predicted, options = _classification(
+        y_true, y_pred, labels, average, scheme, sample_weight
+    )
+    return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
+
+
+@documented(_PARAMETERS, _SCORE, "The score where nothing was predicted")
+def chunk_precision_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """Share of the predicted chunks that are right.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_recall_score : Recall of chunks.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_precision_score
+    >>> chunk_precision_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    1.0
+    """
+    return _score(
+        "precision", y_true, y_pred, labels, average, scheme, sample_weight, zero_division
+    )
+
+
+@documented(_PARAMETERS, _SCORE, "The score where nothing is true")
+def chunk_recall_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """Share of the true chunks that were found.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_precision_score : Precision of chunks.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_recall_score
+    >>> chunk_recall_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    0.5
+    """
+    return _score("recall", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
+
+
+@documented(_PARAMETERS, _SCORE, "The score where nothing is true or predicted")
+def chunk_fbeta_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    beta: float,
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """F-beta over chunks: the weighted harmonic mean of precision and recall.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.metrics.chunk_precision_score : Precision of chunks.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_fbeta_score
+    >>> round(chunk_fbeta_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]], beta=0.5), 3)
+    0.833
+    """
+    return _score(
+        "f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division, beta
+    )
+
+
+@documented(_PARAMETERS, _SCORE, "The score where nothing is true or predicted")
+def chunk_f1_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    average: str | None = "micro",
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """F1 over chunks, the measure of the CoNLL tasks.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
+    skstruct.metrics.chunks : The chunks that tags stand for.
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_f1_score
+    >>> chunk_f1_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    0.6666666666666666
+    """
+    return _score("f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
+
+
+@documented(
+    _PARAMETERS,
+    "str or dict\n"
+    "    In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,\n"
+    '    then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.',
+)
+def chunk_classification_report(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    scheme: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    digits: int = 2,
+    output_dict: bool = False,
+    zero_division: float | str = "warn",
+) -> str | dict:
+    """Precision, recall, F1 and number of chunks of each kind, and their averages.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, lengths differ, there are no chunks to report, or `scheme` is
+        unknown.
+
+    See Also
+    --------
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+    skstruct.metrics.node_classification_report : All of these by label, as text.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_classification_report
+    >>> report = chunk_classification_report([["B-NP"]], [["B-NP"]], output_dict=True)
+    >>> report["NP"]["f1-score"]
+    1.0
+    """
+    kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
+    if not kinds:
+        raise ValueError("neither y_true nor y_pred has a chunk: name the kinds with labels=")
+    return classification_report(
+        true,
+        predicted,
+        labels=list(range(len(kinds))),
+        target_names=[str(kind) for kind in kinds],
+        sample_weight=weights,
+        digits=digits,
+        output_dict=output_dict,
+        zero_division=zero_division,
+    )

@@ -1,0 +1,244 @@
+"""Metrics of nodes and of whole sequences: scikit-learn's, for ragged y."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import classification_report
+
+from ..core.typing import SamplesLike
+from .scores import check_average, documented, one_score
+from .validation import flat_pair, read_pair
+
+_PARAMETERS = {
+    "y_true": "y_true, y_pred : sequences of label sequences, or of label images\n"
+    "    Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of\n"
+    "    several do not count.",
+    "labels": "labels : list, default=None\n    Labels to include.",
+    "average": 'average : {"micro", "macro", "weighted", None}, default="weighted"\n'
+    "    How to average over labels (two labels are averaged like any other number).",
+    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
+    "    Weight of each sample's nodes.",
+}
+_SCORE = "float or ndarray of shape (n_labels,)\n    The score."
+
+
+@documented(_PARAMETERS, "float\n    The share.")
+def node_accuracy_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Share of nodes that are labelled right.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or lengths differ (names the sample).
+
+    See Also
+    --------
+    skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+    skstruct.metrics.node_classification_report : All of these by label, as text.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_accuracy_score
+    >>> node_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
+    0.6666666666666666
+    """
+    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
+    return float(np.average(true == predicted, weights=weights))
+
+
+def sequence_accuracy_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Share of samples whose labels are all right.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count, nor do samples that have no others.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample.
+
+    Returns
+    -------
+    float
+        The share. A sample without nodes is right.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or lengths differ (names the sample).
+
+    See Also
+    --------
+    skstruct.metrics.node_accuracy_score : Share of nodes that are right.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import sequence_accuracy_score
+    >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
+    0.5
+    """
+    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
+    same = [a == b for a, b in zip(true, predicted, strict=True)]
+    if known is not None:
+        same = [flags[counted] for flags, counted in zip(same, known, strict=True)]
+    right = [bool(flags.all()) for flags in same]
+    return float(np.average(right, weights=weights))
+
+
+def _score(measure, y_true, y_pred, labels, average, sample_weight, zero_division, beta=1.0):
+    check_average(average)
+    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
+    options = {"labels": labels, "average": average, "sample_weight": weights}
+    return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
+
+
+@documented(_PARAMETERS, _SCORE, "The score of a label that was never predicted")
+def node_precision_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_recall_score : Recall of labels of nodes.
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_precision_score
+    >>> node_precision_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], labels=["a"])
+    0.6666666666666666
+    """
+    return _score("precision", y_true, y_pred, labels, average, sample_weight, zero_division)
+
+
+@documented(_PARAMETERS, _SCORE, "The score of a label that is not in `y_true`")
+def node_recall_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_precision_score : Precision of labels of nodes.
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_recall_score
+    >>> node_recall_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], average="macro")
+    0.5
+    """
+    return _score("recall", y_true, y_pred, labels, average, sample_weight, zero_division)
+
+
+@documented(_PARAMETERS, _SCORE, "The score of a label that is neither true nor predicted anywhere")
+def node_fbeta_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    beta: float,
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+    skstruct.metrics.node_precision_score : Precision of labels of nodes.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_fbeta_score
+    >>> node_fbeta_score([["a", "b"]], [["a", "b"]], beta=0.5)
+    1.0
+    """
+    return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division, beta)
+
+
+@documented(_PARAMETERS, _SCORE, "The score of a label that is neither true nor predicted anywhere")
+def node_f1_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    average: str | None = "weighted",
+    sample_weight: ArrayLike | None = None,
+    zero_division: float | str = "warn",
+) -> float | np.ndarray:
+    """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_fbeta_score : F-beta of labels of nodes.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_f1_score
+    >>> round(node_f1_score([["a", "b"], ["a"]], [["a", "a"], ["a"]]), 3)
+    0.533
+    """
+    return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division)
+
+
+@documented(
+    _PARAMETERS | {"labels": "labels : list, default=None\n    Labels to show, in order."},
+    "str or dict\n    The report.",
+)
+def node_classification_report(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    digits: int = 2,
+    output_dict: bool = False,
+    zero_division: float | str = "warn",
+) -> str | dict:
+    """Precision, recall, F1 and number of nodes of each label, and their averages.
+
+    scikit-learn's ``classification_report`` on the concatenated labels.
+
+    See Also
+    --------
+    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import node_classification_report
+    >>> report = node_classification_report([["a", "b"]], [["a", "b"]], output_dict=True)
+    >>> report["a"]["f1-score"], report["accuracy"]
+    (1.0, 1.0)
+    """
+    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
+    return classification_report(
+        true,
+        predicted,
+        labels=labels,
+        sample_weight=weights,
+        digits=digits,
+        output_dict=output_dict,
+        zero_division=zero_division,
+    )

@@ -1,0 +1,649 @@
+"""AlignmentFeatures: from sentence pairs to features of all pairs of their words."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.jit.dispatch import kernel
+from ..core.offsets import ends_of
+from ..core.typing import SamplesLike
+from ..data.packing import as_list, is_empty_list
+from ..data.ragged import object_array
+from .ragged_transformer import RaggedTransformer
+
+# Loops over pairs of words: expected counts of translations, common letters.
+
+
+@kernel
+def expected_counts(first, stop, corpus, made, step_given, step_made, t, null, count, null_count):
+    """The E-step of IBM model 1 on some sentence pairs; adds counts, gives the log-likelihood.
+
+    Cell (i, j) of pair s is at ``cell_ptr[s] + i * step_given(s) + j * step_made(s)``, whichever
+    side is the given one; `null` has the probabilities that no word of it stands behind a word.
+    """
+    total = 0.0
+    for s in range(first, stop):
+        n_made = corpus.made_ptr[s + 1] - corpus.made_ptr[s]
+        n_given = corpus.given_ptr[s + 1] - corpus.given_ptr[s]
+        across, down = step_given[s], step_made[s]
+        for j in range(n_made):
+            word = made[corpus.made_ptr[s] + j]
+            at = corpus.cell_ptr[s] + j * down
+            norm = null[word]
+            for i in range(n_given):
+                norm += t[corpus.cells[at + i * across]]
+            scale = 1.0 / norm
+            null_count[word] += null[word] * scale
+            for i in range(n_given):
+                cell = corpus.cells[at + i * across]
+                count[cell] += t[cell] * scale
+            total += math.log(norm / (n_given + 1))
+    return total
+
+
+@kernel
+def common_letters(first, first_ptr, second, second_ptr, row, prefix, common):
+    """Lengths of the common prefix and of the longest common subsequence of all pairs of words."""
+    for a in range(first_ptr.shape[0] - 1):
+        n = first_ptr[a + 1] - first_ptr[a]
+        for b in range(second_ptr.shape[0] - 1):
+            m = second_ptr[b + 1] - second_ptr[b]
+            length = 0
+            while length < min(n, m) and (
+                first[first_ptr[a] + length] == second[second_ptr[b] + length]
+            ):
+                length += 1
+            prefix[a, b] = length
+            for q in range(m + 1):
+                row[q] = 0
+            for p in range(n):
+                diagonal = 0
+                for q in range(m):
+                    above = row[q + 1]
+                    if first[first_ptr[a] + p] == second[second_ptr[b] + q]:
+                        row[q + 1] = diagonal + 1
+                    elif row[q] > above:
+                        row[q + 1] = row[q]
+                    diagonal = above
+            common[a, b] = row[m]
+
+
+# Features of the pairs of words of two sentences, as arrays (n_source, n_target).
+
+# Translation probabilities below this are as good as none.
+_LEAST = 1e-6
+
+# Words that occur at most so often are rare, those of at most so many letters short.
+_RARE, _SHORT = 5, 3
+
+_PLACES = ("distance", "distance_square", "distance_root")
+_SPELLING = ("equal", "equal_long", "prefix", "subsequence", "both_signs", "one_sign", "numbers")
+_FREQUENCY = ("rank", "both_rare", "one_rare", "both_short", "one_short", "unknown")
+_WORDS = ("dice", "dice_root", "dice_excess", "forward", "backward")
+_LINKS = ("forward_link", "backward_link", "both_link")
+_MODELS = tuple(
+    f"{model}_{kind}"
+    for model in ("plain", "diagonal")
+    for kind in ("forward", "backward", "both", "excess")
+)
+_NEXT = {
+    "next": (1, 1), "previous": (-1, -1), "cross_next": (1, -1), "cross_previous": (-1, 1),
+    "below": (1, 0), "above": (-1, 0), "right": (0, 1), "left": (0, -1),
+}  # fmt: skip
+_NEIGHBOURS = ("dice_next", "dice_previous", *(f"diagonal_both_{name}" for name in _NEXT))
+
+
+def feature_names():
+    """Names of the features."""
+    groups = _WORDS, _LINKS, _MODELS, _NEIGHBOURS, _PLACES, _SPELLING, _FREQUENCY
+    return np.array([name for group in groups for name in group], dtype=object)
+
+
+def find_pairs(keys, source, target, width):
+    """Where the pairs of two sentences are in a table of pairs."""
+    wanted = source[:, None] * width + target
+    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    known = (source >= 0)[:, None] & (target >= 0) & (keys[at] == wanted)
+    return np.where(known, at, -1)
+
+
+def best_links(table, codes, at):
+    """Links of IBM model 1 in either direction."""
+    t, back = _look_up(table.forward, at), _look_up(table.backward, at)
+    nulls = _look_up(table.forward_null, codes[1]), _look_up(table.backward_null, codes[0])
+    forward, backward = np.zeros(t.shape, dtype=bool), np.zeros(t.shape, dtype=bool)
+    columns = np.flatnonzero(t.max(axis=0) > nulls[0])
+    forward[t.argmax(axis=0)[columns], columns] = True
+    rows = np.flatnonzero(back.max(axis=1) > nulls[1])
+    backward[rows, back.argmax(axis=1)[rows]] = True
+    return forward, backward
+
+
+def features_of_pair(table, words, codes, at, diagonal):
+    """All features."""
+    n, m = at.shape
+    place = (np.arange(n) + 0.5)[:, None] / n - (np.arange(m) + 0.5) / m
+    dice = _look_up(table.dice, at)
+    forward, backward = best_links(table, codes, at)
+    columns = [dice, np.sqrt(dice), _excess(dice)]
+    columns += [_log(_look_up(t, at)) for t in (table.forward, table.backward)]
+    columns += [forward, backward, forward & backward]
+    for strength in (0.0, diagonal):
+        models = _posteriors(table, codes, at, np.exp(-strength * np.abs(place)))
+        both = np.sqrt(models[0] * models[1])
+        columns += [*models, both, _excess(both)]
+    columns += [_shifted(dice, 1, 1), _shifted(dice, -1, -1)]
+    columns += [_shifted(both, *step) for step in _NEXT.values()]
+    distance = np.abs(place)
+    columns += [distance, distance**2, np.sqrt(distance)]
+    columns += _spelling(*words) + _frequency(table, words, codes)
+    return np.stack(columns, axis=2, dtype=np.float64)
+
+
+def _look_up(values, at):
+    """Values, 0 where there is none."""
+    return np.where(at >= 0, values[at], 0.0)
+
+
+def _log(t):
+    """Logarithms from 0 (as good as none) to 1."""
+    return 1.0 - np.log(np.maximum(t, _LEAST)) / np.log(_LEAST)
+
+
+def _excess(values):
+    """How much larger an entry is than the others in its row and its column."""
+    out = values.copy()
+    for axis in (0, 1):
+        if values.shape[axis] > 1:
+            two = np.partition(values, -2, axis=axis)
+            largest, second = (np.take(two, [k], axis=axis) for k in (-1, -2))
+            out -= 0.5 * np.where(values == largest, second, largest)
+    return out
+
+
+def _posteriors(table, codes, at, prior):
+    """Probabilities of links given the sentences, in both directions."""
+    out = []
+    for t, null, given, axis in (
+        (table.forward, table.forward_null, codes[1][None, :], 0),
+        (table.backward, table.backward_null, codes[0][:, None], 1),
+    ):
+        joint = _look_up(t, at) * prior
+        # As in training each word of the sentence, and the word that is none, are as probable.
+        joint *= at.shape[axis] / prior.sum(axis=axis, keepdims=True)
+        norm = joint.sum(axis=axis, keepdims=True) + _look_up(null, given)
+        out.append(joint / np.where(norm > 0.0, norm, 1.0))
+    return out
+
+
+def _shifted(values, down, right):
+    """At (i, j) what is at (i + down, j + right); 0 outside."""
+    n, m = values.shape
+    padded = np.zeros((n + 2, m + 2))
+    padded[1:-1, 1:-1] = values
+    return padded[1 + down : n + 1 + down, 1 + right : m + 1 + right]
+
+
+def _letters(words):
+    """Letters of all words in one array, and where each begins."""
+    letters = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    return letters, ends_of(np.array([len(word) for word in words]))
+
+
+def _spelling(source, target):
+    sides = _letters(source), _letters(target)
+    sizes = [np.diff(ends) for _, ends in sides]
+    shape = len(source), len(target)
+    prefix, common = np.empty(shape), np.empty(shape)
+    row = np.empty(int(sizes[1].max()) + 1, dtype=np.int64)
+    common_letters(*sides[0], *sides[1], row, prefix, common)
+    n, m = sizes[0][:, None], sizes[1][None, :]
+    longest = np.maximum(np.maximum(n, m), 1)
+    equal = (n == m) & (prefix == n)
+    sign = [_are(words, lambda word: not any(map(str.isalnum, word))) for words in (source, target)]
+    number = [_are(words, lambda word: any(map(str.isdigit, word))) for words in (source, target)]
+    signs, numbers = sign[0][:, None] & sign[1], number[0][:, None] & number[1]
+    return [
+        equal,
+        equal & (n > _SHORT),
+        prefix / longest,
+        2.0 * common / np.maximum(n + m, 1),
+        signs,
+        sign[0][:, None] ^ sign[1],
+        numbers,
+    ]
+
+
+def _are(words, has):
+    return np.array([has(word) for word in words])
+
+
+def _frequency(table, words, codes):
+    """Words that translate each other are about as frequent."""
+    counts = [_look_up(counts, side) for counts, side in zip(table.counts, codes, strict=True)]
+    rare = [c <= _RARE for c in counts]
+    short = [_are(side, lambda word: len(word) <= _SHORT) for side in words]
+    logs = [
+        np.log(np.maximum(c, 1.0)) / max(np.log(t.max()), 1.0)
+        for c, t in zip(counts, table.counts, strict=True)
+    ]
+    return [
+        np.abs(logs[0][:, None] - logs[1]),
+        rare[0][:, None] & rare[1],
+        rare[0][:, None] ^ rare[1],
+        short[0][:, None] & short[1],
+        short[0][:, None] ^ short[1],
+        (codes[0] < 0)[:, None] | (codes[1] < 0),
+    ]
+
+
+# Which words translate which: co-occurrence in parallel text, and IBM model 1.
+
+# Sentence pairs between looks at Ctrl-C.
+_PIECE = 10_000
+
+
+class Corpus(NamedTuple):
+    """Sentence pairs as a kernel reads them."""
+
+    # (n_cells,): For each pair of words of a sentence pair, source-major, its number among `keys`.
+    cells: np.ndarray
+    # (n_pairs + 1,): Where the cells and the words of either side begin.
+    cell_ptr: np.ndarray
+    given_ptr: np.ndarray
+    made_ptr: np.ndarray
+
+
+class Translations(NamedTuple):
+    """What parallel text tells of pairs of words."""
+
+    # (n_pairs,): Pairs that occur together, ``source * n_target_words + target``, in order.
+    keys: np.ndarray
+    # (n_pairs,): Twice the number of sentence pairs with both words over the sum of those with
+    # either.
+    dice: np.ndarray
+    # (n_pairs,): Probability of the target word given the source word, and the other way round.
+    forward: np.ndarray
+    backward: np.ndarray
+    # Probability of each target (source) word where no word stands behind it.
+    forward_null: np.ndarray
+    backward_null: np.ndarray
+    # How often each word of either side occurs.
+    counts: tuple
+    # (n_iter, 2): Of the text before each step, in both directions.
+    log_likelihood: np.ndarray
+
+
+def learn_translations(source, target, n_words, n_iter):
+    """Statistics of parallel text.
+
+    P. Brown, S. Della Pietra, V. Della Pietra, R. Mercer: The mathematics of statistical machine
+    translation. Computational Linguistics 19(2), 1993, section 4.1.
+    """
+    width = n_words[1]
+    all_keys = [(s[:, None] * width + t).ravel() for s, t in zip(source, target, strict=True)]
+    keys, cells = np.unique(np.concatenate(all_keys), return_inverse=True)
+    del all_keys
+    cells = cells.astype(np.int32)
+    n, m = (np.array([len(words) for words in side]) for side in (source, target))
+    cell_ptr = ends_of(n * m)
+    words = np.concatenate(source), np.concatenate(target)
+    sentences = [_present(*side) for side in zip(words, (n, m), n_words, strict=True)]
+    pieces = zip(cell_ptr[:-1].tolist(), cell_ptr[1:].tolist(), strict=True)
+    both = np.zeros(keys.size)
+    for a, b in pieces:
+        both[np.unique(cells[a:b])] += 1.0
+    owner, other = np.divmod(keys, width)
+    dice = 2.0 * both / (sentences[0][owner] + sentences[1][other])
+    ends = ends_of(n), ends_of(m)
+    one = np.ones_like(n)
+    forward = _em(Corpus(cells, cell_ptr, *ends), words[1], (m, one), owner, n_words, n_iter)
+    backward = _em(
+        Corpus(cells, cell_ptr, *ends[::-1]), words[0], (one, m), other, n_words[::-1], n_iter
+    )
+    counts = tuple(np.bincount(w, minlength=k) for w, k in zip(words, n_words, strict=True))
+    likelihood = np.column_stack([forward[2], backward[2]])
+    return Translations(
+        keys, dice, forward[0], backward[0], forward[1], backward[1], counts, likelihood
+    )
+
+
+def _present(words, sizes, n_words):
+    """In how many sentences each word occurs."""
+    n = len(sizes)
+    return np.bincount(
+        np.unique(words * n + np.repeat(np.arange(n), sizes)) // n, minlength=n_words
+    )
+
+
+def _em(corpus, made, steps, given_of, n_words, n_iter):
+    """Probabilities of made words given each word, and given none; the log-likelihoods."""
+    t = np.full(given_of.size, 1.0 / n_words[1])
+    null = np.full(n_words[1], 1.0 / n_words[1])
+    likelihood, n_pairs = np.zeros(n_iter), corpus.cell_ptr.size - 1
+    for k in range(n_iter):
+        count, null_count = np.zeros(t.size), np.zeros(null.size)
+        for first in range(0, n_pairs, _PIECE):
+            stop = min(first + _PIECE, n_pairs)
+            likelihood[k] += expected_counts(
+                first, stop, corpus, made, *steps, t, null, count, null_count
+            )
+        t = count / np.bincount(given_of, count, minlength=n_words[0])[given_of]
+        null = null_count / null_count.sum()
+    return t, null, likelihood
+
+
+class AlignmentFeatures(RaggedTransformer, BaseEstimator):
+    """Turn sentences and their translations into samples of a matching of words.
+
+    A sample of X is a tuple (source, target) of lists of words, or of strings that are split at
+    white space; it becomes an array (n_source, n_target, n_features). What words mean is learned
+    without any alignment, from pairs of sentences: those of `parallel_text` and those that `fit`
+    is given. All features lie between -1 and 1.
+
+    Parameters
+    ----------
+    parallel_text : (sources, targets), default=None
+        Sentences and their translations, as in X. They are copied when the transformer is cloned;
+        strings fastest.
+    n_iter : int, default=5
+        Steps of EM for IBM model 1.
+    lowercase : bool, default=True
+        Whether words that differ in case only are the same.
+    diagonal : float, default=4.0
+        How much the ``diagonal_`` features favour words at like places: the prior probability of a
+        link falls with ``exp(-diagonal * |i / n_source - j / n_target|)``.
+
+    Attributes
+    ----------
+    vocabularies_ : (dict, dict)
+        Number of each word of the sources and of the targets.
+    translations_ : NamedTuple
+        For all pairs of words that occur together: their Dice coefficient and their translation
+        probabilities in both directions.
+    log_likelihood_ : ndarray of shape (n_iter, 2)
+        Of the text under IBM model 1 before each step, in both directions.
+
+    See Also
+    --------
+    skstruct.datasets.load_word_alignment : Reads sentence pairs and their links.
+
+    Notes
+    -----
+    The features are Dice coefficients and probabilities of IBM model 1 in both directions, with and
+    without a prior for the diagonal; the same of the neighbouring pairs of words; distance from the
+    diagonal; likeness of spelling; and how rare or short words are. Words that were not in the text
+    have spelling and place only. `intersection` needs no training at all.
+
+    References
+    ----------
+    B. Taskar, S. Lacoste-Julien, D. Klein: A discriminative matching approach to word alignment.
+    EMNLP 2005, section 3.2.
+
+    P. Brown, S. Della Pietra, V. Della Pietra, R. Mercer: The mathematics of statistical machine
+    translation. Computational Linguistics 19(2), 1993, section 4.1.
+
+    C. Dyer, V. Chahuneau, N. Smith: A simple, fast, and effective reparameterization of IBM model
+    2. NAACL 2013, section 2: the prior of the ``diagonal_`` features.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing import AlignmentFeatures
+    >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+    >>> features = AlignmentFeatures().fit(pairs)
+    >>> features.transform(pairs)[0].shape == (2, 2, len(features.get_feature_names_out()))
+    True
+    >>> features.intersection([("ein Haus", "a house")])[0].tolist()
+    [[0, 0], [1, 1]]
+    """
+
+    def __init__(
+        self,
+        parallel_text: tuple[Any, Any] | None = None,
+        *,
+        n_iter: int = 5,
+        lowercase: bool = True,
+        diagonal: float = 4.0,
+    ) -> None:
+        self.parallel_text = parallel_text
+        self.n_iter = n_iter
+        self.lowercase = lowercase
+        self.diagonal = diagonal
+
+    def fit_transform(self, X: SamplesLike, y: Any = None) -> np.ndarray:
+        """Learn from the text, then transform.
+
+        Parameters
+        ----------
+        X : list of tuples (source, target)
+            Sentence pairs.
+        y : object, default=None
+            Ignored: alignments are not needed.
+
+        Returns
+        -------
+        object array of shape (n_samples,)
+            An array (n_source, n_target, n_features) a sample.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a sample is no pair of sentences, a sentence is empty, `parallel_text` has sides of
+            different lengths, or a parameter is out of range.
+
+        See Also
+        --------
+        skstruct.preprocessing.AlignmentFeatures.transform : Of other text.
+
+        Examples
+        --------
+        One array a pair of sentences, a row a word of the source, a column a word of the target:
+
+        >>> from skstruct.preprocessing import AlignmentFeatures
+        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+        >>> features = AlignmentFeatures(n_iter=2)
+        >>> features.fit_transform(pairs)[0].shape[:2]
+        (2, 2)
+        """
+        if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, Integral):
+            raise TypeError(f"n_iter must be an integer, got {self.n_iter!r}")
+        if self.n_iter < 1:
+            raise ValueError(f"n_iter must be at least 1, got {self.n_iter!r}")
+        if not isinstance(self.lowercase, (bool, np.bool_)):
+            raise TypeError(f"lowercase must be True or False, got {self.lowercase!r}")
+        if isinstance(self.diagonal, bool) or not isinstance(self.diagonal, Real):
+            raise TypeError(f"diagonal must be a number, got {self.diagonal!r}")
+        if not 0.0 <= self.diagonal <= sys.float_info.max:
+            raise ValueError(f"diagonal must be finite and at least 0, got {self.diagonal!r}")
+        pairs = self._pairs(X)
+        sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]
+        vocabularies = {}, {}
+        codes = [
+            [np.array([known.setdefault(word, len(known)) for word in words]) for words in side]
+            for known, side in zip(vocabularies, sides, strict=True)
+        ]
+        self.translations_ = learn_translations(
+            *codes, tuple(map(len, vocabularies)), int(self.n_iter)
+        )
+        self.vocabularies_ = vocabularies
+        self.log_likelihood_ = self.translations_.log_likelihood
+        return self._transform(pairs)
+
+    def transform(self, X: SamplesLike) -> np.ndarray:
+        """Features of all pairs of words.
+
+        Parameters
+        ----------
+        X : list of tuples (source, target)
+            Sentence pairs.
+
+        Returns
+        -------
+        object array of shape (n_samples,)
+            An array (n_source, n_target, n_features) a sample.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a sample is no pair of sentences, or a sentence is empty.
+
+        See Also
+        --------
+        skstruct.Matching : Takes what it puts out.
+
+        Examples
+        --------
+        Words that were not in the text have no statistics:
+
+        >>> from skstruct.preprocessing import AlignmentFeatures
+        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+        >>> features = AlignmentFeatures().fit(pairs)
+        >>> features.transform([("das neue Haus", "the new house")])[0].shape[:2]
+        (3, 3)
+        """
+        check_is_fitted(self)
+        return self._transform([] if is_empty_list(X) else self._pairs(X))
+
+    def intersection(self, X: SamplesLike) -> list[np.ndarray]:
+        """Links on which IBM model 1 agrees in both directions.
+
+        A word is linked to that word of the other side which most probably stands behind it, the
+        first of several, or to none where none is more probable. What both directions link is kept.
+
+        Parameters
+        ----------
+        X : list of tuples (source, target)
+            Sentence pairs.
+
+        Returns
+        -------
+        list of ndarray of shape (n_links, 2) of int
+            Word of the source and of the target, counted from 0.
+
+        See Also
+        --------
+        skstruct.metrics.alignment_error_rate : Compares links with true ones.
+
+        References
+        ----------
+        F. J. Och, H. Ney: A systematic comparison of various statistical alignment models.
+        Computational Linguistics 29(1), 2003, section 4.3.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import AlignmentFeatures
+        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+        >>> AlignmentFeatures().fit(pairs).intersection([("ein Haus", "a house")])[0].tolist()
+        [[0, 0], [1, 1]]
+        """
+        check_is_fitted(self)
+        pairs = [] if is_empty_list(X) else self._pairs(X)
+        return [
+            np.argwhere(np.logical_and(*best_links(self.translations_, *self._codes(pair))))
+            for pair in pairs
+        ]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the features.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_features,)
+            The names.
+
+        See Also
+        --------
+        skstruct.inspection.top_features : Names weights by them.
+
+        Examples
+        --------
+        >>> from skstruct.preprocessing import AlignmentFeatures
+        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+        >>> features = AlignmentFeatures().fit(pairs)
+        >>> len(features.get_feature_names_out()) == features.transform(pairs)[0].shape[2]
+        True
+        """
+        check_is_fitted(self)
+        return feature_names()
+
+    def _transform(self, pairs):
+        return object_array(
+            [
+                features_of_pair(self.translations_, pair, *self._codes(pair), self.diagonal)
+                for pair in pairs
+            ]
+        )
+
+    def _codes(self, pair):
+        """Words of a pair of sentences as numbers, and where their pairs are in the tables."""
+        codes = [
+            np.array([known.get(word, -1) for word in words])
+            for known, words in zip(self.vocabularies_, pair, strict=True)
+        ]
+        return codes, find_pairs(self.translations_.keys, *codes, len(self.vocabularies_[1]))
+
+    def _pairs(self, X):
+        """Pairs of lists of words."""
+        pairs = []
+        for i, sample in enumerate(as_list(X, "X")):
+            if not isinstance(sample, (tuple, list)) or len(sample) != 2:
+                raise TypeError(
+                    f"X: sample {i} must be a tuple (source, target) of lists of words, got "
+                    f"{type(sample).__name__}"
+                )
+            names = "source", "target"
+            pair = tuple(
+                self._words(side, f"X: sample {i}: its {name}")
+                for side, name in zip(sample, names, strict=True)
+            )
+            for words, name in zip(pair, names, strict=True):
+                if not words:
+                    raise ValueError(f"X: sample {i}: its {name} is empty")
+            pairs.append(pair)
+        return pairs
+
+    def _text(self):
+        """Both sides of the parallel text, without pairs that have an empty side."""
+        text = self.parallel_text
+        if text is None:
+            return [], []
+        if not isinstance(text, (tuple, list)) or len(text) != 2:
+            raise TypeError("parallel_text must be a tuple (sources, targets)")
+        sides = []
+        for side, name in zip(text, ("sources", "targets"), strict=True):
+            where = f"parallel_text: {name}"
+            items = [] if is_empty_list(side) else as_list(side, where)
+            sides.append([self._words(s, f"{where}: sentence {i}") for i, s in enumerate(items)])
+        if len(sides[0]) != len(sides[1]):
+            raise ValueError(
+                f"parallel_text has {len(sides[0])} sources, but {len(sides[1])} targets"
+            )
+        full = [pair for pair in zip(*sides, strict=True) if pair[0] and pair[1]]
+        return tuple(zip(*full, strict=True)) if full else ([], [])
+
+    def _words(self, sentence, where):
+        """The words of a sentence."""
+        if isinstance(sentence, str):
+            words = sentence.split()
+        elif hasattr(sentence, "__len__") and not isinstance(sentence, (bytes, Mapping, set)):
+            words = list(sentence)
+        else:
+            raise TypeError(f"{where} must be a list of words, got {type(sentence).__name__}")
+        wrong = next((word for word in words if not isinstance(word, str)), None)
+        if wrong is not None:
+            raise TypeError(f"{where} has the word {wrong!r}, which is no str")
+        return [word.lower() for word in words] if self.lowercase else [str(w) for w in words]

@@ -1,1 +1,0 @@
-"""Catalyst-accelerated SVRG on smoothed losses."""

@@ -1,1 +1,0 @@
-"""Dual extragradient: the structural SVM as a saddle point."""

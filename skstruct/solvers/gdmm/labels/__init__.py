@@ -1,1 +1,0 @@
-"""GDMM on label sets."""

@@ -1,0 +1,440 @@
+"""Online exponentiated gradient on a smooth loss: passes, dual objective, certificates."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.memory import check_memory
+from ..core.oracles import accumulate, add_indicator, gram, potentials, truth
+from ..core.parallel import Pieces
+from ..core.weights import Weights, aligned, padded_width, squared_norm
+from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
+from .batch import BatchGradient, Worker
+from .certificate import certify
+from .primal import compile_losses, objective_value
+from .run import Method, Result, run
+from .sag.precision import takes_single
+
+# One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
+#
+# Sample i stores potentials phi_i, the residual ``m_i - mu(y_i)`` of the mixture that is best at
+# them and its dual term, and ``w = -(1 / (lam n)) sum_i s_i A_i' (m_i - mu(y_i))`` all along. A
+# step takes phi_i to ``(1 - eta) phi_i + eta A_i w``: with ``eta = 1`` the mixture of the present
+# weights.
+
+# Positions in OEGState.totals.
+N_ORACLE, N_KNOWN, RATES, SCORE, N_TOTALS = range(5)
+
+# Tests of a visit; rates stay above the least, from which they come back.
+_MOST_TESTS = 20
+_LEAST_RATE = 1e-4
+_GROWTH = 1.5
+# How much surer of the truth a first visit begins after one that lowered the dual.
+_SURER = 1.0
+# By how much of it one test lowers a rate, at least and at most.
+_LEAST_CUT, _MOST_CUT = 0.5, 0.1
+
+
+class OEGState(NamedTuple):
+    """What OEG remembers between epochs."""
+
+    # (n_parts,): Potentials of every sample.
+    phi: np.ndarray
+    # (n_parts,): ``m_i - mu(y_i)`` of the best mixtures at them, 0 at first.
+    residuals: np.ndarray
+    # (n_samples,): ``c_i(m_i)``, a lower bound where rounding matters.
+    terms: np.ndarray
+    # (n_samples,): Step sizes, 0 before the first visit.
+    rates: np.ndarray
+    # (n_samples,): How far, at its last visit, the mixture was from that of the weights; an
+    # estimate.
+    divergences: np.ndarray
+    # (4,): Oracle calls, samples visited, the sum of their rates; what each part of the truth
+    # scores before the next first visit.
+    totals: np.ndarray
+
+
+class OEGOptions(NamedTuple):
+    """Choices of one run."""
+
+    # ``1 / (lam n)``.
+    inverse: float
+    # The rate of the first visit.
+    first_rate: float
+    # Divergences whose estimates are below this are measured.
+    little: float
+    # Lower bound on the dual terms of the loss.
+    least_term: float
+
+
+@inner_kernel(inline=True)
+def _begin_at_truth(problem, i, score, labels, phi):
+    """Potentials that favour the truth."""
+    truth(problem, i, labels)
+    for q in range(phi.shape[0]):
+        phi[q] = 0.0
+    add_indicator(problem, i, labels, 1.0, phi)
+    for q in range(phi.shape[0]):  # a transition that occurs ten times is no surer for that
+        phi[q] = score if phi[q] > 0.0 else 0.0
+
+
+@inner_kernel(inline=True)
+def _mix(phi, theta, rate, trial):
+    """``(1 - rate) phi + rate theta``; what is forbidden stays so."""
+    for q in range(phi.shape[0]):
+        allowed = theta[q] > -math.inf
+        trial[q] = (1.0 - rate) * phi[q] + rate * theta[q] if allowed else -math.inf
+
+
+@inner_kernel(inline=True)
+def _compare(phi, theta, trial, r, memory, change):
+    """Write ``r - memory`` to `change`; products: with theta, with theta - phi, of trial and r."""
+    along, linear, product = 0.0, 0.0, 0.0
+    for q in range(phi.shape[0]):
+        moved = r[q] - memory[q]
+        change[q] = moved
+        if theta[q] > -math.inf:  # no mass on what is forbidden
+            along += theta[q] * moved
+            linear += (theta[q] - phi[q]) * moved
+            product += trial[q] * r[q]
+    return along, linear, product
+
+
+@inner_kernel
+def _try(loss, problem, i, weight, rate, options, state, buffers, labels):
+    """A step of sample i: its dual term, gain in the dual, gain by the slope, their rounding."""
+    theta, trial, r, change, answer = buffers[0], buffers[1], buffers[2], buffers[3], buffers[4]
+    first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+    phi, memory, size = state.phi[first:stop], state.residuals[first:stop], stop - first
+    _mix(phi, theta, rate, trial)
+    value, magnitude = loss_oracle(loss, problem, i, trial, labels, r[:size], change)
+    along, linear, product = _compare(phi, theta, trial, r, memory, change)
+    # Too small a term is a valid bound, one too large is not.
+    term = value - product - ROUNDING * magnitude
+    term = options.least_term if term < options.least_term else term
+    gram(problem, i, change, answer)
+    curvature = 0.0
+    for q in range(size):
+        curvature += change[q] * answer[q]
+    gain = term - state.terms[i] + along - 0.5 * weight * options.inverse * curvature
+    return term, gain, linear, 2.0 * ROUNDING * magnitude
+
+
+@inner_kernel
+def _take(problem, i, term, rate, weight, options, state, buffers, w):
+    """Make the step of the last try."""
+    trial, r, change = buffers[1], buffers[2], buffers[3]
+    first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+    phi, memory = state.phi[first:stop], state.residuals[first:stop]
+    for q in range(stop - first):
+        phi[q] = trial[q]
+        memory[q] = r[q]
+    state.terms[i] = term
+    state.totals[RATES] += rate - state.rates[i]
+    state.rates[i] = rate
+    accumulate(problem, i, change, (-weight * options.inverse, 0.0), w)
+
+
+@inner_kernel(inline=True)
+def _divergence(loss, problem, i, weight, linear, rate, options, state, buffers, labels):
+    """How far the stored mixture is from that of the weights, before the step of the last try.
+
+    Where the mixture is close to one labelling its slope tells too little.
+    """
+    estimate = 0.5 * max(linear, 0.0) / rate
+    if weight * estimate >= options.little:
+        return estimate
+    first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+    theta, memory = buffers[0], state.residuals[first:stop]
+    # The scratch of tries, which is free again.
+    value, _ = loss_value(loss, problem, i, theta, labels, buffers[4])
+    state.totals[N_ORACLE] += 1.0
+    exact = value - state.terms[i]
+    for q in range(stop - first):
+        exact -= theta[q] * memory[q] if theta[q] > -math.inf else 0.0
+    return max(exact, 0.0)
+
+
+@inner_kernel(inline=True)
+def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
+    """A step of a sample that has been visited before."""
+    rate = state.rates[i]
+    for _ in range(_MOST_TESTS):
+        found = _try(loss, problem, i, weight, rate, options, state, buffers, labels)
+        term, gain, linear, noise = found
+        state.totals[N_ORACLE] += 1.0
+        # A rate that follows rounding errors would keep them alive.
+        is_clear = linear > 8.0 * noise
+        # Of the rate that would have been best.
+        share = 0.5 * linear / max(linear - gain, 0.125 * linear) if is_clear else 1.0
+        if gain >= -noise or not is_clear:
+            state.divergences[i] = _divergence(
+                loss, problem, i, weight, linear, rate, options, state, buffers, labels
+            )
+            rate *= min(share, _GROWTH)
+            rate = min(max(rate, _LEAST_RATE), 1.0)
+            _take(problem, i, term, rate, weight, options, state, buffers, w)
+            break
+        rate *= min(max(share, _MOST_CUT), _LEAST_CUT)
+        if rate < _LEAST_RATE:
+            state.totals[RATES] += _LEAST_RATE - state.rates[i]
+            state.rates[i] = _LEAST_RATE
+            break
+
+
+@inner_kernel(inline=True)
+def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
+    """The first step of a sample: surer of the truth until the dual does not fall."""
+    totals = state.totals
+    rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else options.first_rate
+    phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+    for _ in range(_MOST_TESTS):
+        _begin_at_truth(problem, i, totals[SCORE], labels, phi)
+        found = _try(loss, problem, i, weight, rate, options, state, buffers, labels)
+        term, gain, _, noise = found
+        totals[N_ORACLE] += 1.0
+        if gain >= -noise:
+            totals[N_KNOWN] += 1.0
+            state.divergences[i] = math.inf
+            _take(problem, i, term, rate, weight, options, state, buffers, w)
+            break
+        totals[SCORE] += _SURER
+        rate *= _LEAST_CUT
+
+
+@kernel
+def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, labels):
+    """Steps at the samples of an order.
+
+    Each step is tested: the gain in the dual objective is exact, and its ratio to that of the slope
+    says which rate would have been best. A step that lowers the dual is made again with it.
+    """
+    for step in range(order.shape[0]):
+        i = order[step]
+        weight = sample_weight[i]
+        potentials(problem, i, w, buffers[0])
+        if state.rates[i] == 0.0:
+            _visit_first(loss, problem, i, weight, w, options, state, buffers, labels)
+        else:
+            _visit(loss, problem, i, weight, w, options, state, buffers, labels)
+
+
+@kernel
+def sum_residuals(problem, sample_weight, inverse, residuals, first, stop, w):
+    """Add the weights of stored residuals, ``-inverse sum_i s_i A_i' r_i``, to zeros."""
+    for i in range(first, stop):
+        own = residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        accumulate(problem, i, own, (-sample_weight[i] * inverse, 0.0), w)
+
+
+_NO_ORDER = np.empty(0, dtype=np.int64)
+_TINY = float(np.finfo(np.float64).tiny)
+_FIRST_SCORE, _FIRST_RATE = 7.0, 0.9
+# An epoch visits samples once more for each of these shares of the mean divergence that theirs
+# exceeds; those below the first every third epoch.
+_SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
+# Relative gaps: estimates of small divergences mislead before, single precision does not show.
+_ROUGH, _CLOSE = 0.2, 1e-4
+
+
+def oeg(
+    problem,
+    shapes,
+    sample_weight: np.ndarray,
+    lam: float,
+    *,
+    loss,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    rng: np.random.Generator,
+    precision: str = "auto",
+    track_objective: bool = False,
+    n_jobs=None,
+    after_epoch,
+) -> Result:
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by online exponentiated gradient.
+
+    Collins, Globerson, Koo, Carreras, Bartlett 2008, Exponentiated Gradient Algorithms for
+    Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
+    """
+    require_smooth(loss, "OEG")
+    single = takes_single(precision, shapes, max_iter)
+    task = problem, shapes, sample_weight, lam, n_jobs
+    method = OEG(*task, loss=loss, single=single, track_objective=track_objective)
+    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+
+
+def _new_state(problem):
+    n, n_parts = problem.part_ptr.size - 1, int(problem.part_ptr[-1])
+    n_bytes = 16 * n_parts
+    check_memory(n_bytes, "the potentials and mixtures of OEG", 'use solver="lbfgs"')
+    return OEGState(
+        phi=np.zeros(n_parts),
+        residuals=np.zeros(n_parts),
+        terms=np.zeros(n),
+        rates=np.zeros(n),
+        divergences=np.full(n, np.inf),
+        totals=np.zeros(N_TOTALS),
+    )
+
+
+def _padded_weights(shapes):
+    """Plain weights of zeros whose rows are whole cache lines."""
+    tables = []
+    for rows, width in shapes:
+        columns = padded_width(width)
+        tables.append(aligned(rows * columns).reshape(rows, columns))
+    return Weights(*tables)
+
+
+class OEG(Method):
+    """Weights, the dual point behind them, and what is asked of them."""
+
+    def __init__(self, *task, loss, single=False, track_objective=False):
+        super().__init__(*task)
+        self.loss, self._single, self.track_objective = loss, single, track_objective
+        self.w, self.state = _padded_weights(self.shapes), _new_state(self.problem)
+        inverse = 1.0 / (self.lam * self.n)
+        self._options = OEGOptions(inverse, _FIRST_RATE, 0.0, least_term(loss))
+        self.state.totals[SCORE] = _FIRST_SCORE
+        self._worker = Worker(self.loss, self.problem, 0, 1)
+        self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
+        #: The best lower bound on the optimum so far.
+        self.dual = 0.0
+        self._half_norm, self._estimated = 0.0, np.inf
+        self._epoch = self._measured = 0
+        # What a measured gap was of its estimate; the epoch from which to measure again.
+        self._ratio, self._next = 0.8, 1
+        self._idle = np.zeros(self.n, dtype=np.int64)
+
+    def compile(self):
+        """Compile outside the clock."""
+        self._steps(_NO_ORDER)
+        self._sum(self.w)
+        self._gradients.compile(self.shapes)
+        if self.track_objective:
+            compile_losses(self.loss, self.problem, self.w)
+
+    def epoch(self, k, rng, progress):
+        """Steps at all samples, from the second epoch on where there is something to gain."""
+        self._epoch = k
+        if self._single and not self.w.single.size:
+            node = self.w.node.astype(np.float32)
+            self.w = self.w._replace(node=self.w.node[:0], single=node)
+        order = self._choose(rng)
+        for first, last in progress.pieces.visits(order.size):
+            self._steps(order[first:last])
+        dual = self._dual_objective()
+        self._estimated = self._estimate(dual)
+        if self.w.single.size:
+            if self._estimated <= _CLOSE:
+                self._end_single()
+        else:
+            self.dual = max(self.dual, dual)
+
+    def _choose(self, rng):
+        """Visits in random order: more of samples whose mixtures are far from the weights'."""
+        left = self.sample_weight * self.state.divergences
+        if not np.isfinite(left).all():
+            return rng.permutation(self.n)
+        little, *more = np.array(_SHARES) * left.mean()
+        measured = little if self._estimated > _ROUGH else 0.0
+        self._options = self._options._replace(little=measured)
+        is_due = (left >= little) | (self._idle >= _MOST_IDLE)
+        self._idle += 1
+        self._idle[is_due] = 0
+        times = is_due.astype(np.int64)
+        for much in more:
+            times += left >= much
+        return rng.permutation(np.repeat(np.arange(self.n), times))
+
+    def _steps(self, order):
+        task = self.w, self.sample_weight, self._options, self.state, order
+        oeg_pass(self.loss, self.problem, *task, *self._worker.scratch)
+
+    def _sum(self, w, stop=0):
+        task = self.sample_weight, self._options.inverse, self.state.residuals
+        for cut in Pieces().visits(stop):
+            sum_residuals(self.problem, *task, *cut, w)
+
+    def _end_single(self):
+        """The exact weights of the dual point, in double precision."""
+        if self.w.single.size:
+            self.w = _padded_weights(self.shapes)
+            self._sum(self.w, self.n)
+            self.dual = max(self.dual, self._dual_objective())
+
+    def _dual_objective(self):
+        squared = (np.einsum("ij,ij->", t, t, dtype=np.float64) for t in self.w.tables)
+        self._half_norm = 0.5 * self.lam * float(sum(squared))
+        dual = float(self.state.terms @ self.sample_weight) / self.n - self._half_norm
+        if not np.isfinite(dual):
+            raise FloatingPointError(
+                f"the dual objective is {dual}: scale the features (sklearn.preprocessing), or "
+                "lower C"
+            )
+        return dual
+
+    def _estimate(self, dual):
+        """Relative gap as the last visits let expect."""
+        gap = float(self.state.divergences @ self.sample_weight) / self.n
+        return gap / max(dual + gap, _TINY) if gap < np.inf else np.inf
+
+    @property
+    def stored_gap(self):
+        """The relative gap as the last visits let expect."""
+        return self._estimated
+
+    def leave(self):
+        """End the run: the dual point, its term and its direction."""
+        self._end_single()
+        weights = self.weights()
+        directions = [-self.lam * table.ravel() for table in weights.tables]
+        return float(self.state.terms @ self.sample_weight) / self.n, directions
+
+    def due(self, k, tol):
+        """Where the estimate promises the tolerance."""
+        return k >= self._next and self._ratio * self._estimated <= tol
+
+    def certify(self):
+        """Certify the present weights, by a pass of its own."""
+        if self._estimated <= _CLOSE:
+            self._single = False
+        self._end_single()
+        gradient, out = _padded_weights(self.shapes), np.zeros((2, self.n))
+        for table, w in zip(gradient.tables, self.w.tables, strict=True):
+            np.multiply(w, self.lam * self.n, out=table)
+        self._gradients.add(self.w, gradient, out, Pieces())
+        self._measured += 1
+        loss, magnitude = out @ self.sample_weight / self.n
+        objective, magnitude = self._half_norm + float(loss), float(magnitude) + self._half_norm
+        task = objective, squared_norm(gradient) / self.n**2, self.lam, self.dual, magnitude
+        self.certificate = certify(*task)
+        self.dual = max(self.dual, self.certificate.dual_objective)
+        if 0.0 < self._estimated < np.inf:
+            self._ratio = min(max(self.certificate.relative / self._estimated, 0.1), 10.0)
+        self._next = self._epoch + max(2, (self._epoch - 1) // 8)
+
+    def work(self):
+        """Oracle calls."""
+        return float(self.state.totals[N_ORACLE]) + self.n * self._measured, 0.0
+
+    def entry(self):
+        """The dual bound is known after every epoch."""
+        objective = np.nan
+        if self.certificate is not None:
+            objective = self.certificate.objective
+        elif self.track_objective:
+            present = self.loss, self.problem, self.weights(), self.sample_weight, self.lam
+            objective = objective_value(*present, self.n_jobs).objective
+        gap = max(objective - self.dual, 0.0)
+        return {"objective": objective, "dual_gap": gap, "dual_objective": self.dual}
+
+    def weights(self):
+        """The weights without their padding."""
+        tables = zip(self.w.tables, self.shapes, strict=True)
+        return Weights(*(table[:, :width].astype(np.float64) for table, (_, width) in tables))

@@ -1,1 +1,0 @@
-"""Online exponentiated gradient: coordinate ascent in the dual of a smooth loss."""

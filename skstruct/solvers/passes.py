@@ -1,0 +1,107 @@
+"""Passes over samples at fixed weights: likelihoods, decoding, marginals.
+
+Each kernel takes a range of samples, so that several threads can share a pass (see
+:mod:`skstruct.core.parallel`).
+"""
+
+import math
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.oracles import edge_marginals, exp_oracle, max_oracle, potentials, top_k_oracle
+from ..losses.log import negative_log_likelihood
+
+# Below the largest number, so that sums of scores are finite, too.
+_LARGEST_SCORE = 1e300
+
+
+def decodes_exactly(problem, w):
+    """Whether the max oracle of a problem finds a best labelling at these weights."""
+    exact_at = getattr(problem, "exact_at", None)
+    is_exact = getattr(problem, "inference", "exact") == "exact"
+    return is_exact and (exact_at is None or exact_at(w))
+
+
+def why_relaxed(problem):
+    """The warning where a problem is not decoded exactly, though those of fit were."""
+    why = "fit was exact, but X has graphs for which that takes too long"
+    if getattr(problem, "inference", "exact") == "exact":
+        why = "at the model's weights interactions do not attract (edited, or rounded?)"
+    return f"{problem.structure}: {why}; predictions are good labellings, not always the best"
+
+
+@kernel
+def log_likelihoods(problem, w, start, stop, scratch, out):
+    """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``."""
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)[0]
+
+
+@inner_kernel
+def _overflows(problem, i, theta):
+    """Whether a potential is NaN or beyond all scores; -inf is a label that is not allowed.
+
+    Decoders compare: a label whose score is NaN would only drop out of sight.
+    """
+    bad = 0
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        bad += 0 if theta[q] <= _LARGEST_SCORE else 1
+    return bad > 0
+
+
+@kernel
+def decode(problem, w, start, stop, scratch, out):
+    """Write the best labellings of samples `start` to `stop` to flat `out`."""
+    for i in range(start, stop):
+        first = problem.label_ptr[i]
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+        if not max_oracle(problem, i, scratch.theta, scratch.labels) > -math.inf:
+            return i
+        for t in range(problem.label_ptr[i + 1] - first):
+            out[first + t] = scratch.labels[t]
+    return -1
+
+
+@kernel
+def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
+    """Write the n best labellings of samples `start` to `stop`."""
+    for i in range(start, stop):
+        first = problem.label_ptr[i]
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+        top_k_oracle(problem, i, scratch.theta, values[i], labels)
+        if not values[i, 0] > -math.inf:
+            return i
+        for q in range(values.shape[1]):
+            for t in range(problem.label_ptr[i + 1] - first):
+                out[q, first + t] = labels[q, t]
+    return -1
+
+
+@kernel
+def node_marginals(problem, w, start, stop, scratch, out):
+    """Write the node marginals of samples `start` to `stop` to the rows of `out`."""
+    n_labels = out.shape[1]
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+        if not exp_oracle(problem, i, scratch.theta, 1.0, scratch.mu) > -math.inf:
+            return i
+        first = problem.label_ptr[i]
+        for t in range(problem.label_ptr[i + 1] - first):
+            for k in range(n_labels):
+                out[first + t, k] = scratch.mu[t * n_labels + k]
+    return -1
+
+
+@kernel
+def pair_marginals(problem, w, start, stop, scratch, out, out_ptr):
+    """Write the edge marginals of samples `start` to `stop` to flat `out`."""
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        here = out[out_ptr[i] : out_ptr[i + 1]]
+        edge_marginals(problem, i, scratch.theta, scratch.mu, here)

@@ -43,16 +43,18 @@ gc.set_threshold(20_000, 20, 20)
 # next to each other, so that mostly one of pytest-xdist's workers runs them. First are long tests
 # that share none: at the end one worker would wait for them.
 _ORDER = [
-    r"structures|read_only",
-    r"map_|max_flow|roof_dual|junction|bmmf|elimination",
-    r"\w*graph|grid|attractive",
-    r"matching|assignment|alignment|boxes|box_|subwindow|localisation|candidates",
-    r"multilabel|trees|certificates|tampering",
+    r"graphs/test_structures|core/test_scratch",
+    r"map_inference/|inference/test_(max_flow|roof_dual|junction|n_best)",
+    r"graphs/pairwise/|estimators/test_(graph|attractive)",
+    r"graphs/test_(matching|boxes|candidates)|inference/test_(assignment|subwindow)|.*alignment|.*localisation",
+    r"graphs/test_(multilabel|tree)|estimators/test_(certificates|tampering)",
 ]
+_TESTS = Path(__file__).parent
 
 
 def _place(item):
-    found = [k for k, files in enumerate(_ORDER) if re.match(f"test_({files})", item.path.name)]
+    path = item.path.relative_to(_TESTS).as_posix()
+    found = [k for k, files in enumerate(_ORDER) if re.match(files, path)]
     return min(found, default=len(_ORDER))
 
 

@@ -1,0 +1,1 @@
+"""References, drawn problems and scripts that tests share."""

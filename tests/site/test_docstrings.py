@@ -1,0 +1,289 @@
+"""Every public object has a numpydoc docstring that matches it, and examples that run."""
+
+import doctest
+import functools
+import importlib.util
+import inspect
+import pkgutil
+import pydoc
+import re
+import typing
+from pathlib import Path
+
+import pytest
+from numba.core.registry import CPUDispatcher
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
+from sklearn.pipeline import Pipeline
+
+import skstruct
+
+# Short summaries may describe the result; not every helper needs the optional sections.
+_IGNORED = {
+    "GL01", "GL08", "SS05", "SS06", "ES01", "SA01", "EX01", "PR01", "PR02", "PR10", "RT03",
+    "YD01", "GL03", "PR09", "RT05", "RT02", "PR06",
+}  # fmt: skip
+API = Path(__file__).parents[2] / "doc" / "api.rst"
+PAGES = "graphs", "imperfect_labels", "items", "map_inference", "nonlinear", "scale", "small_models"
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(skstruct.__path__, prefix="skstruct.")
+    if HAS_TORCH or not module.name.startswith("skstruct.torch")
+)
+
+
+def _public(module):
+    for name, item in vars(module).items():
+        function = item.py_func if isinstance(item, CPUDispatcher) else item
+        if name.startswith("_") or getattr(function, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(function) or inspect.isclass(function):
+            yield name, function
+
+
+# The modules that users import from.
+PUBLIC_MODULES = [
+    "skstruct",
+    "skstruct.graphs",
+    "skstruct.estimators",
+    "skstruct.scores",
+    "skstruct.callbacks",
+    "skstruct.preprocessing",
+    "skstruct.metrics",
+    "skstruct.model_selection",
+    "skstruct.map_inference",
+    "skstruct.inspection",
+    "skstruct.datasets",
+    "skstruct.testing",
+    *(["skstruct.torch"] if HAS_TORCH else []),
+]
+
+
+def _exports():
+    """Every public name once, by the shortest path that it can be imported from."""
+    found = {}
+    for path in PUBLIC_MODULES:
+        module = importlib.import_module(path)
+        names = getattr(module, "__all__", None) or [name for name, _ in _public(module)]
+        for name in names:
+            found.setdefault(id(getattr(module, name)), f"{path}.{name}")
+    return sorted(found.values())
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_examples_run(name):
+    module = importlib.import_module(name)
+    finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
+    for label, item in _public(module):
+        for test in finder.find(item, f"{name}.{label}", module=module, globs={}):
+            runner.run(test)
+    assert runner.failures == 0
+
+
+def test_example_of_scorers_runs():
+    comment = "\n".join(re.findall(r"^#: ?(.*)$", inspect.getsource(skstruct.metrics), re.M))
+    test = doctest.DocTestParser().get_doctest(comment, {}, "SCORERS", None, None)
+    assert doctest.DocTestRunner().run(test) == (0, 5)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_of_the_guide_run(page):
+    failed, tried = doctest.testfile(str(API.parent / f"{page}.rst"), module_relative=False)
+    assert (failed, tried > 5) == (0, True)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_names_are_documented(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for label, item in _public(module):
+        assert item.__doc__, f"{name}.{label} has no docstring"
+
+
+def _documents_again(cls, method):
+    """Whether a base class of this package documents the method, which `cls` overrides."""
+    bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("skstruct.")]
+    return any(getattr(vars(base).get(method), "__doc__", None) for base in bases)
+
+
+@pytest.mark.parametrize("name", [name for name in _exports() if callable(pydoc.locate(name))])
+def test_numpydoc(name):
+    """Overrides say in a line what is their own: the base class has the parameters."""
+    item = pydoc.locate(name)
+    names = [name]
+    if inspect.isclass(item):
+        names += [
+            f"{name}.{method}"
+            for method, function in vars(item).items()
+            if not method.startswith("_")
+            and inspect.isfunction(function)
+            and not _documents_again(item, method)
+        ]
+    for full in names:
+        found = [error for error in validate(full)["errors"] if error[0] not in _IGNORED]
+        assert not found, (full, found)
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"^   ([\w.]+)$", API.read_text(encoding="utf-8"), re.M))
+    assert {name.removeprefix("skstruct.") for name in _exports()} <= listed
+
+
+# scikit-learn calls these in a fit: their classes show one.
+_CALLBACKS = r"callbacks\.\w+\.(setup|teardown|on_fit_task_begin|on_fit_task_end)"
+# What the pages in the reference may lack, and why.
+_MAY_LACK = [
+    (_CALLBACKS, {"Examples"}),
+    # a dictionary, shown with the comment above it
+    (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
+    # a list, with its use in the chapter on deployment
+    (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
+    # the fields are those of its base, PairwiseProblem
+    (r"graphs\.SequenceProblem", {"Parameters"}),
+]
+# As in doc/conf.py: what is not ours.
+_OTHERS = "sklearn.", "torch."
+_NOT_SHOWN = r"set_\w+_request|get_metadata_routing"
+
+
+def _methods(cls):
+    """Public methods of a class, those of its bases in this package included."""
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        member = getattr(member, "fn", member)  # what `available_if` wraps
+        function = inspect.unwrap(getattr(member, "__func__", member))
+        if name.startswith("_") or re.fullmatch(_NOT_SHOWN, name):
+            continue
+        if inspect.isfunction(function) and not function.__module__.startswith(_OTHERS):
+            yield name, function
+
+
+def _shows_overridden(cls, name):
+    """Whether a method that this one overrides has an example."""
+    above = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+    return any(">>> " in (inspect.getdoc(member) or "") for member in above)
+
+
+def _lacking(item, overridden_shows=False):
+    """Sections that the documentation of a class or a function lacks."""
+    doc = NumpyDocString(inspect.getdoc(item) or "")
+    named = ",".join(parameter.name for parameter in doc["Parameters"]).replace("*", "")
+    taken = {*inspect.signature(item).parameters} - {"self", "cls"}
+    if {name.strip() for name in named.split(",") if name.strip()} != taken:
+        yield "Parameters"
+    if not doc["See Also"]:
+        yield "See Also"
+    if not doc["Examples"] and not overridden_shows:
+        yield "Examples"
+
+
+@functools.cache
+def _reference():
+    """What every class, function and method lacks that has a place in the reference."""
+    return dict(_look_up_reference())
+
+
+def _look_up_reference():
+    for name in re.findall(r"^   ([\w.]+)$", API.read_text(), re.M):
+        if name.startswith("torch.") and not HAS_TORCH:
+            continue
+        item = pydoc.locate(f"skstruct.{name}")
+        if not callable(item):
+            yield name, {"Parameters", "See Also", "Examples"}
+            continue
+        yield name, set(_lacking(getattr(item, "py_func", item)))
+        for method, function in _methods(item) if inspect.isclass(item) else ():
+            lacking = _lacking(function, _shows_overridden(item, method))
+            yield f"{name}.{method}", set(lacking)
+
+
+def test_the_reference_has_parameters_relations_and_examples():
+    lacking = {}
+    for name, sections in _reference().items():
+        may = [may for pattern, may in _MAY_LACK if re.fullmatch(pattern, name)]
+        if sections - set().union(*may):
+            lacking[name] = sorted(sections - set().union(*may))
+    assert not lacking
+
+
+def test_what_the_reference_may_lack_is_there():
+    names = [name for name, sections in _reference().items() if sections]
+    for pattern, _ in _MAY_LACK:
+        assert any(re.fullmatch(pattern, name) for name in names), pattern
+
+
+def test_a_method_without_sections_is_seen():
+    class Base:
+        def bare(self, weight):
+            """Only this."""
+
+        def complete(self, weight):
+            """All.
+
+            Parameters
+            ----------
+            weight : float
+
+            See Also
+            --------
+            bare : Less.
+
+            Examples
+            --------
+            >>> 1
+            1
+            """
+
+    class Below(Base):
+        complete = Base.bare
+
+    found = {name: set(_lacking(item)) for name, item in _methods(Base)}
+    assert found == {"bare": {"Parameters", "See Also", "Examples"}, "complete": set()}
+    assert _shows_overridden(Below, "complete")
+    assert not _shows_overridden(Below, "bare")
+
+
+def test_overriding_methods_inherit_sections():
+    doc = NumpyDocString(inspect.getdoc(skstruct.Boxes.read_X))
+    assert [parameter.name for parameter in doc["Parameters"]] == ["estimator", "X", "reset"]
+    assert doc["Returns"]
+    assert doc["See Also"][0][0][0][0] == "Graph.read_X"
+    assert doc["Summary"] != NumpyDocString(inspect.getdoc(skstruct.graphs.Graph.read_X))["Summary"]
+
+
+def _functions(item):
+    """A public function, or the public methods of a class that this package defines."""
+    if inspect.isfunction(item):
+        yield item
+    for cls in inspect.getmro(item) if inspect.isclass(item) else ():
+        for name, member in vars(cls).items():
+            # what `available_if` and properties wrap
+            member = getattr(member, "fget", getattr(member, "fn", member))
+            function = inspect.unwrap(getattr(member, "__func__", member))
+            if (
+                inspect.isfunction(function)
+                and function.__module__.startswith("skstruct.")
+                and (name == "__init__" or not name.startswith("_"))
+            ):
+                yield function
+
+
+@pytest.mark.parametrize("name", _exports())
+def test_public_signatures_are_annotated(name):
+    for function in _functions(pydoc.locate(name)):
+        hints = typing.get_type_hints(
+            function, localns={"Pipeline": Pipeline}
+        )  # fails on names that do not exist
+        expected = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
+        assert expected <= set(hints), (function.__qualname__, expected - set(hints))
+
+
+def test_parameters_of_the_estimator_are_documented_in_order():
+    doc = skstruct.SAGCRF.__doc__
+    positions = [
+        doc.index(f"\n    {name} : ") for name in inspect.signature(skstruct.SAGCRF).parameters
+    ]
+    assert positions == sorted(positions)

@@ -1,0 +1,109 @@
+"""The guide: its code runs, the index lists all chapters, and every public class is in one."""
+
+import doctest
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOC = Path(__file__).parents[2] / "doc"
+GUIDE = DOC / "guide"
+CHAPTERS = sorted(path for path in GUIDE.glob("*.rst") if path.stem != "index")
+# Chapters beside the folder, whose code test_docstrings.py runs, but that of text.rst.
+PAGES = [DOC / f"{name}.rst" for name in ("imperfect_labels", "scale", "small_models", "text")]
+_MODULES = (
+    *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),
+    *(".preprocessing", ".scores", ".ssvm"),
+)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# Its kernels are in no file, so that every process would compile them and the solvers around them.
+PLAIN = GUIDE / "own_solver.rst"
+# A list of pointers: it shows no idea that could be drawn.
+WITHOUT_FIGURE = {"recipes"}
+
+
+def test_code_of_own_losses_and_solvers_runs_as_plain_python():
+    run = f"import doctest; print(doctest.testfile({str(PLAIN)!r}, False, optionflags={FLAGS}))"
+    options = {"capture_output": True, "text": True, "timeout": 300, "cwd": DOC.parent}
+    done = subprocess.run(
+        [sys.executable, "-c", run], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, **options
+    )
+    assert re.search(r"failed=0, attempted=[1-9]", done.stdout), done.stdout + done.stderr
+
+
+COMPILED = [path for path in CHAPTERS if path != PLAIN]
+
+
+@pytest.mark.parametrize("chapter", [*COMPILED, DOC / "text.rst"], ids=lambda path: path.stem)
+def test_code_runs(chapter):
+    failed, tried = doctest.testfile(str(chapter), module_relative=False, optionflags=FLAGS)
+    assert failed == 0
+    assert tried > 0 or ".. code-block:: python" not in chapter.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)
+def test_code_fits_the_page(chapter):
+    """At 1280 pixels a block of code has room for 94 characters."""
+    text = chapter.read_text(encoding="utf-8")
+    blocks = re.findall(r"\.\. code-block:: \w+\n((?:    .*\n|\n)+)", text)
+    lines = [line[4:] for block in blocks for line in block.splitlines()]
+    lines += [line for line in text.splitlines() if line.startswith((">>>", "..."))]
+    assert [line for line in lines if len(line) > 94] == []
+
+
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)
+def test_chapters_end_with_where_to_go(chapter):
+    """A reader is never left without a next page; lists to look things up in have no end."""
+    end = chapter.read_text(encoding="utf-8").rstrip().splitlines()[-14:]
+    looked_up = {"glossary", "pitfalls", "recipes"}
+    assert chapter.stem in looked_up or any(line.startswith("Next") for line in end)
+
+
+def _listed():
+    """Pages that the tables of contents of the guide name."""
+    text = (GUIDE / "index.rst").read_text(encoding="utf-8")
+    return [
+        DOC / f"{name[1:]}.rst" if name.startswith("/") else GUIDE / f"{name}.rst"
+        for table in re.findall(r"\.\. toctree::\n((?:   .*\n|\n)+)", text)
+        for name in re.findall(r"^   (/?[a-z_]+)$", table, re.M)
+    ]
+
+
+def test_every_chapter_is_in_the_index_once():
+    listed = _listed()
+    assert len(listed) == len(set(listed))
+    assert set(CHAPTERS) <= set(listed)
+    assert all(path.is_file() for path in listed)
+
+
+def test_every_chapter_has_a_figure():
+    for path in CHAPTERS:
+        if path.stem in WITHOUT_FIGURE:
+            continue
+        figures = re.findall(r"\.\. figure:: (\S+)", path.read_text(encoding="utf-8"))
+        assert figures, path.name
+        for figure in figures:
+            drawn = DOC / figure[1:] if figure.startswith("/") else path.parent / figure
+            assert drawn.is_file(), f"{path.name}: {figure}"
+            assert drawn.stat().st_size < 30_000, f"{figure} is larger than a few kilobytes"
+
+
+def _public_classes():
+    for path in _MODULES:
+        module = importlib.import_module(f"skstruct{path}")
+        for name in getattr(module, "__all__", None) or dir(module):
+            item = getattr(module, name)
+            if inspect.isclass(item) and item.__module__.startswith("skstruct."):
+                yield name
+
+
+def test_every_public_class_is_mentioned():
+    text = " ".join(path.read_text(encoding="utf-8") for path in _listed())
+    words = set(re.findall(r"\w+", text))
+    missing = sorted(set(_public_classes()) - words)
+    assert not missing

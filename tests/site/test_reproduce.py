@@ -1,0 +1,353 @@
+"""The papers' figures: baselines of `benchmarks/reproduce`, and what its scripts write."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skstruct import BCFWSSVM, RaggedArray
+from skstruct.testing import random_sequences
+
+REPRODUCE = Path(__file__).resolve().parents[2] / "benchmarks" / "reproduce"
+sys.path[:0] = [str(REPRODUCE), str(REPRODUCE.parent)]
+
+import casimir  # noqa: E402
+import extragradient  # noqa: E402
+import frame  # noqa: E402
+import gdmm  # noqa: E402
+import gdmm_rate  # noqa: E402
+import prox_linear  # noqa: E402
+import sag  # noqa: E402
+import smooth_map  # noqa: E402
+from baselines import METHODS  # noqa: E402
+from large_bcfw import BCFW, Chains, objective  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """What plain_baselines.py prints."""
+    script = Path(__file__).parents[1] / "helpers" / "plain_baselines.py"
+    command = [sys.executable, "-W", "error", str(script)]
+    env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])  # before it, the lines of the script
+
+
+@pytest.mark.parametrize(("method", "within"), [
+    ("pegasos", 0.1), ("sgd", 0.03), ("asg", 1e-2), ("adagrad", 1e-2),
+])  # fmt: skip
+def test_baselines_come_to_the_optimum(plain, method, within):
+    begin, end = plain["ends"][method]
+    assert plain["bound"] <= end <= plain["optimum"] * (1.0 + within), end / plain["optimum"] - 1.0
+    assert end < begin
+    assert set(plain["ends"]) == set(METHODS)
+
+
+def test_sag_measures_all_methods(plain):
+    found = plain["sag"]
+    assert set(found["curves"]) == set(found["errors"]) == set(plain["methods"])
+    assert found["bound"] <= found["optimum"]
+    for x, values in found["curves"].values():
+        assert np.isfinite(x).all()
+        assert (np.array(values) > 0).all()
+    assert all(0 <= v <= 100 for _, values in found["errors"].values() for v in values)
+
+
+def _curve(*points):
+    """Passes and values."""
+    return [list(column) for column in zip(*points, strict=True)]
+
+
+def test_curves_are_read_where_they_are_known():
+    curve = _curve((1, 0.5), (2, 0.2), (4, 0.01))
+    assert np.isnan(frame.at(curve, 0.5))
+    assert frame.at(curve, 3) == 0.2
+    assert frame.first_below(curve, 0.2) == 2
+    assert frame.first_below(curve, 0.001) == np.inf
+    assert [frame.verdict(x) for x in ([True], [False], [True, False])] == [
+        "yes",
+        "no",
+        "on 1 of 2",
+    ]
+
+
+def test_thin_keeps_both_ends():
+    x, y = frame.thin(np.arange(1.0, 1001.0), np.linspace(1.0, 0.0, 1000))
+    assert len(x) <= 40
+    assert (x[0], x[-1], y[0], y[-1]) == (1.0, 1000.0, 1.0, 0.0)
+
+
+def test_sag_claims_follow_the_curves():
+    good, slow = _curve((1, 1.0), (5, 5e-3), (60, 1e-5)), _curve((1, 1.0), (5, 0.3), (60, 0.1))
+    names = "SAG", *sag.PRIMAL, "OEG", "SAG-NUS"
+    for fast, primal in (("SAG-NUS*", "yes"), ("OEG", "yes"), ("SGD", "no")):
+        curves = dict.fromkeys((*names, "SAG-NUS*"), slow)
+        curves |= {"SAG-NUS*": _curve((1, 1.0), (60, 1e-3)), "SAG-NUS": good, fast: good}
+        errors = {name: _curve((1, 9.0), (60, 5.0)) for name in curves}
+        found = {"ocr": {"curves": curves, "errors": errors, "nodes": 1000, "error": 5.0}}
+        first, second, sampling, *_, error = sag.claims(found, {}, 60)
+        assert (first.holds, sampling.holds, error.holds) == (primal, "yes", "yes")
+        assert second.holds == ("no" if fast == "OEG" else "yes")
+        assert f"{frame.at(curves['SAG-NUS*'], 60):.1e}" in first.ours
+        assert bool(first.why) == (primal == "no")
+
+
+def test_sag_tells_the_passes_of_every_method(tmp_path):
+    curves = {"SAG": _curve((1, 1.0), (7, 1e-4)), "SGD": _curve((1, 1.0), (9, 0.1))}
+    sag.write_reach(tmp_path / "reach.csv", {"ocr": {"curves": curves}})
+    rows = (tmp_path / "reach.csv").read_text(encoding="utf-8").splitlines()
+    assert rows == ["Passes to 0.001,OCR letters", "SAG,7", "SGD,not reached"]
+
+
+def test_casimir_claims_follow_the_curves():
+    ends = {"Casimir, adaptive": 0.01, "Casimir, constant": 0.02, "SVRG": 0.03, "BCFW": 0.1}
+    curves = {name: _curve((2, 1.0), (100, v)) for name, v in ends.items()}
+    curves["SGD, averaged"] = _curve((2, 2.0), (100, 0.5))
+    variants = {f"adaptive, nu = {nu:g}": 0.01 for nu in casimir.STRENGTHS["ner"]}
+    variants |= {f"constant, nu = {nu:g}": nu for nu in casimir.STRENGTHS["ner"]}
+    variants |= {"warm start: previous": 0.1, "K = 2": 0.012}
+    variants = {name: _curve((2, 1.0), (100, v)) for name, v in variants.items()}
+    own = {"solvers": curves, "variants": variants, "passes": 100}
+    own["spread"] = {group: casimir.spread(own, "ner", group) for group in casimir.GROUPS}
+    assert own["spread"]["warm start"][1][0] == 1.0
+    assert own["spread"]["warm start"][1][-1] == 10.0
+    rows = list(casimir.claims({"ner": own}))
+    assert [row.holds for row in rows] == ["yes", "yes", "yes", "yes", "yes", "no", "yes"]
+    assert "worst previous (10 %)" in rows[5].why
+    # What is near the optimum at the end only is not robust before.
+    early = _curve((2, 1.0), (20, 0.9), (26, 0.1), (100, 0.01))
+    own["variants"]["K = 2"] = early
+    own["spread"]["K"] = casimir.spread(own, "ner", "K")
+    assert list(casimir.claims({"ner": own}))[6].holds == "no"
+
+
+def test_casimir_sizes_say_what_matters():
+    def row(n, strength, limit, ratio):
+        own = {"n": n, "lambda n": strength, "limit": limit, "kappa n": 40.0, "nu": 1.0}
+        return own | {"Casimir": ratio, "BCFW": 1.0, "SGD": 3.0}
+
+    weak = [row(500, 0.1, 500, 5.0), row(500, 10.0, 500, 1.1), row(9000, 0.01, None, 0.9)]
+    by_n, by_lambda, ahead = casimir.claims(
+        {}, [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 4.0), *weak]
+    )
+    assert (by_n.holds, by_lambda.holds, ahead.holds) == ("yes", "yes", "yes")
+    assert "500: 4, 9,000: 4" in by_n.ours
+    assert by_lambda.why.startswith("kappa ends at 400, 40, 4 lambda; nu,")
+    same = [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 1.0), row(500, 10.0, 500, 4.0)]
+    rows = casimir.claims({}, [*same, row(9000, 0.01, None, 4.0)])
+    assert [claim.holds for claim in rows] == ["no", "no", "no"]
+
+
+def test_gdmm_claims_follow_the_curves():
+    own = {"GDMM": _curve((0.1, 0.5), (0.2, 0.1), (0.4, 1e-3)), "BCFW": _curve((5, 0.2))}
+    own |= {"Soft-BCFW": _curve((1, 0.2)), "BCFW, pairwise": _curve((0.1, 0.0001))}
+    own["Subgradient"] = _curve((1, 0.1))
+    task = {"n": 10**6, "visits": {"GDMM": 3.0, "BCFW": 7.0}, "passes": {"GDMM": 9, "BCFW": 2}}
+    found = {"pos": task | {"curves": own}}
+    K = np.array([10.0, 100.0])
+    costs = {"labels": K, "GDMM": K, "its search": K, "exact search": K**2, "Viterbi": K**2}
+    chars = {"GDMM": _curve((1, 2.0), (3, 1.0)), "BCFW": _curve((9, 2.0), (20, 1.5))}
+    test = {"GDMM": _curve((1, 70.0), (3, 90.0)), "BCFW": _curve((9, 50.0), (20, 70.0))}
+    seconds = {"labels": 2000, "passes": {"BCFW": 2.0}, "pass_seconds": {"BCFW": 10.0}}
+    rows = list(gdmm.claims(found, costs, seconds | {"curves": chars, "test": test}))
+    assert [row.holds for row in rows] == [
+        "on 1 of 2", "yes", "yes", "no", "no", "yes", "yes", "yes"
+    ]  # fmt: skip
+    assert rows[0].ours == "its first pass: 1 s against 10; its 2 passes: 3 s against 20"
+    assert (rows[0].why, rows[1].why) == ("10 and 6.7 times", "20 times")
+    own["GDMM"] = _curve((1.0, 0.1))
+    faster = next(gdmm.claims(found, None, None))
+    assert faster.holds == "no"
+    assert "POS: 3 us a sample (7), 9 passes (2), 27 s in all (14)" in faster.why
+    task["passes"]["BCFW"] = np.inf
+    assert next(gdmm.claims(found, None, None)).why.endswith("too many passes")
+    costs["its search"] = K**2
+    assert [row.holds for row in gdmm.claims({}, costs, None)] == ["no", "yes"]
+
+
+def test_rates_are_read_from_digits():
+    linear = _curve((10, 1.0), (20, 0.1), (35, 0.01), (50, 0.001))
+    slow = _curve((10, 1.0), (20, 0.1), (120, 0.01))
+    first, second = gdmm_rate.claims({"BCFW": slow, "GDMM": linear})
+    assert (first.holds, second.holds) == ("yes", "no")
+    assert first.why.startswith("digits take 1.5, 1 times")
+    assert second.ours == "10 / 20 / 120 / -; ends at 0.01 after 120"
+    (unknown,) = gdmm_rate.claims({"GDMM": _curve((10, 1.0), (20, 0.1))})
+    assert (unknown.holds, unknown.why) == ("no", "")
+
+
+def test_bcfw_of_large_outputs_comes_to_the_optimum():
+    """As plain Python around a kernel: what it ends at is BCFWSSVM's."""
+    X, y = random_sequences(np.random.default_rng(0), n_samples=6)
+    rows, offsets = np.concatenate(list(X)), np.append(0, np.cumsum([len(x) for x in X]))
+    rows = sparse.csr_matrix((rows > 0.3).astype(float))
+    codes = np.unique(np.concatenate(list(y)), return_inverse=True)[1]
+    chains = Chains(rows, codes, offsets, codes.max() + 1)
+    solver = BCFW(chains, 0.1)
+    for _ in range(60):
+        for i in range(chains.n):
+            solver.visit(i)
+    end = objective(chains, solver.W, solver.T, 0.1, range(chains.n))
+    model = BCFWSSVM("chain", C=0.1, tol=1e-6, max_iter=2000)
+    model.fit(RaggedArray(rows, offsets), RaggedArray(codes, offsets))
+    assert model.dual_objective_ <= end <= 1.01 * model.objective_
+
+
+def test_extragradient_claims_follow_the_rows():
+    def row(end, *reached):
+        levels = dict(zip(("to 0.1", "to 0.01", "to 0.001"), reached, strict=True))
+        return {"objective": end, "dual_objective": 1.0, **levels}
+
+    rows = {"Extragradient, euclidean": row(1.005, [10, 1.0], [100, 2.0], None)}
+    rows |= {"BCFW, pairwise": row(1.0001, [5, 3.0], [10, 3.0], [20, 4.0])}
+    rows["BCFW"] = row(1.1, [10, 9.0], None, None)
+    found = list(extragradient.claims({"task, lambda 0.01": rows}))
+    assert [claim.holds for claim in found] == ["yes", "no", "yes", "yes"]
+    assert found[0].ours == "task: 100 against 10"
+    rows["BCFW, pairwise"] = row(1.2, [5, 3.0], [10, 3.0], None)
+    assert [claim.holds for claim in extragradient.claims({"task": rows})][2:] == ["no", "no"]
+
+
+def test_map_claims_follow_the_curves():
+    ends = {"MPLP": 0.5, "CD, soft-max 0.1": 0.01, "AGD, L2 0.1": 0.01, "AGD, soft-max 0.1": 0.02}
+    ends |= {"gradient, L2 0.1": 0.3, "gradient, soft-max 0.1": 0.2, "subgradient": 0.3}
+    ends |= {"SDCA, gamma 0.1": 0.01, "AGD, gamma 0.1": 0.01, "Frank-Wolfe, lambda 0.1": 0.005}
+    ends["decreasing smoothing"] = 1e-6
+    curves = {
+        name: {"history": {"passes": [1, 9], "bound": [2.0, 1.0 + v], "score": [0.0, 1.0 - v]}}
+        for name, v in ends.items()
+    }
+    scores = [[1.0, 1.0, 0.9], [1.0, 2.0, 1.9]]
+    horses = {"methods": ["subgradient", "MPLP", "Frank-Wolfe"], "score": scores}
+    protein = {"optimum": 1.0, "curves": curves, "plain": curves}
+    found = {"stuck": {"lp": 1.0, "curves": curves}, "protein": protein, "horses": horses}
+    rows = list(smooth_map.claims(found))
+    some = "on 1 of 2"
+    holds = [row.holds for row in rows]
+    assert holds == ["on 6 of 8", "yes", some, "yes", some, "yes", "yes", "no"]
+    assert rows[0].why.startswith("not gradient with soft-max, gradient with L2, ")
+    # Ten times more passes for a further digit is no linear rate.
+    own = {"passes": [1, 9, 19, 119], "bound": [3.0, 2.0, 1.1, 1.0], "score": [0.0, 0.0, 0.0, 1.0]}
+    curves["SDCA, gamma 0.1"] = {"history": own}
+    linear = next(row for row in smooth_map.claims(found) if "linearly" in row.text)
+    assert linear.holds == "on 2 of 4"
+
+
+def test_prox_linear_claims_follow_the_rows():
+    def row(kind, end, stationarity=None, **options):
+        curve = [[1, 5, 20], [2 * end, 1.5 * end, end]]
+        own = {"kind": kind, "objective": end, "options": options, "curve": curve, "passes": 20}
+        return own if stationarity is None else own | {"stationarity": stationarity}
+
+    rows = [row("prox-linear, l2", 3.0, 0.1, inner_passes=5)]
+    rows += [row("prox-linear, l2", end, inner_passes=1) for end in (4.0, 5.0)]
+    rows += [row("subgradient, sqrt", 2.0, 0.2)]
+    rows += [row("subgradient, sqrt", end) for end in (9.0, np.inf)]
+    found = list(prox_linear.claims({"ocr": {"rows": rows, "passes": 20}}))
+    assert [claim.holds for claim in found] == ["no", "no", "yes", "yes"]
+    assert "3 linearisations in 20 passes, the subgradient is there after 5" in found[0].why
+    assert "with 5 / 1 inner iterations 3 / 4" in found[0].why
+    assert found[3].ours == "ocr: 4 against 9"
+
+
+def test_prox_linear_and_subgradients_have_as_many_trials():
+    for name in prox_linear.TASKS:
+        kinds = [kind for kind, _ in prox_linear.trials(name, 40, quick=False)]
+        assert len([k for k in kinds if k.startswith("prox")]) * 2 == len(kinds)
+
+
+def test_results_are_written(tmp_path, capsys, shared_data):
+    args = frame.arguments("A figure.", argv=["--data", str(shared_data), "--out", str(tmp_path)])
+    claim = frame.Claim("It is fast, they say", "figure 1", "it is", "yes")
+    panel = frame.Panel("Title", "passes", "objective", {"one": [[1, 2], [0.5, 0.1]]})
+    written = frame.write("own", args, "Someone 2020", [panel], [claim])
+    assert json.loads((tmp_path / "own.json").read_text(encoding="utf-8")) == json.loads(
+        json.dumps(written)
+    )
+    assert written["versions"]["numpy"] == np.__version__
+    assert (
+        (tmp_path / "own.csv")
+        .read_text(encoding="utf-8")
+        .splitlines()[1]
+        .startswith('"It is fast, they say",')
+    )
+    assert "| It is fast, they say | figure 1 | it is | yes |" in capsys.readouterr().out
+    assert (tmp_path / "own.png").read_bytes()[:4] == b"\x89PNG"
+
+
+RESULTS = sorted((REPRODUCE / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=[path.stem for path in RESULTS])
+def test_committed_results_belong_together(path):
+    found = json.loads(path.read_text(encoding="utf-8"))
+    with open(path.with_suffix(".csv"), newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert rows == [list(claim.values()) for claim in found["claims"]]
+    assert len(head) == len(rows[0])
+    assert "--quick" not in found["command"]
+    for written in (path, path.with_suffix(".png")):
+        assert written.stat().st_size < 80_000
+    page = (REPRODUCE.parent.parent / "doc" / "papers.rst").read_text(encoding="utf-8")
+    assert f"results/{path.stem}.png" in page
+    assert f"results/{path.stem}.csv" in page
+
+
+def test_committed_claims_of_extragradient_follow_from_its_rows():
+    found = json.loads((REPRODUCE / "results" / "extragradient.json").read_text())
+    problems = {}
+    for row in found["rows"]:
+        problems.setdefault(row["problem"], {})[row["name"]] = row
+    assert [claim._asdict() for claim in extragradient.claims(problems)] == found["claims"]
+
+
+def test_committed_verdicts_on_sag_follow_from_its_panels():
+    """Curves of panels are thinned, so that numbers may differ a little, but no verdict."""
+    found = json.loads((REPRODUCE / "results" / "sag.json").read_text())
+    curves = {panel["title"]: panel["curves"] for panel in found["panels"]}
+    tasks = {}
+    for name, own in found["tasks"].items():
+        drawn = [curves[f"{sag.TITLES[name]}: {what}"] for what in ("objective", "test")]
+        tasks[name] = own | dict(zip(("curves", "errors"), drawn, strict=True))
+    claims = sag.claims(tasks, found["memory"], 60)
+    expected = [(claim["text"], claim["holds"]) for claim in found["claims"]]
+    assert [(claim.text, claim.holds) for claim in claims] == expected
+
+
+def test_part_of_the_tasks_and_trial_runs_take_no_place_of_results(tmp_path):
+    def folder(*argv):
+        return frame.arguments("A figure.", ["a", "b"], ["--data", f"{tmp_path}", *argv]).out
+
+    assert folder() == folder("--tasks", "b", "a") == frame.RESULTS
+    for argv in (["--quick"], ["--tasks", "a"], ["--quick", "--tasks", "a"]):
+        assert folder(*argv).resolve() not in (frame.RESULTS, *frame.RESULTS.parents)
+    args = frame.arguments("A figure.", argv=[f"--data={tmp_path}", "--full", "--out", "x"])
+    assert args.given == ["--full"]
+
+
+def test_what_would_end_a_run_of_hours_is_said_at_once(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").touch()
+    there = ["--data", str(tmp_path)]
+    for argv, message in (
+        (["--data", f"{tmp_path}/none"], "there is no folder"),
+        ([*there, "--out", f"{tmp_path}/file"], "file is no folder"),
+    ):
+        with pytest.raises(SystemExit):
+            frame.arguments("A figure.", argv=argv)
+        assert message in capsys.readouterr().err
+    monkeypatch.setattr(frame.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        frame.arguments("A figure.", argv=there)
+    assert "pip install matplotlib" in capsys.readouterr().err
+
+
+def test_without_git_results_name_no_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert frame.machine()["commit"] == ""

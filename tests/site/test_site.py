@@ -1,0 +1,137 @@
+"""README and landing page: code gives what they say, figures are those of their source."""
+
+import ast
+import doctest
+import importlib.util
+import json
+import re
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOC = ROOT / "doc"
+
+
+def test_code_of_the_landing_page_runs():
+    failed, tried = doctest.testfile(str(DOC / "index.rst"), module_relative=False)
+    assert (failed, tried) == (0, 18)
+
+
+_READMES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+@pytest.mark.parametrize("code", _READMES, ids=lambda code: re.findall(r"import (.*)", code)[-1])
+def test_expressions_of_the_readme_have_the_values_beside_them(code):
+    """As a reader sees them who pastes the code; assignments are commented with words."""
+    found, shown = {}, []
+    for node in ast.parse(code).body:
+        source = ast.get_source_segment(code, node)
+        if not isinstance(node, ast.Expr):
+            exec(source, found)
+            continue
+        shown.append(code.splitlines()[node.end_lineno - 1].rpartition("  # ")[2])
+        assert repr(eval(source, found)) == shown[-1], source
+    assert shown
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_the_speed_figure_shows_what_was_measured(mode):
+    shown = (DOC / "_static" / f"speed-{mode}.svg").read_text(encoding="utf-8")
+    seconds = [float(text) for text in re.findall(r">[^<]+: (\d+\.\d+) s<", shown)]
+    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text(encoding="utf-8"))[
+        "rows"
+    ]
+    measured = {(float(row[2]), float(row[3])) for row in rows}
+    assert len(seconds) >= 8
+    assert set(zip(seconds[::2], seconds[1::2], strict=True)) <= measured
+
+
+def test_the_table_of_the_readme_is_what_was_measured():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text(encoding="utf-8"))[
+        "rows"
+    ]
+    for row in rows:
+        assert f"| {row[2]} | {row[3]} | {row[4]} |" in readme, row
+
+
+def _regimes():
+    """Rows of CRFsuite's seconds, ours and the ratio: to 1e-2, to 1e-3, CRFsuite's own stop."""
+    path = DOC / "_static" / "benchmarks" / "regimes.json"
+    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        cells = [re.findall(r"[\d.]+\d", row[column]) for column in (5, 6, 4)]
+        yield [tuple(map(Decimal, cell)) for cell in cells]
+
+
+def _rounded(cell):
+    """As the README shows it, halves upwards: ratios of 10 and more without a decimal."""
+    places = ["0.1", "0.1", "0.1" if cell[2] < 10 else "1"]
+    numbers = zip(cell, places, strict=True)
+    return "{} / {} = {}".format(*(n.quantize(Decimal(p), ROUND_HALF_UP) for n, p in numbers))
+
+
+def test_the_second_table_of_the_readme_is_what_was_measured():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| [^|]+\| ([\d.]+ / .* = .*) \|$", readme, re.M)
+    rounded = {" | ".join(map(_rounded, row)) for row in _regimes()}
+    assert len(shown) == 8
+    assert not {*shown} - rounded
+
+
+@pytest.mark.parametrize("page", ["README.md", "doc/guide/choosing.rst"])
+def test_how_many_times_faster_is_what_was_measured(page):
+    """One pair of numbers everywhere: the smallest and the largest ratio of both tables."""
+    rows = json.loads((DOC / "_static" / "benchmarks" / "crf.json").read_text(encoding="utf-8"))
+    ratios = [Decimal(row[4]) for row in rows["rows"] if row[1].startswith("CRFsuite")]
+    ratios += [ratio for row in _regimes() for _, _, ratio in row]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    said = re.findall(r"(\d+) to (\d+)\s+times\s+faster\s+\(the\s+smallest", text)
+    assert said == [(f"{min(ratios):.0f}", f"{max(ratios):.0f}")]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"= {min(ratios)} |" in readme
+    assert f"| {max(ratios)} |" in readme
+
+
+def _check_build():
+    spec = importlib.util.spec_from_file_location("check_build", DOC / "check_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_build_with_a_failed_example_is_seen(tmp_path):
+    (tmp_path / "auto_examples").mkdir()
+    page = tmp_path / "auto_examples" / "plot_a.html"
+    page.write_text("F1 0.9", encoding="utf-8")
+    assert [*_check_build().failed(tmp_path)] == []
+    page.write_text("<pre>Traceback (most recent call last):\n", encoding="utf-8")
+    assert [*_check_build().failed(tmp_path)] == ["plot_a.html shows a traceback"]
+
+
+def test_a_build_without_colours_for_dark_code_is_seen(tmp_path):
+    (tmp_path / "_static").mkdir()
+    css = tmp_path / "_static" / "pygments.css"
+    css.write_text(".highlight .k { color: #204A87 }\n", encoding="utf-8")
+    assert len([*_check_build().without_colours(tmp_path)]) == 2
+    rule = 'html[data-theme="{}"] .highlight .k {{ color: #fff }}\n'
+    css.write_text(rule.format("light") + rule.format("dark"), encoding="utf-8")
+    assert [*_check_build().without_colours(tmp_path)] == []
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("sphinx")
+    from docutils import nodes
+
+    spec = importlib.util.spec_from_file_location("mathml", DOC / "_ext" / "mathml.py")
+    mathml = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mathml)
+    html = "".join(mathml._convert(nodes.Text(r"\tfrac12 \|w\|^2"), block=False).split())
+    assert "<mn>1</mn><mn>2</mn></mfrac>" in html
+
+
+def test_readme_links_to_nothing_that_is_only_in_the_repository():
+    """A link to a file is dead where the README is shown alone, as on the package index."""
+    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []

@@ -23,7 +23,7 @@ from tests.helpers.core_alone import CORE_ALONE
 PACKAGE = Path(skstruct.__file__).parent
 # Extensions of numba, which kernels do without where it cannot be imported.
 PRIVATE = [
-    PACKAGE / "core" / f"{name}.py"
+    PACKAGE / "core" / "jit" / f"{name}.py"
     for name in ("numba_private", "numba_passes", "compilers", "references")
 ]
 
@@ -182,7 +182,7 @@ def child(file, module, name):
     refused = set()
     def without(asked, namespace=None, local=None, names=(), level=0):
         who = (namespace or {}).get("__name__")
-        if who == f"skstruct.core.{file}" and asked == module and name in (names or ()):
+        if who == f"skstruct.core.jit.{file}" and asked == module and name in (names or ()):
             refused.add(name)
             raise ImportError(f"cannot import name {name!r} from {module!r}")
         return plain(asked, namespace, local, names, level)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 def oldest(requirements):
     """Lower bounds as exact versions."""
     for requirement in requirements:
-        found = re.fullmatch(r"([\w.-]+)>=([\w.]+)", requirement)
+        found = re.fullmatch(r"([\w.-]+)>=([\w.]+)(,<[\w.]+)?", requirement)
         if found is None:
             sys.exit(f"{requirement!r} has no lower bound")
         yield f"{found[1]}=={found[2]}"

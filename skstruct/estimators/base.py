@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 import time
 import warnings
 from typing import Self
@@ -19,21 +18,18 @@ from sklearn.utils import ClassifierTags, check_random_state
 from ..core import oracles
 from ..core.jit.dispatch import cache_folder
 from ..core.jit.numba_private import announced_compiles
-from ..core.memory import check_memory
 from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike
-from ..data.packing import check_pointers, read_sample_weight
-from ..graphs.registry import choose_graph, known_kind, wrong_graph
-from ..losses.task import WeightedLoss
+from ..data.packing import check_pointers
+from ..graphs.registry import known_kind, wrong_graph
 from ..shards.reading import Shards
 from ..solvers.run import SampleOverflow
-from .class_weight import hinge_weights, read_node_weight, weigh
+from .class_weight import hinge_weights, weighted
 from .early_stopping import Restoring, begin_validation, end_validation
-from .fit_shards import fit_shards, is_shards
-from .partial_labels import Completion, clamp, find_classes, read_training, without
+from .fit_shards import fit_shards
 from .persistence import CompactPickles
 from .prediction import Predictor
-from .training_data import TrainingData
+from .training_data import TrainingData, read_training_data
 from .warm_start import first_weights
 
 # Tell scikit-learn's callbacks, and the terminal, how a fit goes on.
@@ -178,100 +174,6 @@ class StructuredEstimator(
     #: Whether training on shards needs inner products of the feature rows of a sample.
     _multiplies_rows = False
 
-    def _prepare(self, X, y, sample_weight, node_weight=None) -> TrainingData:
-        """Read the training data; sets ``graph_`` and ``classes_``."""
-        graph = self._choose_graph(X, y)
-        graph.prefers_exact = not self._takes_relaxations
-        self._refuse_other_kind(graph, X)
-        samples, labels, partial = read_training(self, graph, X, y)
-        n = samples.offsets.size - 1
-        sample_weight = read_sample_weight(sample_weight, n)
-        class_weight = getattr(self, "class_weight", None)
-        node_weight = read_node_weight(graph, class_weight, node_weight, samples, partial)
-        # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
-        keep = sample_weight > 0
-        if not keep.all():
-            of_nodes = np.repeat(keep, samples.lengths)
-            labels, partial = labels[of_nodes], without(partial, of_nodes)
-            node_weight = None if node_weight is None else node_weight[of_nodes]
-            samples, sample_weight = samples.take(keep), sample_weight[keep]
-        try:
-            labels, classes = self._find_classes(graph, labels, samples, partial)
-        except ValueError as error:
-            raise ValueError(f"{type(self).__name__} {error}") from None
-        self._check_size(graph, samples, classes)
-        codes = graph.encode(labels, classes, samples.offsets)
-        given, completion = np.flatnonzero(keep), None
-        if partial is not None:
-            allowed = clamp(graph, partial, codes, classes)
-            options = bool(self.fit_intercept), allowed, given, self.n_jobs
-            completion = Completion(graph, samples, classes, *options)
-            codes = completion.best()
-        wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
-        if wrong.size:
-            i = given[wrong[0]]
-            raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
-        self.graph_, self.classes_ = graph, classes
-        self._take_names(X)
-        self._take_label_names(y)
-        self._has_intercept = bool(self.fit_intercept)
-        data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
-        if node_weight is not None:
-            data = weigh(data, graph, classes, class_weight, node_weight, self._loss_weights)
-        return self._scaled(data)
-
-    def _check_size(self, graph, samples, classes):
-        """Refuse more weights than fit into memory, before anything is allocated."""
-        node, pair = graph.weight_shapes(samples, len(classes), self.fit_intercept)
-        n_costs = 0 if graph.has_label_sets else len(classes) ** 2
-        n_labellings = getattr(self, "n_best", 0) * int(samples.lengths.max(initial=0))
-        check_memory(
-            # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
-            8 * (2 * (math.prod(node) + math.prod(pair)) + n_costs + n_labellings),
-            f"training with {node[0]:,} x {node[1]:,} weights of features and {pair[0]:,} x "
-            f"{pair[1]:,} of pairs",
-            "merge rare labels, drop rare features (min_count) or number codes without gaps"
-            + (", take fewer edges" if pair[1] else "")
-            + (", lower n_best" if n_labellings else ""),
-        )
-
-    def _choose_graph(self, X, y):
-        return choose_graph(self.graph, X, y)
-
-    def _find_classes(self, graph, labels, samples, partial):
-        try:
-            return find_classes(graph, labels, samples, partial)
-        except ValueError as error:
-            raise ValueError(f"{error}{self._when_inferred(graph)}") from None
-
-    def _scaled(self, data):
-        """The data with weights of mean 1, and the regulariser of the lambda form."""
-        sample_weight = data.sample_weight
-        with np.errstate(over="ignore"):
-            total = float(sample_weight.sum())
-        lam = self._regulariser(sample_weight.size, total)
-        sample_weight = sample_weight * (sample_weight.size / total)
-        return data._replace(sample_weight=sample_weight, lam=lam)
-
-    def _regulariser(self, n_samples, total):
-        """That of the lambda form, for samples whose weights have this sum."""
-        try:
-            # A float32 would make the regulariser one, and everything that is computed with it.
-            scale = float(self.C) * total
-        except OverflowError:
-            size = self.C.bit_length()
-            raise ValueError(
-                f"C must be a number that a float can hold, got an integer of {size} bits"
-            ) from None
-        lam = 1.0 / scale if scale > 0 else np.inf
-        # C=np.inf, no regularisation, is a choice that some estimators offer.
-        if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(float(self.C))):
-            raise ValueError(
-                f"C times the sum of sample_weight must be a usable number, got C={self.C!r} and a "
-                f"sum of {total!r}"
-            )
-        return lam
-
     def _validate_params(self):
         if wrong := wrong_graph(self.graph):
             raise InvalidParameterError(f"The 'graph' parameter of {type(self).__name__} {wrong}")
@@ -353,10 +255,10 @@ class StructuredEstimator(
         True
         """
         with self._announced():
-            if is_shards(X):
+            if isinstance(X, Shards):
                 given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
                 result = fit_shards(self, X, given, checkpoint)
-            elif is_shards(y):
+            elif isinstance(y, Shards):
                 raise TypeError("y is Shards: they have samples and labels, fit(shards) takes both")
             elif checkpoint is not None:
                 raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
@@ -396,28 +298,47 @@ class StructuredEstimator(
         # Everything is built in a model of its own: until the end this one stays as it was.
         new = self._unfitted()
         validation = begin_validation(self, X, y, sample_weight)
-        data = new._prepare(X, y, validation.sample_weight, node_weight)
+        if validation is not None:
+            sample_weight = validation.sample_weight
+        data = read_training_data(new, X, y, sample_weight, node_weight)
         problem = new._make_problem(data)
         shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
-        previous = self if getattr(self, "warm_start", False) else self._unfitted()
+        context, common = self._begin(new, X, y)
+        common["start"] = new._start(self._previous(), problem, shapes)
+        try:
+            if data.completion is None:
+                result = new._solve(problem, shapes, data.sample_weight, data.lam, **common)
+            else:
+                result = new._solve_partial(problem, shapes, data, **common)
+        except FloatingPointError as error:
+            raise new._in_words_of_the_user(error, data) from None
+        if validation is not None:
+            result = end_validation(new, validation, result, (problem, shapes, data))
+        return self._become(new, result, context, X, y)
 
-        def train(**common):
-            start = new._start(previous, problem, shapes)
-            try:
-                result = new._train(problem, shapes, data, start=start, **common)
-            except FloatingPointError as error:
-                raise new._in_words_of_the_user(error, data) from None
-            return end_validation(new, validation, result, (problem, shapes, data))
+    def _previous(self):
+        """The model that a warm start begins at: this one, or one that has not been fitted."""
+        return self if getattr(self, "warm_start", False) else self._unfitted()
 
-        return self._become(new, X, y, train)
-
-    def _become(self, new, X, y, train):
-        """Train `new` under the eyes of callbacks, and take over what it is then."""
+    def _begin(self, new, X, y):
+        """The callbacks' context of a fit, and what every solver is told."""
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         epochs = Epochs(self, context, X, y, fitted_state(new))
-        result = train(max_iter=self.max_iter, tol=self.tol, after_epoch=epochs)
-        new._publish(result)
+        return context, {"max_iter": self.max_iter, "tol": self.tol, "after_epoch": epochs}
+
+    def _become(self, new, result, context, X, y):
+        """Take over what `new` is after its training."""
+        for name, table in zip(new._tables, result.weights.tables, strict=True):
+            if not np.isfinite(table).all():
+                raise FloatingPointError(
+                    f"training ended with weights that are not finite ({name}): are the features "
+                    "scaled?"
+                )
+            setattr(new, name, table)
+        new.history_ = result.history
+        new.n_iter_ = result.history["passes"].size
+        vars(new).update(result.published)
         # One assignment, so that other threads never see half of each.
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
@@ -435,10 +356,6 @@ class StructuredEstimator(
             return SampleOverflow(sample, error.value, advice or error.advice)
         text = str(error)
         return FloatingPointError(f"{text.partition(':')[0]}: {advice}" if advice else text)
-
-    def _train(self, problem, shapes, data: TrainingData, **common):
-        """Call the solver."""
-        return self._solve(problem, shapes, data.sample_weight, data.lam, **common)
 
     def _refuse_shards(self):
         """Refuse shards altogether, before anything is read."""
@@ -461,7 +378,7 @@ class StructuredEstimator(
             self.classes_,
             self.fit_intercept,
             codes=data.codes,
-            loss=self._weighted_loss(data),
+            loss=self._task_loss(data),
             n_best=getattr(self, "n_best", 0) + 1,
         )
         self._check_problem(problem)
@@ -478,14 +395,9 @@ class StructuredEstimator(
             found["method_"] = method
         vars(self.graph_).update(found)
 
-    def _task_loss(self):
-        """The task loss that training sees, if it sees one."""
-        return "hamming"
-
-    def _weighted_loss(self, data):
-        """The task loss with the weights of classes and nodes, for `make_problem`."""
-        loss, weights = self._task_loss(), data.loss_weights
-        return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
+    def _task_loss(self, data):
+        """The task loss that training sees, with the weights of classes and nodes."""
+        return weighted("hamming", data.loss_weights)
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""
@@ -496,20 +408,6 @@ class StructuredEstimator(
                 f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "
                 "CasimirSSVM, ExtragradientSSVM or SubgradientSSVM, or attractive=False"
             )
-
-    def _publish(self, result):
-        """Set the fitted attributes that come out of the solver."""
-        for name, table in zip(self._tables, result.weights.tables, strict=True):
-            if not np.isfinite(table).all():
-                raise FloatingPointError(
-                    f"training ended with weights that are not finite ({name}): are the features "
-                    "scaled?"
-                )
-            setattr(self, name, table)
-        self.history_ = result.history
-        self.n_iter_ = result.history["passes"].size
-        for name, value in result.published.items():
-            setattr(self, name, value)
 
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..losses.task import UNWEIGHTED, LossWeights
+from ..losses.task import UNWEIGHTED, LossWeights, WeightedLoss
 
 _NONE = np.empty(0)
 
@@ -58,6 +58,11 @@ def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
     if weights.offset.size:
         weights = weights._replace(offset=weights.offset[np.repeat(keep, data.samples.lengths)])
     return _kept(data, keep)._replace(loss_weights=weights)
+
+
+def weighted(loss, weights: LossWeights):
+    """The task loss for ``make_problem``, with what weights make of it."""
+    return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
 
 
 def _kept(data, keep):

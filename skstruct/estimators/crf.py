@@ -25,7 +25,7 @@ from ..solvers.rounds.quasi import rounds
 from ..solvers.sag.proximal import proximal_sag
 from ..solvers.sag.solver import sag
 from .base import StructuredEstimator
-from .class_weight import likelihood_weights
+from .class_weight import likelihood_weights, weighted
 from .marginals import ProbabilisticPredictor
 from .partial_fit import Streaming
 
@@ -305,15 +305,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     _loss_weights = staticmethod(likelihood_weights)
     _is_weighted = False
 
-    def _task_loss(self):
-        """The parameter `margin`."""
-        return super()._task_loss() if self.margin is None else NamedLoss(self.margin, "margin")
-
-    def _weighted_loss(self, data):
-        """Weights alone, or those of a margin."""
-        loss = super()._weighted_loss(data)
+    def _task_loss(self, data):
+        """The parameter `margin`; weights alone where there is none."""
+        loss = None if self.margin is None else NamedLoss(self.margin, "margin")
+        loss = weighted(loss, data.loss_weights)
         self._is_weighted = isinstance(loss, WeightedLoss)
-        return loss._replace(loss=None) if self._is_weighted and self.margin is None else loss
+        return "hamming" if loss is None else loss
 
     def _training_loss(self):
         """What is minimised; a subclass may return any smooth loss (:mod:`skstruct.losses`)."""
@@ -328,9 +325,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     _takes_partial_labels = True
 
-    def _train(self, problem, shapes, data, **common):
-        if data.completion is None:
-            return super()._train(problem, shapes, data, **common)
+    def _solve_partial(self, problem, shapes, data, **common):
         if self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs a label for each node: the likelihood of missing "

@@ -370,31 +370,20 @@ class EarlyStopping:
         return self._runs[estimator].after_epoch(fitted_estimator)
 
 
-class _NoRun:
-    """Without such a callback nothing is held out, and nothing restored."""
-
-    tables = None
-
-    def __init__(self, sample_weight):
-        self.sample_weight = sample_weight
-
-
-def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Run | None:
     """Hold out samples where a callback of `estimator` asks for it."""
     found = [c for c in getattr(estimator, "_skl_callbacks", ()) if isinstance(c, EarlyStopping)]
     if len(found) > 1:
         raise ValueError("there are two callbacks EarlyStopping: one fit can have one of them")
     if not found:
-        return _NoRun(sample_weight)
+        return None
     run = _Run(found[0], estimator, X, y, sample_weight)
     found[0]._runs[estimator] = run
     return run
 
 
-def end_validation(new: Any, run: Any, result: Any, task: tuple) -> Any:
+def end_validation(new: Any, run: _Run, result: Any, task: tuple) -> Any:
     """Put the best weights, the scores and what is known of them into the result of a fit."""
-    if isinstance(run, _NoRun):
-        return result
     curve = run.curve(result.history["passes"].size)
     result = result._replace(
         history=result.history | {"validation_score": curve},

@@ -12,17 +12,11 @@ from ..core.gram import Gram, not_stored
 from ..core.offsets import ends_of
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind
-from ..shards.reading import Shards, fitting
+from ..shards.reading import fitting
 from ..solvers.rounds.checkpoint import Checkpoint, Keeper
 from ..solvers.rounds.engine import Engine, EngineGone, Part, close_parts, kind_of
 from .early_stopping import EarlyStopping
-from .training_data import TrainingData
-
-
-def is_shards(X) -> bool:
-    """Whether X is shards."""
-    return isinstance(X, Shards)
-
+from .training_data import TrainingData, regulariser
 
 # Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
 _MAPPED = 1 << 22
@@ -135,36 +129,29 @@ def fit_shards(model, shards, given, checkpoint):
         if known is not None:
             setattr(new, attribute, known)
     source = ShardSource(shards, new, new._multiplies_rows, _class_odds(new, shards))
-    lam = new._regulariser(source.n_samples, source.total)
+    lam = regulariser(new, source.n_samples, source.total)
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)
-    previous = model if getattr(model, "warm_start", False) else model._unfitted()
-
-    start = new._start(previous, None, shapes)
+    start = new._start(model._previous(), None, shapes)
     states = (
         None if checkpoint is None else Checkpoint(checkpoint, _fingerprint(new, shards, start))
     )
-
-    def train(**common):
-        common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
-        try:
-            with Engine(model.n_jobs) as engine:
-                result = new._train_rounds(source, engine, shapes, **common)
-                if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
-                    kinds = engine.map(kind_of, source.n_parts, lambda k: (source, k))
-                    new._publish_inference(*kinds)
-            return result
-        except EngineGone as error:
-            raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
-        except OSError as error:
-            text = f"{error.strerror or error}; {_what_is_safe(states)}"
-            raise OSError(error.errno, text) from error
-        finally:
-            close_parts(source)
-
     try:
-        return model._become(new, shards, None, train)
+        context, common = model._begin(new, shards, None)
+        common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
+        with Engine(model.n_jobs) as engine:
+            result = new._train_rounds(source, engine, shapes, **common)
+            if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
+                kinds = engine.map(kind_of, source.n_parts, lambda k: (source, k))
+                new._publish_inference(*kinds)
+        return model._become(new, result, context, shards, None)
+    except EngineGone as error:
+        raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
+    except OSError as error:
+        text = f"{error.strerror or error}; {_what_is_safe(states)}"
+        raise OSError(error.errno, text) from error
     finally:
+        close_parts(source)
         if states is not None:
             states.close()
 

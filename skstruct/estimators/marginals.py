@@ -15,7 +15,7 @@ from ..shards.reading import Shard, Shards
 from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals
 from ..solvers.primal import loss_values
 from .partial_labels import Completion, clamp
-from .prediction import by_shards, on_one_state, shard_codes
+from .prediction import on_one_state, shard_codes
 
 _NO_MEMORY = np.empty(0)
 
@@ -29,7 +29,6 @@ class ProbabilisticPredictor:
     """What a fitted model predicts beside labels if it is a distribution over labellings."""
 
     @on_one_state
-    @by_shards
     def predict_marginals(
         self, X: SamplesLike | Shards, pairwise: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
@@ -139,7 +138,6 @@ class ProbabilisticPredictor:
         return self.predict_marginals(X)
 
     @on_one_state
-    @by_shards
     def predict_log_likelihood(
         self, X: SamplesLike | Shards, y: SamplesLike | None = None
     ) -> np.ndarray:

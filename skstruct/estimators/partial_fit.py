@@ -6,7 +6,7 @@ import copy
 import functools
 import warnings
 from collections.abc import Mapping, Set
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,10 +16,11 @@ from ..core.typing import SamplesLike
 from ..core.weights import Weights
 from ..data.packing import check_n_features
 from ..data.values import as_labels
+from ..graphs.registry import choose_graph
 from ..solvers.sgd import StreamState, stream_pass, stream_start
 from .base import fitted_state
-from .partial_labels import find_classes
 from .persistence import TABLES
+from .training_data import read_training_data
 from .warm_start import Restart, kept_weights
 
 _NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
@@ -27,32 +28,18 @@ _NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge featur
 _ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...])"
 
 
+class _Known(NamedTuple):
+    """What a stream knows before it has read a batch."""
+
+    graph: Any
+    # None where the labels of the batch tell them.
+    classes: np.ndarray | None
+    # What to do about labels that are too few.
+    hint: str = ""
+
+
 class Streaming:
     """Mixin of estimators with ``partial_fit``."""
-
-    _known = None
-
-    def _choose_graph(self, X, y):
-        return super()._choose_graph(X, y) if self._known is None else self._known[0]
-
-    def _find_classes(self, graph, labels, samples, partial):
-        if self._known is None:
-            return super()._find_classes(graph, labels, samples, partial)
-        classes = self._known[1]
-        if classes is None and not _has_names(graph):
-            return find_classes(graph, labels, samples, partial)
-        if classes is None:
-            try:
-                return find_classes(graph, labels, samples, partial)
-            except ValueError as error:
-                raise ValueError(f"{error}; {_ALL_CLASSES}") from None
-        if partial is not None and not graph.has_label_sets:
-            labels = np.where(partial.hidden, classes[:1], labels)
-        return labels, classes
-
-    def _regulariser(self, n_samples, total):
-        self.n_samples_seen_ = n_samples
-        return super()._regulariser(n_samples, total)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -139,8 +126,8 @@ class Streaming:
                 "class_weight='balanced' depends on all labels: partial_fit takes a dict"
             )
         new, before = self._unfitted(), self if hasattr(self, "node_weights_") else None
-        new._known = _known(self, before, new._choose_graph, X, y, classes)
-        data = new._prepare(X, y, sample_weight)
+        stream = _known(self, before, X, y, classes)
+        data = read_training_data(new, X, y, sample_weight, stream=stream)
         if classes is not None and not _has_names(new.graph_):
             _check_unnamed(classes, new.classes_)
         elif classes is None and before is None and _has_names(new.graph_):
@@ -195,8 +182,8 @@ def _rng(first, n_steps):
     return np.random.default_rng([int(first.integers(2**32)), n_steps])
 
 
-def _known(model, before, choose, X, y, classes):
-    """The structure of the stream, and its classes, or None where labels tell them."""
+def _known(model, before, X, y, classes) -> _Known:
+    """The structure of the stream, and its classes."""
     name = type(model).__name__
     if before is not None:
         named = classes is not None and _has_names(before.graph_)
@@ -205,16 +192,16 @@ def _known(model, before, choose, X, y, classes):
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{before.classes_!r}"
             )
-        return copy.deepcopy(before.graph_), before.classes_
-    graph = choose(X, y)
+        return _Known(copy.deepcopy(before.graph_), before.classes_)
+    graph = choose_graph(model.graph, X, y)
     if classes is None or not _has_names(graph):
-        return graph, None
+        return _Known(graph, None, f"; {_ALL_CLASSES}" if _has_names(graph) else "")
     classes = _read_classes(classes)
     if classes.size < 2:
         raise ValueError(
             f"{name} needs at least two classes, but classes has one only: {classes.tolist()}"
         )
-    return graph, classes
+    return _Known(graph, classes)
 
 
 def _read_classes(classes):

@@ -53,8 +53,12 @@ def _is_partial(y, graph):
         return False
 
 
-def find_classes(graph, labels, samples, partial):
-    """The classes of labels of which some are not there."""
+def find_classes(graph, labels, samples, partial, stream=None):
+    """The classes of labels of which some are not there; a stream may know them."""
+    if stream is not None and stream.classes is not None:
+        if partial is not None and not graph.has_label_sets:
+            labels = np.where(partial.hidden, stream.classes[:1], labels)
+        return labels, stream.classes
     if partial is None:
         classes = graph.find_classes(labels, samples)
         _warn_of_marker(classes)
@@ -76,7 +80,7 @@ def _warn_of_marker(classes):
             f"y: {first} is a class like any other, with 0 to {rest.size - 1}: if it marks missing "
             "labels, put None in its place",
             UserWarning,
-            stacklevel=5,
+            stacklevel=7,
         )
 
 

@@ -72,26 +72,18 @@ class NamedFeatures:
     edge_feature_names_in_ = _named(_OWN[1], "edge features")
     label_names_in_ = _named(_OF_LABELS, "labels")
 
-    def _take_names(self, X):
-        """Those that samples carry; scikit-learn has read the columns of tables."""
-        if self.graph_.is_table:
-            return
-        for attribute, names in zip(_OWN, names_of(X), strict=True):
-            if names is not None:
-                setattr(self, attribute, names)
-
-    def _take_label_names(self, y):
-        """Columns of label sets, if they are named by strings."""
+    def _take_names(self, X, y):
+        """Those that samples carry (scikit-learn has read the columns of tables), and of labels."""
+        names = (None, None) if self.graph_.is_table else names_of(X)
+        for attribute, known in zip(_OWN, names, strict=True):
+            if known is not None:
+                setattr(self, attribute, known)
         columns = list(getattr(y, "columns", ())) if self.graph_.has_label_sets else []
         if columns and all(isinstance(name, str) for name in columns):
             self.label_names_in_ = columns
 
-    def _check_names(self, X):
-        """Refuse samples with other names than in fit, where both are known."""
-        if not self.graph_.is_table:
-            self._compare_names(names_of(X))
-
     def _compare_names(self, names):
+        """Refuse samples with other names than in fit, where both are known."""
         for attribute, given in zip(_OWN, names, strict=True):
             known = vars(self).get(attribute)
             if known is not None and given is not None and known != given:
@@ -128,35 +120,8 @@ _LEFT_OUT = {
 }
 
 
-def by_shards(method):
-    """Let a method whose answer has an entry a sample take Shards for X."""
-
-    @functools.wraps(method)
-    def call(self, X, *args, **kwargs):
-        if not isinstance(X, Shards):
-            return method(self, X, *args, **kwargs)
-        given = inspect.signature(method).bind(self, X, *args, **kwargs).arguments
-        if given.get("allowed") is not None:
-            raise ValueError("allowed is for lists of samples: X must be one, not Shards")
-        answers = _over_shards(self, X, _answer, method.__name__, args, kwargs)
-        if isinstance(answers[0], tuple):
-            return tuple(map(np.concatenate, zip(*answers, strict=True)))
-        return np.concatenate(answers)
-
-    return call
-
-
 def _answer(model, shard, name, args, kwargs):
     return getattr(model, name)(shard, *args, **kwargs)
-
-
-def read_shard(model: Any, X: Shard | Shards) -> Any:
-    """The samples of a shard, for the part of a model that is for this shard."""
-    if isinstance(X, Shards):
-        raise TypeError("this method takes lists of samples, not Shards")
-    if "_shard_classes" not in vars(model):
-        raise TypeError("X must be Shards, not one of them: the model needs all features")
-    return X.samples
 
 
 def shard_codes(model: Any, shard: Shard, y: Any) -> np.ndarray:
@@ -237,8 +202,9 @@ def _part(model, tables, columns):
     return part
 
 
-def score_shards(model: Any, shards: Shards, y: Any, sample_weight: Any) -> float:
+def _score_shards(self, X, y=None, sample_weight=None):
     """Share of the nodes of shards that are labelled right."""
+    model, shards = self, X
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(f"{name} is in the shards: it must be None")
@@ -269,15 +235,26 @@ _LARGEST_WEIGHT = 1e100
 def on_one_state(method):
     """Run a method on the model as it is now: a refit in another thread then changes nothing.
 
-    Kernels check no bounds, so the tables must be those whose shapes were compared.
+    Kernels check no bounds, so the tables must be those whose shapes were compared. If X is Shards
+    the method runs on each of them; its answer must have an entry a sample.
     """
 
     @functools.wraps(method)
-    def call(self, *args, **kwargs):
+    def call(self, X, *args, **kwargs):
         now = type(self).__new__(type(self))
         vars(now).update(vars(self))
         check_parts(now)
-        return method(now, *args, **kwargs)
+        if not isinstance(X, Shards):
+            return method(now, X, *args, **kwargs)
+        given = inspect.signature(method).bind(now, X, *args, **kwargs).arguments
+        if method.__name__ == "score":
+            return _score_shards(**given)
+        if given.get("allowed") is not None:
+            raise ValueError("allowed is for lists of samples: X must be one, not Shards")
+        answers = _over_shards(now, X, _answer, method.__name__, args, kwargs)
+        if isinstance(answers[0], tuple):
+            return tuple(map(np.concatenate, zip(*answers, strict=True)))
+        return np.concatenate(answers)
 
     return call
 
@@ -356,9 +333,21 @@ class Predictor(NamedFeatures):
     def _read_for_prediction(self, X, allowed=None, n_best=1):
         """Samples as given, which of them have nodes, and the problem of those."""
         check_is_fitted(self)
-        samples = self._read_samples(X)
+        graph = self.graph_
+        if isinstance(X, Shards):
+            raise TypeError("this method takes lists of samples, not Shards")
+        if isinstance(X, Shard):
+            if "_shard_classes" not in vars(self):
+                raise TypeError("X must be Shards, not one of them: the model needs all features")
+            samples = X.samples
+        else:
+            self._refuse_other_kind(graph, X)
+            if not graph.is_table:
+                self._compare_names(names_of(X))
+            is_empty = not graph.is_table and is_empty_list(X)
+            samples = graph.no_samples(self) if is_empty else graph.read_X(self, X, reset=False)
         if allowed is not None:
-            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
+            allowed = graph.read_allowed(allowed, samples, self.classes_)
         self._check_tables(samples)
         keep = samples.lengths > 0
         if n_best > 1:
@@ -369,15 +358,6 @@ class Predictor(NamedFeatures):
             check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
         return samples, keep, problem
-
-    def _read_samples(self, X):
-        if isinstance(X, (Shard, Shards)):
-            return read_shard(self, X)
-        self._refuse_other_kind(self.graph_, X)
-        self._check_names(X)
-        if not self.graph_.is_table and is_empty_list(X):
-            return self.graph_.no_samples(self)
-        return self.graph_.read_X(self, X, reset=False)
 
     def _check_tables(self, samples):
         """Refuse a model whose tables are not of the shapes that samples and classes say."""
@@ -422,7 +402,6 @@ class Predictor(NamedFeatures):
                 raise ValueError(f"the model's {name} are too large: scores overflow")
 
     @on_one_state
-    @by_shards
     def predict(self, X: SamplesLike | Shards, allowed: Any = None) -> np.ndarray:
         """Best labelling of each sample.
 
@@ -516,7 +495,6 @@ class Predictor(NamedFeatures):
         return True
 
     @on_one_state
-    @by_shards
     def predict_top_k(self, X: SamplesLike | Shards, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
@@ -595,7 +573,6 @@ class Predictor(NamedFeatures):
         return object_array(labellings), object_array(scores)
 
     @on_one_state
-    @by_shards
     def decision_function(self, X: SamplesLike | Shards) -> np.ndarray:
         """Scores behind the predictions.
 
@@ -698,8 +675,6 @@ class Predictor(NamedFeatures):
         >>> crf.score(X, [["D", "N"], ["D", "D"]]), crf.score(X, [["D", "N"], [None, "D"]])
         (0.75, 1.0)
         """
-        if isinstance(X, Shards):
-            return score_shards(self, X, y, sample_weight)
         samples, predicted = self._decode(X)
         partial = None
         if self.graph_.takes_partial_labels:

@@ -11,6 +11,7 @@ from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.task import WeightedLoss
 from .base import StructuredEstimator
+from .class_weight import weighted
 from .marginals import ProbabilisticPredictor
 from .svm_latent import concave_convex, first_weights
 
@@ -44,20 +45,14 @@ class StructuralSVM(StructuredEstimator):
             )
         return object.__getattribute__(self, name)
 
-    def _task_loss(self):
-        """The parameter `loss`."""
-        return self.loss
+    def _task_loss(self, data):
+        """The parameter `loss`; of partial labels, labels that are allowed cost nothing."""
+        if data.completion is not None:
+            return WeightedLoss(self.loss, data.completion.loss_weights(self.loss))
+        return weighted(self.loss, data.loss_weights)
 
-    def _weighted_loss(self, data):
-        """Labels that are allowed at a node cost nothing."""
-        if data.completion is None:
-            return super()._weighted_loss(data)
-        return WeightedLoss(self._task_loss(), data.completion.loss_weights(self._task_loss()))
-
-    def _train(self, problem, shapes, data, start, **common):
-        """Call the solver; of partial labels in rounds."""
-        if data.completion is None:
-            return super()._train(problem, shapes, data, start=start, **common)
+    def _solve_partial(self, problem, shapes, data, start, **common):
+        """Train in rounds, each with the labels that are best at the weights of the one before."""
         given, tol = None, common["tol"]
         if start is None:
             given = first_weights(

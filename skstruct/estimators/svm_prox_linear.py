@@ -306,7 +306,7 @@ class ProxLinearSSVM(StructuralSVM):
         self._refuse_sparse(score_map, rows)
         # Scores take the place of node weights.
         scored = rows_as_scores(data.samples)
-        loss = self._weighted_loss(data)
+        loss = self._task_loss(data)
         options = {"codes": data.codes, "loss": loss, "n_best": self.n_best + 1}
         problem = self.graph_.make_problem(scored, self.classes_, False, **options)
         self._check_problem(problem)

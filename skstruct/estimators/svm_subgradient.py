@@ -170,10 +170,8 @@ class SubgradientSSVM(Streaming, StructuralSVM):
     def _stream_rate(self):
         return float(self.learning_rate) if self.schedule == "decay" else None
 
-    def _train(self, problem, shapes, data, **common):
+    def _solve_partial(self, problem, shapes, data, **common):
         task = problem, shapes, data.sample_weight, data.lam
-        if data.completion is None:
-            return self._solve(*task, **common)
         return self._solve(*task, loss=data.completion.latent_hinge(), **common)
 
     def _solve(self, problem, shapes, sample_weight, lam, *, loss=None, **common):

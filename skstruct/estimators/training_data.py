@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.memory import check_memory
+from ..data.packing import read_sample_weight
+from ..graphs.registry import choose_graph
 from ..losses.task import UNWEIGHTED, LossWeights
-from .partial_labels import Completion
+from .class_weight import read_node_weight, weigh
+from .partial_labels import Completion, clamp, find_classes, read_training, without
 
 
 class TrainingData(NamedTuple):
@@ -27,3 +32,93 @@ class TrainingData(NamedTuple):
     completion: Completion | None = None
     # What weights of classes and of nodes make of the task loss.
     loss_weights: LossWeights = UNWEIGHTED
+
+
+def read_training_data(
+    model, X, y, sample_weight=None, node_weight=None, stream=None
+) -> TrainingData:
+    """Read the training data; sets ``graph_``, ``classes_`` and the names of features.
+
+    A stream (see ``partial_fit``) comes with its structure, and with its classes or None.
+    """
+    graph = choose_graph(model.graph, X, y) if stream is None else stream.graph
+    graph.prefers_exact = not model._takes_relaxations
+    model._refuse_other_kind(graph, X)
+    samples, labels, partial = read_training(model, graph, X, y)
+    n = samples.offsets.size - 1
+    sample_weight = read_sample_weight(sample_weight, n)
+    class_weight = getattr(model, "class_weight", None)
+    node_weight = read_node_weight(graph, class_weight, node_weight, samples, partial)
+    # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
+    keep = sample_weight > 0
+    if not keep.all():
+        of_nodes = np.repeat(keep, samples.lengths)
+        labels, partial = labels[of_nodes], without(partial, of_nodes)
+        node_weight = None if node_weight is None else node_weight[of_nodes]
+        samples, sample_weight = samples.take(keep), sample_weight[keep]
+    try:
+        labels, classes = find_classes(graph, labels, samples, partial, stream)
+    except ValueError as error:
+        hint = model._when_inferred(graph) if stream is None else stream.hint
+        raise ValueError(f"{type(model).__name__} {error}{hint}") from None
+    _check_size(model, graph, samples, classes)
+    codes = graph.encode(labels, classes, samples.offsets)
+    given, completion = np.flatnonzero(keep), None
+    if partial is not None:
+        allowed = clamp(graph, partial, codes, classes)
+        options = bool(model.fit_intercept), allowed, given, model.n_jobs
+        completion = Completion(graph, samples, classes, *options)
+        codes = completion.best()
+    wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
+    if wrong.size:
+        i = given[wrong[0]]
+        raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
+    model.graph_, model.classes_ = graph, classes
+    model._has_intercept = bool(model.fit_intercept)
+    model._take_names(X, y)
+    data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
+    if node_weight is not None:
+        data = weigh(data, graph, classes, class_weight, node_weight, model._loss_weights)
+    with np.errstate(over="ignore"):
+        total = float(data.sample_weight.sum())
+    n = data.sample_weight.size
+    lam = regulariser(model, n, total)
+    return data._replace(sample_weight=data.sample_weight * (n / total), lam=lam)
+
+
+def _check_size(model, graph, samples, classes):
+    """Refuse more weights than fit into memory, before anything is allocated."""
+    node, pair = graph.weight_shapes(samples, len(classes), model.fit_intercept)
+    n_costs = 0 if graph.has_label_sets else len(classes) ** 2
+    n_labellings = getattr(model, "n_best", 0) * int(samples.lengths.max(initial=0))
+    check_memory(
+        # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
+        8 * (2 * (math.prod(node) + math.prod(pair)) + n_costs + n_labellings),
+        f"training with {node[0]:,} x {node[1]:,} weights of features and {pair[0]:,} x "
+        f"{pair[1]:,} of pairs",
+        "merge rare labels, drop rare features (min_count) or number codes without gaps"
+        + (", take fewer edges" if pair[1] else "")
+        + (", lower n_best" if n_labellings else ""),
+    )
+
+
+def regulariser(model, n_samples, total) -> float:
+    """Return lambda, ``1 / (C sum_i s_i)``, for samples whose weights have this sum."""
+    if hasattr(model, "partial_fit"):
+        model.n_samples_seen_ = n_samples
+    try:
+        # A float32 would make the regulariser one, and everything that is computed with it.
+        scale = float(model.C) * total
+    except OverflowError:
+        size = model.C.bit_length()
+        raise ValueError(
+            f"C must be a number that a float can hold, got an integer of {size} bits"
+        ) from None
+    lam = 1.0 / scale if scale > 0 else np.inf
+    # C=np.inf, no regularisation, is a choice that some estimators offer.
+    if not np.isfinite([total, lam]).all() or (lam == 0 and np.isfinite(float(model.C))):
+        raise ValueError(
+            f"C times the sum of sample_weight must be a usable number, got C={model.C!r} and a "
+            f"sum of {total!r}"
+        )
+    return lam

@@ -64,8 +64,8 @@ def _delta(model, structure, labelling, truth, i, y, node_weight):
     """The task loss of a labelling, written out from its definition."""
     true, table = _omega(model, structure, truth, y, node_weight)
     wrong, v = labelling != truth, np.ravel(node_weight[i])
-    loss = model._task_loss()
-    share = 1.0 / truth.size if "normalized_hamming" in (loss, getattr(loss, "loss", 0)) else 1.0
+    loss = model.margin if isinstance(model, SAGCRF) else model.loss
+    share = 1.0 / truth.size if loss == "normalized_hamming" else 1.0
     if not isinstance(model, SAGCRF):
         return share * (v * true * wrong).sum()
     with np.errstate(divide="ignore"):

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, MultiClass
+from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.task import cost_matrix
 from skstruct.testing import random_sequences
 from tests.helpers.crf_cases import TIGHT, enumerated
@@ -110,7 +111,7 @@ def test_gradient_of_the_batch_objective_by_finite_differences(sequences):
 
     X, y = sequences
     crf = SAGCRF(max_iter=3, tol=100.0).fit(X, y)
-    data = crf._prepare(X, y, None)
+    data = read_training_data(crf, X, y, None)
     problem = crf.graph_.make_problem(data.samples, crf.classes_, True, codes=data.codes)
     shapes = (crf.node_weights_.shape, crf.pair_weights_.shape)
     n_node = crf.node_weights_.size

@@ -31,6 +31,7 @@ from skstruct.core.weights import Weights, zero_weights
 from skstruct.data import files
 from skstruct.datasets import pack_shards
 from skstruct.estimators.fit_shards import ShardSource
+from skstruct.estimators.training_data import read_training_data
 from skstruct.solvers.primal import hinge_value
 from skstruct.solvers.rounds import bcfw, blocks, checkpoint
 from skstruct.solvers.rounds.bcfw import BCFWChoices, LocalBCFW
@@ -213,7 +214,7 @@ def test_objective_is_that_of_the_problem_in_memory(samples, shards):
     X, y, weight = samples
     svm = _quietly(BCFWSSVM(C=0.3, tol=1e-9, max_iter=3, random_state=0), shards)
     again = BCFWSSVM(C=0.3)
-    data = again._prepare(X, y, weight)
+    data = read_training_data(again, X, y, weight)
     problem = again._make_problem(data)
     w = Weights(svm.node_weights_, svm.pair_weights_)
     value = hinge_value(problem, w, data.sample_weight, data.lam, 1)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skstruct import BCFWSSVM, SAGCRF, Candidates, Chain, MultiLabel, SubgradientSSVM
 from skstruct.data.ragged import RaggedArray
+from skstruct.estimators.training_data import read_training_data
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 from skstruct.solvers.sgd import stream_pass, stream_start
 
@@ -18,7 +19,7 @@ CLASSES = ["a", "b", "c"]
 def _objective(model, X, y, C):
     """The objective of any weights, at another C."""
     new = clone(model).set_params(C=C)
-    data = new._prepare(X, y, None)
+    data = read_training_data(new, X, y, None)
     problem = new._make_problem(data)
     weights = model._weights()
     loss, _ = new._mean_loss(problem, weights, data)
@@ -79,7 +80,7 @@ def test_the_mean_is_that_of_all_iterates(sequences):
     """The state after one pass, against the steps one by one in NumPy's arithmetic."""
     X, y = sequences
     crf = SAGCRF(C=0.1)
-    data = crf._prepare(X, y, None)
+    data = read_training_data(crf, X, y, None)
     problem = crf._make_problem(data)
     shapes = crf.graph_.weight_shapes(data.samples, 3, True)
     common = {"loss": crf._loss_at(problem, data), "rate": 0.3}

@@ -11,6 +11,7 @@ from skstruct import GDMMSSVM, SAGCRF, Chain, Grid, MultiClass, MultiLabel, Ragg
 from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import flatten, view_flat, zero_weights
 from skstruct.data.partial import split_partial
+from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.verbs import private_loss
 from skstruct.metrics import (
     chunk_f1_score,
@@ -143,7 +144,7 @@ def test_the_gradient_is_that_of_the_objective(name):
     rng = np.random.default_rng(5)
     X, partial, labels = make(rng)
     crf = SAGCRF(graph, **TIGHT).fit(X, partial)
-    data = crf._prepare(X, partial, None)
+    data = read_training_data(crf, X, partial, None)
     problem, loss = crf._make_problem(data), data.completion.marginal_log_loss()
     shapes = crf.node_weights_.shape, crf.pair_weights_.shape
     flat = rng.normal(size=crf.node_weights_.size + crf.pair_weights_.size)

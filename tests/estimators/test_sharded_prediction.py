@@ -13,6 +13,7 @@ from skstruct import SAGCRF, Chain, MultiClass, ProxLinearSSVM, Tree
 from skstruct.data.names import ListedNames
 from skstruct.data.ragged import RaggedArray
 from skstruct.datasets import pack_shards
+from skstruct.estimators.training_data import read_training_data
 
 RNG = np.random.default_rng(5)
 
@@ -20,7 +21,7 @@ RNG = np.random.default_rng(5)
 def _model(graph, X, y, **parameters):
     """A model with weights of which nobody has asked where they come from."""
     model = SAGCRF(graph, **parameters)
-    data = model._prepare(X, y, None)
+    data = read_training_data(model, X, y, None)
     shapes = model.graph_.weight_shapes(data.samples, len(model.classes_), model.fit_intercept)
     model.node_weights_, model.pair_weights_ = (RNG.normal(size=shape) for shape in shapes)
     return model

@@ -17,6 +17,7 @@ from skstruct import SAGCRF, Chain, Grid, Matching, MultiLabel, Pairwise, ProxLi
 from skstruct.core.weights import Weights
 from skstruct.data.names import ListedNames, names_of
 from skstruct.data.ragged import RaggedArray
+from skstruct.estimators.training_data import read_training_data
 from skstruct.estimators.warm_start import first_weights
 from skstruct.preprocessing import (
     PerNode,
@@ -415,7 +416,7 @@ def test_from_what_was_known_to_the_same_optimum(sequences, is_sparse):
     np.testing.assert_allclose(again.objective_, old, rtol=1e-9)
     # More of both: before any step the model predicts what it did.
     new = crf._unfitted()
-    data = new._prepare(grown, labels, None)
+    data = read_training_data(new, grown, labels, None)
     shapes = new.graph_.weight_shapes(data.samples, 4, True)
     new.node_weights_, new.pair_weights_ = first_weights(new, crf, shapes).tables
     for one, other in zip(new.predict(grown[np.arange(n)]), predicted, strict=True):

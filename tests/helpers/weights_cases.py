@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skstruct.estimators.training_data import read_training_data
 from skstruct.testing import random_sequences
 
 
@@ -30,5 +31,5 @@ def make_node_weight(y, zeros=True):
 
 
 def make_problem(model, X, y, node_weight=None, sample_weight=None):
-    data = model._prepare(X, y, sample_weight, node_weight)
+    data = read_training_data(model, X, y, sample_weight, node_weight)
     return data, model._make_problem(data)

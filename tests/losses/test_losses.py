@@ -13,6 +13,7 @@ from scipy.special import logsumexp, softmax
 
 from skstruct import SAGCRF, CasimirSSVM, Chain, MultiLabel
 from skstruct.core.parallel import make_scratch
+from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.hinge import MaxHinge, RelaxedHinge, expected_task_loss, hinge_of
 from skstruct.losses.log import LogLoss, SoftmaxMargin
 from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
@@ -29,7 +30,7 @@ COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]])
 def _problem(graph, X, y, task_loss="hamming", n_best=1):
     """A problem with labels, its weight shapes and sample weights."""
     model = SAGCRF(graph)
-    data = model._prepare(X, y, None)
+    data = read_training_data(model, X, y, None)
     problem = model.graph_.make_problem(
         data.samples, model.classes_, True, codes=data.codes, loss=task_loss, n_best=n_best
     )

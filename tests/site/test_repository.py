@@ -84,3 +84,20 @@ def test_what_needs_torch_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"pip install torch"):
         importlib.import_module("skstruct.torch")
+
+
+def test_the_map_of_the_house_is_true():
+    """Files that CONTRIBUTING names exist, and the names that it gives beside them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    package = Path(skstruct.__file__).parent
+    found = re.findall(r"`([\w/]+/[\w/.]+(?:\.py|\.rst|/))`(?:: ((?:`\w+`(?:, )?)+))?", text)
+    assert len(found) > 20
+    for path, names in found:
+        place = next(
+            (f / path for f in (package, ROOT, package / "map_inference") if (f / path).exists()),
+            None,
+        )
+        assert place is not None, path
+        content = place.read_text(encoding="utf-8") if place.is_file() else ""
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"\b{name}\b", content), (path, name)

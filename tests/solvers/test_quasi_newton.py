@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from skstruct import SAGCRF
 from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import Weights, flatten, zero_weights
+from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.log import LogLoss
 from skstruct.solvers.primal import loss_gradient, make_block
 from skstruct.solvers.quasi_newton import solver
@@ -158,7 +159,7 @@ def test_owlqn_is_a_logistic_regression(ratio, C):
 
 def _mean_gradient(crf, X, y):
     """The gradient of the mean loss at the weights of a model, by one sweep over its problem."""
-    data = crf._prepare(X, y, None)
+    data = read_training_data(crf, X, y, None)
     problem = crf._make_problem(data)
     w = Weights(crf.node_weights_, crf.pair_weights_)
     gradient, scratch = (

@@ -8,7 +8,7 @@ from contextlib import suppress
 from numba import types
 
 from .cache_key import is_foreign
-from .numba_private import known_options
+from .numba_private import TRICKS, known_options
 
 try:
     from numba.core.codegen import JITCodeLibrary
@@ -131,7 +131,7 @@ class _KernelCompiler(Compiler):
 
     def define_pipelines(self):
         pipelines = super().define_pipelines()
-        if not is_foreign(self.state.func_id.func.__module__):
+        if TRICKS["passes"] and not is_foreign(self.state.func_id.func.__module__):
             for pipeline in pipelines:
                 pipeline.passes[:] = _kept(pipeline.passes)
         return pipelines

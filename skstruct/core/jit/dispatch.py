@@ -61,6 +61,17 @@ def _open_store():
 
 
 _STORE = _open_store()
+_checks = []
+
+
+def before_compiling(check):
+    """Have `check(store)` called once, before anything is compiled in this process."""
+    _checks.append(check)
+
+
+def _check_tricks():
+    while _checks:
+        _checks.pop()(_STORE)
 
 
 def cache_folders_read():
@@ -171,7 +182,7 @@ def kernel(function=None, *, cheap=False):
     hold_interrupts(dispatcher)
     call_inside(dispatcher, _compile(function, **_INNER))
     if take_references is not None and "_nrt" in _FLAGS:  # what they refer to is not counted
-        take_references(dispatcher)
+        take_references(dispatcher, _check_tricks)
     _kernels.append(dispatcher)
     return dispatcher
 

@@ -44,6 +44,9 @@ JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 #: What compiled code depends on beside its sources.
 VERSIONS = numba.__version__, llvmlite.__version__
 
+#: What :mod:`skstruct.core.jit.self_check` gives up if it does not work with this numba.
+TRICKS = {"references": True, "passes": True}
+
 # A user who sees nothing for ten seconds believes that a program hangs.
 _COMPILING = (
     "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "

@@ -12,6 +12,8 @@ from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, models, register_model, unbox
 
+from .numba_private import TRICKS
+
 
 class Reference(types.Type):
     """A NamedTuple that somebody else keeps, and nobody changes."""
@@ -162,14 +164,20 @@ def refer(kind):
     return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
 
 
-def take_references(dispatcher):
-    """Let Python call `dispatcher` with NamedTuples, and its code see references."""
+def take_references(dispatcher, before):
+    """Let Python call `dispatcher` with NamedTuples, and its code see references.
+
+    `before` is called before each compile.
+    """
     compiler = getattr(dispatcher, "_compiler", None)
     if not hasattr(compiler, "compile"):
         return  # pragma: no cover
     compile_values = compiler.compile
 
     def compile_references(args, return_type):
+        before()
+        if not TRICKS["references"]:
+            return compile_values(args, return_type)
         result = compile_values(tuple(map(refer, args)), return_type)
         # Python's arguments are looked up by this.
         return result._replace(signature=result.signature.replace(args=tuple(args)))

@@ -193,6 +193,8 @@ def test_values_that_a_problems_kernels_read_count_in_solvers(store, monkeypatch
 
 def test_every_kernel_of_the_package_is_kept():
     own = [d.py_func for d in compiled_kernels() if d.py_func.__module__.startswith("skstruct.")]
+    # but the probe, which is compiled anew on purpose
+    own = [function for function in own if not function.__module__.endswith(".self_check")]
     assert len(own) > 50
     assert all(frozen_values([function]) for function in own)
 

@@ -352,7 +352,7 @@ class StructuredEstimator(
             advice = f"sample_weight has a mean of {1.0 / per_weight:.2g}, which multiplies C: "
             advice += "divide it by its mean"
         if isinstance(error, SampleOverflow):
-            sample = int(data.given[error.sample])
+            sample = int(data.sample_indices[error.sample])
             return SampleOverflow(sample, error.value, advice or error.advice)
         text = str(error)
         return FloatingPointError(f"{text.partition(':')[0]}: {advice}" if advice else text)

@@ -75,7 +75,7 @@ def _kept(data, keep):
         samples=data.samples.take(keep),
         codes=data.codes[np.repeat(keep, data.samples.lengths)],
         sample_weight=data.sample_weight[keep],
-        given=data.given[keep],
+        sample_indices=data.sample_indices[keep],
     )
 
 

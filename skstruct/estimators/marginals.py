@@ -14,7 +14,7 @@ from ..losses.verbs import private_loss
 from ..shards.reading import Shard, Shards
 from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals
 from ..solvers.primal import loss_values
-from .partial_labels import Completion, clamp
+from .partial_labels import ImputedLabels, allowed_mask
 from .prediction import on_one_state, shard_codes
 
 _NO_MEMORY = np.empty(0)
@@ -214,9 +214,9 @@ class ProbabilisticPredictor:
     def _partial_log_likelihood(self, samples, partial, problem, w):
         """The same of all labellings that fit, of samples that have nodes."""
         filled, graph = samples.without_empty(), self.graph_
-        allowed = clamp(graph, partial, problem.labels, self.classes_)
+        allowed = allowed_mask(graph, partial, problem.labels, self.classes_)
         task = graph, filled, self.classes_, self._has_intercept, allowed
-        loss = Completion(*task, np.arange(filled.offsets.size), self.n_jobs).marginal_log_loss()
+        loss = ImputedLabels(*task, np.arange(filled.offsets.size), self.n_jobs).marginal_log_loss()
         out = np.empty((3, filled.offsets.size - 1))
 
         def run(part, start, stop):

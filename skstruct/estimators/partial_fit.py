@@ -21,7 +21,7 @@ from ..solvers.sgd import StreamState, stream_pass, stream_start
 from .base import fitted_state
 from .persistence import TABLES
 from .training_data import read_training_data
-from .warm_start import Restart, kept_weights
+from .warm_start import CannotWarmStart, matched_weights
 
 _NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
 _NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge features"))
@@ -251,14 +251,14 @@ def _state(before, new, shapes):
     """Where the stream has come to, with room for new features."""
     before._refuse_bad_weights()
     intercepts = before._has_intercept, new._has_intercept
-    place = functools.partial(kept_weights, new, before, shapes=shapes, intercepts=intercepts)
+    place = functools.partial(matched_weights, new, before, shapes=shapes, intercepts=intercepts)
     stream = vars(before).get("_stream", {})
     mean = Weights(*(getattr(before, name) for name in TABLES))
     iterate = Weights(stream["node"], stream["pair"]) if stream else mean
     try:
         # Copies: if this batch fails, the model is still whole.
         weights = [place(old=tables).copy() for tables in (iterate, mean)]
-    except Restart as reason:
+    except CannotWarmStart as reason:
         raise ValueError(f"partial_fit cannot go on: {reason}") from None
     n_steps = int(getattr(before, "n_samples_seen_", 0))
     return StreamState(*weights, n_steps, stream.get("rate", 0.0), stream.get("n_tried", 0))

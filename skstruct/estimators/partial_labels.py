@@ -84,12 +84,12 @@ def _warn_of_marker(classes):
         )
 
 
-class Completion:
+class ImputedLabels:
     """Labellings that fit partial labels: the best ones at given weights."""
 
-    def __init__(self, graph, samples, classes, fit_intercept, allowed, given, n_jobs):
+    def __init__(self, graph, samples, classes, fit_intercept, allowed, sample_indices, n_jobs):
         self.graph, self.classes, self.allowed = graph, classes, allowed
-        self.given, self.n_jobs = given, n_jobs
+        self.sample_indices, self.n_jobs = sample_indices, n_jobs
         #: The structure's problem that allows only what the labels allow.
         self.clamped = graph.make_problem(samples, classes, fit_intercept, allowed=allowed)
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
@@ -114,12 +114,13 @@ class Completion:
         for end in over_samples(run, problem, self.n_jobs):
             if end >= 0:
                 raise ValueError(
-                    f"y: sample {self.given[end]} has labels that no labelling fits which "
+                    f"y: sample {self.sample_indices[end]} has labels that no labelling fits which "
                     f"{type(self.graph).__name__} allows"
                 )
             if end < -1:
                 raise FloatingPointError(
-                    f"sample {self.given[-2 - end]}: the scores overflow: are the features scaled?"
+                    f"sample {self.sample_indices[-2 - end]}: the scores overflow: are the "
+                    "features scaled?"
                 )
         return codes
 
@@ -146,7 +147,7 @@ class Completion:
         return LatentHinge(self._clamps())
 
 
-def clamp(graph, partial, codes, classes) -> np.ndarray:
+def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
     """Masks of the labels that each node may have."""
 
     def encode(labels):

@@ -322,7 +322,7 @@ class ProxLinearSSVM(StructuralSVM):
         self._first = MapWeights(
             params, np.zeros((shapes[0][0] - rows.shape[0], shapes[0][1])), np.zeros(shapes[1])
         )
-        _check_scores(score_map, params, rows, ptr, shapes[0][1], data.given)
+        _check_scores(score_map, params, rows, ptr, shapes[0][1], data.sample_indices)
         with np.errstate(over="ignore", invalid="ignore"):
             few = rows[: max(ptr[1], 2) if score_map.rowwise else ptr[1]]
             check_products(score_map, params, few, forward=self.solver != "subgradient")

@@ -12,7 +12,7 @@ from ..data.packing import read_sample_weight
 from ..graphs.registry import choose_graph
 from ..losses.task import UNWEIGHTED, LossWeights
 from .class_weight import read_node_weight, weigh
-from .partial_labels import Completion, clamp, find_classes, read_training, without
+from .partial_labels import ImputedLabels, allowed_mask, find_classes, read_training, without
 
 
 class TrainingData(NamedTuple):
@@ -27,9 +27,9 @@ class TrainingData(NamedTuple):
     # The regulariser of the lambda form, ``1 / (C sum_i s_i)`` of the given weights.
     lam: float
     # (n_samples,): Positions of the samples in what the user gave.
-    given: np.ndarray
+    sample_indices: np.ndarray
     # Of partial labels: ``codes`` are then any labels that fit.
-    completion: Completion | None = None
+    completion: ImputedLabels | None = None
     # What weights of classes and of nodes make of the task loss.
     loss_weights: LossWeights = UNWEIGHTED
 
@@ -63,20 +63,20 @@ def read_training_data(
         raise ValueError(f"{type(model).__name__} {error}{hint}") from None
     _check_size(model, graph, samples, classes)
     codes = graph.encode(labels, classes, samples.offsets)
-    given, completion = np.flatnonzero(keep), None
+    indices, completion = np.flatnonzero(keep), None
     if partial is not None:
-        allowed = clamp(graph, partial, codes, classes)
-        options = bool(model.fit_intercept), allowed, given, model.n_jobs
-        completion = Completion(graph, samples, classes, *options)
+        allowed = allowed_mask(graph, partial, codes, classes)
+        options = bool(model.fit_intercept), allowed, indices, model.n_jobs
+        completion = ImputedLabels(graph, samples, classes, *options)
         codes = completion.best()
     wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
     if wrong.size:
-        i = given[wrong[0]]
+        i = indices[wrong[0]]
         raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
     model.graph_, model.classes_ = graph, classes
     model._has_intercept = bool(model.fit_intercept)
     model._take_names(X, y)
-    data = TrainingData(samples, codes, sample_weight, np.inf, given, completion)
+    data = TrainingData(samples, codes, sample_weight, np.inf, indices, completion)
     if node_weight is not None:
         data = weigh(data, graph, classes, class_weight, node_weight, model._loss_weights)
     with np.errstate(over="ignore"):

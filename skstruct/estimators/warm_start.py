@@ -13,16 +13,16 @@ from ..scores import LinearMap
 _ROWS = 1 << 16  # copied at once
 
 
-class Restart(Exception):
+class CannotWarmStart(Exception):
     """Nothing of an earlier fit can be taken over; says why."""
 
 
-def warn_of(text) -> None:
+def warn_of_restart(text) -> None:
     """Tell the user of a fit that weights begin anew."""
     warnings.warn(f"warm_start: {text}", UserWarning, stacklevel=9)
 
 
-def kept_features(before, now, n_before: int, n_now: int, what: str = "features"):
+def match_columns(before, now, n_before: int, n_now: int, what: str = "features"):
     """For each feature where it was: by name, without names by position."""
     if before is not None and now is not None and before != now:
         known = before.positions()
@@ -30,7 +30,7 @@ def kept_features(before, now, n_before: int, n_now: int, what: str = "features"
         if len(known) == n_before and len(set(names)) == n_now:
             return np.fromiter((known.get(name, -1) for name in names), np.int64, n_now)
     if n_before != n_now:
-        raise Restart(
+        raise CannotWarmStart(
             f"X has {n_now} {what}, in the fit before it had {n_before}, and without names in both "
             "fits nothing says which these are: training begins anew"
         )
@@ -62,7 +62,7 @@ def _is_same(kept, n_before):
     return kept.size == n_before and np.array_equal(kept, np.arange(n_before))
 
 
-def take_over(old: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def remap_table(old: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """A table with the entries of an old one in other places, zeros elsewhere."""
     if _is_same(rows, old.shape[0]) and _is_same(columns, old.shape[1]):
         return old
@@ -74,27 +74,29 @@ def take_over(old: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndar
     return new
 
 
-def kept_weights(model, previous, old: Weights, shapes, intercepts) -> Weights:
+def matched_weights(model, previous, old: Weights, shapes, intercepts) -> Weights:
     """The weights of an earlier fit in the places that they have in a new one."""
     graph, before = model.graph_, previous.graph_
     if type(graph) is not type(before):
-        raise Restart(
+        raise CannotWarmStart(
             f"the structure was {type(before).__name__}, now it is {type(graph).__name__}: "
             "training begins anew"
         )
     names = [vars(one).get("_feature_names") for one in (previous, model)]
-    features = kept_features(*names, previous.n_features_in_, model.n_features_in_)
+    features = match_columns(*names, previous.n_features_in_, model.n_features_in_)
     columns, pair_columns = graph.kept_columns(before, model.classes_, previous.classes_)
     if not (columns >= 0).any():
-        raise Restart("no label of the fit before is left: training begins anew")
+        raise CannotWarmStart("no label of the fit before is left: training begins anew")
     blocks = [
         _Blocks(one.n_features_in_, one.graph_.n_end_rows, bool(has))
         for one, has in zip((previous, model), intercepts, strict=True)
     ]
     rows = _node_rows(features, *blocks)
     if (blocks[0].n_rows, rows.size, columns.size) != (old.node.shape[0], *shapes[0]):
-        raise Restart(f"the tables of {type(graph).__name__} are others: training begins anew")
-    node = take_over(old.node, rows, columns)
+        raise CannotWarmStart(
+            f"the tables of {type(graph).__name__} are others: training begins anew"
+        )
+    node = remap_table(old.node, rows, columns)
     pair = _kept_pairs(model, previous, old.pair, shapes[1], pair_columns)
     return Weights(node, pair)
 
@@ -105,28 +107,30 @@ def _kept_pairs(model, previous, old, shape, columns):
         return np.zeros(shape)
     try:
         rows = _pair_rows(model, previous)
-    except Restart as reason:
-        warn_of(f"{reason} for the weights of edges")
+    except CannotWarmStart as reason:
+        warn_of_restart(f"{reason} for the weights of edges")
         return np.zeros(shape)
     fits = columns is not None and (rows.size, columns.size) == shape
     if not fits or max(rows.max(), -1) >= old.shape[0] or columns.max() >= old.shape[1]:
         same = old.shape == shape and np.array_equal(model.classes_, previous.classes_)
         if columns is not None and same:  # of a structure that says nothing of its tables
             return old
-        warn_of("the pairs that share weights are others: those weights begin anew")
+        warn_of_restart("the pairs that share weights are others: those weights begin anew")
         return np.zeros(shape)
-    return take_over(old, rows, columns)
+    return remap_table(old, rows, columns)
 
 
 def _pair_rows(model, previous):
     numbers = [getattr(one, "n_edge_features_in_", None) for one in (previous, model)]
     if None not in numbers:
         names = [vars(one).get("_edge_feature_names") for one in (previous, model)]
-        kept = kept_features(*names, *numbers, "edge features")
+        kept = match_columns(*names, *numbers, "edge features")
     elif numbers == [None, None]:
         kept, numbers = np.zeros(1, dtype=np.int64), [1, 1]
     else:
-        raise Restart("edges have features in one of the two fits only: training begins anew")
+        raise CannotWarmStart(
+            "edges have features in one of the two fits only: training begins anew"
+        )
     return model.graph_.kept_pair_rows(previous.graph_, kept, numbers[0])
 
 
@@ -137,9 +141,9 @@ def first_weights(model, previous, shapes) -> Weights | None:
     previous._refuse_bad_weights()
     intercepts = previous._has_intercept, model._has_intercept
     try:
-        return kept_weights(model, previous, previous._weights(), shapes, intercepts)
-    except Restart as reason:
-        warn_of(reason)
+        return matched_weights(model, previous, previous._weights(), shapes, intercepts)
+    except CannotWarmStart as reason:
+        warn_of_restart(reason)
         return None
 
 
@@ -162,10 +166,12 @@ def first_map_weights(model, previous, first: NamedTuple) -> NamedTuple:
     maps = previous.score_map_, model.score_map_
     try:
         if not all(isinstance(one, LinearMap) for one in maps):
-            raise Restart("the score map, features or labels have changed: training begins anew")
+            raise CannotWarmStart(
+                "the score map, features or labels have changed: training begins anew"
+            )
         return _kept_linear(model, previous, old, first)
-    except Restart as reason:
-        warn_of(reason)
+    except CannotWarmStart as reason:
+        warn_of_restart(reason)
         return first
 
 
@@ -177,17 +183,17 @@ def _kept_linear(model, previous, old, first):
     node = np.concatenate([features, old[1], constants[None][: has[0]]])
     n, ends = now.n_features_in_, len(first[1])
     shape = n + ends + has[1], now.shape_[1]
-    kept = kept_weights(model, previous, Weights(node, old[2]), (shape, first[2].shape), has)
+    kept = matched_weights(model, previous, Weights(node, old[2]), (shape, first[2].shape), has)
     params = np.concatenate([kept.node[:n], kept.node[n + ends :]])
     return type(first)(params.ravel(), kept.node[n : n + ends].copy(), kept.pair)
 
 
 __all__ = [
-    "Restart",
+    "CannotWarmStart",
     "first_map_weights",
     "first_weights",
-    "kept_features",
-    "kept_weights",
-    "take_over",
-    "warn_of",
+    "match_columns",
+    "matched_weights",
+    "remap_table",
+    "warn_of_restart",
 ]

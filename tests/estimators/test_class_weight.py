@@ -93,13 +93,15 @@ def test_task_losses_of_all_labellings(structure, kind, loss):
     weights = make_node_weight(y)
     data, problem = make_problem(model, X, y, weights)
     n_states, scratch = model.graph_.n_states(model.classes_), make_scratch(problem)
-    for i in range(len(data.given)):
+    for i in range(len(data.sample_indices)):
         truth = _truths(problem, i)
         oracles.potentials(problem, i, _some_weights(model, data), scratch.theta)
         augmented = scratch.theta.copy()
         oracles.augment(problem, i, augmented)
         for labelling in all_labellings(truth.size, n_states):
-            expected = _delta(model, structure, labelling, truth, data.given[i], y, weights)
+            expected = _delta(
+                model, structure, labelling, truth, data.sample_indices[i], y, weights
+            )
             assert_allclose(oracles.task_loss(problem, i, labelling), expected, atol=1e-12)
             plain = oracles.score(problem, i, scratch.theta, labelling)
             assert_allclose(
@@ -147,11 +149,22 @@ def test_gradients_of_likelihoods(structure):
     model = SAGCRF(GRAPHS[structure], margin=margin, class_weight=balanced)
     data, problem = make_problem(model, X, y, weights)
     w = _some_weights(model, data)
-    gradient, out = zero_weights(tuple(t.shape for t in w.tables)), np.zeros((2, len(data.given)))
+    gradient, out = (
+        zero_weights(tuple(t.shape for t in w.tables)),
+        np.zeros((2, len(data.sample_indices))),
+    )
     scratch = make_scratch(problem)
-    task = model._training_loss(), problem, w, data.sample_weight, 0, len(data.given), scratch
+    task = (
+        model._training_loss(),
+        problem,
+        w,
+        data.sample_weight,
+        0,
+        len(data.sample_indices),
+        scratch,
+    )
     loss_gradient(*task, np.empty_like(scratch.theta), gradient, out, make_block(problem), ALONE)
-    n = len(data.given)
+    n = len(data.sample_indices)
     for table, g in zip(w.tables, gradient.tables, strict=True):
         g /= n
         g += data.lam * table

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from skstruct.estimators.warm_start import take_over
+from skstruct.estimators.warm_start import remap_table
 
 
 def test_going_on_take_over():
-    assert (take_over(np.array([[1.0, 2.0]]), np.array([-1, 0]), np.array([1])).tolist()) == [
+    assert (remap_table(np.array([[1.0, 2.0]]), np.array([-1, 0]), np.array([1])).tolist()) == [
         [0.0],
         [2.0],
     ]

@@ -40,7 +40,7 @@ _SECONDS_A_LINE = 5.0
 
 
 def _what_is_known(record, tol):
-    """The numbers of a pass: without an objective, whatever else there is."""
+    """Format the numbers of a pass; without an objective, the others that are known."""
     known = {name: value for name, value in record.items() if np.isfinite(value)}
     if "objective" in known:
         objective, gap = known["objective"], known.get("dual_gap")
@@ -144,7 +144,7 @@ _STATE = (
 
 
 def fitted_state(estimator) -> dict:
-    """What fitting has set."""
+    """Return the attributes that fitting has set."""
     parameters = estimator._get_param_names()
     return {
         name: value
@@ -317,18 +317,18 @@ class StructuredEstimator(
         return self._become(new, result, context, X, y)
 
     def _previous(self):
-        """The model that a warm start begins at: this one, or one that has not been fitted."""
+        """Return the model that a warm start begins at: this one, or an unfitted one."""
         return self if getattr(self, "warm_start", False) else self._unfitted()
 
     def _begin(self, new, X, y):
-        """The callbacks' context of a fit, and what every solver is told."""
+        """Return the callbacks' context of a fit, and the arguments of every solver."""
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         epochs = Epochs(self, context, X, y, fitted_state(new))
         return context, {"max_iter": self.max_iter, "tol": self.tol, "after_epoch": epochs}
 
     def _become(self, new, result, context, X, y):
-        """Take over what `new` is after its training."""
+        """Copy the fitted state of `new` once its training has ended."""
         for name, table in zip(new._tables, result.weights.tables, strict=True):
             if not np.isfinite(table).all():
                 raise FloatingPointError(
@@ -345,7 +345,7 @@ class StructuredEstimator(
         return result
 
     def _in_words_of_the_user(self, error, data):
-        """An overflow with the sample as the user counts it, or with weights that are to blame."""
+        """Return the error with the sample as the user counts it, or with the cause in its weights."""
         per_weight = float(self.C) * data.lam * data.sample_weight.size if data.lam > 0.0 else 1.0
         advice = None
         if not 1.0 / _LARGE_WEIGHT <= per_weight <= _LARGE_WEIGHT:
@@ -365,14 +365,14 @@ class StructuredEstimator(
         raise TypeError(f"{type(self).__name__} does not train on shards; SAGCRF does")
 
     def _unfitted(self):
-        """A model with the same parameters and callbacks that has not been fitted."""
+        """Return an unfitted model with the same parameters and callbacks."""
         new = type(self).__new__(type(self))
         fitted = fitted_state(self)
         vars(new).update({k: v for k, v in vars(self).items() if k not in fitted})
         return new
 
     def _make_problem(self, data: TrainingData):
-        """What `_solve` takes: the problem, unless a solver needs more."""
+        """Return what `_solve` takes: the problem, unless a solver needs more."""
         problem = self.graph_.make_problem(
             data.samples,
             self.classes_,
@@ -387,7 +387,7 @@ class StructuredEstimator(
         return problem
 
     def _publish_inference(self, *kinds):
-        """Set what ``graph_`` says of these kinds of problems; where they differ, the weakest."""
+        """Publish the inference of these classes of problems; where they differ, the weakest."""
         ways = [(getattr(k, "inference", "exact"), getattr(k, "method", None)) for k in kinds]
         inference, method = max(ways, key=lambda way: way[0])
         found = {"inference_": inference, "training_inference_": inference}
@@ -396,7 +396,7 @@ class StructuredEstimator(
         vars(self.graph_).update(found)
 
     def _task_loss(self, data):
-        """The task loss that training sees, with the weights of classes and nodes."""
+        """Return the task loss of training, with the weights of classes and nodes."""
         return weighted("hamming", data.loss_weights)
 
     def _check_problem(self, problem):
@@ -414,7 +414,7 @@ class StructuredEstimator(
         return np.random.default_rng(seed)
 
     def _start(self, previous, problem, shapes):
-        """Where the solver starts: by default at the previous weights of what is still there."""
+        """Return where the solver starts: by default the previous weights that still apply."""
         return first_weights(self, previous, shapes)
 
     def __sklearn_tags__(self):

@@ -10,7 +10,7 @@ _NONE = np.empty(0)
 
 
 def read_node_weight(graph, class_weight, node_weight, samples, partial):
-    """Weights of all nodes, or None where neither these nor weights of classes are given."""
+    """Return the weights of all nodes; None if neither these nor class weights are given."""
     if class_weight is None and node_weight is None:
         return None
     given = "class_weight" if node_weight is None else "node_weight"
@@ -29,7 +29,7 @@ def read_node_weight(graph, class_weight, node_weight, samples, partial):
 
 
 def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
-    """The training data with weights of classes and nodes.
+    """Return the training data with weights of classes and nodes.
 
     On a table with one node a sample they are weights of samples. Else they go into the task loss.
     """
@@ -61,12 +61,12 @@ def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
 
 
 def weighted(loss, weights: LossWeights):
-    """The task loss for ``make_problem``, with what weights make of it."""
+    """Return the task loss for ``make_problem``, weighted."""
     return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
 
 
 def _kept(data, keep):
-    """The samples where `keep` is True."""
+    """Return the samples where `keep` is True."""
     if keep.all():
         return data
     if not keep.any():
@@ -80,13 +80,13 @@ def _kept(data, keep):
 
 
 def hinge_weights(node_weight, odds, true, codes) -> LossWeights:
-    """Of structural SVMs: each node's loss is multiplied."""
+    """Return the weights of a structural SVM: each node's loss is multiplied."""
     factor = node_weight * true
     return UNWEIGHTED if (factor == 1.0).all() else UNWEIGHTED._replace(factor=factor)
 
 
 def likelihood_weights(node_weight, odds, true, codes) -> LossWeights:
-    """Of CRFs: log-odds of classes under shifted priors, and log weights of nodes.
+    """Return those of a CRF: log-odds of classes under shifted priors, log weights of nodes.
 
     Menon, Jayasumana, Rawat, Jain, Veit, Kumar 2021, Long-tail learning via logit adjustment, ICLR.
     """

@@ -306,14 +306,14 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     _is_weighted = False
 
     def _task_loss(self, data):
-        """The parameter `margin`; weights alone where there is none."""
+        """Return the parameter `margin`, or weights alone where it is None."""
         loss = None if self.margin is None else NamedLoss(self.margin, "margin")
         loss = weighted(loss, data.loss_weights)
         self._is_weighted = isinstance(loss, WeightedLoss)
         return "hamming" if loss is None else loss
 
     def _training_loss(self):
-        """What is minimised; a subclass may return any smooth loss (:mod:`skstruct.losses`)."""
+        """Return what is minimised; subclasses may return any smooth loss (:mod:`skstruct.losses`)."""
         if self._is_weighted:
             return SoftmaxMargin(least_term=-math.inf)
         return LogLoss() if self.margin is None else SoftmaxMargin()

@@ -20,7 +20,7 @@ _RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("wei
 
 
 class _Model(NamedTuple):
-    """What a model file holds."""
+    """The content of a model file."""
 
     records: np.ndarray  # type, source, target and weight of each feature
     labels: list
@@ -87,7 +87,7 @@ def _names(data, start, n):
 
 
 def read_crfsuite(path, estimator) -> Pipeline:
-    """A fitted pipeline with the weights of a CRFsuite model."""
+    """Return a fitted pipeline with the weights of a CRFsuite model."""
     model = _read(path)
     records = model.records
     vectorizer = SequenceVectorizer(separator=":").fit([[model.attributes]])

@@ -28,27 +28,27 @@ _OF_THE_LAST = ("stationarity_",)
 
 
 class Restoring:
-    """Mixin of estimators: what is known of weights from the middle of their training."""
+    """Mixin of estimators: certify weights from the middle of a training."""
 
     def _loss_at(self, problem, data):
-        """The loss whose mean the objective has; by default the hinge."""
+        """Return the loss whose mean the objective contains; by default the hinge."""
         if data.completion is not None:
             return data.completion.latent_hinge()
         return hinge_of(problem)
 
     def _penalty(self, lam):
-        """Factors of ``|w|^2 / 2`` and ``|w|_1`` in the objective."""
+        """Return the factors of ``|w|^2 / 2`` and ``|w|_1`` in the objective."""
         ratio = float(getattr(self, "l1_ratio", 0.0))
         return (1.0 - ratio) * lam, ratio * lam
 
     def _mean_loss(self, problem, weights, data):
-        """Mean loss at `weights`, and the size of the terms that it is a difference of."""
+        """Return the mean loss at `weights`, and the magnitude of the terms it is a difference of."""
         loss = self._loss_at(problem, data)
         found = objective_value(loss, problem, weights, data.sample_weight, 0.0, self.n_jobs)
         return found.objective, found.magnitude
 
     def _certified(self, weights, published, problem, shapes, data):
-        """What a result publishes, of other weights of the same run.
+        """Return the fitted attributes for other weights of the same run.
 
         A lower bound on the optimum is one whatever the weights; the rest is measured anew.
         """
@@ -75,7 +75,7 @@ class Restoring:
         return kept | known
 
     def _squared_gradient(self, problem, shapes, weights, data, l2, l1):
-        """Squared norm of the gradient, or of the smallest subgradient under an L1 penalty."""
+        """Return the squared norm of the gradient, or of the smallest subgradient under L1."""
         loss, weight = self._loss_at(problem, data), data.sample_weight
         out, gradient = np.zeros((2, weight.size)), zero_weights(shapes)
         BatchGradient(loss, problem, weight, self.n_jobs).add(weights, gradient, out, Pieces())
@@ -105,7 +105,7 @@ def _some(data, chosen):
 
 
 class _Run:
-    """What one fit has seen of its validation samples."""
+    """Validation scores of one fit, and its best weights."""
 
     def __init__(self, stopper, estimator, X, y, sample_weight):
         self._stopper = stopper
@@ -142,7 +142,7 @@ class _Run:
         return _some(X, chosen), _some(y, chosen), given
 
     def after_epoch(self, model):
-        """Whether to stop after an epoch that has led to `model`."""
+        """Score `model` after an epoch; return whether to stop."""
         self._n_epochs += 1
         stopper = self._stopper
         if (self._n_epochs - 1) % stopper.every:
@@ -171,13 +171,13 @@ class _Run:
         return self._n_worse >= stopper.patience
 
     def published(self):
-        """Attributes for the estimator."""
+        """Return attributes for the estimator."""
         if self.best_epoch is None:
             return {}
         return {"best_validation_score_": self.best_score, "best_iter_": self.best_epoch}
 
     def curve(self, n_epochs):
-        """The scores of all epochs, NaN where there was none."""
+        """Return the scores of all epochs, NaN where there was none."""
         scores = np.full(n_epochs, np.nan)
         scores[: len(self.scores)] = self.scores[:n_epochs]
         return scores
@@ -286,7 +286,7 @@ class EarlyStopping:
         vars(self).update(state, _runs=WeakKeyDictionary())
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse what has no epochs to hear of.
+        """Refuse estimators of other packages.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class EarlyStopping:
             )
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """The fit has ended, or failed.
+        """Forget a fit that has ended, or failed.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class EarlyStopping:
         self._runs.pop(estimator, None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
-        """Nothing to do.
+        """Do nothing.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class EarlyStopping:
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
     ) -> bool:
-        """Whether the validation samples say that it is enough.
+        """Return whether validation scores have stopped rising.
 
         Parameters
         ----------
@@ -383,7 +383,7 @@ def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Run
 
 
 def end_validation(new: Any, run: _Run, result: Any, task: tuple) -> Any:
-    """Put the best weights, the scores and what is known of them into the result of a fit."""
+    """Put the best weights, their certificate and the scores into the result of a fit."""
     curve = run.curve(result.history["passes"].size)
     result = result._replace(
         history=result.history | {"validation_score": curve},

@@ -39,7 +39,7 @@ class ShardSource:
             vars(self.model).pop(name, None)
 
     def columns(self, k: int):
-        """The features that a part has, or None for all."""
+        """Return the features that occur in a shard, or None for all."""
         return self.shards.columns(k)
 
     def open(self, k: int) -> Part:
@@ -66,7 +66,7 @@ class ShardSource:
 
 
 def _refuse(model, shards, given):
-    """Refuse what does not go with shards."""
+    """Refuse arguments and parameters that shards do not support."""
     model._refuse_shards()
     name = type(model).__name__
     for argument, value in given.items():
@@ -93,7 +93,7 @@ def _refuse(model, shards, given):
 
 
 def _class_odds(model, shards):
-    """Weights of the classes, or None; errors of them come before anything is trained."""
+    """Return the class weights, or None; wrong ones are refused before training."""
     class_weight = getattr(model, "class_weight", None)
     if class_weight is None:
         return None
@@ -107,7 +107,7 @@ def _class_odds(model, shards):
 
 
 def _fitting_graph(model, shards):
-    """The structure that the model asks for, which must be the one that was packed for."""
+    """Return the structure of the model, which must be that of the shards."""
     wanted = known_kind(model.graph)
     if wanted is None:  # "auto"
         return copy.deepcopy(shards.graph)
@@ -161,7 +161,7 @@ _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "track_objective"
 
 
 def _fingerprint(new, shards, start):
-    """What the weights depend on, by name."""
+    """Return hashes of all that the weights depend on, by name."""
     parameters = {k: v for k, v in new.get_params(deep=False).items() if k not in _FREE}
     parameters["graph"] = (type(new.graph_).__qualname__, new.graph_.get_params(deep=False))
     state = parameters.get("random_state")
@@ -176,7 +176,7 @@ def _fingerprint(new, shards, start):
 
 
 def _what_is_safe(states):
-    """End of the message of what cannot be got over."""
+    """Return the end of the message of a fatal error: what is saved."""
     text = "the model is as it was before fit"
     if states is None:
         return f"{text}, and without checkpoint nothing of this training is kept"

@@ -21,12 +21,12 @@ _NO_MEMORY = np.empty(0)
 
 
 def _clipped(marginals):
-    """The same without what rounding has added: scikit-learn's metrics refuse numbers above 1."""
+    """Clip rounding errors in place: scikit-learn's metrics refuse numbers above 1."""
     return np.clip(marginals, 0.0, 1.0, out=marginals)
 
 
 class ProbabilisticPredictor:
-    """What a fitted model predicts beside labels if it is a distribution over labellings."""
+    """Predictions of models that are distributions over labellings."""
 
     @on_one_state
     def predict_marginals(
@@ -212,7 +212,7 @@ class ProbabilisticPredictor:
         return out
 
     def _partial_log_likelihood(self, samples, partial, problem, w):
-        """The same of all labellings that fit, of samples that have nodes."""
+        """Return log-likelihoods of all labellings that fit partial labels."""
         filled, graph = samples.without_empty(), self.graph_
         allowed = allowed_mask(graph, partial, problem.labels, self.classes_)
         task = graph, filled, self.classes_, self._has_intercept, allowed

@@ -29,7 +29,7 @@ _ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...]
 
 
 class _Known(NamedTuple):
-    """What a stream knows before it has read a batch."""
+    """What is known of a stream before a batch is read."""
 
     graph: Any
     # None where the labels of the batch tell them.
@@ -173,17 +173,17 @@ class Streaming:
         self.__dict__ = vars(self._unfitted()) | fitted_state(new)
 
     def _stream_rate(self):
-        """The first learning rate; None to find one."""
+        """Return the first learning rate; None to search for one."""
         return None
 
 
 def _rng(first, n_steps):
-    """Draws of a batch: with the same seed other ones in each call."""
+    """Return a generator for a batch: other draws in each call, with the same seed."""
     return np.random.default_rng([int(first.integers(2**32)), n_steps])
 
 
 def _known(model, before, X, y, classes) -> _Known:
-    """The structure of the stream, and its classes."""
+    """Return the structure of the stream, and its classes."""
     name = type(model).__name__
     if before is not None:
         named = classes is not None and _has_names(before.graph_)
@@ -205,7 +205,7 @@ def _known(model, before, X, y, classes) -> _Known:
 
 
 def _read_classes(classes):
-    """The classes, sorted."""
+    """Return the classes, sorted."""
     if isinstance(classes, (str, bytes, Mapping, Set)) or not hasattr(classes, "__len__"):
         raise TypeError(
             f"classes must be a list or an array of labels, got a {type(classes).__name__}"
@@ -214,12 +214,12 @@ def _read_classes(classes):
 
 
 def _has_names(graph):
-    """Whether labels have names: those of label sets and of items are 0 and 1."""
+    """Return whether labels have names: those of label sets and of items are 0 and 1."""
     return not (graph.has_label_sets or graph.has_items)
 
 
 def _check_unnamed(classes, own):
-    """Refuse names of labels that have none."""
+    """Refuse `classes` of a structure whose labels have no names."""
     if not any(np.array_equal(classes, zero_one) for zero_one in ([0, 1], own)):
         raise ValueError(
             f"classes={classes!r}: labels of this structure have no names, but are on (1) or off "
@@ -228,7 +228,7 @@ def _check_unnamed(classes, own):
 
 
 def _check_features(before, new):
-    """Refuse a batch that lacks features; without names it must have as many."""
+    """Refuse a batch that lacks features of the stream; unnamed ones must be as many."""
     for (names, what), (number, _) in zip(_NAMES, _NUMBERS, strict=True):
         known, given = (vars(one).get(names) for one in (before, new))
         if known is not None and given is not None:
@@ -248,7 +248,7 @@ def _check_features(before, new):
 
 
 def _state(before, new, shapes):
-    """Where the stream has come to, with room for new features."""
+    """Return the state of the stream, with rows for new features."""
     before._refuse_bad_weights()
     intercepts = before._has_intercept, new._has_intercept
     place = functools.partial(matched_weights, new, before, shapes=shapes, intercepts=intercepts)

@@ -22,7 +22,7 @@ _STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees
 
 
 def read_training(estimator, graph, X, y) -> tuple:
-    """Samples, labels, and which of the labels are not there (None if all are)."""
+    """Read samples and labels; the third is what is known of partial labels, or None."""
     if estimator._takes_partial_labels and graph.takes_partial_labels:
         if graph.is_table and isinstance(estimator.graph, str) and estimator.graph == "auto":
             _refuse_sets(y)
@@ -38,7 +38,7 @@ def read_training(estimator, graph, X, y) -> tuple:
 
 
 def _refuse_sets(y):
-    """Refuse sets that may well be label sets, where nobody has said which structure this is."""
+    """Refuse sets that may be label sets where the structure is to be inferred."""
     if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
         raise ValueError(
             "y is a list of sets: if all labels in a set are right, make an indicator table of it "
@@ -54,7 +54,7 @@ def _is_partial(y, graph):
 
 
 def find_classes(graph, labels, samples, partial, stream=None):
-    """The classes of labels of which some are not there; a stream may know them."""
+    """Return labels and their classes; a stream may know the classes."""
     if stream is not None and stream.classes is not None:
         if partial is not None and not graph.has_label_sets:
             labels = np.where(partial.hidden, stream.classes[:1], labels)
@@ -71,7 +71,7 @@ def find_classes(graph, labels, samples, partial, stream=None):
 
 
 def _warn_of_marker(classes):
-    """Warn of a number that marks missing labels elsewhere, beside classes 0, 1, 2, ..."""
+    """Warn of -1 or -100 beside classes 0, 1, 2, ...: other packages mark missing labels so."""
     if getattr(getattr(classes, "dtype", None), "kind", "") != "i" or len(classes) < 4:
         return
     first, rest = int(classes[0]), classes[1:]
@@ -97,13 +97,13 @@ class ImputedLabels:
 
     @property
     def is_partial(self) -> np.ndarray:
-        """Mask of the samples with a node that may have several labels."""
+        """Mask of the samples with a node that several labels are allowed at."""
         several = self.allowed.sum(axis=1, dtype=np.int64) > 1
         counts = np.append(0, np.cumsum(several))[self.clamped.label_ptr]
         return np.diff(counts) > 0
 
     def best(self, w: Weights | None = None) -> np.ndarray:
-        """Codes of the best labelling of each sample; without weights any one."""
+        """Return codes of the best labelling of each sample; without weights, of any one."""
         w = self.zeros if w is None else w
         codes = np.empty(self.clamped.label_ptr[-1], dtype=np.int32)
 
@@ -128,11 +128,11 @@ class ImputedLabels:
         return clamps_of(self.clamped, self.zeros, self.is_partial)
 
     def marginal_log_loss(self) -> MarginalLogLoss:
-        """The negative log-likelihood of what is known."""
+        """Return the negative log-likelihood of the known labels."""
         return MarginalLogLoss(self._clamps(), np.zeros(longest_item(self.clamped.part_ptr)))
 
     def loss_weights(self, loss) -> LossWeights:
-        """A task loss of nodes with several labels: what the cheapest of these would make it."""
+        """Return a task loss in which a node with several labels costs what the cheapest does."""
         classes = np.array([0, 1]) if self.graph.has_label_sets else self.classes
         cost, _ = cost_matrix(loss, classes)
         hidden = np.flatnonzero(self.allowed.sum(axis=1, dtype=np.int64) > 1)
@@ -143,12 +143,12 @@ class ImputedLabels:
         return UNWEIGHTED._replace(choice=choice, costs=np.ascontiguousarray(costs))
 
     def latent_hinge(self) -> LatentHinge:
-        """The hinge where the best labelling that fits is the right one."""
+        """Return the latent hinge: the best labelling that fits counts as the true one."""
         return LatentHinge(self._clamps())
 
 
 def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
-    """Masks of the labels that each node may have."""
+    """Return masks of the labels allowed at each node."""
 
     def encode(labels):
         if graph.has_label_sets and not np.isin(labels, (0, 1)).all():
@@ -159,7 +159,7 @@ def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
 
 
 def without(partial, keep) -> object:
-    """What is known of the nodes that are kept."""
+    """Return partial labels of the nodes that are kept."""
     if partial is None:
         return None
     which = partial.which[keep]

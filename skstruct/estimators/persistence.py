@@ -130,7 +130,7 @@ def answer_to_old_names() -> None:
 
 
 def pack_table(table: np.ndarray, dtype):
-    """The smaller of two forms of a weight table."""
+    """Return the smaller of two forms of a weight table, dense or sparse."""
     table = np.asarray(table).astype(dtype, copy=False)
     kind = np.int32 if table.size <= np.iinfo(np.int32).max else np.int64
     each = table.itemsize + np.dtype(kind).itemsize
@@ -142,7 +142,7 @@ def pack_table(table: np.ndarray, dtype):
 
 
 def _read_parts(stored):
-    """The parts of a packed table: entries, positions and shape."""
+    """Return the parts of a packed table: entries, positions and shape."""
     try:
         data, positions = (np.asarray(stored[name]) for name in ("data", "positions"))
         shape = tuple(operator.index(stored[name]) for name in ("n_rows", "n_columns"))
@@ -159,7 +159,7 @@ def _read_parts(stored):
 
 
 def unpack_table(stored, shape=None) -> np.ndarray:
-    """The weight table, as estimators hold it."""
+    """Return the weight table as estimators hold it."""
     if isinstance(stored, dict):
         data, positions, stored_shape = _read_parts(stored)
     else:
@@ -177,7 +177,7 @@ def unpack_table(stored, shape=None) -> np.ndarray:
 
 
 def _table_shapes(state):
-    """Shapes of the weight tables that the rest of a fitted state asks for."""
+    """Return the shapes of weight tables that follow from the rest of a fitted state."""
     try:
         samples = state["graph_"].no_samples(SimpleNamespace(**state))
         n_classes = len(state["classes_"])
@@ -187,7 +187,7 @@ def _table_shapes(state):
 
 
 def check_shapes(model, shapes: dict) -> None:
-    """Refuse a model whose weight tables are not of the shapes that its other attributes say.
+    """Refuse a model whose weight tables do not have the shapes of its other attributes.
 
     Kernels do not check indices: such a model would read memory that is not its own.
     """
@@ -202,7 +202,7 @@ def check_shapes(model, shapes: dict) -> None:
 
 
 def check_parts(model) -> None:
-    """Refuse a model whose structure, classes or number of features are none."""
+    """Refuse a model whose structure, classes or number of features are of a wrong type."""
     kinds = {
         "graph_": (Graph, "a structure"),
         "classes_": ((np.ndarray, list, tuple), "an array or list"),

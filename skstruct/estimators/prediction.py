@@ -73,7 +73,7 @@ class NamedFeatures:
     label_names_in_ = _named(_OF_LABELS, "labels")
 
     def _take_names(self, X, y):
-        """Those that samples carry (scikit-learn has read the columns of tables), and of labels."""
+        """Keep the names that samples and labels carry; scikit-learn reads columns of tables."""
         names = (None, None) if self.graph_.is_table else names_of(X)
         for attribute, known in zip(_OWN, names, strict=True):
             if known is not None:
@@ -91,7 +91,7 @@ class NamedFeatures:
 
 
 def _difference(known, given, what):
-    """What is wrong with the names, in the words of scikit-learn."""
+    """Return the message about differing names, in scikit-learn's words."""
     lines = [f"The {what.replace('_', ' ')} names should match those that were passed during fit."]
     before, now = known.strings(), given.strings()
     for text, names, others in (
@@ -125,7 +125,7 @@ def _answer(model, shard, name, args, kwargs):
 
 
 def shard_codes(model: Any, shard: Shard, y: Any) -> np.ndarray:
-    """Labels of a shard, as positions in the classes of the model."""
+    """Return labels of a shard as positions in the classes of the model."""
     if y is not None:
         raise ValueError("y is in the shards: it must be None")
     if shard.codes is None:
@@ -142,14 +142,14 @@ def shard_codes(model: Any, shard: Shard, y: Any) -> np.ndarray:
 
 
 def _known_codes(model):
-    """For each class of the shards that of the model, or -1."""
+    """Return the model's code of each class of the shards, or -1."""
     classes = model._shard_classes
     one = np.array([0, classes.size])
     return model.graph_.encode(classes, model.classes_, one, unseen=-1)
 
 
 def _over_shards(model, shards, function, *args):
-    """Results of ``function(part of the model, shard, ...)`` on all shards."""
+    """Return results of ``function(part of the model, shard, ...)`` on all shards."""
     check_is_fitted(model)
     _check_fit(model, shards)
     tables = model._weights()
@@ -169,7 +169,7 @@ def _over_shards(model, shards, function, *args):
 
 
 def _run(part, shards, k, first, function, *args):
-    """One shard, in whatever process this is."""
+    """Call `function` on one shard, in a worker or in this process."""
     try:
         return function(part, shards.open(k), *args)
     except (ValueError, FloatingPointError) as error:
@@ -191,7 +191,7 @@ def _check_fit(model, shards):
 
 
 def _part(model, tables, columns):
-    """The model with the rows of the features that a shard uses."""
+    """Return the model with the weight rows of the features that a shard has."""
     part = type(model).__new__(type(model))
     vars(part).update({k: v for k, v in vars(model).items() if k not in _LEFT_OUT})
     part.node_weights_, part.pair_weights_ = tables.tables
@@ -203,7 +203,7 @@ def _part(model, tables, columns):
 
 
 def _score_shards(self, X, y=None, sample_weight=None):
-    """Share of the nodes of shards that are labelled right."""
+    """Return the share of nodes of shards that are labelled correctly."""
     model, shards = self, X
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
@@ -218,7 +218,7 @@ def _score_shards(self, X, y=None, sample_weight=None):
 
 
 def _count_right(model, shard):
-    """Weight of the nodes that are labelled right, that of all, and nodes of unseen labels."""
+    """Return weights of correct and of all nodes, and counts of unseen labels."""
     samples, predicted = model._decode(shard)
     truth, weight = (
         _known_codes(model)[shard.codes],
@@ -323,7 +323,7 @@ class Predictor(NamedFeatures):
         )
 
     def _when_inferred(self, graph):
-        """What may be wrong with labels if it was data that said which structure this is."""
+        """Return a hint for label errors if the structure was inferred from the data."""
         return graph.when_inferred if isinstance(self.graph, str) and self.graph == "auto" else ""
 
     def _require(self, verb, problem, advice):
@@ -331,7 +331,7 @@ class Predictor(NamedFeatures):
         require(verb, problem, advice, type(self.graph_))
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):
-        """Samples as given, which of them have nodes, and the problem of those."""
+        """Read samples; return them, a mask of those with nodes, and the problem of these."""
         check_is_fitted(self)
         graph = self.graph_
         if isinstance(X, Shards):
@@ -360,16 +360,16 @@ class Predictor(NamedFeatures):
         return samples, keep, problem
 
     def _check_tables(self, samples):
-        """Refuse a model whose tables are not of the shapes that samples and classes say."""
+        """Refuse a model whose weight tables do not fit samples and classes."""
         shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
 
     def _decoding_problem(self, samples, **options):
-        """The problem of samples that have nodes."""
+        """Return the problem of samples that have nodes."""
         return self.graph_.make_problem(samples, self.classes_, self._has_intercept, **options)
 
     def _item_scores(self, samples):
-        """Scores of the rows of features."""
+        """Return the scores of all rows of features."""
         scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
         return scores + self.intercept_
 
@@ -378,7 +378,7 @@ class Predictor(NamedFeatures):
         return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
 
     def _refuse_unsolved(self, ends, keep, is_exact=True):
-        """Raise for the first sample that a pass could not do; see :func:`decode`."""
+        """Raise for the first sample that a pass failed on; see :func:`decode`."""
         for end in ends:
             if end == -1:
                 continue
@@ -393,7 +393,7 @@ class Predictor(NamedFeatures):
             )
 
     def _refuse_bad_weights(self):
-        """Say that weights are to blame for scores that are no numbers."""
+        """Raise if weights are not finite, or so large that scores overflow."""
         for name in self._tables:
             table = getattr(self, name)
             if not np.isfinite(table).all():
@@ -449,7 +449,7 @@ class Predictor(NamedFeatures):
         return self.graph_.answers(codes, self.classes_, samples)
 
     def _decode(self, X, allowed=None):
-        """Samples, and the best labels of all nodes as positions in ``classes_``."""
+        """Return samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, keep, problem = self._read_for_prediction(X, allowed)
         self._require(max_oracle, problem, "call predict_marginals")
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
@@ -474,7 +474,7 @@ class Predictor(NamedFeatures):
         return samples, codes
 
     def _decode_exactly(self, samples, i, allowed, w, codes):
-        """Decode sample i, for which a relaxation has found nothing; False if that is too dear."""
+        """Decode sample i exactly where a relaxation found nothing; False if too expensive."""
         exact = self.graph_.exactly()
         if exact is None:
             return False

@@ -46,7 +46,7 @@ class StructuralSVM(StructuredEstimator):
         return object.__getattribute__(self, name)
 
     def _task_loss(self, data):
-        """The parameter `loss`; of partial labels, labels that are allowed cost nothing."""
+        """Return the parameter `loss`; of partial labels, allowed labels cost nothing."""
         if data.completion is not None:
             return WeightedLoss(self.loss, data.completion.loss_weights(self.loss))
         return weighted(self.loss, data.loss_weights)
@@ -79,7 +79,7 @@ class StructuralSVM(StructuredEstimator):
             )
 
     def _refuse_on_shards(self, **allowed):
-        """Refuse parameters whose values have no meaning, or no method, on shards."""
+        """Refuse values of parameters that training on shards does not support."""
         for name, value in allowed.items():
             if getattr(self, name) != value:
                 raise ValueError(
@@ -94,7 +94,7 @@ class StructuralSVM(StructuredEstimator):
             )
 
     def _first_state(self, weights):
-        """What the first of several rounds starts from, by default weights."""
+        """Return what the first of several rounds starts from: by default weights."""
         return weights
 
     def _solve_round(self, *task, **common):
@@ -104,7 +104,7 @@ class StructuralSVM(StructuredEstimator):
 
     @staticmethod
     def _carry_over(state, problem, labels):
-        """What the next round starts from, for its own labels."""
+        """Return what the next round starts from, for its own labels."""
         return state
 
     def _check_problem(self, problem):

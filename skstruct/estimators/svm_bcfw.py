@@ -260,7 +260,7 @@ class BCFWSSVM(StructuralSVM):
     _shards_at_once = None
 
     def _start(self, previous, problem, shapes):
-        """The dual point of the previous fit, if it is one of this problem."""
+        """Return the dual point of the previous fit, if it is one of this problem."""
         if problem is None:
             self._refuse_on_shards(warm_start=False, averaging=False)
             if self.sampling == "gap":

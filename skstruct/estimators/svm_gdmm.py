@@ -24,7 +24,7 @@ RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}
 
 
 def start_run(factors, *args, **options) -> Run:
-    """The run for a structure."""
+    """Return the run for a structure."""
     return RUNS[type(factors)](factors, *args, **options)
 
 

@@ -15,7 +15,7 @@ _START_PASSES = 10
 
 
 class _Work(NamedTuple):
-    """What rounds before have cost."""
+    """Work of the rounds so far."""
 
     passes: float
     oracle_calls: float
@@ -23,7 +23,7 @@ class _Work(NamedTuple):
 
 
 class _Rounds:
-    """One history, and one row of epochs, of several runs."""
+    """The joint history of several runs."""
 
     def __init__(self, after_epoch, n_samples):
         self._after_epoch, self._n = after_epoch, n_samples
@@ -59,16 +59,16 @@ class _Rounds:
 
     @property
     def n_epochs(self):
-        """How many there were."""
+        """Number of epochs."""
         return sum(history["passes"].size for history in self._histories)
 
     @property
     def n_oracle_calls(self):
-        """How many there were, completions included."""
+        """Number of oracle calls, completions included."""
         return int(self._before.oracle_calls)
 
     def history(self):
-        """All entries, and in which round they were made."""
+        """The joint history, with the round of each entry."""
         sizes = [history["passes"].size for history in self._histories]
         joined = {
             name: np.concatenate([history[name] for history in self._histories])
@@ -78,7 +78,7 @@ class _Rounds:
 
 
 def first_weights(problem, shapes, data, rng, cone):
-    """Weights that complete the labels for the first round, and the history of their training."""
+    """Train weights that complete the labels for the first round."""
     return sgd(
         problem,
         shapes,
@@ -106,7 +106,7 @@ def concave_convex(
     tol: float,
     after_epoch,
 ) -> Result:
-    """Rounds of completing the labels and training on them."""
+    """Alternate between completing the labels and training on them (CCCP)."""
     n = data.sample_weight.size
     rounds = _Rounds(after_epoch, n)
     if start is not None:

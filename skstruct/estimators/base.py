@@ -345,7 +345,7 @@ class StructuredEstimator(
         return result
 
     def _in_words_of_the_user(self, error, data):
-        """Return the error with the sample as the user counts it, or with the cause in its weights."""
+        """Return the error with the sample as the user counts it, or with its cause in weights."""
         per_weight = float(self.C) * data.lam * data.sample_weight.size if data.lam > 0.0 else 1.0
         advice = None
         if not 1.0 / _LARGE_WEIGHT <= per_weight <= _LARGE_WEIGHT:

@@ -313,7 +313,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return "hamming" if loss is None else loss
 
     def _training_loss(self):
-        """Return what is minimised; subclasses may return any smooth loss (:mod:`skstruct.losses`)."""
+        """Return the loss of training; subclasses may take any smooth one of `skstruct.losses`."""
         if self._is_weighted:
             return SoftmaxMargin(least_term=-math.inf)
         return LogLoss() if self.margin is None else SoftmaxMargin()

@@ -42,7 +42,7 @@ class Restoring:
         return (1.0 - ratio) * lam, ratio * lam
 
     def _mean_loss(self, problem, weights, data):
-        """Return the mean loss at `weights`, and the magnitude of the terms it is a difference of."""
+        """Return the mean loss at `weights`, and the magnitude of the terms in it."""
         loss = self._loss_at(problem, data)
         found = objective_value(loss, problem, weights, data.sample_weight, 0.0, self.n_jobs)
         return found.objective, found.magnitude

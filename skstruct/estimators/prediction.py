@@ -259,7 +259,7 @@ def on_one_state(method):
     return call
 
 
-_NOTHING_LEFT = "sample {}: no labelling {} by the structure, `allowed` and the forbidden steps"
+_INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbidden steps"
 
 
 class Predictor(NamedFeatures):
@@ -385,8 +385,8 @@ class Predictor(NamedFeatures):
             self._refuse_bad_weights()
             if end >= 0:
                 # Rounding a relaxation may miss the only ones.
-                found = "is left" if is_exact else "was found that is left"
-                raise ValueError(_NOTHING_LEFT.format(np.flatnonzero(keep)[end], found))
+                found = "satisfies" if is_exact else "was found that satisfies"
+                raise ValueError(_INFEASIBLE.format(np.flatnonzero(keep)[end], found))
             raise FloatingPointError(
                 f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "
                 "scaled?"
@@ -397,7 +397,7 @@ class Predictor(NamedFeatures):
         for name in self._tables:
             table = getattr(self, name)
             if not np.isfinite(table).all():
-                raise ValueError(f"the model's {name} are not finite: they are of no use")
+                raise ValueError(f"the model's {name} are not finite")
             if table.size and np.abs(table).max() > _LARGEST_WEIGHT:
                 raise ValueError(f"the model's {name} are too large: scores overflow")
 
@@ -490,7 +490,7 @@ class Predictor(NamedFeatures):
             return False
         problem, found = exact.decoding(problem, w), np.empty(sample.offsets[-1], dtype=np.int32)
         if decode(problem, w, 0, 1, make_scratch(problem), found) != -1:
-            raise ValueError(_NOTHING_LEFT.format(i, "is left"))
+            raise ValueError(_INFEASIBLE.format(i, "satisfies"))
         codes[nodes] = found
         return True
 

@@ -31,8 +31,8 @@ def match_columns(before, now, n_before: int, n_now: int, what: str = "features"
             return np.fromiter((known.get(name, -1) for name in names), np.int64, n_now)
     if n_before != n_now:
         raise CannotWarmStart(
-            f"X has {n_now} {what}, in the fit before it had {n_before}, and without names in both "
-            "fits nothing says which these are: training begins anew"
+            f"X has {n_now} {what}, in the previous fit it had {n_before}, and without names in both "
+            "fits they cannot be matched: training starts from scratch"
         )
     return np.arange(n_now)
 
@@ -80,13 +80,13 @@ def matched_weights(model, previous, old: Weights, shapes, intercepts) -> Weight
     if type(graph) is not type(before):
         raise CannotWarmStart(
             f"the structure was {type(before).__name__}, now it is {type(graph).__name__}: "
-            "training begins anew"
+            "training starts from scratch"
         )
     names = [vars(one).get("_feature_names") for one in (previous, model)]
     features = match_columns(*names, previous.n_features_in_, model.n_features_in_)
     columns, pair_columns = graph.kept_columns(before, model.classes_, previous.classes_)
     if not (columns >= 0).any():
-        raise CannotWarmStart("no label of the fit before is left: training begins anew")
+        raise CannotWarmStart("no label of the previous fit is left: training starts from scratch")
     blocks = [
         _Blocks(one.n_features_in_, one.graph_.n_end_rows, bool(has))
         for one, has in zip((previous, model), intercepts, strict=True)
@@ -94,7 +94,8 @@ def matched_weights(model, previous, old: Weights, shapes, intercepts) -> Weight
     rows = _node_rows(features, *blocks)
     if (blocks[0].n_rows, rows.size, columns.size) != (old.node.shape[0], *shapes[0]):
         raise CannotWarmStart(
-            f"the tables of {type(graph).__name__} are others: training begins anew"
+            f"the weight tables of {type(graph).__name__} have other shapes: training starts from "
+            "scratch"
         )
     node = remap_table(old.node, rows, columns)
     pair = _kept_pairs(model, previous, old.pair, shapes[1], pair_columns)
@@ -115,7 +116,7 @@ def _kept_pairs(model, previous, old, shape, columns):
         same = old.shape == shape and np.array_equal(model.classes_, previous.classes_)
         if columns is not None and same:  # of a structure that says nothing of its tables
             return old
-        warn_of_restart("the pairs that share weights are others: those weights begin anew")
+        warn_of_restart("the pairs that share weights have changed: those weights start from 0")
         return np.zeros(shape)
     return remap_table(old, rows, columns)
 
@@ -129,7 +130,7 @@ def _pair_rows(model, previous):
         kept, numbers = np.zeros(1, dtype=np.int64), [1, 1]
     else:
         raise CannotWarmStart(
-            "edges have features in one of the two fits only: training begins anew"
+            "edges have features in one of the two fits only: training starts from scratch"
         )
     return model.graph_.kept_pair_rows(previous.graph_, kept, numbers[0])
 
@@ -167,7 +168,7 @@ def first_map_weights(model, previous, first: NamedTuple) -> NamedTuple:
     try:
         if not all(isinstance(one, LinearMap) for one in maps):
             raise CannotWarmStart(
-                "the score map, features or labels have changed: training begins anew"
+                "the score map, features or labels have changed: training starts from scratch"
             )
         return _kept_linear(model, previous, old, first)
     except CannotWarmStart as reason:

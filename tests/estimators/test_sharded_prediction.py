@@ -197,11 +197,11 @@ def test_errors_name_the_sample_among_all(chain):
     weights = model.node_weights_.copy()
     model.graph_.forbidden = [(a, b) for a in "abc" for b in "abc"]
     model.graph_.forbidden += [(None, a) for a in "abc"]
-    with pytest.raises(ValueError, match="sample 0: no labelling is left"):
+    with pytest.raises(ValueError, match="sample 0: no labelling satisfies"):
         model.predict(shards)
     model.graph_.forbidden = [(a, b) for a in "abc" for b in "abc"]
     long = next(i for i, v in enumerate(y) if len(v) > 1)
-    with pytest.raises(ValueError, match=f"sample {long}: no labelling is left"):
+    with pytest.raises(ValueError, match=f"sample {long}: no labelling satisfies"):
         model.predict(shards)
     assert np.array_equal(weights, model.node_weights_)
 

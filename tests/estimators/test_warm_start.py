@@ -279,7 +279,7 @@ def test_interactions_that_become_more_general_keep_their_scores():
     old = model.pairwise_coef_.copy()
     model.set_params(graph__interactions="full").fit(*data)
     assert_array_equal(_start(model).pairwise_coef_, old)
-    with pytest.warns(UserWarning, match="the pairs that share weights are others"):
+    with pytest.warns(UserWarning, match="the pairs that share weights have changed"):
         model.set_params(graph__interactions="potts").fit(*data)
     assert not model.start_.pair.any()
     assert model.start_.node.any()
@@ -335,7 +335,7 @@ def test_it_says_so_where_nothing_can_be_taken_over(case):
     graph, X, y = _changes()[case]
     names = ["u", "v", "w"]
     model = _model().fit(RaggedArray(np.eye(3), [0, 3], names), [["a", "b", "c"]])
-    with pytest.warns(UserWarning, match="warm_start: .*: training begins anew") as caught:
+    with pytest.warns(UserWarning, match="warm_start: .*: training starts from scratch") as caught:
         model.set_params(graph=graph).fit(X, y)
     assert model.start_ is None
     assert len(caught) == 1

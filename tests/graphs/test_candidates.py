@@ -207,5 +207,5 @@ def test_masks_of_another_shape_are_refused():
     masks = [np.ones(len(x), dtype=bool) for x in X]
     with pytest.raises(ValueError, match="allowed: sample 0 must be a boolean mask"):
         svm.predict(X, allowed=[np.ones(99, dtype=bool), *masks[1:]])
-    with pytest.raises(ValueError, match="sample 1: no labelling is left"):
+    with pytest.raises(ValueError, match="sample 1: no labelling satisfies"):
         svm.predict(X, allowed=[masks[0], ~masks[1], masks[2]])

@@ -167,7 +167,7 @@ def test_masks_forbid_links():
         svm.predict(X, allowed=[masks[0].T[:, :0], *masks[1:]])
     whole = BCFWSSVM(Matching(null=False, repair=True), random_state=0).fit(X, y)
     masks[1][:] = False
-    with pytest.raises(ValueError, match="no labelling is left"):
+    with pytest.raises(ValueError, match="no labelling satisfies"):
         whole.predict(X, allowed=masks)
 
 

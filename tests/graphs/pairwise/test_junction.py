@@ -263,7 +263,7 @@ def test_decoding_under_constraints_and_the_n_best():
         assert row[1] != "a"
         assert row[4] != "c"
     allowed[2][3] = False
-    with pytest.raises(ValueError, match="sample 2: no labelling is left"):
+    with pytest.raises(ValueError, match="sample 2: no labelling satisfies"):
         model.predict(X, allowed=allowed)
     labels, scores = model.predict_top_k(X, 8)
     for sample, rows, values, best in zip(X, labels, scores, model.predict(X), strict=True):

@@ -217,7 +217,7 @@ def test_allowed_labels_and_forbidden_pairs_in_predictions():
     for labels, mask in zip(svm.predict(X, allowed=allowed), allowed, strict=True):
         assert np.take_along_axis(mask, labels[..., None], axis=2).all()
     allowed[1][2, 2] = False
-    with pytest.raises(ValueError, match="sample 1: no labelling is left"):
+    with pytest.raises(ValueError, match="sample 1: no labelling satisfies"):
         svm.predict(X, allowed=allowed)
 
 
@@ -235,12 +235,12 @@ def test_labellings_that_rounding_misses_are_found(monkeypatch):
         assert (labels[edges[:, 0]] != labels[edges[:, 1]]).all()
     none = [np.ones((10, 3), dtype=bool) for _ in X]
     none[7][X[7][1][0]] = [True, False, False]
-    with pytest.raises(ValueError, match="sample 7: no labelling is left"):
+    with pytest.raises(ValueError, match="sample 7: no labelling satisfies"):
         svm.predict(X, allowed=none)
     # Without the exact way some are missed.
     monkeypatch.setattr("skstruct.graphs.pairwise.graph._LARGE_TABLE", 1)
     svm.graph_.max_table = 1
-    with pytest.raises(ValueError, match="no labelling was found that is left"):
+    with pytest.raises(ValueError, match="no labelling was found that satisfies"):
         svm.predict(X)
 
 

@@ -286,12 +286,14 @@ class StructuredEstimator(
 
     def _announced(self):
         """Announce each kernel that compiles if this is verbose."""
+        if not self.verbose:
+            return contextlib.nullcontext()
         kept = "" if cache_folder() is None else ", for this and later processes"
 
         def announce(name):
             print(f"[{type(self).__name__}] compiling {name}{kept}")
 
-        return announced_compiles(announce) if self.verbose else contextlib.nullcontext()
+        return announced_compiles(announce)
 
     def _fit(self, X, y, sample_weight, node_weight):
         """Train, and take over the result."""

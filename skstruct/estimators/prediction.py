@@ -332,7 +332,8 @@ class Predictor(NamedFeatures):
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):
         """Read samples; return them, a mask of those with nodes, and the problem of these."""
-        check_is_fitted(self)
+        if "graph_" not in vars(self):
+            check_is_fitted(self)
         graph = self.graph_
         if isinstance(X, Shards):
             raise TypeError("this method takes lists of samples, not Shards")

@@ -31,8 +31,8 @@ def match_columns(before, now, n_before: int, n_now: int, what: str = "features"
             return np.fromiter((known.get(name, -1) for name in names), np.int64, n_now)
     if n_before != n_now:
         raise CannotWarmStart(
-            f"X has {n_now} {what}, in the previous fit it had {n_before}, and without names in both "
-            "fits they cannot be matched: training starts from scratch"
+            f"X has {n_now} {what}, in the previous fit it had {n_before}, and without names in "
+            "both fits they cannot be matched: training starts from scratch"
         )
     return np.arange(n_now)
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
-from skstruct.inference.branch_and_bound import best_members
 from skstruct.inference.bucket_elimination import elimination_scratch, sum_buckets, tell_buckets
 from skstruct.inference.elimination_order import (
     best_elimination_order,
@@ -22,12 +21,6 @@ from skstruct.inference.qpbo import Pairs, Switcher, component_scratch, empty_ch
 from skstruct.inference.quadratic_cut import level_work, quadratic_cut
 from skstruct.inference.roof_dual import roof_scratch
 from skstruct.inference.simplex import best_mixture, project
-from skstruct.inference.subwindow import (
-    load_weights,
-    make_subwindows,
-    subwindow_search,
-    whole_image,
-)
 from skstruct.inference.tree import root_forests, tree_scratch
 from skstruct.inference.viterbi import (
     chain_max_marginals,
@@ -98,13 +91,6 @@ def test_binary_cut_empty_signs():
 
 def test_bmmf_branch_scratch():
     assert (branch_scratch(5).parent.shape) == (5,)
-
-
-def test_branch_and_bound_best_members():
-    space = make_subwindows(2, 3)
-    load_weights(space, np.array([[1.0, -2.0, 3.0], [0.5, 1.0, -1.0]]))
-    _, scores, rest = best_members(space, whole_image(space), n_best=2)
-    assert repr((scores.tolist(), rest)) == "([3.0, 2.5], -inf)"
 
 
 def test_bucket_elimination_max_buckets():
@@ -364,11 +350,6 @@ def test_sparse_viterbi_sparse_viterbi():
         )
     ) == 4.0
     assert repr(labels) == "array([1, 0], dtype=int32)"
-
-
-def test_subwindow_subwindow_search():
-    found = subwindow_search([[-1.0, 2.0, 1.0], [0.5, 2.0, -3.0]])
-    assert (found.boxes.tolist(), found.scores.tolist()) == ([[1, 0, 2, 2]], [4.0])
 
 
 def test_switching_switcher():

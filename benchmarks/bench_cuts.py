@@ -19,12 +19,15 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from skstruct.inference.max_flow import (
+    SOURCE,
+    TREE,
+    WHICH,
+    WIDTH,
     continue_flow,
     empty_forest,
     empty_network,
     link,
     max_flow,
-    source_side,
 )
 from skstruct.inference.qpbo import Switcher
 from skstruct.inference.quadratic_cut import level_work, quadratic_cut
@@ -80,9 +83,8 @@ def our_cut(excess, across, down):
     network, forest = empty_network(n, 2 * tail.size), empty_forest(n)
     network.excess[:] = excess.ravel()
     link(n, tail, head, weight, weight, network)
-    flow, side = max_flow(n, network, forest), np.empty(n, dtype=np.uint8)
-    source_side(n, forest, side)
-    return flow, side
+    flow = max_flow(n, network, forest)
+    return flow, (forest.node[TREE::WIDTH] & WHICH == SOURCE).astype(np.uint8)
 
 
 def their_cut(excess, across, down):

@@ -17,9 +17,15 @@ from skstruct.inference.max_flow import continue_flow, empty_forest, empty_netwo
 from skstruct.inference.n_best import best_assignments, best_assignments_work, branch_scratch
 from skstruct.inference.numerics import fast_exp, log_sum_exp, offer_scratch, row_max
 from skstruct.inference.pairwise_lp import lp_scratch
-from skstruct.inference.qpbo import Pairs, Switcher, component_scratch, empty_choices, empty_signs
+from skstruct.inference.qpbo import (
+    Pairs,
+    Switcher,
+    component_scratch,
+    empty_choices,
+    empty_signs,
+    roof_scratch,
+)
 from skstruct.inference.quadratic_cut import level_work, quadratic_cut
-from skstruct.inference.roof_dual import roof_scratch
 from skstruct.inference.simplex import best_mixture, project
 from skstruct.inference.tree import root_forests, tree_scratch
 from skstruct.inference.viterbi import (

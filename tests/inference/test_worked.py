@@ -120,7 +120,7 @@ def test_bucket_elimination_max_buckets():
     slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
     scratch = elimination_scratch(plan)
     max_buckets(pair, plan, base, plan.live_ptr, slots, back, 0, 2, scratch)
-    best_labels(pair, plan, back, labels)
+    best_labels(pair, plan, back, 0, len(plan.variable), labels)
     assert repr((float(slots[0]), labels)) == "(5.0, array([1, 0]))"
 
 
@@ -135,9 +135,11 @@ def test_calibration_tell_buckets():
     plan = junction_tree(pair, np.array([0, 1], dtype=np.int32))
     up, down = np.zeros((2, plan.slot_ptr[-1]))
     scratch, at = elimination_scratch(plan), plan.slot_ptr
-    sum_buckets(pair, plan, pair.table_ptr, at, up, scratch)
+    sum_buckets(pair, plan, pair.table_ptr, at, up, 0, len(plan.variable), scratch)
     marginals, places = np.zeros(4), (pair.table_ptr, pair.table_ptr, at)
-    tell_buckets(pair, plan, places, True, np.ones(1), up, down, marginals, scratch)
+    tell_buckets(
+        pair, plan, places, True, np.ones(1), up, down, marginals, 0, len(plan.variable), scratch
+    )
     assert repr(marginals.round(6)) == "array([0.1, 0.2, 0.3, 0.4])"
 
 

@@ -39,13 +39,10 @@ def elimination_scratch(plan):
     """Scratch for a plan."""
     _, block, levels, maps, inputs, dims = plan.room
     return EliminationScratch(
-        np.empty((levels, block)),
-        np.empty((levels, block)),
-        np.empty(block),
-        np.empty(block),
+        *np.empty((2, levels, block)),
+        *np.empty((2, block)),
         np.empty(maps, dtype=np.uint32),
-        np.empty(inputs, dtype=np.int64),
-        np.empty(dims, dtype=np.int64),
+        *(np.empty(size, dtype=np.int64) for size in (inputs, dims)),
         np.empty(levels, dtype=np.uint8),
     )
 

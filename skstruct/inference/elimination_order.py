@@ -30,8 +30,8 @@ def primal_graph(n_states, scope_ptr, scope, keep=None):
 UNIT = 64
 _OVER = 1 << 60
 _UNTOUCHED = 1 << 52
-_MIN_FILL, _MIN_WEIGHT, _SWEEP, _GIVEN = range(4)
-_RULES = {"min-fill": _MIN_FILL, "min-weight": _MIN_WEIGHT, "sweep": _SWEEP, "given": _GIVEN}
+_MIN_FILL, _MIN_WEIGHT, _SWEEP = range(3)
+_RULES = {"min-fill": _MIN_FILL, "min-weight": _MIN_WEIGHT, "sweep": _SWEEP}
 
 
 class Elimination(NamedTuple):
@@ -91,8 +91,6 @@ def _is_before(w, rule, limit, a, b):
             a1 = _UNTOUCHED
         if b2 == 0:
             b1 = _UNTOUCHED
-    elif rule == _GIVEN:
-        a1, a2, b1, b2 = 0, 0, 0, 0
     if a1 != b1:
         return a1 < b1
     if a2 != b2:
@@ -422,7 +420,7 @@ def elimination_order(
     if max_table is not None:
         limit = np.int64(np.floor(UNIT * np.log2(max_table) + 1e-6))
     peeled, degree = np.empty((2, n), dtype=np.int64)
-    n_peeled = 0 if rule == "given" else _peel(ptr, neighbours, states, degree, peeled, sums)
+    n_peeled = _peel(ptr, neighbours, states, degree, peeled, sums)
     before, left = peeled[:n_peeled], np.ones(n, dtype=bool)
     pairs = np.diff(ptr)[before] > 0
     left[before] = False
@@ -448,14 +446,14 @@ def elimination_order(
 _ENOUGH, _VARIABLES = 1e5, 20_000
 
 
-def best_elimination_order(graph, n_states, *, max_table=None, keep=None):
+def best_elimination_order(graph, n_states, *, max_table=None):
     """The cheapest order that several greedy rules and ways to break ties find."""
 
     def cost(found):
         return found.largest == np.inf, found.total
 
     ptr, n = graph[0], len(n_states)
-    best = elimination_order(graph, n_states, "min-fill", max_table=max_table, keep=keep)
+    best = elimination_order(graph, n_states, "min-fill", max_table=max_table)
     if best.largest < np.inf and best.total < _ENOUGH * np.log2(n + 2):
         return best
     rng = np.random.default_rng(0)
@@ -468,8 +466,6 @@ def best_elimination_order(graph, n_states, *, max_table=None, keep=None):
         trials.append(("sweep", np.lexsort((ranks, by_degree)).argsort()))
     for rule, rank in trials:
         most = best.total if best.largest < np.inf else np.inf
-        found = elimination_order(
-            graph, n_states, rule, max_table=max_table, rank=rank, most=most, keep=keep
-        )
+        found = elimination_order(graph, n_states, rule, max_table=max_table, rank=rank, most=most)
         best = min(best, found, key=cost)
     return best

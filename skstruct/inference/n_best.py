@@ -107,17 +107,11 @@ class BestAssignmentsWork(NamedTuple):
 def best_assignments_work(n_sources, n_targets, n_best):
     """Room for so many assignments of at most so many sources and targets."""
     parent, row = np.empty((2, n_best), dtype=np.int64)
-    return BestAssignmentsWork(
-        assignment_work(n_sources, n_targets),
-        np.empty((n_best, n_sources)),
-        np.empty((n_best, n_targets)),
-        parent,
-        row,
-        offer_scratch(n_best),
-        np.empty(n_sources * n_targets),
-        np.empty(n_targets),
-        np.empty(n_sources, dtype=np.int32),
-    )
+    prices = np.empty((n_best, n_sources)), np.empty((n_best, n_targets))
+    held, price = np.empty(n_sources * n_targets), np.empty(n_targets)
+    solver, offers = assignment_work(n_sources, n_targets), offer_scratch(n_best)
+    match = np.empty(n_sources, dtype=np.int32)
+    return BestAssignmentsWork(solver, *prices, parent, row, offers, held, price, match)
 
 
 @kernel
@@ -158,7 +152,11 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
             return
         # Rounding must not put one above the one before it.
         values[r] = min(value, values[r - 1]) if r > 0 else value
-        _store(r, parent, row, n, m, matches, work)
+        work.parent[r], work.row[r] = parent, row
+        for i in range(n):
+            matches[r, i], work.u[r, i] = match[i], work.solver.u[i]
+        for j in range(m):
+            work.v[r, j] = work.price[j]
         for i in range(row, n):
             value = _change(r, i, scores, n, m, null, matches, work)
             if value > offers.scores[n_best - 1]:
@@ -171,17 +169,6 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
         offers.scores[n_best - 1] = -math.inf
         if value > -math.inf and r < n_best - 1:
             value = _change(parent, row, scores, n, m, null, matches, work)
-
-
-@inner_kernel
-def _store(r, parent, row, n, m, matches, work):
-    """Keep the assignment in scratch as number r."""
-    work.parent[r], work.row[r] = parent, row
-    for i in range(n):
-        matches[r, i] = work.match[i]
-        work.u[r, i] = work.solver.u[i]
-    for j in range(m):
-        work.v[r, j] = work.price[j]
 
 
 @inner_kernel

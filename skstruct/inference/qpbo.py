@@ -170,20 +170,6 @@ def pair_score(pairs, f, x, y):
     return pairs.scores[at + x * columns + y]
 
 
-@inner_kernel(inline=True)
-def is_open(must):
-    """Whether a variable has two labels to choose from."""
-    return must & _CLOSED == 0
-
-
-@inner_kernel(inline=True)
-def force_of(must):
-    """What hard constraints say of an open variable: OFF, ON, or HALF for nothing."""
-    if must & _MUST_BE_OFF != 0:
-        return OFF
-    return ON if must & _MUST_BE_ON != 0 else HALF
-
-
 @inner_kernel
 def _size(score):
     """How large a finite score is."""
@@ -288,9 +274,9 @@ def choose(pairs, off, on, choices):
     for f in range(left.shape[0]):
         i, j = left[f], right[f]
         t00 = pair_score(pairs, f, off[i], off[j])
-        if not is_open(must[i]):
+        if must[i] & _CLOSED != 0:
             _add_unary(choices, j, t00, pair_score(pairs, f, off[i], on[j]))
-        elif not is_open(must[j]):
+        elif must[j] & _CLOSED != 0:
             _add_unary(choices, i, t00, pair_score(pairs, f, on[i], off[j]))
         else:
             t01, t10 = pair_score(pairs, f, off[i], on[j]), pair_score(pairs, f, on[i], off[j])
@@ -390,7 +376,7 @@ def find_signs(choices, n_edges, signs):
     for v in range(link.shape[0]):
         double[v] = double[_root(v, signs)]
         node[v] = -1
-        if is_open(choices.must[v]):
+        if choices.must[v] & _CLOSED == 0:
             node[v] = n_nodes
             n_nodes += 1 + double[v]
     for e in range(n_edges):
@@ -406,10 +392,11 @@ def _lay_nodes(choices, signs, excess):
         k = signs.node[v]
         if k < 0:
             continue
-        gain, force = choices.gain[v], force_of(choices.must[v])
-        if force != HALF:
-            total += gain if force == ON else 0.0
-            sign = 1.0 if (force == ON) != (signs.flip[v] == 1 and signs.double[v] == 0) else -1.0
+        gain, must = choices.gain[v], choices.must[v]
+        if must != 0:
+            is_on = must & _MUST_BE_OFF == 0
+            total += gain if is_on else 0.0
+            sign = 1.0 if is_on != (signs.flip[v] == 1 and signs.double[v] == 0) else -1.0
             excess[k] = sign * math.inf
             if signs.double[v] == 1:
                 excess[k + 1] = -excess[k]

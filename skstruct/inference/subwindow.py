@@ -53,16 +53,9 @@ def make_subwindows(n_rows: int, n_columns: int, n_cells: int | None = None) -> 
     """Room for images of up to so many cells."""
     n_cells = n_rows * n_columns if n_cells is None else n_cells
     size = n_cells + n_columns
-    return Subwindows(
-        np.zeros(10, dtype=np.int64),
-        np.zeros(n_rows + 1, dtype=np.int64),
-        np.zeros(n_columns + 1, dtype=np.int64),
-        np.zeros(n_cells),
-        np.zeros(size),
-        np.zeros(size),
-        np.zeros(size + n_rows + 1),
-        np.zeros(n_columns + 1),
-    )
+    lines = (np.zeros(count, dtype=np.int64) for count in (10, n_rows + 1, n_columns + 1))
+    sizes = n_cells, size, size, size + n_rows + 1, n_columns + 1
+    return Subwindows(*lines, *(np.zeros(count) for count in sizes))
 
 
 @kernel
@@ -228,13 +221,6 @@ def _bound(space, subset):
 
 
 @inner_kernel
-def _is_single(space, subset):
-    """Whether a set that has been bounded has one box only."""
-    rows = subset[0] == subset[1] and subset[2] == subset[3]
-    return rows and subset[4] == subset[5] and subset[6] == subset[7]
-
-
-@inner_kernel
 def _member(space, subset, out):
     """The best box between the columns of the last bound, as a set, to `out`; its score."""
     top, bottom = subset[0], subset[3]
@@ -250,7 +236,7 @@ def _member(space, subset, out):
 
 
 @inner_kernel
-def _split(space, subset, other):
+def _split(subset, other):
     """Write half of a set to `other`, and leave the rest."""
     widest, length = 0, 0
     for first in range(0, 8, 2):
@@ -348,7 +334,10 @@ def _measure(space, frontier, subset, values, slack):
     top = _bound(space, subset)
     if not top > values[last] + slack:
         return -math.inf
-    if _is_single(space, subset):
+    is_single = True
+    for first in range(0, 8, 2):
+        is_single = is_single and subset[first] == subset[first + 1]
+    if is_single:
         _offer(frontier, subset, top, values)
         return -math.inf
     # The member of a set that is split later would be met again.
@@ -419,7 +408,7 @@ def _depth_first(space, frontier, subset, values, slack, most):
             return False
         counts[_EXPANDED] += 1
         _copy(chain[n], subset)
-        _split(space, subset, other)
+        _split(subset, other)
         first = _measure(space, frontier, subset, values, slack)
         second = _measure(space, frontier, other, values, slack)
         here = n if first <= second else n + 1
@@ -474,7 +463,7 @@ def best_boxes(space, frontier, values, most):
                 return _cut(space, frontier, values, slack, top)
             continue
         counts[_EXPANDED] += 1
-        _split(space, subset, other)
+        _split(subset, other)
         _push(space, frontier, subset, values, slack)
         _push(space, frontier, other, values, slack)
     return -math.inf

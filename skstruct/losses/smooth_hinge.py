@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import generic, inner_kernel, kernel, require
+from ..core.jit.dispatch import generic, kernel, require
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
@@ -153,19 +153,19 @@ def smoothed_max(loss, problem, i, theta, mu):
 
 
 @smoothed_max.register(EntropyHinge)
-@inner_kernel
+@kernel
 def _(loss, problem, i, theta, mu):
     return exp_oracle(problem, i, theta, loss.strength[0], mu)
 
 
 @smoothed_max.register(EuclideanHinge)
-@inner_kernel
+@kernel
 def _(loss, problem, i, theta, mu):
     return euclidean_oracle(problem, i, theta, loss.strength[0], mu)
 
 
 @smoothed_max.register(EntropicHinge)
-@inner_kernel
+@kernel
 def _(loss, problem, i, theta, mu):
     return entropic_oracle(problem, i, theta, loss.strength[0], mu)
 

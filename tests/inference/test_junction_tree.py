@@ -275,11 +275,3 @@ def test_stars_and_long_chains_take_linear_time():
             tables, plan, scratch, np.zeros(n, dtype=np.int64), plan.live_ptr, plan.room[0]
         )
         assert found[2] == n - 1
-
-
-def test_given_orders_are_followed():
-    graph, n_states = grid(4, 4)
-    rank = np.arange(16)[::-1].copy()
-    found = elimination_order(graph, n_states, "given", rank=rank)
-    assert found.order.tolist() == list(range(15, -1, -1))
-    assert found.width == 4

@@ -312,8 +312,6 @@ _MARGIN = 2.0**-44
 # With so few sources without links a price war takes longer than paths.
 _FEW = 4
 
-__all__ = ["AssignmentWork", "assignment", "assignment_work"]
-
 
 @inner_kernel
 def _bound(scores, size, both):

@@ -177,34 +177,6 @@ def inputs(scope_ptr, scope, n_states, plan, factors, slots, position):
 
 
 @kernel
-def by_level(plan):
-    """Sort the inputs of each bucket by level; rows for the maps of those that are used again."""
-    level, form, source, step_ptr = plan.level, plan.form, plan.source, plan.step_ptr
-    room = plan.room
-    for k in range(plan.variable.shape[0]):
-        begin, end = plan.input_ptr[k], plan.input_ptr[k + 1]
-        for i in range(begin + 1, end):
-            a, b, c, d, j = level[i], form[i], source[i], step_ptr[i], i
-            while j > begin and level[j - 1] > a:
-                level[j], form[j] = level[j - 1], form[j - 1]
-                source[j], step_ptr[j] = source[j - 1], step_ptr[j - 1]
-                j -= 1
-            level[j], form[j], source[j], step_ptr[j] = a, b, c, d
-        rows, levels = 1, 1
-        for i in range(begin, end):
-            plan.map_row[i] = 0
-            if form[i] == GATHERED and level[i] > 0:
-                plan.map_row[i] = rows
-                rows += 1
-            levels += i > begin and level[i] != level[i - 1]
-        room[1] = max(room[1], plan.block[k])
-        room[2] = max(room[2], levels)
-        room[3] = max(room[3], rows * plan.block[k])
-        room[4] = max(room[4], end - begin)
-        room[5] = max(room[5], plan.dim_ptr[k + 1] - plan.dim_ptr[k])
-
-
-@kernel
 def blocks(n_states, usual, plan):
     """Sizes of tables and of their blocks, which are far from `usual` only if they must."""
     for k in range(plan.variable.shape[0]):
@@ -435,7 +407,19 @@ def junction_tree(tables, order, block=512):
     blocks(n_states, block, plan)
     slots, position = (slot_of, slot_head, slot_next), np.empty(len(n_states), dtype=np.int64)
     inputs(tables.scope_ptr, tables.scope, n_states, plan, _by_bucket(first, n), slots, position)
-    by_level(plan)
+    # The inputs of each bucket by level; rows for the maps of those that are used again.
+    owner = np.repeat(np.arange(n), n_inputs)
+    by_level = np.lexsort((plan.level, owner))
+    for part in (plan.source, plan.level, plan.form, plan.step_ptr):
+        part[:] = part[by_level]
+    is_mapped = (plan.form == GATHERED) & (plan.level > 0)
+    n_mapped = np.bincount(owner[is_mapped], minlength=n)
+    row = np.cumsum(is_mapped) - ends_of(n_mapped)[owner]
+    plan.map_row[:] = np.where(is_mapped, row, 0)
+    is_new = (np.diff(owner) == 0) & (np.diff(plan.level) != 0)
+    n_levels = np.bincount(owner[1:][is_new], minlength=n) + 1
+    most = plan.block, n_levels, (n_mapped + 1) * plan.block, n_inputs, arity
+    plan.room[1:] = [sizes.max(initial=1) for sizes in most]
     messages = plan.size // n_states[variable]
     plan.slot_ptr[1:2] = 1
     plan.slot_ptr[plan.slot + 1] = messages

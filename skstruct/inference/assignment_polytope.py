@@ -1,7 +1,7 @@
-"""What the projections onto the polytope of assignments share.
+"""Projections onto the polytope of assignments.
 
 Matrices without negative entries whose rows and columns sum to at most 1, or to 1 where a vertex
-may not stay without a link: :mod:`.assignment_projections`, :mod:`.assignment_scaling`.
+may not stay without a link: the Euclidean projections, and the entropic ones.
 
 They start from a best assignment and its prices. Scores less prices are at most 0, and 0 where
 there is a link, so that scores of any size and temperatures near 0 lose no digits. What is left is

@@ -211,7 +211,7 @@ def fertile_max_marginals(
 ):
     """Best score with every pair and without every pair, where vertices may have several links.
 
-    As :func:`.assignment_marginals.assignment_max_marginals`, on shortest paths between the
+    As :func:`.assignment.assignment_max_marginals`, on shortest paths between the
     vertices of the smaller side: those of the other side lie on them between two of these.
     """
     n, m = n_sources, n_targets

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 
-# The two search trees of :mod:`.max_flow`: growth, augmentation, adoption of orphans.
+# The two search trees: growth, augmentation, adoption of orphans.
 #
 # As in Boykov and Kolmogorov 2004, with their time stamps: a node whose stamp is the present time
 # has a path to its terminal and knows its length.
@@ -360,7 +360,7 @@ class Network(NamedTuple):
 
 
 class Forest(NamedTuple):
-    """Search trees of :func:`max_flow` (:mod:`.search_trees`), valid from one call to the next."""
+    """Search trees of :func:`max_flow`, valid from one call to the next."""
 
     # (4 * n_nodes,): Arc to the parent, time stamp, distance, and tree of each node.
     node: np.ndarray

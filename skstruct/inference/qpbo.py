@@ -299,7 +299,7 @@ def pairs_score(pairs, labels):
     return total
 
 
-# Switches (:mod:`.choices`) by max flow: exact where all edges can be made to attract.
+# Switches by max flow: exact where all edges can be made to attract.
 #
 # Components of the graph without frustration, where flipping some variables makes all edges
 # attract, need one node a variable, and the minimum cut is a best choice. Others need one a

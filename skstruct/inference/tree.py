@@ -155,9 +155,9 @@ def tree_max_marginals(unary, transitions, forest, out, scratch):
             out[c, k] = best[c, k] + above
 
 
-@inner_kernel
-def _upward(unary, transitions, temperature, forest, scratch):
-    """Log-messages from the leaves to the roots; returns the log-partition over the temperature.
+@kernel
+def tree_log_partition(unary, transitions, temperature, forest, scratch):
+    """``temperature * log sum_y exp(score(y) / temperature)``, by log-messages to the roots.
 
     Each message has a maximum of 0, so that rounding does not grow with the depth; what was taken
     off is kept beside them.
@@ -186,7 +186,7 @@ def _upward(unary, transitions, temperature, forest, scratch):
             if top > -math.inf:
                 message[c, j] -= top
             belief[p, j] += message[c, j]
-    return total
+    return temperature * total
 
 
 @inner_kernel
@@ -204,19 +204,12 @@ def _normalise(belief, mu, n_labels):
 
 
 @kernel
-def tree_log_partition(unary, transitions, temperature, forest, scratch):
-    """``temperature * log sum_y exp(score(y) / temperature)`` of a forest."""
-    total = _upward(unary, transitions, temperature, forest, scratch)
-    return temperature * total
-
-
-@kernel
 def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, place, scratch):
     """Marginals of nodes and edges of a forest, by sum-product in the log domain."""
     n, n_labels = unary.shape
-    total = _upward(unary, transitions, temperature, forest, scratch)
-    if not total > -math.inf:
-        return total
+    log_z = tree_log_partition(unary, transitions, temperature, forest, scratch)
+    if not log_z > -math.inf:
+        return log_z
     belief, message, taken = scratch.belief, scratch.message, scratch.taken
     outside, row = scratch.rows[0], scratch.rows[1]
     for e in range(pair_mu.shape[0]):
@@ -244,7 +237,7 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, pl
                         pair_mu[e, j, k] += share
                 belief[c, k] = inside + log_sum_exp(row, 0, n_labels)
         _normalise(belief[c], node_mu[c], n_labels)
-    return temperature * total
+    return log_z
 
 
 @kernel

@@ -160,7 +160,7 @@ def roof(folder):
         pairs = pairs_of(graph)
         found, ours = smallest(lambda p=pairs, o=off, i=on: Switcher(p).solve(o, i), 5)
         row = {"model": path.name, "bound": result.bound, "kernels": ours, "solve_map": whole}
-        row["labelled"] = 1.0 - found.n_half / graph.n_variables
+        row["labelled"] = (found.states != 2).mean()
         if thinqpbo is not None:
             tables = [(*map(int, s), *t) for s, t in _pair_energies(graph)]
             unaries = (-graph.unary.reshape(-1, 2)).tolist()

@@ -482,15 +482,11 @@ class Switching(NamedTuple):
     # (n_variables,): 0 for the first labelling, 1 for the second, 2 where neither is known to be
     # best.
     states: np.ndarray
-    # How many states are 2.
-    n_half: int
     # The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf if
     # no choice has a finite score.
     bound: float
     # Sum of the sizes of all scores, of which the bound's rounding error is a tiny share.
     size: float
-    # Factors in components with frustration; 0 where the problem is a minimum cut.
-    n_doubled: int
     # False if it was stopped; the bound is valid, but the states are any.
     done: bool
 
@@ -524,16 +520,15 @@ class Switcher:
         states = np.zeros(self.signs.node.size, dtype=np.int8)
         total = begin_cut(self.choices, n_edges, self.signs, n_nodes, network, forest)
         if not total > -np.inf:
-            return Switching(states, 0, -np.inf, 0.0, n_doubled, True)
+            return Switching(states, -np.inf, 0.0, True)
         done = advance_flow(network, forest, _WORK)
         while not done and not (stop is not None and stop()):
             done = advance_flow(network, forest, _WORK)
         if n_doubled:
             strong_components(n_nodes, network, forest, self.scratch)
-        n_half = read_states(self.signs, forest, self.scratch.component, states)
-        flow = float(forest.amount[FLOW])
-        size = float(self.choices.constant[1])
-        return Switching(states, n_half, total - flow, size, n_doubled, done)
+        read_states(self.signs, forest, self.scratch.component, states)
+        bound = total - float(forest.amount[FLOW])
+        return Switching(states, bound, float(self.choices.constant[1]), done)
 
     def solve(
         self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None

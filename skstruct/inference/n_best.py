@@ -157,17 +157,16 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
             matches[r, i], work.u[r, i] = match[i], work.solver.u[i]
         for j in range(m):
             work.v[r, j] = work.price[j]
+        # The first of these is the next best: as many candidates as are still asked for.
+        rest, codes = offers.scores[r + 1 : n_best], offers.codes[r + 1 :]
+        if rest.shape[0] == 0:
+            return
         for i in range(row, n):
             value = _change(r, i, scores, n, m, null, matches, work)
-            if value > offers.scores[n_best - 1]:
-                offer(value, r, i, 0, offers.scores[:n_best], offers.codes)
-        value, parent, row = offers.scores[0], offers.codes[0, 0], offers.codes[0, 1]
-        for q in range(n_best - 1):
-            offers.scores[q] = offers.scores[q + 1]
-            offers.codes[q, 0] = offers.codes[q + 1, 0]
-            offers.codes[q, 1] = offers.codes[q + 1, 1]
-        offers.scores[n_best - 1] = -math.inf
-        if value > -math.inf and r < n_best - 1:
+            if value > rest[rest.shape[0] - 1]:
+                offer(value, r, i, 0, rest, codes)
+        value, parent, row = rest[0], codes[0, 0], codes[0, 1]
+        if value > -math.inf:
             value = _change(parent, row, scores, n, m, null, matches, work)
 
 

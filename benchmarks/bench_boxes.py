@@ -39,7 +39,6 @@ from skstruct import BCFWSSVM, Boxes, Candidates, CasimirSSVM, SubgradientSSVM
 from skstruct.core.weights import Weights, lazy_weights
 from skstruct.datasets import load_localisation
 from skstruct.inference import subwindow
-from skstruct.inference.branch_and_bound import BOUNDED, make_frontier
 from skstruct.losses.hinge import hinge_of
 from skstruct.metrics import average_precision, corloc_score, iou
 from skstruct.preprocessing import BoxProposals, PatchWords
@@ -52,16 +51,19 @@ _KINDS = {"none": subwindow.NO_LOSS, "iou": subwindow.OVERLAP}
 def measure(weights, true, loss="none", n_best=1, stride=1):
     """Milliseconds, and the share of boxes that were looked at."""
     space = subwindow.make_subwindows(*(-(-side // stride) for side in weights.shape))
-    frontier, values, times = make_frontier(8, n_best), np.empty(n_best), []
+    frontier, values, times = subwindow.make_frontier(n_best), np.empty(n_best), []
+    rows, columns = (np.arange(0, side, stride) for side in weights.shape)
+    cells = np.add.reduceat(np.add.reduceat(weights, rows, axis=0), columns, axis=1)
     for _ in range(3):
-        subwindow.load_weights(space, weights, stride)
+        subwindow.set_lines(space, *weights.shape, stride, 1)
+        space.weights[: cells.size] = cells.ravel()
         space.task[subwindow.LOSS] = _KINDS[loss]
         space.task[subwindow.TRUE_TOP : subwindow.TRUE_RIGHT + 1] = np.asarray(true)[[1, 0, 3, 2]]
         start = time.process_time()
         subwindow.best_boxes(space, frontier, values, -1)
         times.append(1e3 * (time.process_time() - start))
     n_boxes = np.prod([n * (n + 1) / 2 for n in (-(-side // stride) for side in weights.shape)])
-    return min(times), frontier.counts[BOUNDED] / n_boxes
+    return min(times), frontier.counts[subwindow.BOUNDED] / n_boxes
 
 
 def report(name, maps, boxes, **options):

@@ -8,7 +8,7 @@ from numbers import Real
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike
 from ..graphs.base import Graph
-from ..losses.projections import PROJECTIONS, choose_projection
+from ..losses.smooth_hinge import PROJECTIONS, choose_projection
 from ..solvers.extragradient import ExtragradientOptions, extragradient
 from .svm import CONSTRAINTS, StructuralSVM
 

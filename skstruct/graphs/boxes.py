@@ -27,7 +27,6 @@ from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
 from ..data.matrices import csr_from_parts, numeric, refuse_masked
 from ..data.packing import as_list, check_n_features, pack_nodes, take_rows
-from ..inference.branch_and_bound import Frontier, make_frontier
 from ..inference.subwindow import (
     ALL_OR_NOTHING,
     LOSS,
@@ -37,8 +36,10 @@ from ..inference.subwindow import (
     TRUE_LEFT,
     TRUE_RIGHT,
     TRUE_TOP,
+    Frontier,
     Subwindows,
     best_boxes,
+    make_frontier,
     make_subwindows,
     set_lines,
     to_pixels,
@@ -598,7 +599,7 @@ class Boxes(ItemGraph):
         )
         largest = *cells.max(axis=0, initial=0).tolist(), int(cells.prod(axis=1).max(initial=0))
         work = BoxesScratch(
-            tables, make_subwindows(*largest), make_frontier(8, max(n_best, 1)), np.zeros(1)
+            tables, make_subwindows(*largest), make_frontier(max(n_best, 1)), np.zeros(1)
         )
         return BoxesProblem(**fields, own=own, work=work)
 

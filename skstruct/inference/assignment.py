@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 
-# Shortest augmenting paths of :mod:`.assignment`: one search that serves both sides.
+# Shortest augmenting paths: one search that serves both sides.
 #
 # Prices `u` of sources and `v` of targets keep every *reduced cost* ``u_i + v_j - s_ij`` at least
 # 0, 0 where i and j are linked. A vertex that may stay without a link has a price of at least 0,
@@ -185,7 +185,13 @@ def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
     ``work.slack`` is above `margin` fit no other target, at these prices or others that are
     optimal: if that is more than what rounding leaves, their rows are not looked at.
     """
-    zero = _rounding(sources, targets)
+    # What rounding may leave of 0.
+    zero = 0.0
+    for i in range(sources.size):
+        zero += abs(sources.price[i])
+    for j in range(targets.size):
+        zero += abs(targets.price[j])
+    zero = _ROUNDING * zero + _LEAST
     if margin < zero:  # then `slack` says nothing
         margin = math.inf
     if not _find_ties(scores, sources, targets, alone, zero, margin, work):
@@ -198,17 +204,6 @@ def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
         for q in range(begin[i], begin[i + 1]):
             if ties[q] >= place or _exchange(i, ties[q], sources, targets, kept, zero, work):
                 break
-
-
-@inner_kernel
-def _rounding(sources, targets):
-    """What rounding may leave of 0."""
-    total = 0.0
-    for i in range(sources.size):
-        total += abs(sources.price[i])
-    for j in range(targets.size):
-        total += abs(targets.price[j])
-    return _ROUNDING * total + _LEAST
 
 
 @inner_kernel
@@ -311,8 +306,6 @@ _SAME = 2.0**-50
 _MARGIN = 2.0**-44
 # With so few sources without links a price war takes longer than paths.
 _FEW = 4
-
-__all__ = ["AssignmentWork", "assignment", "assignment_work"]
 
 
 @inner_kernel
@@ -516,7 +509,7 @@ def _bid(scores, sources, targets, alone, work):
 
 @inner_kernel
 def _link_again(scores, sources, targets, alone, kept, work):
-    """Link sources that have lost their links, and what follows; False if that cannot be."""
+    """Link every vertex that may not stay without a link at its price; False if one cannot be."""
     n, m, before, near = sources.size, targets.size, work.before, work.slack
     mate, u, v = sources.mate, sources.price, targets.price
     for i in range(n):
@@ -526,8 +519,14 @@ def _link_again(scores, sources, targets, alone, kept, work):
     many = _take_best(scores, sources, targets, alone) > _FEW
     if many:
         _bid(scores, sources, targets, alone, work)
-    if not link_all(scores, sources, targets, alone, kept, work):
-        return False
+    for i in range(n):
+        satisfied = mate[i] >= 0 or (alone and u[i] <= 0.0)
+        if not (satisfied or augment(i, scores, sources, targets, alone, alone, work)):
+            return False
+    for j in range(m):
+        satisfied = targets.mate[j] >= 0 or (kept and v[j] <= 0.0)
+        if not (satisfied or augment(j, scores, targets, sources, kept, kept, work)):
+            return False
     if many or not _centre_few(scores, n, m, mate, u, v, alone, kept, near, before):
         _centre(scores, n, m, mate, u, v, alone, kept, near, work.distance, work.gap)
     return True
@@ -565,20 +564,6 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
         return -math.inf
     lowest_of_ties(scores, sources, targets, alone, kept, margin, work)
     return total_score(scores, n, m, match)
-
-
-@inner_kernel
-def link_all(scores, sources, targets, alone, kept, work):
-    """Augment from every vertex that has no link and may not stay so at its price."""
-    for i in range(sources.first, sources.size):
-        satisfied = sources.mate[i] >= 0 or (alone and sources.price[i] <= 0.0)
-        if not (satisfied or augment(i, scores, sources, targets, alone, alone, work)):
-            return False
-    for j in range(targets.size):
-        satisfied = targets.mate[j] >= 0 or (kept and targets.price[j] <= 0.0)
-        if not (satisfied or augment(j, scores, targets, sources, kept, kept, work)):
-            return False
-    return True
 
 
 @inner_kernel

@@ -1,7 +1,7 @@
-"""What the projections onto the polytope of assignments share.
+"""Projections onto the polytope of assignments.
 
 Matrices without negative entries whose rows and columns sum to at most 1, or to 1 where a vertex
-may not stay without a link: :mod:`.assignment_projections`, :mod:`.assignment_scaling`.
+may not stay without a link: the Euclidean projections, and the entropic ones.
 
 They start from a best assignment and its prices. Scores less prices are at most 0, and 0 where
 there is a link, so that scores of any size and temperatures near 0 lose no digits. What is left is
@@ -158,33 +158,6 @@ def violation(size, low, dual, slope):
 
 
 @inner_kernel
-def shrink(n, m, mu, sums):
-    """Bring sums of rows, then of columns, down to 1."""
-    for j in range(m):
-        sums[n + j] = 0.0
-    for i in range(n):
-        total = 0.0
-        for j in range(m):
-            total += mu[i * m + j]
-        scale = 1.0 / max(1.0, total)
-        sums[i] = 0.0
-        for j in range(m):
-            mu[i * m + j] *= scale
-            sums[n + j] += mu[i * m + j]
-    for j in range(m):
-        sums[n + j] = 1.0 / max(1.0, sums[n + j])
-    for i in range(n):
-        for j in range(m):
-            mu[i * m + j] *= sums[n + j]
-            sums[i] += mu[i * m + j]
-    for j in range(m):
-        sums[n + j] = 0.0
-    for i in range(n):
-        for j in range(m):
-            sums[n + j] += mu[i * m + j]
-
-
-@inner_kernel
 def _find_room(k, size, alone, m, partner, sums, mu, work):
     """Where a path of changes from vertex k of the side that is linked may end, -1: nowhere.
 
@@ -233,12 +206,37 @@ def _change(k, end, alone, m, partner, sums, mu, work):
 
 
 @inner_kernel
-def complete(n, m, alone, match, mate, mu, sums, work):
-    """Bring sums that must be 1 up to 1, where more than rounding is missing.
+def _into_polytope(n, m, null, alone, match, mate, mu, work):
+    """Bring sums of rows, then of columns, down to 1, and those that must be 1 up to 1.
 
-    What a vertex lacks comes along alternating paths of the best matching and of the entries above
-    0, so that no entry becomes positive that should not.
+    What a vertex lacks by more than rounding comes along alternating paths of the best matching and
+    of the entries above 0, so that no entry becomes positive that should not.
     """
+    sums = work.rest[: n + m]
+    for j in range(m):
+        sums[n + j] = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(m):
+            total += mu[i * m + j]
+        scale = 1.0 / max(1.0, total)
+        for j in range(m):
+            mu[i * m + j] *= scale
+            sums[n + j] += mu[i * m + j]
+    for j in range(m):
+        sums[n + j] = 1.0 / max(1.0, sums[n + j])
+    for i in range(n):
+        sums[i] = 0.0
+        for j in range(m):
+            mu[i * m + j] *= sums[n + j]
+            sums[i] += mu[i * m + j]
+    if null:
+        return
+    for j in range(m):
+        sums[n + j] = 0.0
+    for i in range(n):
+        for j in range(m):
+            sums[n + j] += mu[i * m + j]
     size, partner = (m, mate) if alone else (n, match)
     for k in range(size):
         for _ in range(n * m):
@@ -259,8 +257,6 @@ def nothing(n, m, value, mu):
 
 
 # Euclidean projections onto the polytope of assignments: convex quadratic flows.
-
-__all__ = ["ProjectionWork", "euclidean_assignment", "projection_work"]
 
 _MOST_STEPS = 200
 _RESIDUAL = 1e-14
@@ -440,15 +436,11 @@ def euclidean_assignment(
     half = _solve_parts(n, m, mu, work)
     for k in range(n + m):
         half += work.dual[k]
-    shrink(n, m, mu, work.rest)
-    if not null:
-        complete(n, m, alone, match, solver.mate, mu, work.rest[: n + m], work)
+    _into_polytope(n, m, null, alone, match, solver.mate, mu, work)
     return total + temperature * half
 
 
 # Entropic projections onto the polytope of assignments: matrix scaling with a null.
-
-__all__ = ["ProjectionWork", "entropic_assignment", "projection_work"]
 
 _MOST_SCALINGS = 300
 _SCALING_RESIDUAL = 1e-13
@@ -675,7 +667,5 @@ def entropic_assignment(
     mass -= n + m if both else (m if kept else n)
     for k in range(n + m):
         mass -= work.dual[k]
-    shrink(n, m, mu, work.rest)
-    if not null:
-        complete(n, m, alone, match, solver.mate, mu, work.rest[: n + m], work)
+    _into_polytope(n, m, null, alone, match, solver.mate, mu, work)
     return total + temperature * mass

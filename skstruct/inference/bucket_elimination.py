@@ -39,13 +39,10 @@ def elimination_scratch(plan):
     """Scratch for a plan."""
     _, block, levels, maps, inputs, dims = plan.room
     return EliminationScratch(
-        np.empty((levels, block)),
-        np.empty((levels, block)),
-        np.empty(block),
-        np.empty(block),
+        *np.empty((2, levels, block)),
+        *np.empty((2, block)),
         np.empty(maps, dtype=np.uint32),
-        np.empty(inputs, dtype=np.int64),
-        np.empty(dims, dtype=np.int64),
+        *(np.empty(size, dtype=np.int64) for size in (inputs, dims)),
         np.empty(levels, dtype=np.uint8),
     )
 
@@ -227,8 +224,8 @@ def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
             changed = next_digits(n_states, plan, k, w)
 
 
-@inner_kernel
-def follow(tables, plan, back, begin, end, labels):
+@kernel
+def best_labels(tables, plan, back, begin, end, labels):
     """The best labels of buckets `begin` to `end`, which are whole trees."""
     for k in range(end - 1, begin - 1, -1):
         stride, entry = 1, 0
@@ -240,12 +237,6 @@ def follow(tables, plan, back, begin, end, labels):
         if tables.n_states[plan.variable[k]] > 256:
             label += 256 * np.int64(back[plan.back_ptr[k] + stride + entry])
         labels[plan.variable[k]] = label
-
-
-@kernel
-def best_labels(tables, plan, back, labels):
-    """Follow the best states down the tree."""
-    follow(tables, plan, back, 0, plan.variable.shape[0], labels)
 
 
 @kernel
@@ -313,8 +304,8 @@ def _log_sum_out(n, states, sums, out):
         out[j] = best + math.log(total)
 
 
-@inner_kernel
-def sum_range(tables, plan, base, at, slots, begin, end, w):
+@kernel
+def sum_buckets(tables, plan, base, at, slots, begin, end, w):
     """Logarithms of sums, up the trees of buckets `begin` to `end`."""
     for k in range(begin, end):
         states = tables.n_states[plan.variable[k]]
@@ -327,12 +318,6 @@ def sum_range(tables, plan, base, at, slots, begin, end, w):
             _log_sum_out(n, states, w.sums[a], w.row)
             send(w.row, n, slots, start + b * n, plan.is_first[k])
             changed = next_digits(tables.n_states, plan, k, w)
-
-
-@kernel
-def sum_buckets(tables, plan, base, at, slots, w):
-    """Send logarithms of sums up the tree."""
-    sum_range(tables, plan, base, at, slots, 0, plan.variable.shape[0], w)
 
 
 @inner_kernel
@@ -448,9 +433,12 @@ def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
         i -= 1
 
 
-@inner_kernel
-def tell_range(tables, plan, places, is_sum, value, up, down, out, begin, end, w):
-    """Send what is known down the trees of buckets `begin` to `end`."""
+@kernel
+def tell_buckets(tables, plan, places, is_sum, value, up, down, out, begin, end, w):
+    """Send what is known down the trees: max-marginals, or marginals, of factors.
+
+    Lauritzen and Spiegelhalter 1988, Local computations with probabilities on graphical structures.
+    """
     base, _, at = places
     nothing = 0.0 if is_sum else -np.inf
     for j in range(down.shape[0]):
@@ -475,13 +463,3 @@ def tell_range(tables, plan, places, is_sum, value, up, down, out, begin, end, w
             w.is_empty[a] = 0
             changed = next_digits(tables.n_states, plan, k, w)
             _flush(tables, plan, places, k, a, changed, is_sum, down, out, w)
-
-
-@kernel
-def tell_buckets(tables, plan, places, is_sum, value, up, down, out, w):
-    """Send what is known down the tree: max-marginals, or marginals, of factors.
-
-    Lauritzen and Spiegelhalter 1988, Local computations with probabilities on graphical structures.
-    """
-    n = plan.variable.shape[0]
-    tell_range(tables, plan, places, is_sum, value, up, down, out, 0, n, w)

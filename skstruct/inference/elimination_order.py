@@ -7,6 +7,7 @@ exactly as edges come and go, so that a step costs what it changes.
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array, tril, triu
 
 from ..core.jit.dispatch import inner_kernel, kernel
 
@@ -15,32 +16,22 @@ from ..core.jit.dispatch import inner_kernel, kernel
 
 def primal_graph(n_states, scope_ptr, scope, keep=None):
     """The graph in which variables are neighbours that share a factor."""
-    n = len(n_states)
     keep = n_states > 1 if keep is None else keep & (n_states > 1)
-    arity = np.diff(scope_ptr)
-    keys = [np.empty(0, dtype=np.int64)]
-    for a in np.unique(arity[arity > 1]):
-        rows = scope[scope_ptr[:-1][arity == a][:, None] + np.arange(a)].astype(np.int64)
-        first, second = np.triu_indices(a, 1)
-        u, v = rows[:, first].ravel(), rows[:, second].ravel()
-        both = keep[u] & keep[v]
-        u, v = u[both], v[both]
-        keys.append(np.unique(np.minimum(u, v) * n + np.maximum(u, v)))
-    pairs = np.unique(np.concatenate(keys))
-    u, v = pairs // max(n, 1), pairs % max(n, 1)
-    tails, heads = np.concatenate((u, v)), np.concatenate((v, u))
-    by_tail = np.lexsort((heads, tails))
-    ptr = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(tails, minlength=n), out=ptr[1:])
-    return ptr, heads[by_tail]
+    shape = len(scope_ptr) - 1, len(n_states)
+    factor, inside = np.repeat(np.arange(shape[0]), np.diff(scope_ptr)), keep[scope]
+    ends = factor[inside], scope[inside]
+    has = coo_array((np.ones(len(ends[0]), dtype=np.int64), ends), shape=shape).tocsr()
+    both = has.T @ has
+    near = tril(both, -1, "csr") + triu(both, 1, "csr")
+    return near.indptr.astype(np.int64), near.indices.astype(np.int64)
 
 
 # Weights of variables are whole numbers, so that sums and ties are exact.
 UNIT = 64
 _OVER = 1 << 60
 _UNTOUCHED = 1 << 52
-_MIN_FILL, _MIN_WEIGHT, _SWEEP, _GIVEN = range(4)
-_RULES = {"min-fill": _MIN_FILL, "min-weight": _MIN_WEIGHT, "sweep": _SWEEP, "given": _GIVEN}
+_MIN_FILL, _MIN_WEIGHT, _SWEEP = range(3)
+_RULES = {"min-fill": _MIN_FILL, "min-weight": _MIN_WEIGHT, "sweep": _SWEEP}
 
 
 class Elimination(NamedTuple):
@@ -100,8 +91,6 @@ def _is_before(w, rule, limit, a, b):
             a1 = _UNTOUCHED
         if b2 == 0:
             b1 = _UNTOUCHED
-    elif rule == _GIVEN:
-        a1, a2, b1, b2 = 0, 0, 0, 0
     if a1 != b1:
         return a1 < b1
     if a2 != b2:
@@ -135,20 +124,6 @@ def _sift(w, rule, limit, n_heap, v):
         i = child
     heap[i] = v
     place[v] = i
-
-
-@inner_kernel
-def _take_off(w, rule, limit, v):
-    """Take vertex v off the heap."""
-    heap, place, count = w.heap, w.place, w.count
-    count[0] -= 1
-    last = heap[count[0]]
-    hole = place[v]
-    place[v] = -1
-    if last != v:
-        heap[hole] = last
-        place[last] = hole
-        _sift(w, rule, limit, count[0], last)
 
 
 @inner_kernel
@@ -276,7 +251,12 @@ def _step(w, rule, limit):
         v = _heaviest(w, v)
     entries = w.states[v]
     n = _remove(w, v)
-    _take_off(w, rule, limit, v)
+    w.count[0] -= 1
+    last, hole = w.heap[w.count[0]], w.place[v]
+    w.place[v] = -1
+    if last != v:
+        w.heap[hole], w.place[last] = last, hole
+        _sift(w, rule, limit, w.count[0], last)
     if is_kept:
         for j in range(n):
             a = w.near[j]
@@ -440,17 +420,15 @@ def elimination_order(
     if max_table is not None:
         limit = np.int64(np.floor(UNIT * np.log2(max_table) + 1e-6))
     peeled, degree = np.empty((2, n), dtype=np.int64)
-    n_peeled = 0 if rule == "given" else _peel(ptr, neighbours, states, degree, peeled, sums)
+    n_peeled = _peel(ptr, neighbours, states, degree, peeled, sums)
     before, left = peeled[:n_peeled], np.ones(n, dtype=bool)
     pairs = np.diff(ptr)[before] > 0
     left[before] = False
     core = np.flatnonzero(left & counts)
-    inside = left[np.repeat(np.arange(n), np.diff(ptr))] & left[neighbours]
-    new = np.cumsum(left & counts) - 1
-    tails = np.repeat(np.arange(n), np.diff(ptr))[inside]
-    core_ptr = np.zeros(len(core) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(new[tails], minlength=len(core)), out=core_ptr[1:])
-    w = _work(core_ptr, new[neighbours[inside]], states[core], rank[core], 4 * n + 8, sums)
+    edges = np.ones(len(neighbours), dtype=bool)
+    near = csr_array((edges, neighbours, ptr), shape=(n, n))[core][:, core]
+    ends = near.indptr.astype(np.int64), near.indices.astype(np.int64)
+    w = _work(*ends, states[core], rank[core], 4 * n + 8, sums)
     code = np.int64(_RULES[rule])
     _start(w, code, limit)
     while (status := _run(w, code, limit, not leave_out, float(most))) == 1:
@@ -468,14 +446,14 @@ def elimination_order(
 _ENOUGH, _VARIABLES = 1e5, 20_000
 
 
-def best_elimination_order(graph, n_states, *, max_table=None, keep=None):
+def best_elimination_order(graph, n_states, *, max_table=None):
     """The cheapest order that several greedy rules and ways to break ties find."""
 
     def cost(found):
         return found.largest == np.inf, found.total
 
     ptr, n = graph[0], len(n_states)
-    best = elimination_order(graph, n_states, "min-fill", max_table=max_table, keep=keep)
+    best = elimination_order(graph, n_states, "min-fill", max_table=max_table)
     if best.largest < np.inf and best.total < _ENOUGH * np.log2(n + 2):
         return best
     rng = np.random.default_rng(0)
@@ -488,8 +466,6 @@ def best_elimination_order(graph, n_states, *, max_table=None, keep=None):
         trials.append(("sweep", np.lexsort((ranks, by_degree)).argsort()))
     for rule, rank in trials:
         most = best.total if best.largest < np.inf else np.inf
-        found = elimination_order(
-            graph, n_states, rule, max_table=max_table, rank=rank, most=most, keep=keep
-        )
+        found = elimination_order(graph, n_states, rule, max_table=max_table, rank=rank, most=most)
         best = min(best, found, key=cost)
     return best

@@ -78,7 +78,7 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, 
     near = rows if columns.least == 0 else columns
     far = columns if columns.least == 0 else rows
     _start(scores, near, far)
-    feasible = _count_fixed(scores, n, m, fixed, links, work, max_degree)
+    feasible = _count_fixed(scores, m, fixed, links, work, max_degree)
     for i in range(near.size):
         while near.degree[i] < max_degree and (near.price[i] > 0.0 or near.degree[i] < near.least):
             if not (feasible and _add_link(i, scores, fixed, links, near, far, max_degree, work)):
@@ -94,7 +94,7 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, 
 
 
 @inner_kernel
-def _count_fixed(scores, n, m, fixed, links, work, max_degree):
+def _count_fixed(scores, m, fixed, links, work, max_degree):
     """Make the links that must be there; whether none is forbidden, and no vertex has too many."""
     most, allowed = 0, True
     for q in range(fixed.shape[0]):
@@ -211,7 +211,7 @@ def fertile_max_marginals(
 ):
     """Best score with every pair and without every pair, where vertices may have several links.
 
-    As :func:`.assignment_marginals.assignment_max_marginals`, on shortest paths between the
+    As :func:`.assignment.assignment_max_marginals`, on shortest paths between the
     vertices of the smaller side: those of the other side lie on them between two of these.
     """
     n, m = n_sources, n_targets

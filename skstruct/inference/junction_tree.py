@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of
 
 # The kernels that plan a junction tree: cliques, slots of messages, inputs and their steps.
 
@@ -17,38 +18,23 @@ SCALAR, CONTIGUOUS, GATHERED = range(3)
 
 
 @kernel
-def first_buckets(scope_ptr, scope, bucket, head, following):
-    """Lists of the factors of each bucket, in order; the last list holds those of none."""
-    n_buckets = head.shape[0] - 1
-    head[:] = -1
-    for f in range(scope_ptr.shape[0] - 2, -1, -1):
-        k = n_buckets
-        for d in range(scope_ptr[f], scope_ptr[f + 1]):
-            if bucket[scope[d]] >= 0:
-                k = min(k, bucket[scope[d]])
-        following[f] = head[k]
-        head[k] = f
-
-
-@kernel
-def cliques(start, scope_ptr, scope, bucket, variable, heads, child, mark, parent, dim_ptr, dim):
+def cliques(start, scope_ptr, scope, bucket, variable, factors, child, mark, parent, dim_ptr, dim):
     """Cliques of the buckets from `start` on, as far as `dim` has room; returns how far."""
-    head, following = heads
+    factor_ptr, factor = factors
     child_head, child_next = child
     for k in range(start, variable.shape[0]):
         n, begin = 0, dim_ptr[k]
         if begin + mark.shape[0] > dim.shape[0]:
             return k
         mark[variable[k]] = k
-        f = head[k]
-        while f >= 0:
+        for q in range(factor_ptr[k], factor_ptr[k + 1]):
+            f = factor[q]
             for d in range(scope_ptr[f], scope_ptr[f + 1]):
                 v = scope[d]
                 if bucket[v] >= 0 and mark[v] != k:
                     mark[v] = k
                     dim[begin + n] = v
                     n += 1
-            f = following[f]
         c = child_head[k]
         while c >= 0:
             for d in range(dim_ptr[c], dim_ptr[c + 1] - 1):
@@ -143,9 +129,9 @@ def find_slots(dim_ptr, dim, parent, slot, is_first, slot_of, slot_head, slot_ne
 
 
 @kernel
-def inputs(scope_ptr, scope, n_states, plan, heads, slots, position):
+def inputs(scope_ptr, scope, n_states, plan, factors, slots, position):
     """What goes into the buckets: sources, levels, forms and steps."""
-    head, following = heads
+    factor_ptr, factor = factors
     slot_of, slot_head, slot_next = slots
     dim_ptr, dim, step = plan.dim_ptr, plan.dim, plan.step
     at = 0
@@ -154,18 +140,19 @@ def inputs(scope_ptr, scope, n_states, plan, heads, slots, position):
         for d in range(n):
             position[dim[begin + d]] = d
         i = plan.input_ptr[k]
-        f, s = head[k], slot_head[k]
-        while f >= 0 or s >= 0:
+        q, s = factor_ptr[k], slot_head[k]
+        while q < factor_ptr[k + 1] or s >= 0:
             for d in range(n):
                 step[at + d] = 0
             stride = 1
-            if f >= 0:
+            if q < factor_ptr[k + 1]:
+                f = factor[q]
+                q += 1
                 for d in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
                     if plan.bucket[scope[d]] >= 0:
                         step[at + position[scope[d]]] = stride
                     stride *= n_states[scope[d]]
                 plan.source[i] = f
-                f = following[f]
             else:
                 c = slot_of[s]
                 for d in range(dim_ptr[c + 1] - 2, dim_ptr[c] - 1, -1):
@@ -173,13 +160,12 @@ def inputs(scope_ptr, scope, n_states, plan, heads, slots, position):
                     stride *= n_states[dim[d]]
                 plan.source[i] = -1 - s
                 s = slot_next[s]
-            q = plan.outer[k]
             level = 0
-            for d in range(q):
+            for d in range(plan.outer[k]):
                 if step[at + d] != 0:
                     level = d + 1
             is_number, is_run, stride = True, True, 1
-            for d in range(n - 1, q - 1, -1):
+            for d in range(n - 1, plan.outer[k] - 1, -1):
                 is_number &= step[at + d] == 0
                 is_run &= step[at + d] == stride
                 stride *= n_states[dim[begin + d]]
@@ -188,34 +174,6 @@ def inputs(scope_ptr, scope, n_states, plan, heads, slots, position):
             plan.step_ptr[i] = at
             at += n
             i += 1
-
-
-@kernel
-def by_level(plan):
-    """Sort the inputs of each bucket by level; rows for the maps of those that are used again."""
-    level, form, source, step_ptr = plan.level, plan.form, plan.source, plan.step_ptr
-    room = plan.room
-    for k in range(plan.variable.shape[0]):
-        begin, end = plan.input_ptr[k], plan.input_ptr[k + 1]
-        for i in range(begin + 1, end):
-            a, b, c, d, j = level[i], form[i], source[i], step_ptr[i], i
-            while j > begin and level[j - 1] > a:
-                level[j], form[j] = level[j - 1], form[j - 1]
-                source[j], step_ptr[j] = source[j - 1], step_ptr[j - 1]
-                j -= 1
-            level[j], form[j], source[j], step_ptr[j] = a, b, c, d
-        rows, levels = 1, 1
-        for i in range(begin, end):
-            plan.map_row[i] = 0
-            if form[i] == GATHERED and level[i] > 0:
-                plan.map_row[i] = rows
-                rows += 1
-            levels += i > begin and level[i] != level[i - 1]
-        room[1] = max(room[1], plan.block[k])
-        room[2] = max(room[2], levels)
-        room[3] = max(room[3], rows * plan.block[k])
-        room[4] = max(room[4], end - begin)
-        room[5] = max(room[5], plan.dim_ptr[k + 1] - plan.dim_ptr[k])
 
 
 @kernel
@@ -360,54 +318,31 @@ class JunctionTree(NamedTuple):
     room: np.ndarray
 
 
-def _find_cliques(tables, variable, bucket):
+def _by_bucket(first, n):
+    """The factors of each of n buckets, in order: where they begin, and which they are."""
+    return ends_of(np.bincount(first, minlength=n + 1)), np.argsort(first, kind="stable")
+
+
+def _find_cliques(tables, variable, bucket, factors):
     """Cliques for an order: the parents of the buckets, and where the variables stand."""
     n, n_variables = len(variable), len(bucket)
-    head, following = np.empty(n + 1, dtype=np.int64), np.empty(len(tables.table_ptr), np.int64)
-    first_buckets(tables.scope_ptr, tables.scope, bucket, head, following)
-    child = np.full((2, n + 1), -1)
+    child = tuple(np.full((2, n + 1), -1))
     mark, parent, dim_ptr = np.full(n_variables, -1), np.empty(n, np.int64), np.zeros(n + 1, int)
     dim = np.empty(8 * n + n_variables, dtype=np.int32)
-    lists, children = (head, following), (child[0], child[1])
-    k = 0
-    while True:
-        k = cliques(
-            k,
-            tables.scope_ptr,
-            tables.scope,
-            bucket,
-            variable,
-            lists,
-            children,
-            mark,
-            parent,
-            dim_ptr,
-            dim,
-        )
-        if k == n:
-            return lists, parent, dim_ptr, dim[: dim_ptr[n]].copy()
+    graph, k = (tables.scope_ptr, tables.scope, bucket, variable, factors), 0
+    while (k := cliques(k, *graph, child, mark, parent, dim_ptr, dim)) < n:
         dim = np.concatenate((dim, np.empty_like(dim)))
+    return parent, dim_ptr, dim[: dim_ptr[n]]
 
 
-def _in_postorder(tables, variable, bucket):
-    """The same order with every bucket right after those whose messages it takes."""
-    _, parent, dim_ptr, dim = _find_cliques(tables, variable, bucket)
-    n = len(variable)
-    if n == 0:
-        return variable
-    peak = np.add.reduceat(np.log2(tables.n_states[dim]), dim_ptr[:-1])
+def _postorder(parent, peak):
+    """Every bucket right after those whose messages it takes, those of large tables first."""
+    n = len(parent)
     highest_peaks(parent, peak)
     child = np.empty((2, n + 1), dtype=np.int64)
     stack, visited = np.empty((2, n + 1), dtype=np.int64)
     visit(parent, np.argsort(peak, kind="stable"), child[0], child[1], stack, visited)
-    return variable[visited[:n]]
-
-
-def _buckets(n_variables, variable):
-    """The bucket of each variable, -1 for those without."""
-    bucket = np.full(n_variables, -1, dtype=np.int32)
-    bucket[variable] = np.arange(len(variable))
-    return bucket
+    return visited[:n]
 
 
 def junction_tree(tables, order, block=512):
@@ -415,75 +350,82 @@ def junction_tree(tables, order, block=512):
 
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
     """
-    n_states = tables.n_states
-    n_variables, n_factors = len(n_states), len(tables.table_ptr)
+    n_states, n_factors = tables.n_states, len(tables.table_ptr)
     variable = np.asarray(order, dtype=np.int32)
     variable = variable[n_states[variable] > 1]
-    variable = _in_postorder(tables, variable, _buckets(n_variables, variable))
-    bucket = _buckets(n_variables, variable)
-    lists, parent, dim_ptr, dim = _find_cliques(tables, variable, bucket)
     n = len(variable)
+    bucket = np.full(len(n_states), -1, dtype=np.int32)
+    bucket[variable] = np.arange(n)
+    # The first bucket of each factor; n of those whose variables all keep their labels.
+    first, of_scope = np.full(n_factors, n), bucket[tables.scope]
+    factor = np.repeat(np.arange(n_factors), np.diff(tables.scope_ptr))
+    np.minimum.at(first, factor, np.where(of_scope < 0, n, of_scope))
+    parent, dim_ptr, dim = _find_cliques(tables, variable, bucket, _by_bucket(first, n))
+    visited = np.empty(0, dtype=np.int64)
+    if n > 0:
+        peak = np.add.reduceat(np.log2(n_states[dim]), dim_ptr[:-1])
+        visited = _postorder(parent, peak)
+    # The cliques stay what they are, and so does the order of their variables.
+    place = np.argsort(visited)
+    first, variable = np.append(place, n)[first], variable[visited]
+    parent = np.append(place, -1)[parent[visited]]
+    bucket[variable] = np.arange(n)
+    begin, arity = dim_ptr[:-1][visited], np.diff(dim_ptr)[visited]
+    dim_ptr = ends_of(arity)
+    dim = dim[np.repeat(begin - dim_ptr[:-1], arity) + np.arange(dim_ptr[-1])]
+
     slot, slot_of, slot_next = np.full((3, n + 1), -1)
-    slot_head, n_inputs = np.full(n, -1), np.zeros(n, dtype=np.int64)
+    slot_head, n_inputs = np.full(n, -1), np.bincount(first, minlength=n + 1)[:n]
     is_first = np.zeros(n, dtype=np.uint8)
     n_slots = find_slots(
         dim_ptr, dim, parent, slot, is_first, slot_of, slot_head, slot_next, n_inputs
     )
-    arity = np.diff(tables.scope_ptr)
-    first = np.full(n_factors, n)
-    np.minimum.at(
-        first,
-        np.repeat(np.arange(n_factors), arity),
-        np.where(bucket[tables.scope] < 0, n, bucket[tables.scope]),
-    )
-    n_inputs += np.bincount(first, minlength=n + 1)[:n]
-    plan = _empty_plan(variable, bucket, dim_ptr, dim, n_inputs, n_slots)
-    plan = plan._replace(
-        slot=slot[:n].copy(), is_first=is_first, constant=np.flatnonzero(first == n)
+    n_all = int(n_inputs.sum())
+    plan = JunctionTree(
+        variable=variable,
+        bucket=bucket,
+        dim_ptr=dim_ptr,
+        dim=dim,
+        size=np.empty(n, int),
+        outer=np.empty(n, "i4"),
+        block=np.empty(n, int),
+        input_ptr=ends_of(n_inputs),
+        source=np.empty(n_all, int),
+        level=np.empty(n_all, "i4"),
+        form=np.empty(n_all, np.uint8),
+        map_row=np.empty(n_all, "i4"),
+        step_ptr=np.empty(n_all, int),
+        step=np.empty(int((n_inputs * arity).sum()), int),
+        slot=slot[:n].copy(),
+        is_first=is_first,
+        slot_ptr=np.zeros(n_slots + 1, int),
+        live_ptr=np.empty(n_slots, int),
+        back_ptr=np.zeros(n + 1, int),
+        constant=np.flatnonzero(first == n),
+        room=np.ones(6, int),
     )
     blocks(n_states, block, plan)
-    slots = slot_of, slot_head, slot_next
-    position = np.empty(n_variables, dtype=np.int64)
-    inputs(tables.scope_ptr, tables.scope, n_states, plan, lists, slots, position)
-    by_level(plan)
+    slots, position = (slot_of, slot_head, slot_next), np.empty(len(n_states), dtype=np.int64)
+    inputs(tables.scope_ptr, tables.scope, n_states, plan, _by_bucket(first, n), slots, position)
+    # The inputs of each bucket by level; rows for the maps of those that are used again.
+    owner = np.repeat(np.arange(n), n_inputs)
+    by_level = np.lexsort((plan.level, owner))
+    for part in (plan.source, plan.level, plan.form, plan.step_ptr):
+        part[:] = part[by_level]
+    is_mapped = (plan.form == GATHERED) & (plan.level > 0)
+    n_mapped = np.bincount(owner[is_mapped], minlength=n)
+    row = np.cumsum(is_mapped) - ends_of(n_mapped)[owner]
+    plan.map_row[:] = np.where(is_mapped, row, 0)
+    is_new = (np.diff(owner) == 0) & (np.diff(plan.level) != 0)
+    n_levels = np.bincount(owner[1:][is_new], minlength=n) + 1
+    most = plan.block, n_levels, (n_mapped + 1) * plan.block, n_inputs, arity
+    plan.room[1:] = [sizes.max(initial=1) for sizes in most]
     messages = plan.size // n_states[variable]
     plan.slot_ptr[1:2] = 1
-    plan.slot_ptr[slot[:n] + 1] = messages
+    plan.slot_ptr[plan.slot + 1] = messages
     np.cumsum(plan.slot_ptr, out=plan.slot_ptr)
     wide = np.where(n_states[variable] > 256, 2, 1)
     np.cumsum(messages * wide, out=plan.back_ptr[1:])
     hole_at, hole_size = np.empty((2, n_slots + 1), dtype=np.int64)
     plan.room[0] = allocate(plan, hole_at, hole_size)
     return plan
-
-
-def _empty_plan(variable, bucket, dim_ptr, dim, n_inputs, n_slots):
-    """Arrays for a plan."""
-    n, total = len(variable), int(n_inputs.sum())
-    input_ptr = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(n_inputs, out=input_ptr[1:])
-    size, block, step_ptr = np.empty(n, int), np.empty(n, int), np.empty(total, int)
-    outer, level, map_row = np.empty(n, "i4"), np.empty(total, "i4"), np.empty(total, "i4")
-    return JunctionTree(
-        variable=variable,
-        bucket=bucket,
-        dim_ptr=dim_ptr,
-        dim=dim,
-        size=size,
-        outer=outer,
-        block=block,
-        input_ptr=input_ptr,
-        source=np.empty(total, int),
-        level=level,
-        form=np.empty(total, np.uint8),
-        map_row=map_row,
-        step_ptr=step_ptr,
-        step=np.empty(int((n_inputs * np.diff(dim_ptr)).sum()), int),
-        slot=np.empty(n, int),
-        is_first=np.empty(n, np.uint8),
-        slot_ptr=np.zeros(n_slots + 1, int),
-        live_ptr=np.empty(n_slots, int),
-        back_ptr=np.zeros(n + 1, int),
-        constant=np.empty(0, int),
-        room=np.ones(6, int),
-    )

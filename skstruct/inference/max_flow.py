@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 
-# The two search trees of :mod:`.max_flow`: growth, augmentation, adoption of orphans.
+# The two search trees: growth, augmentation, adoption of orphans.
 #
 # As in Boykov and Kolmogorov 2004, with their time stamps: a node whose stamp is the present time
 # has a path to its terminal and knows its length.
@@ -28,6 +28,8 @@ PARENT, STAMP, DISTANCE, TREE, WIDTH = 0, 1, 2, 3, 4
 TIME, ACTIVE_FIRST, ACTIVE_SIZE, ORPHAN_FIRST, ORPHAN_SIZE = 0, 1, 2, 3, 4
 GROWING, GROWING_ARC, COUNTS = 5, 6, 7
 LEAST, FLOW, AMOUNTS = 0, 1, 2
+# Work for :func:`advance_flow` that is never done.
+WHOLE = 1 << 60
 
 _FAR = 1 << 30
 
@@ -250,9 +252,12 @@ def adopt(network, forest):
     return served
 
 
-@inner_kernel
-def search(network, forest, work):
-    """Grow and augment until no path is left or `work` nodes are done; whether all is done."""
+@kernel
+def advance_flow(network, forest, work):
+    """Grow and augment until no path is left or `work` nodes are done; whether all is done.
+
+    Python (an interrupt, a time limit) comes through between such pieces.
+    """
     node, count, amount = forest.node, forest.count, forest.amount
     v, begin = count[GROWING], count[GROWING_ARC]
     while work > 0 and amount[FLOW] < math.inf:
@@ -314,11 +319,12 @@ def _repair(v, network, forest):
 
 
 @kernel
-def restart_flow(n, network, forest, changed):
-    """Repair the trees of a solved network after changes, for :func:`advance_flow` to go on.
+def continue_flow(n, network, forest, changed):
+    """Maximum flow after changes of a solved network, from the flow and the trees that it has.
 
     Kohli and Torr 2005, Efficiently solving dynamic Markov random fields using graph cuts.
     """
+    before = forest.amount[FLOW]
     node, count = forest.node, forest.count
     if count[TIME] > _LAST_TIME:
         count[TIME] = 0
@@ -330,32 +336,8 @@ def restart_flow(n, network, forest, changed):
     for k in range(changed.shape[0]):
         _repair(changed[k], network, forest)
     adopt(network, forest)
-
-
-@kernel
-def continue_flow(n, network, forest, changed):
-    """Maximum flow after changes of a solved network, from the flow and the trees that it has.
-
-    Kohli and Torr 2005, Efficiently solving dynamic Markov random fields using graph cuts.
-    """
-    before = forest.amount[FLOW]
-    restart_flow(n, network, forest, changed)
-    while not search(network, forest, 1 << 60):
-        pass
+    advance_flow(network, forest, WHOLE)
     return forest.amount[FLOW] - before
-
-
-@kernel
-def add_capacity(a, amount, network):
-    """Change the capacity of an arc of a solved network; both ends count as changed then."""
-    head, sister, cap, excess = network.head, network.sister, network.cap, network.excess
-    left = cap[a] + amount
-    cap[a] = max(left, 0.0)
-    if left < 0.0:
-        b = sister[a]
-        cap[b] += left
-        excess[head[b]] -= left
-        excess[head[a]] += left
 
 
 # Of the largest flow an arc can have: less is what rounding has left of a full arc.
@@ -378,7 +360,7 @@ class Network(NamedTuple):
 
 
 class Forest(NamedTuple):
-    """Search trees of :func:`max_flow` (:mod:`.search_trees`), valid from one call to the next."""
+    """Search trees of :func:`max_flow`, valid from one call to the next."""
 
     # (4 * n_nodes,): Arc to the parent, time stamp, distance, and tree of each node.
     node: np.ndarray
@@ -405,13 +387,13 @@ def empty_forest(n_nodes):
     return Forest(node, *queues, np.zeros(COUNTS, np.int64), np.zeros(AMOUNTS))
 
 
-@inner_kernel
-def link_edges(n, n_edges, tail, head, there, back, network):
-    """As :func:`link`, where the arrays of edges may be longer."""
+@kernel
+def link(n, tail, head, there, back, network):
+    """Write the arcs of a network, a pair for each edge, in the order of the edges."""
     first, ends, sister, cap = network.first, network.head, network.sister, network.cap
     for v in range(n + 1):
         first[v] = 0
-    for e in range(n_edges):
+    for e in range(tail.shape[0]):
         first[tail[e]] += 1
         first[head[e]] += 1
     total = 0
@@ -419,7 +401,7 @@ def link_edges(n, n_edges, tail, head, there, back, network):
         degree = first[v]
         first[v] = total
         total += degree
-    for e in range(n_edges):
+    for e in range(tail.shape[0]):
         u, v = tail[e], head[e]
         p, q = first[u], first[v]
         first[u] = p + 1
@@ -431,12 +413,6 @@ def link_edges(n, n_edges, tail, head, there, back, network):
     for v in range(n, 0, -1):
         first[v] = first[v - 1]
     first[0] = 0
-
-
-@kernel
-def link(n, tail, head, there, back, network):
-    """Write the arcs of a network, a pair for each edge, in the order of the edges."""
-    link_edges(n, tail.shape[0], tail, head, there, back, network)
 
 
 @inner_kernel
@@ -512,28 +488,8 @@ def max_flow(n, network, forest):
     minimization in vision, section 3.
     """
     plant(n, network, forest)
-    while not search(network, forest, 1 << 60):
-        pass
+    advance_flow(network, forest, WHOLE)
     return forest.amount[FLOW]
-
-
-@kernel
-def start_flow(n, network, forest):
-    """Begin what :func:`advance_flow` goes on with, instead of :func:`max_flow`."""
-    plant(n, network, forest)
-
-
-@kernel
-def advance_flow(network, forest, work):
-    """Go on with a flow, so that Python (an interrupt, a time limit) comes through in between."""
-    return search(network, forest, work)
-
-
-@kernel
-def source_side(n, forest, side):
-    """The smallest source side of a minimum cut."""
-    for v in range(n):
-        side[v] = 1 if forest.node[WIDTH * v + TREE] & WHICH == SOURCE else 0
 
 
 @inner_kernel

@@ -107,17 +107,11 @@ class BestAssignmentsWork(NamedTuple):
 def best_assignments_work(n_sources, n_targets, n_best):
     """Room for so many assignments of at most so many sources and targets."""
     parent, row = np.empty((2, n_best), dtype=np.int64)
-    return BestAssignmentsWork(
-        assignment_work(n_sources, n_targets),
-        np.empty((n_best, n_sources)),
-        np.empty((n_best, n_targets)),
-        parent,
-        row,
-        offer_scratch(n_best),
-        np.empty(n_sources * n_targets),
-        np.empty(n_targets),
-        np.empty(n_sources, dtype=np.int32),
-    )
+    prices = np.empty((n_best, n_sources)), np.empty((n_best, n_targets))
+    held, price = np.empty(n_sources * n_targets), np.empty(n_targets)
+    solver, offers = assignment_work(n_sources, n_targets), offer_scratch(n_best)
+    match = np.empty(n_sources, dtype=np.int32)
+    return BestAssignmentsWork(solver, *prices, parent, row, offers, held, price, match)
 
 
 @kernel
@@ -158,30 +152,22 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
             return
         # Rounding must not put one above the one before it.
         values[r] = min(value, values[r - 1]) if r > 0 else value
-        _store(r, parent, row, n, m, matches, work)
+        work.parent[r], work.row[r] = parent, row
+        for i in range(n):
+            matches[r, i], work.u[r, i] = match[i], work.solver.u[i]
+        for j in range(m):
+            work.v[r, j] = work.price[j]
+        # The first of these is the next best: as many candidates as are still asked for.
+        rest, codes = offers.scores[r + 1 : n_best], offers.codes[r + 1 :]
+        if rest.shape[0] == 0:
+            return
         for i in range(row, n):
             value = _change(r, i, scores, n, m, null, matches, work)
-            if value > offers.scores[n_best - 1]:
-                offer(value, r, i, 0, offers.scores[:n_best], offers.codes)
-        value, parent, row = offers.scores[0], offers.codes[0, 0], offers.codes[0, 1]
-        for q in range(n_best - 1):
-            offers.scores[q] = offers.scores[q + 1]
-            offers.codes[q, 0] = offers.codes[q + 1, 0]
-            offers.codes[q, 1] = offers.codes[q + 1, 1]
-        offers.scores[n_best - 1] = -math.inf
-        if value > -math.inf and r < n_best - 1:
+            if value > rest[rest.shape[0] - 1]:
+                offer(value, r, i, 0, rest, codes)
+        value, parent, row = rest[0], codes[0, 0], codes[0, 1]
+        if value > -math.inf:
             value = _change(parent, row, scores, n, m, null, matches, work)
-
-
-@inner_kernel
-def _store(r, parent, row, n, m, matches, work):
-    """Keep the assignment in scratch as number r."""
-    work.parent[r], work.row[r] = parent, row
-    for i in range(n):
-        matches[r, i] = work.match[i]
-        work.u[r, i] = work.solver.u[i]
-    for j in range(m):
-        work.v[r, j] = work.price[j]
 
 
 @inner_kernel

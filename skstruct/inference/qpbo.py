@@ -22,11 +22,14 @@ from .max_flow import (
     TREE,
     WHICH,
     WIDTH,
+    Forest,
+    Network,
     advance_flow,
     empty_forest,
     empty_network,
     in_source_side,
-    link_edges,
+    link,
+    max_flow,
     plant,
 )
 
@@ -44,15 +47,17 @@ class ComponentScratch(NamedTuple):
     # The nodes on the way, and those whose component is not complete.
     trail: np.ndarray
     waiting: np.ndarray
+    # The number of each node's component, -1 for nodes on a side.
+    component: np.ndarray
 
 
 def component_scratch(n_nodes):
     """Scratch for networks of at most `n_nodes` nodes."""
-    return ComponentScratch(*np.empty((5, n_nodes), dtype=np.int32))
+    return ComponentScratch(*np.empty((6, n_nodes), dtype=np.int32))
 
 
 @kernel
-def strong_components(n, network, forest, scratch, component):
+def strong_components(n, network, forest, scratch):
     """Number the components of the nodes on neither side, each after those that it reaches.
 
     Tarjan 1972, Depth-first search and linear graph algorithms, section 4.
@@ -60,7 +65,7 @@ def strong_components(n, network, forest, scratch, component):
     first, head, cap = network.first, network.head, network.cap
     node, least = forest.node, forest.amount[LEAST]
     order, low, arc = scratch.order, scratch.low, scratch.arc
-    trail, waiting = scratch.trail, scratch.waiting
+    trail, waiting, component = scratch.trail, scratch.waiting, scratch.component
     for v in range(n):
         order[v] = component[v] = -1
     time = n_waiting = n_components = 0
@@ -163,20 +168,6 @@ def pair_score(pairs, f, x, y):
     if columns == 0:
         return pairs.scores[at] if x == y else 0.0
     return pairs.scores[at + x * columns + y]
-
-
-@inner_kernel(inline=True)
-def is_open(must):
-    """Whether a variable has two labels to choose from."""
-    return must & _CLOSED == 0
-
-
-@inner_kernel(inline=True)
-def force_of(must):
-    """What hard constraints say of an open variable: OFF, ON, or HALF for nothing."""
-    if must & _MUST_BE_OFF != 0:
-        return OFF
-    return ON if must & _MUST_BE_ON != 0 else HALF
 
 
 @inner_kernel
@@ -283,9 +274,9 @@ def choose(pairs, off, on, choices):
     for f in range(left.shape[0]):
         i, j = left[f], right[f]
         t00 = pair_score(pairs, f, off[i], off[j])
-        if not is_open(must[i]):
+        if must[i] & _CLOSED != 0:
             _add_unary(choices, j, t00, pair_score(pairs, f, off[i], on[j]))
-        elif not is_open(must[j]):
+        elif must[j] & _CLOSED != 0:
             _add_unary(choices, i, t00, pair_score(pairs, f, on[i], off[j]))
         else:
             t01, t10 = pair_score(pairs, f, off[i], on[j]), pair_score(pairs, f, on[i], off[j])
@@ -308,7 +299,7 @@ def pairs_score(pairs, labels):
     return total
 
 
-# Switches (:mod:`.choices`) by max flow: exact where all edges can be made to attract.
+# Switches by max flow: exact where all edges can be made to attract.
 #
 # Components of the graph without frustration, where flipping some variables makes all edges
 # attract, need one node a variable, and the minimum cut is a best choice. Others need one a
@@ -385,7 +376,7 @@ def find_signs(choices, n_edges, signs):
     for v in range(link.shape[0]):
         double[v] = double[_root(v, signs)]
         node[v] = -1
-        if is_open(choices.must[v]):
+        if choices.must[v] & _CLOSED == 0:
             node[v] = n_nodes
             n_nodes += 1 + double[v]
     for e in range(n_edges):
@@ -401,10 +392,11 @@ def _lay_nodes(choices, signs, excess):
         k = signs.node[v]
         if k < 0:
             continue
-        gain, force = choices.gain[v], force_of(choices.must[v])
-        if force != HALF:
-            total += gain if force == ON else 0.0
-            sign = 1.0 if (force == ON) != (signs.flip[v] == 1 and signs.double[v] == 0) else -1.0
+        gain, must = choices.gain[v], choices.must[v]
+        if must != 0:
+            is_on = must & _MUST_BE_OFF == 0
+            total += gain if is_on else 0.0
+            sign = 1.0 if is_on != (signs.flip[v] == 1 and signs.double[v] == 0) else -1.0
             excess[k] = sign * math.inf
             if signs.double[v] == 1:
                 excess[k + 1] = -excess[k]
@@ -447,7 +439,7 @@ def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
     if total > -math.inf:
         n_all = _lay_edges(choices, n_edges, signs)
         tail, head, there, back = choices.tail, choices.head, choices.there, choices.back
-        link_edges(n_nodes, n_all, tail, head, there, back, network)
+        link(n_nodes, tail[:n_all], head[:n_all], there[:n_all], back[:n_all], network)
         plant(n_nodes, network, forest)
     return total
 
@@ -478,9 +470,7 @@ def read_states(signs, forest, component, states):
     return n_half
 
 
-# Best choices between two labellings of a pairwise model, in room that is used again.
-
-_NO_COMPONENTS = np.empty(0, dtype=np.int32)
+# Best choices between two labellings of a pairwise model, in scratch that is used again.
 
 # Nodes to visit between two looks at the clock: about half a second on images.
 _WORK = 1_000_000
@@ -492,15 +482,11 @@ class Switching(NamedTuple):
     # (n_variables,): 0 for the first labelling, 1 for the second, 2 where neither is known to be
     # best.
     states: np.ndarray
-    # How many states are 2.
-    n_half: int
     # The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf if
     # no choice has a finite score.
     bound: float
     # Sum of the sizes of all scores, of which the bound's rounding error is a tiny share.
     size: float
-    # Factors in components with frustration; 0 where the problem is a minimum cut.
-    n_doubled: int
     # False if it was stopped; the bound is valid, but the states are any.
     done: bool
 
@@ -511,26 +497,11 @@ class Switcher:
     def __init__(self, pairs: Pairs):
         n, m = pairs.state_ptr.size - 1, pairs.columns.size
         self.pairs = pairs
-        self.choices, self.signs = empty_choices(n, m), empty_signs(n)
-        self.network = self.forest = self.scratch = None
-        self.component = _NO_COMPONENTS
+        # Room for the largest network; pages that no problem writes to cost nothing.
+        self.choices, self.signs = empty_choices(n, 2 * m), empty_signs(n)
+        self.network, self.forest = empty_network(2 * n, 4 * m), empty_forest(2 * n)
+        self.scratch = component_scratch(2 * n)
         self._size = 0, 0, 0
-
-    def _make_room(self, n_nodes, n_edges, n_doubled):
-        """Enlarge what is too small, by half at least."""
-        total = n_edges + n_doubled
-        if total > self.choices.tail.size:
-            more = (np.resize(edges[:n_edges], total) for edges in self.choices[3:])
-            self.choices = Choices(*self.choices[:3], *more)
-        nodes, arcs = 0, 0
-        if self.network is not None:
-            nodes, arcs = self.network.excess.size, self.network.cap.size
-        if self.network is None or n_nodes > nodes or 2 * total > arcs:
-            nodes = max(nodes, n_nodes, min(2 * self.signs.node.size, nodes + nodes // 2))
-            self.network = empty_network(nodes, max(arcs, 2 * total))
-            self.forest = empty_forest(nodes)
-        if n_doubled and n_nodes > self.component.size:
-            self.scratch, self.component = component_scratch(nodes), np.empty(nodes, np.int32)
 
     def set_up(self, off: np.ndarray, on: np.ndarray) -> tuple[int, int] | None:
         """Take a problem, for :meth:`run` to solve."""
@@ -545,21 +516,19 @@ class Switcher:
     def run(self, stop: Callable[[], bool] | None = None) -> Switching:
         """Solve the problem of :meth:`set_up`, once."""
         n_nodes, n_edges, n_doubled = self._size
-        self._make_room(n_nodes, n_edges, n_doubled)
         network, forest = self.network, self.forest
         states = np.zeros(self.signs.node.size, dtype=np.int8)
         total = begin_cut(self.choices, n_edges, self.signs, n_nodes, network, forest)
         if not total > -np.inf:
-            return Switching(states, 0, -np.inf, 0.0, n_doubled, True)
+            return Switching(states, -np.inf, 0.0, True)
         done = advance_flow(network, forest, _WORK)
         while not done and not (stop is not None and stop()):
             done = advance_flow(network, forest, _WORK)
         if n_doubled:
-            strong_components(n_nodes, network, forest, self.scratch, self.component)
-        n_half = read_states(self.signs, forest, self.component, states)
-        flow = float(forest.amount[FLOW])
-        size = float(self.choices.constant[1])
-        return Switching(states, n_half, total - flow, size, n_doubled, done)
+            strong_components(n_nodes, network, forest, self.scratch)
+        read_states(self.signs, forest, self.scratch.component, states)
+        bound = total - float(forest.amount[FLOW])
+        return Switching(states, bound, float(self.choices.constant[1]), done)
 
     def solve(
         self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None
@@ -570,3 +539,178 @@ class Switcher:
         """
         self.set_up(off, on)
         return self.run(stop)
+
+
+# Models of gains and interactions, given by neighbours: the roof dual alone, mostly without a flow.
+#
+# Most nodes are settled by bounds on their neighbours. The network has two nodes for each other
+# one, and no components are told apart: as the graphs are dense, hardly any is without frustration.
+
+
+class Neighbours(NamedTuple):
+    """A graph, by nodes (CSR)."""
+
+    # (n_nodes + 1,): Where the neighbours of each node begin.
+    ptr: np.ndarray
+    # (2 * n_edges,): The neighbours, and the edges to them.
+    neighbour: np.ndarray
+    edge: np.ndarray
+
+
+class RoofScratch(NamedTuple):
+    """Scratch of :func:`roof_dual`: two nodes for each node, two edges for each edge."""
+
+    # (n_nodes,): Numbers of the open nodes.
+    index: np.ndarray
+    # (2, 2 * n_edges): Ends of edges, and costs of both directions.
+    ends: np.ndarray
+    costs: np.ndarray
+    # The flow.
+    network: Network
+    forest: Forest
+
+
+def roof_scratch(n_nodes, n_edges):
+    """Scratch for graphs of at most this size."""
+    index, ends = np.empty(n_nodes, np.int64), np.empty((2, 2 * n_edges), np.int32)
+    flow = empty_network(2 * n_nodes, 4 * n_edges), empty_forest(2 * n_nodes)
+    return RoofScratch(index, ends, np.empty((2, 2 * n_edges)), *flow)
+
+
+@inner_kernel(inline=True)
+def widen(low, high, interaction, state):
+    """Bounds on what a node gains by being 1, with one more neighbour that is in `state`."""
+    if state == ON:
+        return low + interaction, high + interaction
+    if state == HALF:
+        return low + min(interaction, 0.0), high + max(interaction, 0.0)
+    return low, high
+
+
+@inner_kernel(inline=True)
+def forced(low, high):
+    """The value that these bounds leave a node, HALF for either."""
+    if high <= 0.0:
+        return OFF
+    return ON if low > 0.0 else HALF
+
+
+@kernel
+def settle(unary, pair, graph, states):
+    """Fix nodes whose best value no choice of their neighbours can change, until none is left."""
+    n = unary.shape[0]
+    n_open = 0
+    for j in range(n):
+        n_open += 1 if states[j] == HALF else 0
+    before = n_open + 1
+    while 0 < n_open < before:
+        before = n_open
+        for j in range(n):
+            if states[j] != HALF:
+                continue
+            low = high = unary[j]
+            for q in range(graph.ptr[j], graph.ptr[j + 1]):
+                state = states[graph.neighbour[q]]
+                low, high = widen(low, high, pair[graph.edge[q]], state)
+            states[j] = forced(low, high)
+            n_open -= 0 if states[j] == HALF else 1
+    return n_open
+
+
+@inner_kernel
+def _build(unary, pair, graph, states, scratch):
+    """The flow network of the c open nodes: j is literal x_j, c + j its negation; returns c."""
+    index, network = scratch.index, scratch.network
+    tail, head, there, back = scratch.ends[0], scratch.ends[1], scratch.costs[0], scratch.costs[1]
+    n, c, m = unary.shape[0], 0, 0
+    for j in range(n):
+        if states[j] == HALF:
+            index[j] = c
+            c += 1
+    for j in range(n):
+        if states[j] != HALF:
+            continue
+        a = -unary[j]
+        for q in range(graph.ptr[j], graph.ptr[j + 1]):
+            k, v = graph.neighbour[q], pair[graph.edge[q]]
+            if states[k] == ON:
+                a -= v
+            elif states[k] == HALF and v != 0.0 and j < k:
+                x, y = index[j], index[k]
+                a -= max(v, 0.0)
+                tail[m], head[m] = x, y if v > 0.0 else c + y
+                tail[m + 1], head[m + 1] = c + y if v > 0.0 else y, c + x
+                there[m] = there[m + 1] = 0.5 * abs(v)
+                back[m] = back[m + 1] = 0.0
+                m += 2
+        network.excess[index[j]] = -0.5 * a
+        network.excess[c + index[j]] = 0.5 * a
+    link(2 * c, tail[:m], head[:m], there[:m], back[:m], network)
+    return c
+
+
+@kernel
+def roof_dual(unary, pair, graph, states, scratch):
+    """Optimum of the LP relaxation of a binary pairwise model, half-integral.
+
+    Boros and Hammer 2002, Pseudo-Boolean optimization; Kolmogorov and Rother 2007, Minimizing
+    nonsubmodular functions with graph cuts.
+    """
+    n = unary.shape[0]
+    n_open = settle(unary, pair, graph, states)
+    if n_open > 0:
+        index, forest = scratch.index, scratch.forest
+        c = _build(unary, pair, graph, states, scratch)
+        max_flow(2 * c, scratch.network, forest)
+        for j in range(n):
+            if states[j] == HALF:
+                if in_source_side(index[j], forest):
+                    states[j] = ON
+                elif in_source_side(c + index[j], forest):
+                    states[j] = OFF
+    return relaxed_score(unary, pair, graph, states)
+
+
+@kernel
+def relaxed_score(unary, pair, graph, states):
+    """Score of half-integral states."""
+    total = 0.0
+    for j in range(unary.shape[0]):
+        if states[j] == OFF:
+            continue
+        share = 1.0 if states[j] == ON else 0.5
+        total += share * unary[j]
+        for q in range(graph.ptr[j], graph.ptr[j + 1]):
+            k = graph.neighbour[q]
+            if k < j and states[k] != OFF:
+                v = pair[graph.edge[q]]
+                if states[j] == ON and states[k] == ON:
+                    total += v
+                elif states[j] == ON or states[k] == ON:
+                    total += 0.5 * v
+                else:
+                    total += 0.5 * max(v, 0.0)
+    return total
+
+
+@kernel
+def complete(unary, pair, graph, states):
+    """Turn halves into a labelling, one by one, then improve single nodes while that helps."""
+    n = unary.shape[0]
+    for sweep in range(n + 2):
+        moved = False
+        for j in range(n):
+            gain = unary[j]
+            if abs(gain) < math.inf:
+                for q in range(graph.ptr[j], graph.ptr[j + 1]):
+                    state = states[graph.neighbour[q]]
+                    if state != OFF:
+                        gain += pair[graph.edge[q]] * (1.0 if state == ON else 0.5)
+            wanted = ON if gain > 0.0 else OFF
+            if sweep > 0 and states[j] != HALF and abs(gain) < 1e-12:
+                continue
+            if states[j] == HALF or (sweep > 0 and states[j] != wanted):
+                states[j] = wanted
+                moved = True
+        if sweep > 0 and not moved:
+            break

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .max_flow import advance_flow, in_source_side, plant
+from .max_flow import WHOLE, advance_flow, in_source_side, plant
 
 # Of the largest number: what rounding may leave at a node whose level is found.
 _ROUNDING = 2.0**-50
@@ -177,8 +177,7 @@ def quadratic_cut(n, curvature, network, forest, work, x):
     while busy:
         _move(n, n_groups, curvature, network, work, x)
         plant(n, network, forest)
-        while not advance_flow(network, forest, 1 << 60):
-            pass
+        advance_flow(network, forest, WHOLE)
         n_groups = _split(n, n_groups, tolerance, network, forest, work)
         busy = _part(n, network, forest, work)
     return True

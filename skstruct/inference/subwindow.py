@@ -6,6 +6,9 @@ its negative ones, too (Lampert, Blaschko, Hofmann 2008, Beyond sliding windows:
 by efficient subwindow search, section 2.1); left and right are then found in one pass over the
 columns, which is exact where the rows are fixed (An, Peursum, Liu, Venkatesh 2009, Efficient
 algorithms for subwindow search in object detection and localization, section 3).
+
+The set with the largest bound is split, until no bound exceeds the best scores that have been seen
+(Land and Doig 1960, An automatic method of solving discrete programming problems, section 2).
 """
 
 import math
@@ -14,10 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .branch_and_bound import BOUNDED, best_first, bound, is_single, make_frontier, member, split
-from .numerics import check_integer
 
-# Cells of an image for :mod:`.subwindow`: where boxes may end, weights, and their sums.
+# Cells of an image: where boxes may end, weights, and their sums.
 
 # Entries of ``Subwindows.task``: rows and columns of cells, least pixels a side, the kind of loss,
 # the true box, and between which columns the last bound was attained.
@@ -52,16 +53,9 @@ def make_subwindows(n_rows: int, n_columns: int, n_cells: int | None = None) -> 
     """Room for images of up to so many cells."""
     n_cells = n_rows * n_columns if n_cells is None else n_cells
     size = n_cells + n_columns
-    return Subwindows(
-        np.zeros(10, dtype=np.int64),
-        np.zeros(n_rows + 1, dtype=np.int64),
-        np.zeros(n_columns + 1, dtype=np.int64),
-        np.zeros(n_cells),
-        np.zeros(size),
-        np.zeros(size),
-        np.zeros(size + n_rows + 1),
-        np.zeros(n_columns + 1),
-    )
+    lines = (np.zeros(count, dtype=np.int64) for count in (10, n_rows + 1, n_columns + 1))
+    sizes = n_cells, size, size, size + n_rows + 1, n_columns + 1
+    return Subwindows(*lines, *(np.zeros(count) for count in sizes))
 
 
 @kernel
@@ -78,9 +72,9 @@ def set_lines(space, height, width, stride, least):
         space.weights[q] = 0.0
 
 
-@kernel
-def add_up(space):
-    """Sum the weights of the cells up, for bounds."""
+@inner_kernel
+def _add_up(space):
+    """Sum the weights of the cells up, for bounds; the sum of their sizes."""
     n, m = space.task[N_ROWS], space.task[N_COLUMNS]
     weights, gains, drops, sums = space.weights, space.gains, space.drops, space.sums
     for j in range(m):
@@ -102,27 +96,6 @@ def add_up(space):
             sums[below + j + 1] = sums[above + j + 1] + row
     return total
 
-
-__all__ = [
-    "ALL_OR_NOTHING",
-    "LOSS",
-    "NO_LOSS",
-    "OVERLAP",
-    "TRUE_BOTTOM",
-    "TRUE_LEFT",
-    "TRUE_RIGHT",
-    "TRUE_TOP",
-    "FoundBoxes",
-    "Subwindows",
-    "add_up",
-    "best_boxes",
-    "load_weights",
-    "make_subwindows",
-    "set_lines",
-    "subwindow_search",
-    "to_pixels",
-    "whole_image",
-]
 
 # Positions of the ends of four intervals in a set of boxes.
 _TOP, _BOTTOM, _LEFT, _RIGHT = 0, 2, 4, 6
@@ -222,9 +195,9 @@ def _add_overlap(space, subset):
             space.profile[j] -= price * common
 
 
-@bound.register(Subwindows)
-@kernel
-def _(space, subset):
+@inner_kernel
+def _bound(space, subset):
+    """A number that no score in a set exceeds, -inf for an empty one; of a single box its score."""
     least = space.task[LEAST]
     if not _shrink(space.rows, least, subset, _TOP):
         return -math.inf
@@ -247,16 +220,9 @@ def _(space, subset):
     return _best_columns(space, subset) + _loss_bound(space, subset)
 
 
-@is_single.register(Subwindows)
-@kernel
-def _(space, subset):
-    rows = subset[0] == subset[1] and subset[2] == subset[3]
-    return rows and subset[4] == subset[5] and subset[6] == subset[7]
-
-
-@member.register(Subwindows)
-@kernel
-def _(space, subset, out):
+@inner_kernel
+def _member(space, subset, out):
+    """The best box between the columns of the last bound, as a set, to `out`; its score."""
     top, bottom = subset[0], subset[3]
     left, right = space.task[AT_LEFT], space.task[AT_RIGHT]
     out[0] = out[1] = top
@@ -269,9 +235,9 @@ def _(space, subset, out):
     return inside + _loss_bound(space, out)
 
 
-@split.register(Subwindows)
-@kernel
-def _(space, subset, other):
+@inner_kernel
+def _split(subset, other):
+    """Write half of a set to `other`, and leave the rest."""
     widest, length = 0, 0
     for first in range(0, 8, 2):
         # Where the rows are fixed the columns are no question, but for the loss.
@@ -286,21 +252,221 @@ def _(space, subset, other):
     other[widest] = middle + 1
 
 
+# The sets that wait, and the search.
+
+# Entries of ``Frontier.counts``: sets that wait, rows of ``sets`` ever used, sets that have been
+# split, and sets whose bound was asked for.
+_SIZE, _TOUCHED, _EXPANDED, BOUNDED = range(4)
+
+# A chain of splits this long takes 2 ** 125 boxes, if splits halve.
+_DEPTH = 128
+
+
+class Frontier(NamedTuple):
+    """Sets that wait to be split, in a heap of fixed size; scratch of one thread."""
+
+    # (capacity,): Their bounds, as a heap.
+    bounds: np.ndarray
+    # (capacity,): When each came: of equal bounds the latest is next, for it is the smallest.
+    ages: np.ndarray
+    # (capacity,): Which row of `sets` each is; behind the heap those that are free.
+    slots: np.ndarray
+    # (capacity, 8): The sets.
+    sets: np.ndarray
+    # (depth, 8): Sets to be searched depth first where the heap is full.
+    chain: np.ndarray
+    # (depth,): Their bounds.
+    chain_bounds: np.ndarray
+    # (3, 8): Sets at hand.
+    rows: np.ndarray
+    # (n_best, 8): The best members.
+    found: np.ndarray
+    # (4,): Numbers of sets.
+    counts: np.ndarray
+
+
+def make_frontier(n_best: int = 1, capacity: int = 1 << 15) -> Frontier:
+    """An empty heap."""
+    ages, slots = np.zeros((2, capacity), dtype=np.int64)
+    heights = capacity, _DEPTH, 3, n_best
+    sets, chain, rows, found = (np.zeros((size, 8), dtype=np.int32) for size in heights)
+    bounds, counts = np.zeros(capacity), np.zeros(4, dtype=np.int64)
+    return Frontier(bounds, ages, slots, sets, chain, np.zeros(_DEPTH), rows, found, counts)
+
+
+@inner_kernel
+def _copy(source, target):
+    for q in range(source.shape[0]):
+        target[q] = source[q]
+
+
+@inner_kernel
+def _before(frontier, p, top, age):
+    """Whether what is at position p of the heap comes before another set."""
+    bounds = frontier.bounds
+    return bounds[p] > top or (bounds[p] == top and frontier.ages[p] > age)
+
+
+@inner_kernel
+def _put(frontier, p, top, age, slot):
+    frontier.bounds[p] = top
+    frontier.ages[p] = age
+    frontier.slots[p] = slot
+
+
+@inner_kernel
+def _offer(frontier, subset, score, values):
+    """Put a member among the best, which are sorted."""
+    p = values.shape[0] - 1
+    while p > 0 and score > values[p - 1]:
+        values[p] = values[p - 1]
+        _copy(frontier.found[p - 1], frontier.found[p])
+        p -= 1
+    values[p] = score
+    _copy(subset, frontier.found[p])
+
+
+@inner_kernel
+def _measure(space, frontier, subset, values, slack):
+    """The bound of a set, -inf if nothing in it is wanted any more: a single member is offered."""
+    last, spare = values.shape[0] - 1, frontier.rows[2]
+    frontier.counts[BOUNDED] += 1
+    top = _bound(space, subset)
+    if not top > values[last] + slack:
+        return -math.inf
+    is_single = True
+    for first in range(0, 8, 2):
+        is_single = is_single and subset[first] == subset[first + 1]
+    if is_single:
+        _offer(frontier, subset, top, values)
+        return -math.inf
+    # The member of a set that is split later would be met again.
+    if last == 0:
+        score = _member(space, subset, spare)
+        if score > values[0]:
+            _offer(frontier, spare, score, values)
+        if not top > values[0] + slack:
+            return -math.inf
+    return top
+
+
+@inner_kernel
+def _push(space, frontier, subset, values, slack):
+    """Let a set wait, if it may be wanted."""
+    counts, bounds, ages, slots = frontier.counts, frontier.bounds, frontier.ages, frontier.slots
+    top = _measure(space, frontier, subset, values, slack)
+    if not top > -math.inf:
+        return
+    p = counts[_SIZE]
+    if p == counts[_TOUCHED]:
+        slots[p] = p
+        counts[_TOUCHED] += 1
+    counts[_SIZE] += 1
+    slot, age = slots[p], counts[BOUNDED]
+    _copy(subset, frontier.sets[slot])
+    while p > 0 and not _before(frontier, (p - 1) // 2, top, age):
+        above = (p - 1) // 2
+        _put(frontier, p, bounds[above], ages[above], slots[above])
+        p = above
+    _put(frontier, p, top, age, slot)
+
+
+@inner_kernel
+def _pop(frontier, subset):
+    """Take the set with the largest bound."""
+    bounds, ages, slots = frontier.bounds, frontier.ages, frontier.slots
+    frontier.counts[_SIZE] -= 1
+    size, free = frontier.counts[_SIZE], slots[0]
+    _copy(frontier.sets[free], subset)
+    top, age, slot = bounds[size], ages[size], slots[size]
+    p, below = 0, 1
+    while below < size:
+        if below + 1 < size:
+            first = _before(frontier, below, bounds[below + 1], ages[below + 1])
+            below += 0 if first else 1
+        if not _before(frontier, below, top, age):
+            break
+        _put(frontier, p, bounds[below], ages[below], slots[below])
+        p, below = below, 2 * below + 1
+    _put(frontier, p, top, age, slot)
+    slots[size] = free
+
+
+@inner_kernel
+def _depth_first(space, frontier, subset, values, slack, most):
+    """Search a set without the heap; whether that came to its end."""
+    chain, tops, counts = frontier.chain, frontier.chain_bounds, frontier.counts
+    last, other = values.shape[0] - 1, frontier.rows[1]
+    n = 1
+    _copy(subset, chain[0])
+    tops[0] = math.inf
+    while n > 0:
+        n -= 1
+        if not tops[n] > values[last] + slack:
+            continue
+        if counts[_EXPANDED] == most or n + 2 > tops.shape[0]:
+            return False
+        counts[_EXPANDED] += 1
+        _copy(chain[n], subset)
+        _split(subset, other)
+        first = _measure(space, frontier, subset, values, slack)
+        second = _measure(space, frontier, other, values, slack)
+        here = n if first <= second else n + 1
+        there = n + 1 if first <= second else n
+        tops[here], tops[there] = first, second
+        _copy(subset, chain[here])
+        _copy(other, chain[there])
+        n += 2
+    return True
+
+
+@inner_kernel
+def _cut(space, frontier, values, slack, top):
+    """Members of waiting sets take the places that are left; the bound on what was not seen."""
+    last, spare = values.shape[0] - 1, frontier.rows[2]
+    for p in range(frontier.counts[_SIZE]):
+        if last > 0 and not values[last] > -math.inf:
+            subset = frontier.sets[frontier.slots[p]]
+            _bound(space, subset)
+            score = _member(space, subset, spare)
+            if score > -math.inf:
+                _offer(frontier, spare, score, values)
+    return top if top > values[last] + slack else -math.inf
+
+
 @kernel
 def best_boxes(space, frontier, values, most):
-    """The best boxes, task loss included."""
-    root, task = frontier.chain[0], space.task
-    root[0] = root[2] = root[4] = root[6] = 0
-    root[1] = root[3] = task[N_ROWS]
-    root[5] = root[7] = task[N_COLUMNS]
-    size = add_up(space)
+    """The best boxes, task loss included; a bound on those not seen where the search was cut."""
+    counts, subset, other = frontier.counts, frontier.rows[0], frontier.rows[1]
+    n, m, last = space.task[N_ROWS], space.task[N_COLUMNS], values.shape[0] - 1
+    subset[0] = subset[2] = subset[4] = subset[6] = 0
+    subset[1] = subset[3] = n
+    subset[5] = subset[7] = m
+    counts[:] = 0
+    values[:] = -math.inf
+    size = _add_up(space)
     if not size < math.inf:
-        values[:] = -math.inf
         values[0] = math.nan
-        for q in range(8):
-            frontier.found[0, q] = root[q]
+        _copy(subset, frontier.found[0])
         return -math.inf
-    return best_first(space, frontier, root, values, _ROUNDING * (size + 1.0), most)
+    slack = _ROUNDING * (size + 1.0)
+    _push(space, frontier, subset, values, slack)
+    while counts[_SIZE] > 0:
+        top = frontier.bounds[0]
+        if not top > values[last] + slack:
+            return -math.inf
+        if counts[_EXPANDED] == most:
+            return _cut(space, frontier, values, slack, top)
+        _pop(frontier, subset)
+        if counts[_SIZE] + 2 > frontier.bounds.shape[0]:
+            if not _depth_first(space, frontier, subset, values, slack, most):
+                return _cut(space, frontier, values, slack, top)
+            continue
+        counts[_EXPANDED] += 1
+        _split(subset, other)
+        _push(space, frontier, subset, values, slack)
+        _push(space, frontier, other, values, slack)
+    return -math.inf
 
 
 @inner_kernel
@@ -308,107 +474,3 @@ def to_pixels(space, found, box):
     """Top, left, bottom and right of a single box, in pixels, to `box`."""
     box[0], box[2] = space.rows[found[0]], space.rows[found[3]]
     box[1], box[3] = space.columns[found[4]], space.columns[found[7]]
-
-
-@kernel
-def _all_to_pixels(space, found, boxes):
-    for k in range(boxes.shape[0]):
-        to_pixels(space, found[k], boxes[k])
-
-
-def _pixels(weights):
-    """Weights of pixels as floats."""
-    try:
-        given = np.asarray(weights)
-        casting = "unsafe" if given.dtype.kind == "O" else "same_kind"
-        pixels = given.astype(np.float64, casting=casting)
-    except (TypeError, ValueError):
-        pixels = None
-    if pixels is None or pixels.ndim != 2 or 0 in pixels.shape or not np.isfinite(pixels).all():
-        raise ValueError("weights must be finite numbers of shape (height, width), at least (1, 1)")
-    return pixels
-
-
-def _read_box(box, height, width):
-    """Left, top, right and bottom of a box in an image."""
-    try:
-        sides = np.asarray(box)
-    except ValueError:
-        sides = np.empty(0)
-    if sides.shape != (4,) or sides.dtype.kind not in "iu":
-        raise TypeError(f"true_box must be four integers (xmin, ymin, xmax, ymax), got {box!r}")
-    left, top, right, bottom = sides.tolist()
-    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
-        raise ValueError(
-            f"true_box must be (xmin, ymin, xmax, ymax) of a box in an image of {width} x {height} "
-            f"pixels that is not empty, got {tuple(sides.tolist())}"
-        )
-    return left, top, right, bottom
-
-
-def load_weights(space, weights, stride: int = 1, min_size: int = 1) -> None:
-    """Take the weights of the pixels of an image."""
-    weights = _pixels(weights)
-    # What is longer than the image changes nothing.
-    stride = min(check_integer("stride", stride, 1), max(weights.shape))
-    min_size = min(check_integer("min_size", min_size, 1), max(weights.shape) + 1)
-    set_lines(space, *weights.shape, stride, min_size)
-    by_rows = np.add.reduceat(weights, np.arange(0, weights.shape[0], stride), axis=0)
-    cells = np.add.reduceat(by_rows, np.arange(0, weights.shape[1], stride), axis=1)
-    space.weights[: cells.size] = cells.ravel()
-    add_up(space)
-
-
-def whole_image(space) -> np.ndarray:
-    """The set of all boxes, for :func:`skstruct.inference.branch_and_bound.best_members`."""
-    n, m = space.task[N_ROWS], space.task[N_COLUMNS]
-    return np.array([0, n, 0, n, 0, m, 0, m], dtype=np.int32)
-
-
-class FoundBoxes(NamedTuple):
-    """What a search has found."""
-
-    # (k, 4): Rows (xmin, ymin, xmax, ymax), best first.
-    boxes: np.ndarray
-    # (k,): Sums of the weights inside, with the loss.
-    scores: np.ndarray
-    # -inf if they are the best; else a bound on the scores of boxes that were not seen.
-    rest: float
-    # Sets of boxes whose bound was computed.
-    n_bounded: int
-
-
-def subwindow_search(
-    weights,
-    n_best: int = 1,
-    *,
-    min_size: int = 1,
-    stride: int = 1,
-    true_box=None,
-    max_expansions: int | None = None,
-    capacity: int = 1 << 15,
-) -> FoundBoxes:
-    """The boxes of an image whose weights sum to the most.
-
-    Lampert, Blaschko, Hofmann 2008, Beyond sliding windows: object localization by efficient
-    subwindow search, sections 2 and 3. Blaschko, Lampert 2008, Learning to localize objects with
-    structured output regression, section 3.2, for the bound of the loss.
-    """
-    weights = _pixels(weights)
-    height, width = weights.shape
-    n_best, capacity = check_integer("n_best", n_best, 1), check_integer("capacity", capacity, 1)
-    most = -1 if max_expansions is None else check_integer("max_expansions", max_expansions, 0)
-    stride = min(check_integer("stride", stride, 1), max(height, width))
-    space = make_subwindows(-(-height // stride), -(-width // stride))
-    load_weights(space, weights, stride, min_size)
-    if true_box is not None:
-        xmin, ymin, xmax, ymax = _read_box(true_box, height, width)
-        space.task[LOSS] = OVERLAP
-        space.task[TRUE_TOP : TRUE_RIGHT + 1] = ymin, xmin, ymax, xmax
-    frontier, values = make_frontier(8, n_best, capacity), np.empty(n_best)
-    rest = best_boxes(space, frontier, values, most)
-    k = int(np.isfinite(values).sum())
-    boxes = np.zeros((k, 4), dtype=np.int32)
-    _all_to_pixels(space, frontier.found, boxes)
-    n_bounded = int(frontier.counts[BOUNDED])
-    return FoundBoxes(boxes[:, [1, 0, 3, 2]].astype(np.int64), values[:k], rest, n_bounded)

@@ -9,6 +9,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch, row_max
@@ -153,9 +155,9 @@ def tree_max_marginals(unary, transitions, forest, out, scratch):
             out[c, k] = best[c, k] + above
 
 
-@inner_kernel
-def _upward(unary, transitions, temperature, forest, scratch):
-    """Log-messages from the leaves to the roots; returns the log-partition over the temperature.
+@kernel
+def tree_log_partition(unary, transitions, temperature, forest, scratch):
+    """``temperature * log sum_y exp(score(y) / temperature)``, by log-messages to the roots.
 
     Each message has a maximum of 0, so that rounding does not grow with the depth; what was taken
     off is kept beside them.
@@ -184,7 +186,7 @@ def _upward(unary, transitions, temperature, forest, scratch):
             if top > -math.inf:
                 message[c, j] -= top
             belief[p, j] += message[c, j]
-    return total
+    return temperature * total
 
 
 @inner_kernel
@@ -202,19 +204,12 @@ def _normalise(belief, mu, n_labels):
 
 
 @kernel
-def tree_log_partition(unary, transitions, temperature, forest, scratch):
-    """``temperature * log sum_y exp(score(y) / temperature)`` of a forest."""
-    total = _upward(unary, transitions, temperature, forest, scratch)
-    return temperature * total
-
-
-@kernel
 def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, place, scratch):
     """Marginals of nodes and edges of a forest, by sum-product in the log domain."""
     n, n_labels = unary.shape
-    total = _upward(unary, transitions, temperature, forest, scratch)
-    if not total > -math.inf:
-        return total
+    log_z = tree_log_partition(unary, transitions, temperature, forest, scratch)
+    if not log_z > -math.inf:
+        return log_z
     belief, message, taken = scratch.belief, scratch.message, scratch.taken
     outside, row = scratch.rows[0], scratch.rows[1]
     for e in range(pair_mu.shape[0]):
@@ -242,7 +237,7 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, pl
                         pair_mu[e, j, k] += share
                 belief[c, k] = inside + log_sum_exp(row, 0, n_labels)
         _normalise(belief[c], node_mu[c], n_labels)
-    return temperature * total
+    return log_z
 
 
 @kernel
@@ -291,92 +286,32 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
 # Root the trees of graphs without cycles, or tell which graph has one.
 
 
-class RootScratch(NamedTuple):
-    """Scratch of :func:`root_all`."""
-
-    # (n_nodes,): Trees of union-find: who stands for each node; the root of its tree in the end.
-    up: np.ndarray
-    # (n_nodes,): How many edges of a node are left, and the bitwise sum of their numbers.
-    degree: np.ndarray
-    around: np.ndarray
-    # (n_nodes,): Whether some edge ends there.
-    is_second: np.ndarray
-
-
-@inner_kernel
-def _find(up, t):
-    """Who stands for node t; the way there is halved."""
-    while up[t] != t:
-        up[t] = up[up[t]]
-        t = up[t]
-    return t
-
-
-@inner_kernel
-def _join(ends, scratch):
-    """Whether the edges have no cycle; if so, `up` is itself at one node of each tree, the root."""
-    up, is_second = scratch.up, scratch.is_second
-    for e in range(ends.shape[0]):
-        a, b = _find(up, ends[e, 0]), _find(up, ends[e, 1])
-        if a == b:
-            return False
-        # A root at which no edge ends keeps most edges in their direction.
-        if is_second[a] > is_second[b] or (is_second[a] == is_second[b] and a > b):
-            a, b = b, a
-        up[b] = a
-    return True
-
-
-@inner_kernel
-def _peel(ends, forest, scratch):
-    """Take leaf after leaf off; the last one is the root."""
-    up, degree, around = scratch.up, scratch.degree, scratch.around
-    n = forest.order.shape[0]
-    at = n
-    for s in range(n):
-        t = s
-        while degree[t] == 1 and up[t] != t:
-            e = around[t]
-            flip = ends[e, 0] == t
-            p = ends[e, 1 if flip else 0]
-            at -= 1
-            forest.order[at] = t
-            forest.parent[t], forest.link[t], forest.flip[t] = p, e, flip
-            degree[t] = 0
-            degree[p] -= 1
-            around[p] ^= e
-            t = p
-    for t in range(n - 1, -1, -1):
-        if up[t] == t:
-            at -= 1
-            forest.order[at] = t
-            forest.parent[t], forest.link[t], forest.flip[t] = -1, 0, 0
-
-
 @kernel
-def root_all(ends, edge_ptr, node_ptr, forest, scratch):
-    """Root the trees of all graphs as far as the first with a cycle; returns which, or -1."""
+def _peel(ends, edge_ptr, node_ptr, is_root, degree, around, forest):
+    """Take leaf after leaf off the trees of each graph, down to the roots."""
     for i in range(node_ptr.shape[0] - 1):
-        first, stop = node_ptr[i], node_ptr[i + 1]
-        own = ends[edge_ptr[i] : edge_ptr[i + 1]]
-        for t in range(stop - first):
-            scratch.up[t] = t
-            scratch.degree[t] = scratch.around[t] = scratch.is_second[t] = 0
-        for e in range(own.shape[0]):
+        first, at = node_ptr[i], node_ptr[i + 1]
+        for e in range(edge_ptr[i], edge_ptr[i + 1]):
             for side in range(2):
-                scratch.degree[own[e, side]] += 1
-                scratch.around[own[e, side]] ^= e
-            scratch.is_second[own[e, 1]] = 1
-        if not _join(own, scratch):
-            return i
-        part = Forest(
-            forest.order[first:stop],
-            forest.parent[first:stop],
-            forest.link[first:stop],
-            forest.flip[first:stop],
-        )
-        _peel(own, part, scratch)
-    return -1
+                degree[first + ends[e, side]] += 1
+                around[first + ends[e, side]] ^= e
+        for s in range(first, node_ptr[i + 1]):
+            t = s
+            while degree[t] == 1 and is_root[t] == 0:
+                e = around[t]
+                flip = first + ends[e, 0] == t
+                p = ends[e, 1 if flip else 0]
+                at -= 1
+                forest.order[at] = t - first
+                forest.parent[t], forest.link[t], forest.flip[t] = p, e - edge_ptr[i], flip
+                degree[t] = 0
+                t = first + p
+                degree[t] -= 1
+                around[t] ^= e
+        for t in range(node_ptr[i + 1] - 1, first - 1, -1):
+            if is_root[t] == 1:
+                at -= 1
+                forest.order[at], forest.parent[t] = t - first, -1
 
 
 def root_forests(
@@ -385,24 +320,19 @@ def root_forests(
     """Roots of graphs without cycles, and the edge of each node to its parent.
 
     The root of a tree is its lowest node at which no edge ends, or else its lowest node, so that
-    most edges lead from parent to child. Linear but for the search of cycles, by union-find.
-
-    Tarjan 1975, Efficiency of a good but not linear set union algorithm.
+    most edges lead from parent to child. Also returns the first graph with a cycle, or -1.
     """
     n = int(node_ptr[-1])
-    forest = Forest(
-        *np.zeros((3, n), dtype=np.int32),
-        np.zeros(n, dtype=np.uint8),
-    )
-    longest = int(np.diff(node_ptr).max(initial=0))
-    surplus = np.flatnonzero(np.diff(edge_ptr) >= np.maximum(np.diff(node_ptr), 1))
-    if surplus.size:
-        # Cheaper than the search; an earlier graph may have one, too.
-        stop = int(surplus[0])
-        node_ptr, edge_ptr = node_ptr[: stop + 1], edge_ptr[: stop + 1]
-    up, degree, around = np.empty((3, longest), dtype=np.int32)
-    scratch = RootScratch(up, degree, around, np.empty(longest, dtype=np.uint8))
-    cyclic = int(root_all(ends, edge_ptr, node_ptr, forest, scratch))
-    if cyclic < 0 and surplus.size:
-        cyclic = int(surplus[0])
-    return forest, cyclic
+    forest = Forest(*np.zeros((3, n), dtype=np.int32), np.zeros(n, dtype=np.uint8))
+    tail, head = (ends + np.repeat(node_ptr[:-1], np.diff(edge_ptr))[:, None]).T
+    links = coo_array((np.ones(len(tail), dtype=bool), (tail, head)), shape=(n, n))
+    n_trees, tree = connected_components(links, directed=False)
+    surplus = np.bincount(tree[tail], minlength=n_trees) >= np.bincount(tree, minlength=n_trees)
+    if surplus.any():
+        return forest, int(np.searchsorted(node_ptr, np.argmax(surplus[tree]), "right")) - 1
+    is_second, is_root = np.zeros((2, n), dtype=np.uint8)
+    is_second[head] = 1
+    by_rank = np.argsort(is_second, kind="stable")
+    is_root[by_rank[np.unique(tree[by_rank], return_index=True)[1]]] = 1
+    _peel(ends, edge_ptr, node_ptr, is_root, *np.zeros((2, n), dtype=np.int32), forest)
+    return forest, -1

@@ -1,18 +1,26 @@
-"""Smooth forms of the structural hinge (Pillutla et al. 2018, section 3)."""
+"""Smooth forms of the structural hinge.
+
+Over mixtures of the K best labellings, or under an entropy (Pillutla et al. 2018, section 3); by
+the projections of the structured extragradient (Taskar, Lacoste-Julien and Jordan 2006).
+"""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import kernel
+from ..core.jit.dispatch import generic, kernel, require
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
+    entropic_oracle,
+    euclidean_oracle,
     exp_oracle,
     gram,
     loss_augmented_top_k,
     loss_is_linear,
+    relaxed_oracle,
+    require_linear_loss,
     task_loss,
 )
 from ..inference.simplex import project
@@ -63,8 +71,27 @@ class EntropyHinge(NamedTuple):
 
     # (1,): nu.
     strength: np.ndarray
+    # (max_parts,): Scratch of projections: a mixture that nobody asked for.
+    mu: np.ndarray = np.empty(0)
 
     smooth = True
+
+
+class EuclideanHinge(EntropyHinge):
+    """The hinge less half a squared norm: ``max <theta + l, m> - nu/2 |m|^2 - <theta, mu(y_i)>``.
+
+    m ranges over the hull of labellings and |.| is the norm that the structure names. It is below
+    the hinge, by ``nu/2 |m|^2`` at most.
+    """
+
+
+class EntropicHinge(EntropyHinge):
+    """The hinge smoothed by the entropy of the parts, each for itself.
+
+    ``max <theta + l, m> - nu sum_q m_q log m_q - <theta, mu(y_i)>`` over the hull of labellings;
+    where no part says that a vertex of a matching has no link, the sum has a term for that, too. Of
+    single nodes it is the entropy-smoothed hinge.
+    """
 
 
 @loss_oracle.register(TopKHinge)
@@ -120,12 +147,36 @@ def _(loss, problem, i, r, trial):
     return total
 
 
+@generic
+def smoothed_max(loss, problem, i, theta, mu):
+    """The mixture of largest smoothed score to `mu`; that score."""
+
+
+@smoothed_max.register(EntropyHinge)
+@kernel
+def _(loss, problem, i, theta, mu):
+    return exp_oracle(problem, i, theta, loss.strength[0], mu)
+
+
+@smoothed_max.register(EuclideanHinge)
+@kernel
+def _(loss, problem, i, theta, mu):
+    return euclidean_oracle(problem, i, theta, loss.strength[0], mu)
+
+
+@smoothed_max.register(EntropicHinge)
+@kernel
+def _(loss, problem, i, theta, mu):
+    return entropic_oracle(problem, i, theta, loss.strength[0], mu)
+
+
 @loss_oracle.register(EntropyHinge)
 @kernel
 def _(loss, problem, i, theta, labels, r, augmented):
     right = truth_score(problem, i, theta, labels)
     augment_copy(problem, i, theta, augmented)
-    best = exp_oracle(problem, i, augmented, loss.strength[0], r)
+    # Projections are written, always; `loss.mu` is empty where marginals can be left out.
+    best = smoothed_max(loss, problem, i, augmented, r if r.shape[0] > 0 else loss.mu)
     if r.shape[0] > 0:
         add_indicator(problem, i, labels, -1.0, r)
     return best - right, abs(best) + abs(right)
@@ -143,3 +194,40 @@ def smooth_hinge(kind, strength, n_best, problem):
     # steps for the distance from it are too short.
     far = int(not loss_is_linear(problem))
     return TopKHinge(np.zeros(2), nu, far, np.zeros(n_best + 1), np.zeros(n_best + 1), labels)
+
+
+# The projections of the structured extragradient.
+
+_ADVICE = "use BCFWSSVM"
+
+#: Names of the projections, the ones preferred first, with the verb of each.
+PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle, "entropic": entropic_oracle}
+
+
+def choose_projection(projection, problem, given=None):
+    """The name of the projection that is meant, one that the structure has."""
+    require_linear_loss(problem, _ADVICE)
+    kind = type(problem)
+    structure = getattr(kind, "structure", kind.__name__)
+    if relaxed_oracle.supports(kind):
+        raise TypeError(
+            f"there are no projections onto the relaxation that {structure} is trained on; "
+            f"{_ADVICE}{getattr(kind, 'remedy', '')}"
+        )
+    available = [name for name, verb in PROJECTIONS.items() if verb.supports(kind)]
+    if projection == "auto" and available:
+        return available[0]
+    advice = f'use projection="{available[0]}"' if available else _ADVICE
+    if projection == "auto":
+        projection = "gibbs"
+        advice = f"nor Euclidean or entropic projections; {_ADVICE}"
+    require(PROJECTIONS[projection], problem, advice, given)
+    return projection
+
+
+def projection_hinge(projection, size):
+    """The smoothed hinge whose mixtures are projections."""
+    if projection == "gibbs":
+        return EntropyHinge(np.ones(1))
+    kind = EuclideanHinge if projection == "euclidean" else EntropicHinge
+    return kind(np.ones(1), np.zeros(max(size, 1)))

@@ -56,7 +56,7 @@ def _optimise(tables, block, labels):
     max_buckets(
         tables, plan, block.base, plan.live_ptr, block.slots, block.back, 0, n, block.scratch
     )
-    best_labels(tables, plan, block.back, labels)
+    best_labels(tables, plan, block.back, 0, n, labels)
 
 
 class Reoptimiser:

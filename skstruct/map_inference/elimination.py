@@ -68,7 +68,7 @@ def eliminate(tables, order, on_pass=None):
         begin = end
         if begin < n and on_pass is not None and on_pass(done[begin] / done[n]):
             return None
-    best_labels(tables, plan, back, labels)
+    best_labels(tables, plan, back, 0, n, labels)
     return labels, float(slots[0] + tables.scores[base[plan.constant]].sum())
 
 

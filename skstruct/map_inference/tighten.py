@@ -218,7 +218,7 @@ class Tightener:
         if np.isfinite(bound):
             bound += 1e-14 * len(self._base) ** 0.5 * (abs(bound) + self.scale)
         if bound < self.bound:
-            best_labels(tables, plan, self._back, self._labels)
+            best_labels(tables, plan, self._back, 0, n, self._labels)
             self.bound = bound
             self.labels = self._labels[: len(self.labels)].copy()
         return bound
@@ -226,14 +226,14 @@ class Tightener:
     def soft_bound(self, messages, temperature):
         """The softened bound, and its gradient."""
         tables, plan = self._with(messages, temperature), self._plan
-        sum_buckets(tables, plan, self._base, plan.slot_ptr, self._slots, self._scratch)
+        n = len(plan.variable)
+        sum_buckets(tables, plan, self._base, plan.slot_ptr, self._slots, 0, n, self._scratch)
         value = temperature * float(self._slots[0])
         share = self.strips.share
         out = np.zeros(2 * share)
         places = self._base, self._target, plan.slot_ptr
-        tell_buckets(
-            tables, plan, places, True, np.ones(1), self._slots, self._down, out, self._scratch
-        )
+        known = np.ones(1), self._slots, self._down
+        tell_buckets(tables, plan, places, True, *known, out, 0, n, self._scratch)
         return value, out[:share] - out[share:]
 
 

@@ -18,7 +18,7 @@ from ..core.oracles import accumulate, potentials
 from ..core.parallel import make_scratch
 from ..core.weights import Weights, flatten, inner_product, squared_norm, view_flat, zero_weights
 from ..losses.hinge import hinge_of
-from ..losses.projections import projection_hinge
+from ..losses.smooth_hinge import projection_hinge
 from ..losses.verbs import ROUNDING, expected_loss, loss_oracle, private_loss
 from .batch import sum_over_samples
 from .certificate import DualMixture, certify_pair

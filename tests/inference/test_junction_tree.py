@@ -79,9 +79,10 @@ def upward(tables, plan, scratch, labels, at, size):
     base = np.empty(len(tables.table_ptr), dtype=np.int64)
     place_factors(tables, plan, tables.table_ptr, labels, base)
     slots, back = np.zeros(size), np.empty(plan.back_ptr[-1], dtype=np.uint8)
-    max_buckets(tables, plan, base, at, slots, back, 0, len(plan.variable), scratch)
+    n = len(plan.variable)
+    max_buckets(tables, plan, base, at, slots, back, 0, n, scratch)
     labels = labels.copy()
-    best_labels(tables, plan, back, labels)
+    best_labels(tables, plan, back, 0, n, labels)
     return base, slots, slots[0] + tables.scores[base[plan.constant]].sum(), labels
 
 
@@ -101,7 +102,7 @@ def test_best_labelling_is_that_of_enumeration(model, rule, block, keeps_all):
 def test_marginals_and_max_marginals_are_those_of_enumeration(model, block):
     tables, kept, labels = model
     plan, scratch = planned(tables, kept, block=block)
-    at, n_factors = plan.slot_ptr, len(tables.table_ptr)
+    at, n_factors, n = plan.slot_ptr, len(tables.table_ptr), len(plan.variable)
     base, slots, value, _ = upward(tables, plan, scratch, labels, at, at[-1])
     constant = tables.scores[base[plan.constant]].sum()
     if value == -np.inf:
@@ -122,14 +123,14 @@ def test_marginals_and_max_marginals_are_those_of_enumeration(model, block):
             best[entry] = max(best[entry], its_score)
             shares[entry] += weight
     out = np.full(tables.scores.size, -np.inf)
-    tell_buckets(tables, plan, places, False, slots[:1].copy(), slots, down, out, scratch)
+    tell_buckets(tables, plan, places, False, slots[:1].copy(), slots, down, out, 0, n, scratch)
     np.testing.assert_allclose(out + constant, best, rtol=1e-10, atol=1e-10)
     slots[0] = 0.0
-    sum_buckets(tables, plan, base, at, slots, scratch)
+    sum_buckets(tables, plan, base, at, slots, 0, n, scratch)
     log_partition = scores.max() + np.log(np.exp(scores - scores.max()).sum())
     np.testing.assert_allclose(slots[0] + constant, log_partition, rtol=1e-10, atol=1e-10)
     out[:] = 0.0
-    tell_buckets(tables, plan, places, True, np.ones(1), slots, down, out, scratch)
+    tell_buckets(tables, plan, places, True, np.ones(1), slots, down, out, 0, n, scratch)
     np.testing.assert_allclose(out, shares, atol=1e-10)
 
 
@@ -144,11 +145,14 @@ def test_sums_of_forbidden_and_huge_scores_have_no_nan():
         chain, plan, scratch, np.zeros(3, dtype=np.int64), plan.slot_ptr, plan.slot_ptr[-1]
     )
     assert value == 2e4
-    sum_buckets(chain, plan, base, plan.slot_ptr, slots, scratch)
+    n = len(plan.variable)
+    sum_buckets(chain, plan, base, plan.slot_ptr, slots, 0, n, scratch)
     assert slots[0] == pytest.approx(2e4)
     out = np.zeros(8)
     places = base, chain.table_ptr, plan.slot_ptr
-    tell_buckets(chain, plan, places, True, np.ones(1), slots, np.empty_like(slots), out, scratch)
+    tell_buckets(
+        chain, plan, places, True, np.ones(1), slots, np.empty_like(slots), out, 0, n, scratch
+    )
     np.testing.assert_allclose(out, [0, 1, 0, 0, 0, 0, 0, 1], atol=1e-12)
 
 
@@ -271,11 +275,3 @@ def test_stars_and_long_chains_take_linear_time():
             tables, plan, scratch, np.zeros(n, dtype=np.int64), plan.live_ptr, plan.room[0]
         )
         assert found[2] == n - 1
-
-
-def test_given_orders_are_followed():
-    graph, n_states = grid(4, 4)
-    rank = np.arange(16)[::-1].copy()
-    found = elimination_order(graph, n_states, "given", rank=rank)
-    assert found.order.tolist() == list(range(15, -1, -1))
-    assert found.width == 4

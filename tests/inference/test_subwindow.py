@@ -1,21 +1,53 @@
-"""Branch and bound, and efficient subwindow search, against enumeration."""
+"""Efficient subwindow search against enumeration."""
 
 from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.core.jit.dispatch import kernel
-from skstruct.inference.branch_and_bound import best_members, bound, is_single, split
 from skstruct.inference.subwindow import (
-    load_weights,
+    BOUNDED,
+    LOSS,
+    OVERLAP,
+    TRUE_RIGHT,
+    TRUE_TOP,
+    best_boxes,
+    make_frontier,
     make_subwindows,
-    subwindow_search,
-    whole_image,
+    set_lines,
 )
+
+
+class FoundBoxes(NamedTuple):
+    """What a search has found."""
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    rest: float
+    n_bounded: int
+
+
+def subwindow_search(
+    weights, n_best=1, *, min_size=1, stride=1, true_box=None, max_expansions=-1, capacity=1 << 15
+):
+    """The best boxes (xmin, ymin, xmax, ymax) of an array of weights."""
+    weights = np.asarray(weights, dtype=float)
+    rows, columns = (np.arange(0, side, stride) for side in weights.shape)
+    cells = np.add.reduceat(np.add.reduceat(weights, rows, axis=0), columns, axis=1)
+    space = make_subwindows(*cells.shape)
+    set_lines(space, *weights.shape, stride, min_size)
+    space.weights[:] = cells.ravel()
+    if true_box is not None:
+        space.task[LOSS] = OVERLAP
+        space.task[TRUE_TOP : TRUE_RIGHT + 1] = np.asarray(true_box)[[1, 0, 3, 2]]
+    frontier, values = make_frontier(n_best, capacity), np.empty(n_best)
+    rest = best_boxes(space, frontier, values, max_expansions)
+    found = frontier.found[np.isfinite(values)]
+    left, right = space.columns[found[:, 4]], space.columns[found[:, 7]]
+    boxes = np.stack([left, space.rows[found[:, 0]], right, space.rows[found[:, 3]]], axis=1)
+    return FoundBoxes(boxes, values[np.isfinite(values)], rest, int(frontier.counts[BOUNDED]))
 
 
 def lines(size, stride):
@@ -115,117 +147,8 @@ def test_few_boxes_of_a_large_image_are_looked_at():
     np.testing.assert_allclose(few.scores, found.scores)
 
 
-@pytest.mark.parametrize(
-    "weights",
-    [[[0.0, np.nan]], [[np.inf]], [1.0, 2.0], [[]], [["a"]], [[1j]], [[1.0], [2.0, 3.0]], None],
-)
-def test_weights_that_are_none(weights):
-    with pytest.raises(ValueError, match="weights must be finite"):
-        subwindow_search(weights)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "error"),
-    [
-        *((name, 0, ValueError) for name in ("n_best", "stride", "min_size", "capacity")),
-        *((name, 1.0, TypeError) for name in ("n_best", "stride", "min_size", "capacity")),
-        ("stride", True, TypeError),
-        ("max_expansions", -1, ValueError),
-        ("max_expansions", "a", TypeError),
-        ("true_box", (0, 0, 1), TypeError),
-        ("true_box", (0.5, 0, 1, 1), TypeError),
-        ("true_box", 3, TypeError),
-        ("true_box", [(0, 0), 1, 1], TypeError),
-        ("true_box", (0, 0, 0, 1), ValueError),
-        ("true_box", (0, 0, 4, 1), ValueError),
-        ("true_box", (-1, 0, 1, 1), ValueError),
-    ],
-)
-def test_options_that_are_none(name, value, error):
-    with pytest.raises(error, match=f"^{name} must be"):
-        subwindow_search(np.ones((2, 3)), **{name: value})
-    if name in ("n_best", "max_expansions", "capacity"):
-        space = make_subwindows(2, 3)
-        with pytest.raises(error, match=f"^{name} must be"):
-            best_members(space, whole_image(space), **{name: value})
-
-
 def test_strides_and_boxes_beyond_the_image():
     weights = np.array([[-1.0, 2.0, 1.0], [0.5, 2.0, -3.0]])
-    assert subwindow_search(weights, stride=10**20).boxes.tolist() == [[0, 0, 3, 2]]
-    assert subwindow_search(weights, min_size=10**20).boxes.shape == (0, 4)
+    assert subwindow_search(weights, stride=3).boxes.tolist() == [[0, 0, 3, 2]]
+    assert subwindow_search(weights, min_size=4).boxes.shape == (0, 4)
     assert subwindow_search(weights, max_expansions=0).rest >= 4.0
-
-
-# Another space: sets of things that fit into a bag. A subset is (how many things are decided on,
-# bits of those taken); the members are the complete ones.
-
-
-class Bag(NamedTuple):
-    """Things to pack."""
-
-    value: np.ndarray
-    weight: np.ndarray
-    room: np.ndarray
-
-
-@bound.register(Bag)
-@kernel
-def _(space, subset):
-    value, weight = 0.0, 0.0
-    for j in range(space.value.shape[0]):
-        if j < subset[0] and subset[1] >> j & 1:
-            value += space.value[j]
-            weight += space.weight[j]
-        elif j >= subset[0]:
-            value += max(space.value[j], 0.0)
-    return value if weight <= space.room[0] else -np.inf
-
-
-@split.register(Bag)
-@kernel
-def _(space, subset, other):
-    other[0], other[1] = subset[0] + 1, subset[1] | 1 << subset[0]
-    subset[0] += 1
-
-
-@is_single.register(Bag)
-@kernel
-def _(space, subset):
-    return subset[0] == space.value.shape[0]
-
-
-@given(
-    st.lists(st.tuples(st.integers(-2, 5), st.integers(0, 4)), min_size=1, max_size=7),
-    st.integers(0, 10),
-    st.integers(1, 4),
-    st.sampled_from([2, 100]),
-)
-def test_any_space_with_bounds_is_searched(things, room, n_best, capacity):
-    value, weight = np.array(things, dtype=float).T.copy()
-    space = Bag(value, weight, np.array([float(room)]))
-    choices = list(product([0, 1], repeat=len(things)))
-    packed = sorted((value @ c for c in choices if weight @ c <= room), reverse=True)
-    members, scores, rest = best_members(space, [0, 0], n_best, capacity=capacity)
-    assert rest == -np.inf
-    np.testing.assert_allclose(scores, packed[:n_best])
-    assert len({tuple(row) for row in members.tolist()}) == len(scores)
-    for (n, bits), score in zip(members.tolist(), scores, strict=True):
-        taken = [bits >> j & 1 for j in range(n)]
-        assert n == len(things)
-        assert weight @ taken <= room
-        assert value @ taken == score
-    # This space has no members at hand: a search that is cut at once has found nothing.
-    _, none, rest = best_members(space, [0, 0], max_expansions=0)
-    assert none.size == 0
-    assert rest >= packed[0]
-
-
-def test_a_set_may_be_searched_in_part():
-    space = make_subwindows(3, 3)
-    load_weights(space, np.arange(9.0).reshape(3, 3) - 3.5)
-    root = whole_image(space)
-    root[:2] = 0  # boxes that begin above
-    members, scores, _ = best_members(space, root)
-    assert scores.tolist() == [6.0]
-    assert members[0, [0, 3, 4, 7]].tolist() == [0, 3, 1, 3]

@@ -3,7 +3,6 @@
 import numpy as np
 
 from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
-from skstruct.inference.branch_and_bound import best_members
 from skstruct.inference.bucket_elimination import elimination_scratch, sum_buckets, tell_buckets
 from skstruct.inference.elimination_order import (
     best_elimination_order,
@@ -18,16 +17,16 @@ from skstruct.inference.max_flow import continue_flow, empty_forest, empty_netwo
 from skstruct.inference.n_best import best_assignments, best_assignments_work, branch_scratch
 from skstruct.inference.numerics import fast_exp, log_sum_exp, offer_scratch, row_max
 from skstruct.inference.pairwise_lp import lp_scratch
-from skstruct.inference.qpbo import Pairs, Switcher, component_scratch, empty_choices, empty_signs
-from skstruct.inference.quadratic_cut import level_work, quadratic_cut
-from skstruct.inference.roof_dual import roof_scratch
-from skstruct.inference.simplex import best_mixture, project
-from skstruct.inference.subwindow import (
-    load_weights,
-    make_subwindows,
-    subwindow_search,
-    whole_image,
+from skstruct.inference.qpbo import (
+    Pairs,
+    Switcher,
+    component_scratch,
+    empty_choices,
+    empty_signs,
+    roof_scratch,
 )
+from skstruct.inference.quadratic_cut import level_work, quadratic_cut
+from skstruct.inference.simplex import best_mixture, project
 from skstruct.inference.tree import root_forests, tree_scratch
 from skstruct.inference.viterbi import (
     chain_max_marginals,
@@ -100,13 +99,6 @@ def test_bmmf_branch_scratch():
     assert (branch_scratch(5).parent.shape) == (5,)
 
 
-def test_branch_and_bound_best_members():
-    space = make_subwindows(2, 3)
-    load_weights(space, np.array([[1.0, -2.0, 3.0], [0.5, 1.0, -1.0]]))
-    _, scores, rest = best_members(space, whole_image(space), n_best=2)
-    assert repr((scores.tolist(), rest)) == "([3.0, 2.5], -inf)"
-
-
 def test_bucket_elimination_max_buckets():
     from skstruct.inference.bucket_elimination import (
         best_labels,
@@ -128,7 +120,7 @@ def test_bucket_elimination_max_buckets():
     slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
     scratch = elimination_scratch(plan)
     max_buckets(pair, plan, base, plan.live_ptr, slots, back, 0, 2, scratch)
-    best_labels(pair, plan, back, labels)
+    best_labels(pair, plan, back, 0, len(plan.variable), labels)
     assert repr((float(slots[0]), labels)) == "(5.0, array([1, 0]))"
 
 
@@ -143,9 +135,11 @@ def test_calibration_tell_buckets():
     plan = junction_tree(pair, np.array([0, 1], dtype=np.int32))
     up, down = np.zeros((2, plan.slot_ptr[-1]))
     scratch, at = elimination_scratch(plan), plan.slot_ptr
-    sum_buckets(pair, plan, pair.table_ptr, at, up, scratch)
+    sum_buckets(pair, plan, pair.table_ptr, at, up, 0, len(plan.variable), scratch)
     marginals, places = np.zeros(4), (pair.table_ptr, pair.table_ptr, at)
-    tell_buckets(pair, plan, places, True, np.ones(1), up, down, marginals, scratch)
+    tell_buckets(
+        pair, plan, places, True, np.ones(1), up, down, marginals, 0, len(plan.variable), scratch
+    )
     assert repr(marginals.round(6)) == "array([0.1, 0.2, 0.3, 0.4])"
 
 
@@ -364,11 +358,6 @@ def test_sparse_viterbi_sparse_viterbi():
         )
     ) == 4.0
     assert repr(labels) == "array([1, 0], dtype=int32)"
-
-
-def test_subwindow_subwindow_search():
-    found = subwindow_search([[-1.0, 2.0, 1.0], [0.5, 2.0, -3.0]])
-    assert (found.boxes.tolist(), found.scores.tolist()) == ([[1, 0, 2, 2]], [4.0])
 
 
 def test_switching_switcher():

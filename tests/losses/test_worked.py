@@ -6,12 +6,15 @@ import pytest
 
 from skstruct.losses.hinge import MaxHinge
 from skstruct.losses.log import LogLoss
-from skstruct.losses.projections import projection_hinge
+from skstruct.losses.smooth_hinge import projection_hinge
 from skstruct.losses.verbs import is_convex, require_smooth
 
 
 def test_projections_projection_hinge():
-    assert repr(projection_hinge("gibbs", 3)) == "EntropyHinge(strength=array([1.]))"
+    assert (
+        repr(projection_hinge("gibbs", 3))
+        == "EntropyHinge(strength=array([1.]), mu=array([], dtype=float64))"
+    )
 
 
 def test_verbs_is_convex():

@@ -18,7 +18,7 @@ from ...data.labels import read_indicator
 from ...data.matrices import refuse_masked, row_squares, writable
 from ...data.node_weights import balanced_weights, given_weights, read_table_weights
 from ...data.partial import read_table_mask
-from ...inference.roof_dual import Neighbours
+from ...inference.qpbo import Neighbours
 from ...losses.task import node_costs
 from ..base import Graph, kept_positions
 from ..layout import (

@@ -36,7 +36,7 @@ from ...inference.enumeration import (
     enumerate_top_k,
     enumeration_scratch,
 )
-from ...inference.roof_dual import HALF, RoofScratch, complete, roof_dual, roof_scratch
+from ...inference.qpbo import HALF, RoofScratch, complete, roof_dual, roof_scratch
 from ...inference.tree import (
     TreeScratch,
     tree_log_partition,

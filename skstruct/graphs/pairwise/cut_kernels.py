@@ -16,6 +16,7 @@ from ...core.oracles import add_indicator, max_oracle, score
 from ...inference.max_flow import (
     FLOW,
     LEAST,
+    WHOLE,
     Forest,
     Network,
     advance_flow,
@@ -74,7 +75,6 @@ class FlowScratch(NamedTuple):
     network: Network
     forest: Forest
     components: ComponentScratch
-    component: np.ndarray
     # (n_nodes,): Half-integral states.
     states: np.ndarray
     # The edges of each node, where the local search needs them.
@@ -108,7 +108,6 @@ def flow_scratch(samples, n_tables, tables, n_best):
         network=empty_network(2 * n, 4 * m),
         forest=empty_forest(2 * n),
         components=component_scratch(2 * n),
-        component=np.empty(2 * n, dtype=np.int32),
         states=np.empty(n, dtype=np.int8),
         near_ptr=np.empty(n + 1, dtype=np.int32),
         near=np.empty(2 * m, dtype=np.int32),
@@ -272,8 +271,7 @@ def _cut(problem, i, theta, n):
     if of_edges < 0.0:
         return -2, 0.0
     plant(n, network, forest)
-    while not advance_flow(network, forest, 1 << 60):
-        pass
+    advance_flow(network, forest, WHOLE)
     if not forest.amount[FLOW] < math.inf:
         return -1, math.inf
     for t in range(n):
@@ -314,14 +312,14 @@ def _roof(problem, i, theta, n, m):
     bound = begin_cut(edges, n_edges, signs, n_nodes, network, forest)
     if not bound > -math.inf:
         return -1, n_nodes, bound
-    while not advance_flow(network, forest, 1 << 60):
-        pass
+    advance_flow(network, forest, WHOLE)
     flow = forest.amount[FLOW]
     if not flow < math.inf:
         return -1, n_nodes, -math.inf
     if n_doubled > 0:
-        strong_components(n_nodes, network, forest, work.components, work.component)
-    return read_states(signs, forest, work.component, work.states[:n]), n_nodes, bound - flow
+        strong_components(n_nodes, network, forest, work.components)
+    n_half = read_states(signs, forest, work.components.component, work.states[:n])
+    return n_half, n_nodes, bound - flow
 
 
 @kernel

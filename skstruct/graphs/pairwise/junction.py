@@ -13,10 +13,10 @@ from ...core.offsets import ends_of, longest_item
 from ...core.oracles import edge_marginals, exp_oracle, max_marginals, max_oracle, top_k_oracle
 from ...inference.bucket_elimination import (
     EliminationScratch,
-    follow,
+    best_labels,
     max_buckets,
-    sum_range,
-    tell_range,
+    sum_buckets,
+    tell_buckets,
 )
 from ...inference.elimination_order import best_elimination_order, primal_graph
 from ...inference.junction_tree import JunctionTree, Tables, junction_tree
@@ -104,7 +104,7 @@ def _maximise(problem, i, labels):
     begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
     tree, factors, at = plans.tree, work.factors, plans.tree.live_ptr
     max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
-    follow(factors, tree, work.back, begin, end, work.best)
+    best_labels(factors, tree, work.back, begin, end, work.best)
     for t in range(end - begin):
         labels[t] = work.best[t]
     return work.up[0]
@@ -123,7 +123,9 @@ def _tell(problem, i, is_sum, size):
     tree, factors, scratch = plans.tree, work.factors, work.elimination
     places = (work.base, work.target, tree.slot_ptr)
     work.one[0] = 1.0 if is_sum else work.up[0]
-    tell_range(factors, tree, places, is_sum, work.one, work.up, down, beliefs, begin, end, scratch)
+    tell_buckets(
+        factors, tree, places, is_sum, work.one, work.up, down, beliefs, begin, end, scratch
+    )
 
 
 @inner_kernel
@@ -148,7 +150,7 @@ def _marginals(problem, i, shares_tables):
     p = plans.plan[i]
     begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
     tree, at = plans.tree, plans.tree.slot_ptr
-    sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+    sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
     value = work.up[0]
     size, square = n * n_labels, n_labels * n_labels
     n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
@@ -176,7 +178,7 @@ def _(problem, i, theta, temperature, mu):
         plans = own.inference
         begin, end = plans.bucket_ptr[plans.plan[i]], plans.bucket_ptr[plans.plan[i] + 1]
         tree, at = plans.tree, plans.tree.live_ptr
-        sum_range(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+        sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
         return temperature * work.up[0]
     value = _marginals(problem, i, True)
     size, beliefs = n * n_labels, work.beliefs

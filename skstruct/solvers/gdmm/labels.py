@@ -10,7 +10,7 @@ from ...core.features import add_to_column, gather_columns
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.weights import Weights, squared_norm
 from ...inference.numerics import cycles
-from ...inference.roof_dual import HALF, OFF, forced, widen
+from ...inference.qpbo import HALF, OFF, forced, widen
 from ...inference.simplex import project
 from .active_sets import (
     AFW,

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights, view_flat
-from ...losses.verbs import ROUNDING, is_convex, require_smooth
-from ..certificate import certify_l1
-from ..run import Method, Result, run
+from ...losses.verbs import ROUNDING
+from ..certificate import certify_l1, known_record
+from ..run import Method
 from ..sag.precision import reduce_problem, rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
 from .solver import QuasiNewton, backtrack
@@ -17,41 +17,21 @@ from .solver import QuasiNewton, backtrack
 _SWEEPS = 4
 
 
-def owlqn(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    l1_ratio: float,
-    loss,
-    start=None,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by OWL-QN.
+class OrthantWise(QuasiNewton):
+    """Points, pairs and the best dual point of one run of OWL-QN; ``lam`` is lam2.
+
+    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
 
     Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, Algorithm 1.
     """
-    require_smooth(loss, "OWL-QN")
-    if not is_convex(loss):
-        raise TypeError(f"OWL-QN needs a convex loss, and {type(loss).__name__} is not")
-    regularisers = (1.0 - l1_ratio) * lam, n_jobs
-    method = OrthantWise(
-        problem, shapes, sample_weight, *regularisers, loss=loss, start=start, l1=l1_ratio * lam
-    )
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rng = np.random.default_rng(0)  # of no use here
-        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
-
-class OrthantWise(QuasiNewton):
-    """Points, pairs and the best dual point of one run; ``lam`` is lam2."""
+    name = "OWL-QN"
 
     def __init__(self, *task, l1, **options):
         super().__init__(*task, **options)
+        if not self._is_convex:
+            name = type(self.loss).__name__
+            raise TypeError(f"OWL-QN needs a convex loss, and {name} is not")
         self.l1 = l1
 
     def compile(self):
@@ -136,12 +116,11 @@ _MEMORY, _ROOM = (10, 30), 4.0
 class SparseOrthantWise(Method):
     """OWL-QN on a problem without the rows that are 0, with certificates of the whole one."""
 
-    def __init__(self, *task, start, dual, first_step, **options):
+    def __init__(self, *task, start, dual=0.0, **options):
         super().__init__(*task)
-        self._options, self._first_step = options, first_step
+        self._options = options
         # Iterates on few rows; all rows are measured now and then.
-        self._whole = OrthantWise(*task, start=start, **options)
-        self._whole.dual = dual
+        self._whole = OrthantWise(*task, start=start, dual=dual, **options)
         self._inner = self._rows = None
         self._calls, self._iterations = 0, 0
 
@@ -183,7 +162,6 @@ class SparseOrthantWise(Method):
             room = _ROOM * int(self.problem.part_ptr[-1]) / (start.node.size + start.pair.size)
             self._options["memory"] = int(np.clip(room, *_MEMORY))
         self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows
-        self._inner.first_step = self._first_step
         self.stalled = False  # that was without these rows
         if before is not None:  # rows are never left out again
             self._calls += before.n_calls
@@ -220,9 +198,7 @@ class SparseOrthantWise(Method):
         """The objective is known after every iteration, the bound from the last look."""
         if self.certificate is not None or self._inner is None:
             return super().entry()
-        value = self._inner._here.value
-        dual = self._whole.dual
-        return {"objective": value, "dual_gap": max(value - dual, 0.0), "dual_objective": dual}
+        return known_record(self._inner._here.value, self._whole.dual)
 
     def _flat(self):
         flat = np.zeros(self._whole._here.w.size)

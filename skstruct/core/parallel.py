@@ -122,46 +122,39 @@ def open_gate(team):
         fetch_add(team, _GATE, 1)
 
 
-class _Member(Thread):
-    """A thread that keeps what it raised, and then lets the others leave."""
-
-    def __init__(self, function, k, team):
-        super().__init__(name=f"skstruct-{k}", daemon=True)
-        self._call, self._team = (function, k, team), team
-        self.error = None
-
-    def run(self):
-        function, k, team = self._call
-        try:
-            function(k, team)
-        except BaseException as error:
-            self.error = error
-            team[_FAILED] = 1
-
-
 def run_team(function, n_threads: int) -> None:
     """Call ``function(k, team)`` for k below `n_threads` at once, for 0 in this thread."""
     if n_threads == 1:
         function(0, ALONE)
         return
-    team = np.zeros(_END + _LINE, dtype=np.int64)
+    team, errors = np.zeros(_END + _LINE, dtype=np.int64), []
     team[_SIZE], team[_YIELD] = n_threads, _address_of_yield()
-    members = [_Member(function, k, team) for k in range(1, n_threads)]
+
+    def member(k):
+        try:
+            function(k, team)
+        except BaseException as error:
+            errors.append(error)
+            team[_FAILED] = 1  # the others leave
+
+    members = [
+        Thread(target=member, args=(k,), name=f"skstruct-{k}", daemon=True)
+        for k in range(1, n_threads)
+    ]
     try:
-        for member in members:
-            member.start()
+        for thread in members:
+            thread.start()
         function(0, team)
-        for member in members:
-            member.join()
+        for thread in members:
+            thread.join()
     except BaseException:
         team[_FAILED] = 1
-        for member in members:
-            if member.ident is not None:
-                member.join()
+        for thread in members:
+            if thread.ident is not None:
+                thread.join()
         raise
-    for member in members:
-        if member.error is not None:
-            raise member.error
+    if errors:
+        raise errors[0]
 
 
 class Crew:
@@ -358,7 +351,7 @@ def count_threads(problem, n_jobs):
 def team_pieces(team, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Pieces of a range, for one thread of a team, until another one fails."""
     for piece in Pieces().ranges(start, stop):
-        if team.size and team[_FAILED]:
+        if team[_FAILED]:
             return
         yield piece
 
@@ -370,10 +363,12 @@ def over_samples(function, problem, n_jobs) -> list:
     """
     n_threads = count_threads(problem, n_jobs)
     runs = list(pairwise(split_samples(problem, n_threads).tolist()))
+    if n_threads == 1:
+        return [function(problem, *piece) for piece in Pieces().ranges(*runs[0])]
     results = [[] for _ in runs]
 
     def work(k, team):
-        part = problem if n_threads == 1 else private_copy(problem)
+        part = private_copy(problem)
         for piece in team_pieces(team, *runs[k]):
             results[k].append(function(part, *piece))
 
@@ -383,7 +378,9 @@ def over_samples(function, problem, n_jobs) -> list:
 
 def over_blocks(function, n_blocks: int, n_threads: int) -> list:
     """``function(b)`` of all blocks, worked on in threads, in their order."""
-    n_threads = max(min(n_threads, n_blocks), 1)
+    n_threads = min(n_threads, n_blocks)
+    if n_threads <= 1:
+        return [function(b) for b in range(n_blocks)]
     results = [None] * n_blocks
 
     def work(k, team):

@@ -71,15 +71,14 @@ class Workers(Crew):
         The share is that of ``Weights.share``: what the thread adds to.
         """
         n = 1 if alone else self.size
-
-        def of(k):
+        calls = []
+        for k, own in enumerate(self.all[:n]):
             share = (int(k > 0), 1) if self._one_adds else (k, n)
-            return arguments(self.all[k], np.array(share, dtype=np.int64))
-
+            calls.append(arguments(own, np.array(share, dtype=np.int64)))
         if alone or len(self.all) == 1:
-            kernel(*of(0), ALONE)
+            kernel(*calls[0], ALONE)
         else:
-            self.run(lambda k, team: kernel(*of(k), team))
+            self.run(lambda k, team: kernel(*calls[k], team))
 
 
 class BatchGradient:

@@ -38,10 +38,14 @@ def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
     Without, OEG, where sparse features have many weights, nothing is known to start from, and
     memory has room for its two numbers a part; else SAG.
     """
+    problem, shapes, *_ = task
+    is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
+    # Who chooses how SAG samples or searches has SAG.
+    is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
     method = None
     if l1 > 0.0:
         method = ProximalSAG(*task, l1=l1, **options)
-    elif _suits_dual(*task[:2], options):
+    elif is_sparse and is_plain and math.prod(shapes[0]) >= _MANY:
         names = "loss", "single", "track_objective"
         with contextlib.suppress(MemoryError):  # SAG takes half as much
             method = OEG(*task, **{name: options[name] for name in names})
@@ -49,13 +53,6 @@ def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
         method = SAG(*task, **options)
     method.successor = partial(late, max(tol, _LEAST_TOL))
     return method
-
-
-def _suits_dual(problem, shapes, options):
-    """Whether OEG is to begin; who chooses how SAG samples or searches has SAG."""
-    is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
-    is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
-    return is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
 
 
 def late(tol: float, early: StoredMixtures) -> Method | None:

@@ -11,9 +11,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from skstruct import SAGCRF, CasimirSSVM, Chain
-from skstruct.core import oracles, parallel
+from skstruct.core import oracles
 from skstruct.core.parallel import Crew, run_team
 from skstruct.core.weights import flatten, lazy_weights, zero_weights
+from skstruct.solvers import batch
 from skstruct.solvers.sag.solver import SAG
 from skstruct.testing import random_sequences, training_problem
 
@@ -78,7 +79,7 @@ def test_tables_too(chains):
 
 def test_where_one_thread_adds_everything(chains, monkeypatch):
     one = clone(CRF).fit(*chains)
-    monkeypatch.setattr(parallel, "adds_by_columns", lambda problem: False)
+    monkeypatch.setattr(batch, "adds_by_columns", lambda problem: False)
     _same(one, clone(one).set_params(n_jobs=3).fit(*chains))
 
 

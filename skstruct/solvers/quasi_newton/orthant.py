@@ -11,7 +11,7 @@ from ..certificate import certify_l1, known_record
 from ..run import Method
 from ..sag.precision import reduce_problem, rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
-from .solver import QuasiNewton, backtrack
+from .solver import QuasiNewton
 
 # Sweeps that look for the best point on a line of dual points.
 _SWEEPS = 4
@@ -39,14 +39,6 @@ class OrthantWise(QuasiNewton):
         super().compile()
         none = np.empty(0)
         soft_sums(none, none, 0.0, 0.0, 0.0, 0, 0, np.zeros(N_SOFT))
-
-    def _look(self, evaluate, slope, first):
-        """Halve the step: the projected path has kinks."""
-
-        def function(t):
-            return evaluate(t).value, self._promised
-
-        return backtrack(function, self._here.value, first, self._rounding(self._here))
 
     def _along(self, direction, origin, share):
         """See :func:`soft_sums`."""

@@ -211,7 +211,10 @@ def wolfe(function, value: float, slope: float, step: float, rounding: float) ->
                 high = step, now, rising
             else:
                 low = step, now, rising
-        following = _extend(low) if high is None else _between(low, high, test)
+        if high is None:  # beyond the longest step, which is still steep
+            following = (4.0 if low[0] < 1.0 else 10.0) * low[0]
+        else:
+            following = _between(low, high, test)
         if following == step or not 0.0 < following < math.inf:
             break
         step = following
@@ -220,11 +223,6 @@ def wolfe(function, value: float, slope: float, step: float, rounding: float) ->
         function(low[0])
         return True
     return False
-
-
-def _extend(low):
-    """A step beyond the longest one, which is still steep."""
-    return 4.0 * low[0] if low[0] < 1.0 else 10.0 * low[0]
 
 
 def _between(low, high, test):
@@ -415,31 +413,22 @@ class QuasiNewton(Method):
             return False
         made = first
 
-        def evaluate(t):
+        def function(t):
             nonlocal made
             if t != made:
                 _, _, self._promised, self._moved = self._sweeps(step, N_COMBINED, *start, t, *end)
                 made = t
             if not self._evaluate(trial, pieces):
                 raise _StoppedInPass
-            return trial
+            return trial.value, self._promised if self.l1 > 0.0 else trial.slope
 
+        rounding = _UNIT * (abs(here.value) + here.magnitude)
         try:
-            return self._look(evaluate, slope, first)
+            if self.l1 > 0.0:  # the projected path has kinks
+                return backtrack(function, here.value, first, rounding)
+            return wolfe(function, here.value, slope, first, rounding)
         except _StoppedInPass:
             return False
-
-    def _look(self, evaluate, slope, first):
-        """The line search; `evaluate` moves to a step and measures there."""
-
-        def function(t):
-            point = evaluate(t)
-            return point.value, point.slope
-
-        return wolfe(function, self._here.value, slope, first, self._rounding(self._here))
-
-    def _rounding(self, point):
-        return _UNIT * (abs(point.value) + point.magnitude)
 
     def _measured(self):
         """The last iterate: nearly always it is known."""

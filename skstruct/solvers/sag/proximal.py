@@ -177,9 +177,6 @@ class ProximalSAG(SAG):
     def _weights_of(self, own, share):
         return self.problem, self.w, self.clock
 
-    def _fold(self):
-        """Nothing: the weights are v."""
-
     def _norms(self):
         """Bring all weights up to date; the sums of :func:`catch_up_and_sum`."""
         catch_up_and_sum(self.w, self.clock, 1.0 / self.n, self._sums)

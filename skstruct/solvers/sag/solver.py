@@ -238,7 +238,7 @@ class SAG(StoredMixtures):
     def compile(self):
         """Compile outside the clock."""
         self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
-        self._fold()
+        fold(self.w)
         self._norms()
         if self._single:
             self._add_memory(0)
@@ -269,7 +269,7 @@ class SAG(StoredMixtures):
         if self.w.single.size:
             self.w, self._double = in_double(self.w, self._double), None
             self._add_memory(self.n)
-            self._offer_dual(self._norms()[1])
+            self._offer_memory()
 
     def _add_memory(self, stop):
         """Add the features of the residuals of samples before `stop` to ``d``; none compile."""
@@ -320,9 +320,6 @@ class SAG(StoredMixtures):
         # Steps are in the coefficients: `w` has moved on by all of the block.
         return own.problem, self.w, self.w._replace(share=share, scale=_UNIT)
 
-    def _fold(self):
-        fold(self.w)
-
     def _norms(self):
         norms = norms_in_threads(self.w, 1.0 / self.n, self.lam, self._workers.size)
         if not np.isfinite(norms).all():
@@ -370,7 +367,7 @@ class SAG(StoredMixtures):
         """Certify the present weights, by a pass of its own."""
         self._end_single()
         # With b = 0 the pass changes only d: half a table is all there is to put back.
-        self._fold()
+        fold(self.w)
         self._direction = []
         if not self._single:
             self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]

@@ -329,7 +329,7 @@ class _SVRG(Method):
         self._workers = Workers(loss, problem, count_threads(problem, self.n_jobs))
         self._visits = Visits(np.zeros(1, dtype=np.int64), np.zeros((block_size(problem), 3)))
         #: The last weights, and the best ones.
-        self.current, self.best = self._value(), None
+        self.current, self.best = plain_weights(self.w, self.shapes), None
         #: Lower bound on the optimum.
         self.dual = -np.inf
         self.catalyst = Catalyst(options, self.lam, self.n, self.current)
@@ -338,7 +338,6 @@ class _SVRG(Method):
         """Compile outside the clock."""
         self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
         fold(self.w)
-        self._value()
 
     def _pass(self, options, order, pieces):
         alone, others = options.task == STEP or not order.size, self._workers.all[1:]
@@ -359,16 +358,10 @@ class _SVRG(Method):
         if not alone and isinstance(self.loss, TopKHinge):
             self.loss.counts[:] += sum(worker.loss.counts for worker in others)
 
-    def _value(self):
-        return plain_weights(self.w, self.shapes)
-
-    def _halves(self):
-        return halves(self.w, self.shapes)
-
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`."""
         self.w.scale[:] = 1.0, 0.0
-        for (v, d), table in zip(self._halves(), first.tables, strict=True):
+        for (v, d), table in zip(halves(self.w, self.shapes), first.tables, strict=True):
             v[:] = table
             d[:] = 0.0
         self.memory.lipschitz[:] *= 0.9
@@ -384,7 +377,7 @@ class _SVRG(Method):
         """SVRG steps around the prox-center, in a new order."""
         kappa, order = self.catalyst.kappa, rng.permutation(self.n)
         both = self.catalyst.center.tables, self._mixture.change.tables
-        for (_, d), table, scaled in zip(self._halves(), *both, strict=True):
+        for (_, d), table, scaled in zip(halves(self.w, self.shapes), *both, strict=True):
             np.multiply(table, kappa, out=scaled)
             d -= scaled
         rate = self.rate
@@ -438,10 +431,9 @@ class SmoothCasimir(_SVRG):
     def epoch(self, k, rng, progress):
         """Steps from the last snapshot."""
         self.steps(k, rng, progress.pieces)
-        self.catalyst.advance(k, self._value(), self.steepness(), 0.0)
+        self.catalyst.advance(k, plain_weights(self.w, self.shapes), self.steepness(), 0.0)
         self._next = self.catalyst.first(k + 1), progress.pieces
 
-    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def certify(self):
         """Take the next snapshot, in full even where a callback ends the run."""
         point, pieces = self._next
@@ -449,7 +441,7 @@ class SmoothCasimir(_SVRG):
         if pieces.stopped:
             self.snapshot(point, Pieces())
         loss, magnitude = self.memory.totals[[LOSS, MAGNITUDE]]
-        direction, change = [d for _, d in self._halves()], self._mixture.change
+        direction, change = [d for _, d in halves(self.w, self.shapes)], self._mixture.change
         tables = point.tables
         term = loss - inner_product(tables, direction) - ROUNDING * magnitude
         self._mixture.offer(max(term, least_term(self.loss)), direction)
@@ -506,13 +498,21 @@ class HingeCasimir(_SVRG):
             least = share * self.best.objective / bias
             catalyst.advance(k - 1, self.current, self.steepness(), least)
         self.loss.strength[0] = catalyst.nu
-        self._smoothed = self.snapshot(self._inside(catalyst.first(k)), pieces)
+        first = catalyst.first(k)
+        if self.cone.coefficients.size:  # what is extrapolated may lie outside
+            first = first.copy()
+            settle(self.cone, first)
+        self._smoothed = self.snapshot(first, pieces)
         if not pieces.stopped:
-            self._raise_dual()
+            if self.lam > 0:
+                magnitude, task_loss = self.memory.totals[[MAGNITUDE, TASK_LOSS]]
+                term = float(task_loss - ROUNDING * magnitude)
+                self._mixture.offer(term, [d for _, d in halves(self.w, self.shapes)])
+                self.dual = self._mixture.value
             if k == 1:
                 catalyst.settle(self.steepness())
             self.steps(k, rng, pieces)
-        self.current = self._value()
+        self.current = plain_weights(self.w, self.shapes)
 
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`; returns the smoothed objective, NaN where it is cut."""
@@ -527,20 +527,6 @@ class HingeCasimir(_SVRG):
             new = self.loss.counts - before
             self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
         return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
-
-    def _inside(self, point):
-        """The point of the cone that is nearest: what is extrapolated may lie outside."""
-        if self.cone.coefficients.size:
-            point = point.copy()
-            settle(self.cone, point)
-        return point
-
-    def _raise_dual(self):
-        if self.lam > 0:
-            magnitude, task_loss = self.memory.totals[[MAGNITUDE, TASK_LOSS]]
-            term = float(task_loss - ROUNDING * magnitude)
-            self._mixture.offer(term, [d for _, d in self._halves()])
-            self.dual = self._mixture.value
 
     def certify(self):
         """Objective of the last weights, and certificate of the best."""

@@ -90,6 +90,8 @@ def change(early: StoredMixtures) -> Method:
         kind = SparseOrthantWise if reducible(problem) else OrthantWise
     else:
         known = {"point": early.leave()}
-    known |= {"loss": early.loss, "dual": early.dual, "first_step": early.first_step()}
+    if not isinstance(early, OEG):  # which knows no curvature
+        known["first_step"] = 1.0 / (early.state.lipschitz.mean() + early.lam)
+    known |= {"loss": early.loss, "dual": early.dual}
     task = early.shapes, early.sample_weight, early.lam, early.n_jobs
     return kind(problem, *task, start=early.weights(), **known)

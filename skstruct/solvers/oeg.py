@@ -360,9 +360,6 @@ class OEG(StoredMixtures):
         directions = [-self.lam * table.ravel() for table in weights.tables]
         return float(self.state.terms @ self.sample_weight) / self.n, directions
 
-    def first_step(self):
-        """Unknown: it knows no curvature."""
-
     def certify(self):
         """Certify the present weights, by a pass of its own."""
         if self.estimate <= CLOSE:

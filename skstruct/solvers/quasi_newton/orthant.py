@@ -6,8 +6,7 @@ import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights, view_flat
-from ...losses.verbs import ROUNDING
-from ..certificate import certify_l1, known_record
+from ..certificate import known_record
 from ..run import Method
 from ..sag.precision import reduce_problem, rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
@@ -80,13 +79,6 @@ class OrthantWise(QuasiNewton):
             self._sweeps(mix, 1, self._mixed, direction, share)
             self._term += share * (term - self._term)
 
-    def certify(self):
-        """Of the last iterate: nearly always known."""
-        here = self._measured()
-        own_gap = here.gap + ROUNDING * here.magnitude if self.lam > 0.0 else np.inf
-        numbers = here.value, here.squared, own_gap
-        self.certificate = certify_l1(*numbers, self.dual, here.magnitude)
-
     def weights(self):
         """Copies of the tables; 0 without a sign."""
         found = super().weights()
@@ -124,9 +116,6 @@ class SparseOrthantWise(Method):
         """Measure the start."""
         self._look(progress.pieces)
 
-    def _tables(self, vector):
-        return view_flat(vector, self.shapes)
-
     def _look(self, pieces):
         """Measure the iterate on all rows, and let rows in."""
         whole = self._whole._here
@@ -135,7 +124,7 @@ class SparseOrthantWise(Method):
         if not (whole.known or self._whole._evaluate(whole, pieces)):
             return
         self._iterations = 0
-        w, d = self._tables(whole.w), self._tables(whole.d)
+        w, d = view_flat(whole.w, self.shapes), view_flat(whole.d, self.shapes)
         kept = rows_to_keep(self.problem, w.node, d.node, _COMES * self._options["l1"])
         if self._rows is not None:
             kept[self._rows] = True
@@ -194,7 +183,10 @@ class SparseOrthantWise(Method):
 
     def _flat(self):
         flat = np.zeros(self._whole._here.w.size)
-        tables, known = self._tables(flat), view_flat(self._inner._here.w, self._inner.shapes)
+        tables, known = (
+            view_flat(flat, self.shapes),
+            view_flat(self._inner._here.w, self._inner.shapes),
+        )
         tables.node[self._rows], tables.pair[:] = known.node, known.pair
         return flat
 
@@ -202,7 +194,7 @@ class SparseOrthantWise(Method):
         """The present weights; 0 without a sign."""
         if self._inner is None:
             return self._whole.weights()
-        found = self._tables(self._flat())
+        found = view_flat(self._flat(), self.shapes)
         for table in found.tables:
             table += 0.0
         return found

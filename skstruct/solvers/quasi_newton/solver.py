@@ -11,7 +11,7 @@ from ...core.parallel import Pieces, effective_threads, over_blocks
 from ...core.weights import flatten, view_flat, zero_weights
 from ...losses.verbs import ROUNDING, is_convex, least_term, require_smooth
 from ..batch import BatchGradient
-from ..certificate import certify, stationarity
+from ..certificate import certify, certify_l1, stationarity
 from ..run import REMEDY, Method
 from .kernels import BLOCK, N_COMBINED, N_MEASURED, combine, measure, mix, remember, step
 
@@ -430,20 +430,19 @@ class QuasiNewton(Method):
         except _StoppedInPass:
             return False
 
-    def _measured(self):
-        """The last iterate: nearly always it is known."""
-        if not self._here.known:
-            self._evaluate(self._here, Pieces())
-        return self._here
-
     def certify(self):
-        """Of the last iterate."""
-        here = self._measured()
-        numbers = here.value, here.squared, self.lam
-        if self._is_convex:
-            self.certificate = certify(*numbers, self.dual, here.magnitude)
+        """Of the last iterate: nearly always known."""
+        here = self._here
+        if not here.known:
+            self._evaluate(here, Pieces())
+        numbers = here.value, here.squared
+        if not self._is_convex:
+            self.certificate = stationarity(*numbers, self.lam)
+        elif self.l1 > 0.0:
+            own_gap = here.gap + ROUNDING * here.magnitude if self.lam > 0.0 else np.inf
+            self.certificate = certify_l1(*numbers, own_gap, self.dual, here.magnitude)
         else:
-            self.certificate = stationarity(*numbers)
+            self.certificate = certify(*numbers, self.lam, self.dual, here.magnitude)
 
     def work(self):
         """Oracle calls: there is nothing else."""

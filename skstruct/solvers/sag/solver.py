@@ -403,10 +403,6 @@ class SAG(StoredMixtures):
         self._end_single()
         return self._mean_term(), [(d / self.n).ravel() for _, d in halves(self.w, self.shapes)]
 
-    def first_step(self):
-        """The length of a first step of L-BFGS from here: the curvature is known."""
-        return 1.0 / (self.state.lipschitz.mean() + self.lam)
-
     def weights(self):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)

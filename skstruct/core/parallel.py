@@ -176,9 +176,6 @@ class Crew:
 
     def run(self, function) -> None:
         """:func:`run_team` on as many threads as are of use."""
-        if self._most == 1:
-            function(0, ALONE)
-            return
         busy = [0.0] * self.size
 
         def timed(k, team):

@@ -16,7 +16,7 @@ from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.log import LogLoss, SoftmaxMargin
 from ..losses.task import NamedLoss, WeightedLoss
-from ..solvers.casimir import CasimirOptions, SmoothCasimir
+from ..solvers.casimir import SmoothCasimir
 from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG
 from ..solvers.quasi_newton.orthant import OrthantWise
@@ -375,8 +375,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             method = OrthantWise if ratio > 0.0 else QuasiNewton
             return run(method(*task, **options), **common)
         if solver == "casimir":
-            method = SmoothCasimir(*task, options=CasimirOptions(), **options)
-            return run(method, rng=self._generator(), **common)
+            return run(SmoothCasimir(*task, **options), rng=self._generator(), **common)
         options["track_objective"] = self.track_objective or bool(self.verbose)
         single = takes_single(self.precision, shapes, common["max_iter"])
         options["single"] = single and ratio == 0.0

@@ -314,10 +314,11 @@ class _SVRG(Method):
     #: Whether the dual terms are those of the hinge.
     _OF_HINGE = False
 
-    def __init__(self, *task, loss, options, start=None, cone=None):
+    def __init__(self, *task, loss, options=None, start=None, cone=None):
         super().__init__(*task)
         require_smooth(loss, "Casimir")
-        self.loss, self.rate, problem = loss, options.rate, self.problem
+        options, problem = options or CasimirOptions(), self.problem
+        self.loss, self.rate = loss, options.rate
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.cone = make_cone(cone, self.shapes[1][0])
         settle(self.cone, self.w)

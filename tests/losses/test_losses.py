@@ -17,7 +17,7 @@ from skstruct.losses.hinge import MaxHinge, RelaxedHinge, expected_task_loss, hi
 from skstruct.losses.log import LogLoss, SoftmaxMargin
 from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
 from skstruct.losses.verbs import loss_curvature, loss_oracle, private_loss
-from skstruct.solvers.casimir import CasimirOptions, SmoothCasimir
+from skstruct.solvers.casimir import SmoothCasimir
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.solvers.run import run
 from skstruct.solvers.sag.solver import SAG
@@ -271,7 +271,7 @@ def _solve(name, packed, loss, tol=1e-12, max_iter=3000):
     if name == "lbfgs":
         method = QuasiNewton(*task, loss=loss)
     elif name == "casimir":
-        method = SmoothCasimir(*task, loss=loss, options=CasimirOptions())
+        method = SmoothCasimir(*task, loss=loss)
     else:
         method = SAG(*task, loss=loss, saga=name == "saga")
     rng = np.random.default_rng(0)

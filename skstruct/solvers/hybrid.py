@@ -90,7 +90,7 @@ def change(early: StoredMixtures) -> Method:
         kind = SparseOrthantWise if reducible(problem) else OrthantWise
     else:
         known = {"point": early.leave()}
-    if not isinstance(early, OEG):  # which knows no curvature
+    if isinstance(early, SAG):  # OEG knows no curvature
         known["first_step"] = 1.0 / (early.state.lipschitz.mean() + early.lam)
     known |= {"loss": early.loss, "dual": early.dual}
     task = early.shapes, early.sample_weight, early.lam, early.n_jobs

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
-from threading import Event, Thread
+from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
 from llvmlite import ir
 from numba import types
@@ -122,46 +122,39 @@ def open_gate(team):
         fetch_add(team, _GATE, 1)
 
 
-class _Member(Thread):
-    """A thread that keeps what it raised, and then lets the others leave."""
+def run_team(function, n_threads: int) -> None:
+    """Call ``function(k, team)`` for k below `n_threads` at once, for 0 in this thread."""
+    if n_threads == 1:
+        function(0, ALONE)
+        return
+    team, errors = np.zeros(_END + _LINE, dtype=np.int64), []
+    team[_SIZE], team[_YIELD] = n_threads, _address_of_yield()
 
-    def __init__(self, function, k, team):
-        super().__init__(name=f"skstruct-{k}", daemon=True)
-        self._call, self._team = (function, k, team), team
-        self.error = None
-
-    def run(self):
-        function, k, team = self._call
+    def member(k):
         try:
             function(k, team)
         except BaseException as error:
-            self.error = error
-            team[_FAILED] = 1
+            errors.append(error)
+            team[_FAILED] = 1  # the others leave
 
-
-def run_team(function, n_threads: int) -> None:
-    """Call ``function(k, team)`` for k below `n_threads` at once, for 0 in this thread."""
-    if n_threads == 1 or JIT_IS_DISABLED:
-        function(0, ALONE)
-        return
-    team = np.zeros(_END + _LINE, dtype=np.int64)
-    team[_SIZE], team[_YIELD] = n_threads, _address_of_yield()
-    members = [_Member(function, k, team) for k in range(1, n_threads)]
+    members = [
+        Thread(target=member, args=(k,), name=f"skstruct-{k}", daemon=True)
+        for k in range(1, n_threads)
+    ]
     try:
-        for member in members:
-            member.start()
+        for thread in members:
+            thread.start()
         function(0, team)
-        for member in members:
-            member.join()
+        for thread in members:
+            thread.join()
     except BaseException:
         team[_FAILED] = 1
-        for member in members:
-            if member.ident is not None:
-                member.join()
+        for thread in members:
+            if thread.ident is not None:
+                thread.join()
         raise
-    for member in members:
-        if member.error is not None:
-            raise member.error
+    if errors:
+        raise errors[0]
 
 
 class Crew:
@@ -177,15 +170,12 @@ class Crew:
 
     def __init__(self, n_threads: int):
         #: How many there are at present.
-        self.size = self._most = 1 if JIT_IS_DISABLED else n_threads
+        self.size = self._most = n_threads
         self._busy = self._elapsed = 0.0
         self._left, self._patience = 0, self.FEWER[0]
 
     def run(self, function) -> None:
         """:func:`run_team` on as many threads as are of use."""
-        if self._most == 1:
-            run_team(function, 1)
-            return
         busy = [0.0] * self.size
 
         def timed(k, team):
@@ -234,9 +224,12 @@ class Pieces:
         #: Whether a callback has ended a pass.
         self.stopped = False
 
-    def ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took."""
-        first = start
+    def ranges(self, start: int, stop: int, whole: int | None = None) -> Iterator[tuple[int, int]]:
+        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took.
+
+        Where they are a part of a pass, `whole` is its end.
+        """
+        first, whole = start, stop if whole is None else whole
         while first < stop:
             last = min(first + self._size, stop)
             began = time.perf_counter()
@@ -245,7 +238,7 @@ class Pieces:
             # Grown in steps: the first samples may be short ones.
             self._size = int(max(1, min(rate * self.SECONDS, 8 * self._size)))
             first = last
-            if first < stop and self._after_piece is not None and self._after_piece(first / stop):
+            if first < whole and self._after_piece is not None and self._after_piece(first / whole):
                 self.stopped = True
                 return
 
@@ -347,33 +340,49 @@ def effective_threads(n_jobs):
 
 
 def count_threads(problem, n_jobs):
-    """How many threads a pass over samples is to have."""
-    useful = useful_threads(problem)
+    """How many threads a pass over samples is to have; one where kernels cannot meet."""
+    useful = 1 if JIT_IS_DISABLED else useful_threads(problem)
     return min(effective_threads(n_jobs), useful) if useful > 1 else 1
 
 
-def over_samples(function, problem, n_jobs):
+def team_pieces(team, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Pieces of a range, for one thread of a team, until another one fails."""
+    for piece in Pieces().ranges(start, stop):
+        if team[_FAILED]:
+            return
+        yield piece
+
+
+def over_samples(function, problem, n_jobs) -> list:
     """Call ``function(problem, start, stop)`` on runs of samples, in threads.
 
     Runs are cut, so that Ctrl-C comes through within about a second.
     """
-    n_samples = problem.label_ptr.size - 1
     n_threads = count_threads(problem, n_jobs)
-    interrupted = Event() if n_threads > 1 else None
+    runs = list(pairwise(split_samples(problem, n_threads).tolist()))
+    if n_threads == 1:
+        return [function(problem, *piece) for piece in Pieces().ranges(*runs[0])]
+    results = [[] for _ in runs]
 
-    def run(part, start, stop):
-        results = []
-        for piece in Pieces().ranges(start, stop):
-            if interrupted is not None and interrupted.is_set():
-                break
-            results.append(function(part, *piece))
-        return results
+    def work(k, team):
+        part = private_copy(problem)
+        for piece in team_pieces(team, *runs[k]):
+            results[k].append(function(part, *piece))
 
+    run_team(work, n_threads)
+    return list(chain.from_iterable(results))
+
+
+def over_blocks(function, n_blocks: int, n_threads: int) -> list:
+    """``function(b)`` of all blocks, worked on in threads, in their order."""
+    n_threads = min(n_threads, n_blocks)
     if n_threads <= 1:
-        return run(problem, 0, n_samples)
-    bounds = split_samples(problem, n_threads)
-    tasks = (delayed(run)(private_copy(problem), start, stop) for start, stop in pairwise(bounds))
-    try:
-        return list(chain.from_iterable(Parallel(n_jobs=n_threads, backend="threading")(tasks)))
-    finally:
-        interrupted.set()
+        return [function(b) for b in range(n_blocks)]
+    results = [None] * n_blocks
+
+    def work(k, team):
+        for b in range(k, n_blocks, n_threads):
+            results[b] = function(b)
+
+    run_team(work, n_threads)
+    return results

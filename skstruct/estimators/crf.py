@@ -16,14 +16,16 @@ from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.log import LogLoss, SoftmaxMargin
 from ..losses.task import NamedLoss, WeightedLoss
-from ..solvers.casimir import CasimirOptions, casimir
-from ..solvers.hybrid import hybrid, proximal_hybrid
-from ..solvers.oeg import oeg
-from ..solvers.quasi_newton.orthant import owlqn
-from ..solvers.quasi_newton.solver import lbfgs
+from ..solvers.casimir import SmoothCasimir
+from ..solvers.hybrid import auto
+from ..solvers.oeg import OEG
+from ..solvers.quasi_newton.orthant import OrthantWise
+from ..solvers.quasi_newton.solver import QuasiNewton
 from ..solvers.rounds.quasi import rounds
-from ..solvers.sag.proximal import proximal_sag
-from ..solvers.sag.solver import sag
+from ..solvers.run import run
+from ..solvers.sag.precision import takes_single
+from ..solvers.sag.proximal import ProximalSAG
+from ..solvers.sag.solver import SAG
 from .base import StructuredEstimator
 from .class_weight import likelihood_weights, weighted
 from .marginals import ProbabilisticPredictor
@@ -335,8 +337,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             raise ValueError("margin needs a label for each node: with missing labels use None")
         if self.l1_ratio > 0:
             raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
-        common |= {"loss": data.completion.marginal_log_loss(), "n_jobs": self.n_jobs}
-        return lbfgs(problem, shapes, data.sample_weight, data.lam, **common)
+        loss, start = data.completion.marginal_log_loss(), common.pop("start")
+        task = problem, shapes, data.sample_weight, data.lam, self.n_jobs
+        return run(QuasiNewton(*task, loss=loss, start=start), **common)
 
     def _train_rounds(self, source, engine, shapes, **common):
         if self.solver not in ("auto", "lbfgs"):
@@ -347,64 +350,42 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         common |= {"loss": self._training_loss(), "l1_ratio": float(self.l1_ratio)}
         return rounds(source, engine, shapes, source.n_samples, **common)
 
-    def _solve(self, problem, shapes, sample_weight, lam, **common):
-        arguments = problem, shapes, sample_weight, lam
-        common["loss"] = self._training_loss()
-        if self.l1_ratio > 0:
-            return self._solve_l1(*arguments, **common)
-        if self.solver == "lbfgs" or not gram.supports(type(problem)):
-            return lbfgs(*arguments, n_jobs=self.n_jobs, **common)
-        if self.solver == "casimir":
-            options = {"n_jobs": self.n_jobs, "rng": self._generator(), **common}
-            return casimir(*arguments, CasimirOptions(), **options)
-        if self.solver == "oeg":
-            return self._solve_dual(*arguments, **common)
-        if self.solver != "auto":
-            common["saga"] = self.solver == "saga"
-        return (hybrid if self.solver == "auto" else sag)(
-            *arguments,
-            uniform=self.sampling == "uniform",
-            skipping=self.line_search == "skip",
-            rng=self._generator(),
-            precision=self.precision,
-            track_objective=self.track_objective or bool(self.verbose),
-            n_jobs=self.n_jobs,
-            **common,
-        )
-
-    def _solve_dual(self, *arguments, start, **common):
-        if self.warm_start:
+    def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
+        solver, ratio = self.solver, float(self.l1_ratio)
+        if ratio > 0.0 and solver in ("saga", "casimir", "oeg"):
+            raise ValueError(
+                f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "sag" or '
+                '"lbfgs"'
+            )
+        if self.warm_start and solver == "oeg":
             raise ValueError(
                 'warm_start=True is not for solver="oeg", whose steps are in the dual: use "auto", '
                 '"sag" or "lbfgs"'
             )
-        return oeg(
-            *arguments,
-            rng=self._generator(),
-            precision=self.precision,
-            track_objective=self.track_objective or bool(self.verbose),
-            n_jobs=self.n_jobs,
-            **common,
-        )
-
-    def _solve_l1(self, *arguments, **common):
-        if self.solver in ("saga", "casimir", "oeg"):
-            raise ValueError(
-                f'l1_ratio={self.l1_ratio!r} is not for solver={self.solver!r}: use "auto", '
-                '"sag" or "lbfgs"'
-            )
-        if self.solver == "lbfgs" or not gram.supports(type(arguments[0])):
-            return owlqn(*arguments, l1_ratio=float(self.l1_ratio), n_jobs=self.n_jobs, **common)
-        return (proximal_hybrid if self.solver == "auto" else proximal_sag)(
-            *arguments,
-            l1_ratio=float(self.l1_ratio),
-            uniform=self.sampling == "uniform",
-            skipping=self.line_search == "skip",
-            rng=self._generator(),
-            track_objective=self.track_objective or bool(self.verbose),
-            n_jobs=self.n_jobs,
-            **common,
-        )
+        task = problem, shapes, sample_weight, (1.0 - ratio) * lam, self.n_jobs
+        options = {"loss": self._training_loss(), "start": start}
+        if ratio > 0.0:
+            options["l1"] = ratio * lam
+        if solver == "lbfgs" or not gram.supports(type(problem)):
+            method = OrthantWise if ratio > 0.0 else QuasiNewton
+            return run(method(*task, **options), **common)
+        if solver == "casimir":
+            return run(SmoothCasimir(*task, **options), rng=self._generator(), **common)
+        options["track_objective"] = self.track_objective or bool(self.verbose)
+        single = takes_single(self.precision, shapes, common["max_iter"])
+        options["single"] = single and ratio == 0.0
+        if solver == "oeg":
+            del options["start"]
+            return run(OEG(*task, **options), rng=self._generator(), **common)
+        options["uniform"] = self.sampling == "uniform"
+        options["skipping"] = self.line_search == "skip"
+        if solver == "auto":
+            method = auto(*task, tol=common["tol"], **options)
+        elif ratio > 0.0:
+            method = ProximalSAG(*task, **options)
+        else:
+            method = SAG(*task, saga=solver == "saga", **options)
+        return run(method, rng=self._generator(), **common)
 
     @classmethod
     def from_crfsuite(cls, path: PathLike) -> Pipeline:

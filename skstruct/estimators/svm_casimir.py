@@ -18,7 +18,8 @@ from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
-from ..solvers.casimir import CasimirOptions, casimir
+from ..solvers.casimir import CasimirOptions, HingeCasimir
+from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
 
 
@@ -237,24 +238,20 @@ class CasimirSSVM(StructuralSVM):
         advice = f'use smoothing="{others[0]}" or BCFWSSVM' if others else "use BCFWSSVM"
         self._require(by_smoothing[self.smoothing], problem, advice)
 
-    def _solve(self, problem, shapes, sample_weight, lam, **common):
-        options = CasimirOptions(
-            self.variant,
-            self.smoothing_strength,
-            self.kappa,
-            self.warm_start_strategy,
-            None if self.learning_rate == "auto" else float(self.learning_rate),
-        )
-        return casimir(
-            problem,
-            shapes,
-            sample_weight,
-            lam,
-            options,
-            cone=self.graph_.pair_cone(self.classes_),
+    def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
+        method = HingeCasimir(
+            *(problem, shapes, sample_weight, lam, self.n_jobs),
             loss=smooth_hinge(self.smoothing, self.smoothing_strength, self.n_best, problem),
             target=hinge_of(problem),
-            rng=self._generator(),
-            n_jobs=self.n_jobs,
-            **common,
+            options=CasimirOptions(
+                self.variant,
+                self.smoothing_strength,
+                self.kappa,
+                self.warm_start_strategy,
+                None if self.learning_rate == "auto" else float(self.learning_rate),
+            ),
+            start=start,
+            cone=self.graph_.pair_cone(self.classes_),
+            tol=common["tol"],
         )
+        return run(method, rng=self._generator(), **common)

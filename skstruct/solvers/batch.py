@@ -1,4 +1,4 @@
-"""Gradients over all samples in threads, with the same bits for any number of them.
+"""Kernels on all samples in threads, with the same bits for any number of them.
 
 Samples are summed in fixed blocks, whose sums are added in the order of the blocks: who computes
 which block does not matter.
@@ -7,10 +7,8 @@ which block does not matter.
 from __future__ import annotations
 
 from itertools import pairwise
-from threading import Condition
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from ..core.oracles import adds_by_columns
 from ..core.parallel import (
@@ -21,7 +19,9 @@ from ..core.parallel import (
     count_threads,
     make_scratch,
     private_copy,
+    run_team,
     split_samples,
+    team_pieces,
     useful_threads,
 )
 from ..core.weights import zero_weights
@@ -46,42 +46,39 @@ def block_size(problem) -> int:
 
 
 class Worker:
-    """Scratch of one thread, and its share of the weights."""
+    """What one thread has of its own."""
 
-    def __init__(self, loss, problem, k: int, n: int):
-        self._number, self._alone = k, not adds_by_columns(problem)
-        self.loss = loss if k == 0 else private_loss(loss)
-        self.problem = problem if n == 1 else private_copy(problem)
+    def __init__(self, loss, problem):
+        self.loss, self.problem = loss, problem
         scratch = make_scratch(problem)
+        #: Buffers of the longest sample's parts, and one for its labels.
         self.scratch = np.empty((5, scratch.theta.size)), scratch.labels
 
-    def share_of(self, w, n: int):
-        """The weights with what this one of n threads adds to."""
-        k = self._number
-        share = (int(k > 0), 1) if self._alone else (k, n)
-        return w._replace(share=np.array(share, dtype=np.int64))
 
+class Workers(Crew):
+    """Threads that call one kernel together, each with scratch of its own."""
 
-def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:
-    """Add what samples contribute to a gradient.
+    def __init__(self, loss, problem, n_threads: int):
+        super().__init__(n_threads)
+        self._one_adds = not adds_by_columns(problem)
+        self.all = [Worker(loss, problem if n_threads == 1 else private_copy(problem))]
+        for _ in range(1, n_threads):
+            self.all.append(Worker(private_loss(loss), private_copy(problem)))
 
-    At most one more gradient a thread is alive, none where there is one thread and one block.
-    """
-    bounds = np.unique(split_samples(problem, _count_blocks(problem, gradient)))
-    n_threads = min(count_threads(problem, n_jobs), bounds.size - 1)
-    if n_threads > 1:
-        _Queue(make_visit, problem, gradient, bounds).run(n_threads)
-        return
-    visit, blocks = make_visit(problem), list(pairwise(bounds.tolist()))
-    own, block = gradient, 0
-    for first, last in pieces.ranges(0, blocks[-1][1]):
-        while first < last:
-            end = min(last, blocks[block][1])
-            visit(first, end, own)
-            first = end
-            if first == blocks[block][1]:
-                block += 1
-                own = _add(gradient, own, block < len(blocks))
+    def call(self, kernel, arguments, alone: bool = False) -> None:
+        """Call ``kernel(*arguments(worker, share), team)`` in each thread, or in this one alone.
+
+        The share is that of ``Weights.share``: what the thread adds to.
+        """
+        n = 1 if alone else self.size
+        calls = []
+        for k, own in enumerate(self.all[:n]):
+            share = (int(k > 0), 1) if self._one_adds else (k, n)
+            calls.append(arguments(own, np.array(share, dtype=np.int64)))
+        if alone or len(self.all) == 1:
+            kernel(*calls[0], ALONE)
+        else:
+            self.run(lambda k, team: kernel(*calls[k], team))
 
 
 class BatchGradient:
@@ -89,101 +86,57 @@ class BatchGradient:
 
     def __init__(self, loss, problem, sample_weight, n_jobs):
         n = count_threads(problem, n_jobs)
-        self._workers = [Worker(loss, problem, k, n) for k in range(n)]
+        self._workers, self._weight = Workers(loss, problem, n), sample_weight
         # One thread adds residuals while the rows of the weights are in its cache.
         self._block = make_block(problem, block_size(problem) if n > 1 else 1)
-        self._crew, self._weight = Crew(n), sample_weight
 
     def add(self, w, gradient, out, pieces: Pieces) -> None:
         """Add the gradient of ``sum_i s_i loss_i``."""
         for first, last in pieces.visits(self._weight.size):
-            self._block.taken[0] = 0
-            self._crew.run(self._visit(w, first, last, gradient, out, self._crew.size))
+            self._add(w, first, last, gradient, out)
 
-    def _visit(self, w, first, last, gradient, out, n):
-        """What one of n threads does."""
+    def _add(self, w, first, last, gradient, out):
+        """Add that of some samples; none of them compile."""
 
-        def visit(k, team):
-            own = self._workers[k]
+        def arguments(own, share):
             buffers, labels = own.scratch
-            scratch = Scratch(buffers[0], buffers[1], labels)
-            task = own.loss, own.problem, w, self._weight, first, last, scratch, buffers[2]
-            loss_gradient(*task, own.share_of(gradient, n), out, self._block, team)
+            scratch = Scratch(buffers[0], buffers[1], labels), buffers[2]
+            task = own.loss, own.problem, w, self._weight, first, last, *scratch
+            return *task, gradient._replace(share=share), out, self._block
 
-        return visit
+        self._block.taken[0] = 0
+        self._workers.call(loss_gradient, arguments, alone=first == last)
 
     def compile(self, shapes) -> None:
         """Compile outside the clock."""
-        w, none = zero_weights(shapes), np.zeros((2, 0))
-        self._visit(w, 0, 0, w, none, 1)(0, ALONE)
+        w = zero_weights(shapes)
+        self._add(w, 0, 0, w, np.zeros((2, 0)))
 
 
-def _count_blocks(problem, gradient):
-    """How many blocks: by what the data are, not by the threads."""
-    size = sum(table.size for table in gradient.tables)
+def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:
+    """Add what samples contribute to a gradient; each thread has one of its own meanwhile."""
+    shapes = tuple(table.shape for table in gradient.tables)
+    # How many blocks depends on the data, not on the threads.
+    size = sum(rows * columns for rows, columns in shapes)
     worthwhile = max(2, _WEIGHTS_A_PART * int(problem.part_ptr[-1]) // max(size, 1))
-    return min(_MOST_BLOCKS, useful_threads(problem), worthwhile)
+    n_blocks = min(_MOST_BLOCKS, useful_threads(problem), worthwhile)
+    blocks = list(pairwise(np.unique(split_samples(problem, n_blocks)).tolist()))
+    n = min(count_threads(problem, n_jobs), len(blocks))
+    visits = [make_visit(problem if n == 1 else private_copy(problem)) for _ in range(n)]
+    sums = [zero_weights(shapes) for _ in range(n)]
+    for done in range(0, len(blocks), n):
+        now = blocks[done : done + n]
 
+        def work(k, team, now=now):
+            alone = n == 1
+            cuts = pieces.ranges(*now[k], blocks[-1][1]) if alone else team_pieces(team, *now[k])
+            for first, last in cuts:
+                visits[k](first, last, sums[k])
 
-def _add(gradient, own, more):
-    """Add a block's sum to that of those before; returns zeros for the next, if there is one."""
-    if own is not gradient:
-        for total, part in zip(gradient.tables, own.tables, strict=True):
-            total += part
-    if not more:
-        return None
-    if own is gradient:
-        return zero_weights(tuple(table.shape for table in gradient.tables))
-    for part in own.tables:
-        part.fill(0.0)
-    return own
-
-
-class _Queue:
-    """Blocks that threads take in turn, and add in order."""
-
-    def __init__(self, make_visit, problem, gradient, bounds):
-        self._make_visit, self._problem, self._gradient = make_visit, problem, gradient
-        self._blocks = list(pairwise(bounds.tolist()))
-        self._taken = self._added = 0
-        self._failed, self._turn = False, Condition()
-
-    def run(self, n_threads):
-        """Work on all blocks."""
-        tasks = (delayed(self._work)(private_copy(self._problem)) for _ in range(n_threads))
-        try:
-            Parallel(n_jobs=n_threads, backend="threading")(tasks)
-        except BaseException:
-            self._stop()
-            raise
-
-    def _stop(self):
-        with self._turn:
-            self._failed = True
-            self._turn.notify_all()
-
-    def _take(self):
-        with self._turn:
-            self._taken += 1
-            return self._taken - 1
-
-    def _work(self, problem):
-        visit, own = self._make_visit(problem), None
-        try:
-            while (block := self._take()) < len(self._blocks) and not self._failed:
-                if own is None:
-                    own = zero_weights(tuple(table.shape for table in self._gradient.tables))
-                for first, last in Pieces().ranges(*self._blocks[block]):
-                    if self._failed:
-                        return
-                    visit(first, last, own)
-                with self._turn:
-                    self._turn.wait_for(lambda b=block: self._added == b or self._failed)
-                    if self._failed:
-                        return
-                    own = _add(self._gradient, own, True)
-                    self._added += 1
-                    self._turn.notify_all()
-        except BaseException:
-            self._stop()
-            raise
+        run_team(work, len(now))
+        for own in sums[: len(now)]:
+            for total, part in zip(gradient.tables, own.tables, strict=True):
+                total += part
+                part.fill(0.0)
+        if pieces.stopped:
+            return

@@ -11,17 +11,7 @@ from ..core.cone import make_cone, project_rows, settle
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, potentials
-from ..core.parallel import (
-    ALONE,
-    LEAD,
-    LEAVE,
-    Crew,
-    Pieces,
-    count_threads,
-    fetch_add,
-    meet,
-    open_gate,
-)
+from ..core.parallel import LEAD, LEAVE, Pieces, count_threads, fetch_add, meet, open_gate
 from ..core.weights import (
     Weights,
     decay_and_step,
@@ -43,10 +33,10 @@ from ..losses.verbs import (
     private_loss,
     require_smooth,
 )
-from .batch import Worker, block_size
-from .certificate import DualMixture, certify, certify_pair
+from .batch import Workers, block_size
+from .certificate import DualMixture, certify, certify_pair, known_record
 from .primal import Best, compile_losses, objective_value
-from .run import Method, Result, run
+from .run import Method
 
 # Catalyst: smoothing, proximal terms, centers and extrapolation.
 
@@ -314,115 +304,65 @@ _ADVICE = "are the features scaled, is the learning rate too large?"
 _LEAST_CAUTION = 1.0 / 3.0
 
 
-def casimir(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    options: CasimirOptions,
-    *,
-    loss,
-    target=None,
-    start=None,
-    cone=None,
-    max_iter: int = 100,
-    tol: float = 1e-2,
-    rng: np.random.Generator,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by accelerated SVRG.
+class _SVRG(Method):
+    """Weights, snapshot and buffers of one run, and the two kinds of passes.
 
     Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
     Algorithms 2 and 4.
     """
-    require_smooth(loss, "Casimir")
-    task, choices = (problem, shapes, sample_weight, lam, n_jobs), (loss, options, start, cone)
-    method = _Smooth(*task, *choices) if target is None else _Smoothed(*task, *choices, target, tol)
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-
-
-class _SVRG(Method):
-    """Weights, snapshot and buffers of one run, and the two kinds of passes."""
 
     #: Whether the dual terms are those of the hinge.
     _OF_HINGE = False
 
-    def __init__(self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start, cone):
-        super().__init__(problem, shapes, sample_weight, lam, n_jobs)
+    def __init__(self, *task, loss, options=None, start=None, cone=None):
+        super().__init__(*task)
+        require_smooth(loss, "Casimir")
+        options, problem = options or CasimirOptions(), self.problem
         self.loss, self.rate = loss, options.rate
-        self.w = lazy_weights(zero_weights(shapes) if start is None else start)
-        self.cone = make_cone(cone, shapes[1][0])
+        self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
+        self.cone = make_cone(cone, self.shapes[1][0])
         settle(self.cone, self.w)
         n_bytes, advice = 8 * int(problem.part_ptr[-1]), "use SubgradientSSVM, or SAGCRF with lbfgs"
         check_memory(n_bytes, "the snapshot of Casimir", advice)
         self.memory = Snapshot(np.zeros(problem.part_ptr[-1]), np.zeros(self.n), np.zeros(3))
         self.n_calls, self._caution, self._warm = 0, 1.0, start is not None
-        self._mixture = DualMixture(lam, zero_weights(shapes), self.cone)
-        n = count_threads(problem, n_jobs)
-        self._workers = [Worker(loss, problem, k, n) for k in range(n)]
-        self._crew, size = Crew(n), block_size(problem)
-        self._visits = Visits(np.zeros(1, dtype=np.int64), np.zeros((size, 3)))
+        self._mixture = DualMixture(self.lam, zero_weights(self.shapes), self.cone)
+        self._workers = Workers(loss, problem, count_threads(problem, self.n_jobs))
+        self._visits = Visits(np.zeros(1, dtype=np.int64), np.zeros((block_size(problem), 3)))
         #: The last weights, and the best ones.
-        self.current, self.best = self._value(), None
+        self.current, self.best = plain_weights(self.w, self.shapes), None
         #: Lower bound on the optimum.
         self.dual = -np.inf
-        self.catalyst = Catalyst(options, lam, self.n, self.current)
+        self.catalyst = Catalyst(options, self.lam, self.n, self.current)
 
     def compile(self):
         """Compile outside the clock."""
         self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
         fold(self.w)
-        self._value()
 
     def _pass(self, options, order, pieces):
-        sequential = options.task == STEP or not order.size
-        if not sequential:
-            self._lend_losses()
-        for first, last in pieces.visits(order.size):
-            visits = order[first:last]
-            task = self.cone, self.sample_weight, self.memory, options, visits, self._visits
-            if sequential:
-                self._visit(task, 1)(0, ALONE)
-            else:
-                self._crew.run(self._visit(task, self._crew.size))
-            self.n_calls += visits.size
-        if not sequential:
-            self._take_counts()
-
-    def _visit(self, task, n):
-        """What one of n threads does."""
-        self._visits.counters[0] = 0
-
-        def visit(k, team):
-            own = self._workers[k]
-            w = own.share_of(self.w, n)
-            svrg_pass(own.loss, own.problem, w, *task, *own.scratch, team)
-
-        return visit
-
-    def _lend_losses(self):
-        """Threads smooth as the loss does now."""
-        for worker in self._workers[1:]:
+        alone, others = options.task == STEP or not order.size, self._workers.all[1:]
+        for worker in () if alone else others:  # they smooth as the loss does now
             worker.loss = private_loss(self.loss)
             if isinstance(self.loss, TopKHinge):
                 worker.loss.counts[:] = 0
+        for first, last in pieces.visits(order.size):
+            self._visits.counters[0] = 0
+            task = self.memory, options, order[first:last], self._visits
 
-    def _take_counts(self):
-        if isinstance(self.loss, TopKHinge):
-            for worker in self._workers[1:]:
-                self.loss.counts[:] += worker.loss.counts
+            def arguments(own, share, task=task):
+                weights = self.w._replace(share=share), self.cone, self.sample_weight
+                return own.loss, own.problem, *weights, *task, *own.scratch
 
-    def _value(self):
-        return plain_weights(self.w, self.shapes)
-
-    def _halves(self):
-        return halves(self.w, self.shapes)
+            self._workers.call(svrg_pass, arguments, alone)
+            self.n_calls += last - first
+        if not alone and isinstance(self.loss, TopKHinge):
+            self.loss.counts[:] += sum(worker.loss.counts for worker in others)
 
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`."""
         self.w.scale[:] = 1.0, 0.0
-        for (v, d), table in zip(self._halves(), first.tables, strict=True):
+        for (v, d), table in zip(halves(self.w, self.shapes), first.tables, strict=True):
             v[:] = table
             d[:] = 0.0
         self.memory.lipschitz[:] *= 0.9
@@ -438,7 +378,7 @@ class _SVRG(Method):
         """SVRG steps around the prox-center, in a new order."""
         kappa, order = self.catalyst.kappa, rng.permutation(self.n)
         both = self.catalyst.center.tables, self._mixture.change.tables
-        for (_, d), table, scaled in zip(self._halves(), *both, strict=True):
+        for (_, d), table, scaled in zip(halves(self.w, self.shapes), *both, strict=True):
             np.multiply(table, kappa, out=scaled)
             d -= scaled
         rate = self.rate
@@ -473,7 +413,7 @@ class _Measured(NamedTuple):
     magnitude: float
 
 
-class _Smooth(_SVRG):
+class SmoothCasimir(_SVRG):
     """A run on a smooth loss.
 
     After a pass of steps the snapshot is taken where the next one begins, which certifies that
@@ -492,10 +432,9 @@ class _Smooth(_SVRG):
     def epoch(self, k, rng, progress):
         """Steps from the last snapshot."""
         self.steps(k, rng, progress.pieces)
-        self.catalyst.advance(k, self._value(), self.steepness(), 0.0)
+        self.catalyst.advance(k, plain_weights(self.w, self.shapes), self.steepness(), 0.0)
         self._next = self.catalyst.first(k + 1), progress.pieces
 
-    @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def certify(self):
         """Take the next snapshot, in full even where a callback ends the run."""
         point, pieces = self._next
@@ -503,7 +442,7 @@ class _Smooth(_SVRG):
         if pieces.stopped:
             self.snapshot(point, Pieces())
         loss, magnitude = self.memory.totals[[LOSS, MAGNITUDE]]
-        direction, change = [d for _, d in self._halves()], self._mixture.change
+        direction, change = [d for _, d in halves(self.w, self.shapes)], self._mixture.change
         tables = point.tables
         term = loss - inner_product(tables, direction) - ROUNDING * magnitude
         self._mixture.offer(max(term, least_term(self.loss)), direction)
@@ -523,11 +462,10 @@ class _Smooth(_SVRG):
 
     def entry(self):
         """The objective of the last weights."""
-        gap = max(self._objective - self.dual, 0.0)
-        return {"objective": self._objective, "dual_gap": gap, "dual_objective": self.dual}
+        return known_record(self._objective, self.dual)
 
 
-class _Smoothed(_SVRG):
+class HingeCasimir(_SVRG):
     """A run on smooth approximations of a hinge, whose smoothing may shrink.
 
     The hinge itself is evaluated after every iteration. Any mixture of labellings is a dual point,
@@ -538,15 +476,13 @@ class _Smoothed(_SVRG):
     fields = (*_SVRG.fields, "smoothed_objective", "exact_share")
     _OF_HINGE = True
 
-    def __init__(
-        self, problem, shapes, sample_weight, lam, n_jobs, loss, options, start, cone, target, tol
-    ):
-        super().__init__(problem, shapes, sample_weight, lam, n_jobs, loss, options, start, cone)
+    def __init__(self, *task, target, tol, **options):
+        super().__init__(*task, **options)
         self.target, self.best = target, Best()
         self.memory.lipschitz[:] = 1.0
         # The smoothed hinge is at most this times nu above the hinge, on average.
-        n_nodes, top_k = problem.labels.size / self.n, isinstance(loss, TopKHinge)
-        bias = 0.5 if top_k else n_nodes * np.log(shapes[0][1])
+        n_nodes, top_k = self.problem.labels.size / self.n, isinstance(self.loss, TopKHinge)
+        bias = 0.5 if top_k else n_nodes * np.log(self.shapes[0][1])
         # Less smoothing than the tolerance can see would only shorten the steps.
         self._least = 0.2 * max(tol, 1e-6), bias
 
@@ -563,13 +499,21 @@ class _Smoothed(_SVRG):
             least = share * self.best.objective / bias
             catalyst.advance(k - 1, self.current, self.steepness(), least)
         self.loss.strength[0] = catalyst.nu
-        self._smoothed = self.snapshot(self._inside(catalyst.first(k)), pieces)
+        first = catalyst.first(k)
+        if self.cone.coefficients.size:  # what is extrapolated may lie outside
+            first = first.copy()
+            settle(self.cone, first)
+        self._smoothed = self.snapshot(first, pieces)
         if not pieces.stopped:
-            self._raise_dual()
+            if self.lam > 0:
+                magnitude, task_loss = self.memory.totals[[MAGNITUDE, TASK_LOSS]]
+                term = float(task_loss - ROUNDING * magnitude)
+                self._mixture.offer(term, [d for _, d in halves(self.w, self.shapes)])
+                self.dual = self._mixture.value
             if k == 1:
                 catalyst.settle(self.steepness())
             self.steps(k, rng, pieces)
-        self.current = self._value()
+        self.current = plain_weights(self.w, self.shapes)
 
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`; returns the smoothed objective, NaN where it is cut."""
@@ -584,20 +528,6 @@ class _Smoothed(_SVRG):
             new = self.loss.counts - before
             self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
         return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
-
-    def _inside(self, point):
-        """The point of the cone that is nearest: what is extrapolated may lie outside."""
-        if self.cone.coefficients.size:
-            point = point.copy()
-            settle(self.cone, point)
-        return point
-
-    def _raise_dual(self):
-        if self.lam > 0:
-            magnitude, task_loss = self.memory.totals[[MAGNITUDE, TASK_LOSS]]
-            term = float(task_loss - ROUNDING * magnitude)
-            self._mixture.offer(term, [d for _, d in self._halves()])
-            self.dual = self._mixture.value
 
     def certify(self):
         """Objective of the last weights, and certificate of the best."""

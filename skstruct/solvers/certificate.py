@@ -31,20 +31,25 @@ _LEAST_EXCESS = 1e-11
 _LAST_DIGITS = 1e-12
 
 
+def known_record(objective: float, dual: float) -> dict[str, float]:
+    """The fields of the history for an objective, NaN where it is not known, and a bound."""
+    gap = max(objective - dual, 0.0)
+    return {"objective": objective, "dual_gap": gap, "dual_objective": dual}
+
+
 class Certificate(NamedTuple):
     """What is known of one point."""
 
     # P(w).
     objective: float
-    # An upper bound on ``P(w) - min P``, rounding included.
+    # An upper bound on ``P(w) - min P``, rounding included; NaN where nothing bounds it.
     dual_gap: float
     # The same as a fraction of P(w): what `tol` is compared with.
     relative: float
     # ``|P'(w)|``, of smooth losses.
     gradient_norm: float | None = None
-
-    #: What `relative` is.
-    measure = "relative duality gap"
+    # What `relative` is.
+    measure: str = "relative duality gap"
 
     @property
     def dual_objective(self) -> float:
@@ -61,52 +66,33 @@ class Certificate(NamedTuple):
     def published(self) -> dict[str, float]:
         """The attributes that it gives an estimator."""
         values = self.record | {"suboptimality": self.relative}
+        if np.isnan(self.dual_gap):
+            values["suboptimality"] = np.nan
         if self.gradient_norm is not None:
             values["gradient_norm"] = self.gradient_norm
         return {f"{name}_": value for name, value in values.items()}
 
 
-class Stationarity(NamedTuple):
-    """What is known of one point of an objective that is not convex: how steep it is there."""
-
-    # P(w).
-    objective: float
-    # ``|P'(w)|``.
-    gradient_norm: float
-    # ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w): what `tol` is compared with. No certificate: it
-    # bounds what can be gained only as far as P curves upwards by at least lam.
-    relative: float
-
-    #: What `relative` is.
-    measure = "squared norm of the gradient, over 2 lam and the objective,"
-    dual_gap = dual_objective = np.nan
-
-    @property
-    def record(self) -> dict[str, float]:
-        """Its fields of the history."""
-        return {"objective": self.objective, "dual_gap": np.nan, "dual_objective": np.nan}
-
-    @property
-    def published(self) -> dict[str, float]:
-        """The attributes that it gives an estimator."""
-        unknown = dict.fromkeys(("dual_gap_", "dual_objective_", "suboptimality_"), np.nan)
-        return {"objective_": self.objective, "gradient_norm_": self.gradient_norm} | unknown
+#: Of an entry of the history without a measurement.
+UNMEASURED = Certificate(np.nan, np.nan, np.nan)
+_OVERFLOW = "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
 
 
-def stationarity(objective: float, squared_gradient: float, lam: float) -> Stationarity:
-    """What is known of weights under a smooth loss that is not convex."""
+def stationarity(objective: float, squared_gradient: float, lam: float) -> Certificate:
+    """How steep a smooth objective that is not convex is at some weights.
+
+    What `tol` is compared with, ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w), bounds what can be
+    gained only as far as P curves upwards by at least lam.
+    """
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
     if not np.isfinite(squared_gradient):
-        raise FloatingPointError(
-            "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
-        )
+        raise FloatingPointError(_OVERFLOW)
     relative = float(_relative(squared_gradient / (2.0 * lam), objective))
-    return Stationarity(float(objective), float(np.sqrt(squared_gradient)), relative)
-
-
-#: Of an entry of the history without a measurement.
-UNMEASURED = Certificate(np.nan, np.nan, np.nan)
+    measure = "squared norm of the gradient, over 2 lam and the objective,"
+    return Certificate(
+        float(objective), np.nan, relative, float(np.sqrt(squared_gradient)), measure
+    )
 
 
 def _relative(gap, objective):
@@ -145,30 +131,24 @@ def certify(
 ) -> Certificate:
     """Certify weights under a smooth loss, by their own marginals or another dual point."""
     if not np.isfinite(squared_gradient):
-        raise FloatingPointError(
-            "the gradient overflows: scale the features (sklearn.preprocessing), or lower C"
-        )
-    objective, by_dual, _, _ = certify_pair(objective, dual, magnitude)
-    rounding = max(_UNIT * (objective + magnitude) - _LAST_DIGITS * objective, 0.0)
-    gap = min(squared_gradient / (2.0 * lam) + rounding, by_dual)
-    if objective > 0.0:
-        # No optimum is negative: that bound has no rounding.
-        gap = min(gap, objective)
-    gradient_norm = float(np.sqrt(squared_gradient))
-    return Certificate(objective, float(gap), float(_relative(gap, objective)), gradient_norm)
+        raise FloatingPointError(_OVERFLOW)
+    value = max(float(objective), 0.0)
+    rounding = max(_UNIT * (value + magnitude) - _LAST_DIGITS * value, 0.0)
+    own_gap = squared_gradient / (2.0 * lam) + rounding
+    return certify_l1(objective, squared_gradient, own_gap, dual, magnitude)
 
 
 def certify_l1(
     objective: float, squared_subgradient: float, own_gap: float, dual: float, magnitude: float
 ) -> Certificate:
     """Certify weights under an L1 penalty, by their own marginals or another dual point."""
-    objective, gap, relative, _ = certify_pair(objective, dual, magnitude)
-    gap = min(gap, float(own_gap))
+    objective, by_dual, *_ = certify_pair(objective, dual, magnitude)
+    gap = min(float(own_gap), by_dual)
     if objective > 0.0:
         # No optimum is negative: that bound has no rounding.
         gap = min(gap, objective)
-        relative = gap / objective
-    return Certificate(objective, gap, relative, float(np.sqrt(squared_subgradient)))
+    gradient_norm = float(np.sqrt(squared_subgradient))
+    return Certificate(objective, gap, float(_relative(gap, objective)), gradient_norm)
 
 
 class DualMixture:

@@ -15,9 +15,9 @@ from ..core.weights import Weights, aligned, padded_width, squared_norm
 from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
 from .batch import BatchGradient, Worker
 from .certificate import certify
-from .primal import compile_losses, objective_value
-from .run import Method, Result, run
-from .sag.precision import takes_single
+from .primal import compile_losses
+from .sag.precision import CLOSE
+from .sag.solver import TINY, Confirmations, StoredMixtures
 
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
 #
@@ -232,40 +232,12 @@ def sum_residuals(problem, sample_weight, inverse, residuals, first, stop, w):
 
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
-_TINY = float(np.finfo(np.float64).tiny)
 _FIRST_SCORE, _FIRST_RATE = 7.0, 0.9
 # An epoch visits samples once more for each of these shares of the mean divergence that theirs
 # exceeds; those below the first every third epoch.
 _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
-# Relative gaps: estimates of small divergences mislead before, single precision does not show.
-_ROUGH, _CLOSE = 0.2, 1e-4
-
-
-def oeg(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    loss,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    rng: np.random.Generator,
-    precision: str = "auto",
-    track_objective: bool = False,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by online exponentiated gradient.
-
-    Collins, Globerson, Koo, Carreras, Bartlett 2008, Exponentiated Gradient Algorithms for
-    Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
-    """
-    require_smooth(loss, "OEG")
-    single = takes_single(precision, shapes, max_iter)
-    task = problem, shapes, sample_weight, lam, n_jobs
-    method = OEG(*task, loss=loss, single=single, track_objective=track_objective)
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+# Relative gap: estimates of small divergences mislead before.
+_ROUGH = 0.2
 
 
 def _new_state(problem):
@@ -291,24 +263,25 @@ def _padded_weights(shapes):
     return Weights(*tables)
 
 
-class OEG(Method):
-    """Weights, the dual point behind them, and what is asked of them."""
+class OEG(StoredMixtures):
+    """Weights, the dual point behind them, and what is asked of them.
 
-    def __init__(self, *task, loss, single=False, track_objective=False):
-        super().__init__(*task)
-        self.loss, self._single, self.track_objective = loss, single, track_objective
+    Collins, Globerson, Koo, Carreras, Bartlett 2008, Exponentiated Gradient Algorithms for
+    Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
+    """
+
+    def __init__(self, *task, single=False, **options):
+        super().__init__(*task, **options)
+        require_smooth(self.loss, "OEG")
+        self._single = single
         self.w, self.state = _padded_weights(self.shapes), _new_state(self.problem)
         inverse = 1.0 / (self.lam * self.n)
-        self._options = OEGOptions(inverse, _FIRST_RATE, 0.0, least_term(loss))
+        self._options = OEGOptions(inverse, _FIRST_RATE, 0.0, least_term(self.loss))
         self.state.totals[SCORE] = _FIRST_SCORE
-        self._worker = Worker(self.loss, self.problem, 0, 1)
+        self._scratch = Worker(self.loss, self.problem).scratch
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
-        #: The best lower bound on the optimum so far.
-        self.dual = 0.0
-        self._half_norm, self._estimated = 0.0, np.inf
-        self._epoch = self._measured = 0
-        # What a measured gap was of its estimate; the epoch from which to measure again.
-        self._ratio, self._next = 0.8, 1
+        self._half_norm, self._measured = 0.0, 0
+        self.confirmations = Confirmations(optimism=0.8, least=0.1)
         self._idle = np.zeros(self.n, dtype=np.int64)
 
     def compile(self):
@@ -321,7 +294,6 @@ class OEG(Method):
 
     def epoch(self, k, rng, progress):
         """Steps at all samples, from the second epoch on where there is something to gain."""
-        self._epoch = k
         if self._single and not self.w.single.size:
             node = self.w.node.astype(np.float32)
             self.w = self.w._replace(node=self.w.node[:0], single=node)
@@ -329,12 +301,14 @@ class OEG(Method):
         for first, last in progress.pieces.visits(order.size):
             self._steps(order[first:last])
         dual = self._dual_objective()
-        self._estimated = self._estimate(dual)
-        if self.w.single.size:
-            if self._estimated <= _CLOSE:
-                self._end_single()
-        else:
+        # What the last visits let expect.
+        gap = float(self.state.divergences @ self.sample_weight) / self.n
+        self.estimate = gap / max(dual + gap, TINY) if gap < np.inf else np.inf
+        self.gaps.append(self.estimate)
+        if not self.w.single.size:
             self.dual = max(self.dual, dual)
+        elif self.estimate <= CLOSE:
+            self._end_single()
 
     def _choose(self, rng):
         """Visits in random order: more of samples whose mixtures are far from the weights'."""
@@ -342,7 +316,7 @@ class OEG(Method):
         if not np.isfinite(left).all():
             return rng.permutation(self.n)
         little, *more = np.array(_SHARES) * left.mean()
-        measured = little if self._estimated > _ROUGH else 0.0
+        measured = little if self.estimate > _ROUGH else 0.0
         self._options = self._options._replace(little=measured)
         is_due = (left >= little) | (self._idle >= _MOST_IDLE)
         self._idle += 1
@@ -354,7 +328,7 @@ class OEG(Method):
 
     def _steps(self, order):
         task = self.w, self.sample_weight, self._options, self.state, order
-        oeg_pass(self.loss, self.problem, *task, *self._worker.scratch)
+        oeg_pass(self.loss, self.problem, *task, *self._scratch)
 
     def _sum(self, w, stop=0):
         task = self.sample_weight, self._options.inverse, self.state.residuals
@@ -379,16 +353,6 @@ class OEG(Method):
             )
         return dual
 
-    def _estimate(self, dual):
-        """Relative gap as the last visits let expect."""
-        gap = float(self.state.divergences @ self.sample_weight) / self.n
-        return gap / max(dual + gap, _TINY) if gap < np.inf else np.inf
-
-    @property
-    def stored_gap(self):
-        """The relative gap as the last visits let expect."""
-        return self._estimated
-
     def leave(self):
         """End the run: the dual point, its term and its direction."""
         self._end_single()
@@ -396,13 +360,9 @@ class OEG(Method):
         directions = [-self.lam * table.ravel() for table in weights.tables]
         return float(self.state.terms @ self.sample_weight) / self.n, directions
 
-    def due(self, k, tol):
-        """Where the estimate promises the tolerance."""
-        return k >= self._next and self._ratio * self._estimated <= tol
-
     def certify(self):
         """Certify the present weights, by a pass of its own."""
-        if self._estimated <= _CLOSE:
+        if self.estimate <= CLOSE:
             self._single = False
         self._end_single()
         gradient, out = _padded_weights(self.shapes), np.zeros((2, self.n))
@@ -415,24 +375,11 @@ class OEG(Method):
         task = objective, squared_norm(gradient) / self.n**2, self.lam, self.dual, magnitude
         self.certificate = certify(*task)
         self.dual = max(self.dual, self.certificate.dual_objective)
-        if 0.0 < self._estimated < np.inf:
-            self._ratio = min(max(self.certificate.relative / self._estimated, 0.1), 10.0)
-        self._next = self._epoch + max(2, (self._epoch - 1) // 8)
+        self.confirmations.measured(self.certificate.relative)
 
     def work(self):
         """Oracle calls."""
         return float(self.state.totals[N_ORACLE]) + self.n * self._measured, 0.0
-
-    def entry(self):
-        """The dual bound is known after every epoch."""
-        objective = np.nan
-        if self.certificate is not None:
-            objective = self.certificate.objective
-        elif self.track_objective:
-            present = self.loss, self.problem, self.weights(), self.sample_weight, self.lam
-            objective = objective_value(*present, self.n_jobs).objective
-        gap = max(objective - self.dual, 0.0)
-        return {"objective": objective, "dual_gap": gap, "dual_objective": self.dual}
 
     def weights(self):
         """The weights without their padding."""

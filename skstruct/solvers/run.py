@@ -67,6 +67,8 @@ class Progress:
         self._records = {field: [] for field in (*_FIELDS, *more)}
         self._since, self._before = None, 0.0
         self._stopped = False
+        #: Oracle calls and forward passes of methods that others have gone on for.
+        self.work_before = 0.0, 0.0
         #: How to cut the passes.
         self.pieces = Pieces(None if self._after_piece is None else self._piece_done)
 
@@ -85,8 +87,7 @@ class Progress:
     @property
     def seconds(self) -> float:
         """What the clock shows."""
-        running = 0.0 if self._since is None else time.perf_counter() - self._since
-        return self._before + running
+        return self._before + (0.0 if self._since is None else time.perf_counter() - self._since)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -118,6 +119,7 @@ class Progress:
         return self._stopped or self.pieces.stopped
 
     def _work(self, n_oracle, n_forward):
+        n_oracle, n_forward = n_oracle + self.work_before[0], n_forward + self.work_before[1]
         passes = (n_oracle + n_forward) / self._n_samples
         return {"passes": passes, "oracle_calls": n_oracle, "seconds": self.seconds}
 
@@ -130,23 +132,14 @@ class Progress:
         """The records as arrays."""
         return {field: np.array(values) for field, values in self._records.items()}
 
-    def result(
-        self, known, weights: Weights, converged: bool, *, remedy: str = REMEDY, **more: float
-    ) -> Result:
-        """The end of the run."""
-        history = self.history()
-        for name, value in known.record.items():
-            history[name][-1] = value
-        published = known.published | more
-        end = converged, self.stopped, published, known.measure, known.relative, history, remedy
-        return Result(weights, *end)
-
 
 class Method(ABC):
     """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them."""
 
     #: Fields of the history, beside those of every solver.
     fields = ("dual_gap", "dual_objective")
+    #: Called with the method before each pass: another one, which goes on from there, or None.
+    successor: Callable[[Method], Method | None] | None = None
 
     def __init__(self, problem, shapes, sample_weight, lam, n_jobs):
         self.problem, self.shapes, self.lam = problem, shapes, lam
@@ -214,12 +207,14 @@ def heed(problem, certificate) -> None:
         told(getattr(certificate, "dual_gap", 0.1 * certificate.objective) if known else 0.0)
 
 
+# What overflows is refused by the next certificate.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def run(
     method: Method,
     *,
     max_iter: int,
     tol: float,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     after_epoch: Callable[[dict, Callable], bool],
     keeper=None,
 ) -> Result:
@@ -239,6 +234,14 @@ def run(
     for k in range(done + 1, 0 if ended else max_iter + 1):
         # A start that is good enough, or a stop at the start, is recorded, but not trained.
         if not (method.reached(tol) or progress.stopped):
+            other = method.successor and method.successor(method)
+            if other:
+                progress.work_before = method.work()
+                vars(method).clear()  # its memory is free, whoever knows it
+                method = other
+                with progress.paused():
+                    method.compile()
+                method.begin(progress)
             method.certificate = None
             method.epoch(k, rng, progress)
             if method.due(k, tol) or k == max_iter:
@@ -257,10 +260,16 @@ def run(
     if method.certificate is None:
         method.certify()
         progress.amend(*method.work())
-    return progress.result(
-        method.certificate,
+    known, history = method.certificate, progress.history()
+    for name, value in known.record.items():
+        history[name][-1] = value
+    return Result(
         method.solution(),
         method.reached(tol),
-        remedy=method.remedy(),
-        **method.published(),
+        progress.stopped,
+        known.published | method.published(),
+        known.measure,
+        known.relative,
+        history,
+        method.remedy(),
     )

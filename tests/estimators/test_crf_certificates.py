@@ -12,7 +12,7 @@ from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers.sag.precision import takes_single
-from skstruct.solvers.sag.solver import _Confirmations
+from skstruct.solvers.sag.solver import Confirmations
 from skstruct.testing import random_sequences
 
 SOLVERS = ["sag", "saga", "lbfgs", "casimir"]
@@ -71,7 +71,7 @@ def test_a_gap_on_text_is_far_below_that_of_the_gradient(shared_data):
 
 
 def test_a_failed_confirmation_is_not_repeated_each_epoch():
-    confirmations = _Confirmations()
+    confirmations = Confirmations()
     measured = []
     for epoch in range(100):  # an estimate that is always too good
         if confirmations.due(1e-6, 1e-3):
@@ -81,7 +81,7 @@ def test_a_failed_confirmation_is_not_repeated_each_epoch():
     assert np.diff(measured).min() >= 2
     assert len(measured) <= 30
     # One that is too good by a factor waits until it has made up for it.
-    confirmations = _Confirmations()
+    confirmations = Confirmations()
     assert confirmations.due(0.9e-3, 1e-3)
     confirmations.measured(1.8e-3)
     for _ in range(10):

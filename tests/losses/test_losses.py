@@ -18,9 +18,10 @@ from skstruct.losses.hinge import MaxHinge, RelaxedHinge, expected_task_loss, hi
 from skstruct.losses.log import LogLoss, SoftmaxMargin
 from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
 from skstruct.losses.verbs import loss_curvature, loss_oracle, private_loss
-from skstruct.solvers.casimir import CasimirOptions, casimir
-from skstruct.solvers.quasi_newton.solver import lbfgs
-from skstruct.solvers.sag.solver import sag
+from skstruct.solvers.casimir import SmoothCasimir
+from skstruct.solvers.quasi_newton.solver import QuasiNewton
+from skstruct.solvers.run import run
+from skstruct.solvers.sag.solver import SAG
 from skstruct.solvers.sgd import sgd
 from skstruct.testing import all_labellings, random_sequences
 
@@ -267,14 +268,15 @@ def _go_on(record, weights):
 
 def _solve(name, packed, loss, tol=1e-12, max_iter=3000):
     problem, shapes, sample_weight = packed
-    common = {"loss": loss, "tol": tol, "max_iter": max_iter, "after_epoch": _go_on}
-    arguments = problem, shapes, sample_weight, LAM
+    task = problem, shapes, sample_weight, LAM, None
     if name == "lbfgs":
-        return lbfgs(*arguments, **common)
+        method = QuasiNewton(*task, loss=loss)
+    elif name == "casimir":
+        method = SmoothCasimir(*task, loss=loss)
+    else:
+        method = SAG(*task, loss=loss, saga=name == "saga")
     rng = np.random.default_rng(0)
-    if name == "casimir":
-        return casimir(*arguments, CasimirOptions(), rng=rng, **common)
-    return sag(*arguments, saga=name == "saga", rng=rng, **common)
+    return run(method, tol=tol, max_iter=max_iter, rng=rng, after_epoch=_go_on)
 
 
 # The softmax-margin is trained by all solvers in test_crf.
@@ -336,12 +338,11 @@ def test_a_loss_with_kinks_is_refused(table, solver):
 @pytest.mark.parametrize("kind", ["l2", "entropy"])
 def test_threads_change_no_gradient_of_a_loss_with_scratch(kind):
     X, y = random_sequences(np.random.default_rng(0), n_samples=400)
-    packed = _problem("multiclass", np.vstack(X), np.concatenate(y), n_best=4)
-    problem, shapes, sample_weight = packed
+    task = _problem("multiclass", np.vstack(X), np.concatenate(y), n_best=4)
     fits = [
-        lbfgs(
-            problem, shapes, sample_weight, LAM, loss=smooth_hinge(kind, 1.0, 3, problem),
-            max_iter=5, tol=0.0, n_jobs=n_jobs, after_epoch=_go_on,
+        run(
+            QuasiNewton(*task, LAM, n_jobs, loss=smooth_hinge(kind, 1.0, 3, task[0])),
+            max_iter=5, tol=0.0, after_epoch=_go_on,
         )
         for n_jobs in (1, 2)
     ]  # fmt: skip

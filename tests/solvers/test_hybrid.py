@@ -11,7 +11,7 @@ from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers import hybrid
-from skstruct.solvers.hybrid import DualHybrid, Hybrid
+from skstruct.solvers.hybrid import is_slow
 from skstruct.solvers.oeg import OEG
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.testing import random_sequences
@@ -26,13 +26,13 @@ def few():
 @pytest.fixture
 def changes(monkeypatch):
     """The epochs that came before each change of method."""
-    seen, change = [], Hybrid._change
+    seen, change = [], hybrid.change
 
-    def spied(self, progress):
-        seen.append(len(self._gaps))
-        change(self, progress)
+    def spied(early):
+        seen.append(len(early.gaps))
+        return change(early)
 
-    monkeypatch.setattr(Hybrid, "_change", spied)
+    monkeypatch.setattr(hybrid, "change", spied)
     return seen
 
 
@@ -103,20 +103,13 @@ def test_a_stop_in_the_pass_of_the_change(few, changes, monkeypatch, piece):
 
 
 def test_the_rule_of_the_change():
-    method = Hybrid.__new__(Hybrid)
-    method._tol, method._cost = 1e-3, 1.0
-    method._gaps = list(np.geomspace(1e3, 1.0, 40))
-    assert not method._is_slow()  # an e-fold in six epochs is fast
-    method._cost = 0.1
-    assert method._is_slow()  # not where L-BFGS is cheap
-    method._cost, method._gaps = 1.0, [1.0] * 40
-    assert method._is_slow()
-    method._gaps = [1.0] * (hybrid._FIRST - 1)
-    assert not method._is_slow()
-    method._gaps = [1.0] * 30 + [0.9e-3] * 10
-    assert not method._is_slow()  # nothing is missing
-    method._gaps = [np.inf] * 40
-    assert method._is_slow()
+    falling = list(np.geomspace(1e3, 1.0, 40))
+    assert not is_slow(falling, 1e-3, 1.0)  # an e-fold in six epochs is fast
+    assert is_slow(falling, 1e-3, 0.1)  # not where L-BFGS is cheap
+    assert is_slow([1.0] * 40, 1e-3, 1.0)
+    assert not is_slow([1.0] * (hybrid._FIRST - 1), 1e-3, 1.0)
+    assert not is_slow([1.0] * 30 + [0.9e-3] * 10, 1e-3, 1.0)  # nothing is missing
+    assert is_slow([np.inf] * 40, 1e-3, 1.0)
 
 
 def test_auto_is_not_told_to_try_itself(sequences):
@@ -162,24 +155,28 @@ def test_the_settings_of_tutorials_end_without_a_warning(shared_data, c2):
 
 
 @pytest.mark.parametrize("last", [10**9, 3])
-def test_many_sparse_weights_begin_in_the_dual(monkeypatch, sparse_sequences, last):
+def test_many_sparse_weights_begin_in_the_dual(monkeypatch, sparse_sequences, changes, last):
     methods = []
 
-    class Seen(DualHybrid):
+    class Seen(OEG):
         def __init__(self, *task, **options):
             super().__init__(*task, **options)
             methods.append(self)
 
-        def _is_slow(self):
-            return len(self._gaps) >= last
+    class Late(QuasiNewton):
+        def __init__(self, *task, **options):
+            super().__init__(*task, **options)
+            methods.append(self)
 
-    monkeypatch.setattr(hybrid, "DualHybrid", Seen)
+    monkeypatch.setattr(hybrid, "OEG", Seen)
+    monkeypatch.setattr(hybrid, "QuasiNewton", Late)
+    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= last)
     monkeypatch.setattr(hybrid, "_MANY", 1)
     options = {"C": 5.0, "tol": 1e-8, "max_iter": 2000, "random_state": 0}
     crf = SAGCRF(**options, n_jobs=2).fit(*sparse_sequences)
     best = SAGCRF(**options | {"tol": 1e-11}, solver="lbfgs").fit(*sparse_sequences)
-    (method,) = methods
-    assert isinstance(method._now, QuasiNewton if last == 3 else OEG)
+    assert list(map(type, methods)) == ([Seen, Late] if last == 3 else [Seen])
+    assert changes == ([3] if last == 3 else [])
     assert crf.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= crf.objective_
     assert crf.suboptimality_ <= 1e-8
@@ -193,7 +190,7 @@ def test_sag_begins_where_the_dual_point_has_no_room(monkeypatch, sparse_sequenc
         raise MemoryError("no room")
 
     monkeypatch.setattr(hybrid, "_MANY", 1)
-    monkeypatch.setattr(hybrid, "DualHybrid", refuses)
+    monkeypatch.setattr(hybrid, "OEG", refuses)
     small = SAGCRF(random_state=0).fit(*sparse_sequences)
     monkeypatch.setattr(hybrid, "_MANY", 1 << 60)
     sag = SAGCRF(random_state=0).fit(*sparse_sequences)

@@ -176,15 +176,15 @@ def would_compile(**flags):
 
 numba.njit = would_compile
 import skstruct
-from skstruct.solvers import run
+from skstruct.solvers.run import Progress
 
-start = run.Progress.start
+start = Progress.start
 
 def watched(self):
     clocks.append(self)
     start(self)
 
-run.Progress.start = watched
+Progress.start = watched
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(40, 3)), rng.integers(3, size=40)

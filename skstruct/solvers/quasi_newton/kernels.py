@@ -92,8 +92,8 @@ def soft_sums(x, y, origin, share, lam1, first, last, out):
     out[0], out[1], out[2], out[3] = value, slope, curve, largest
 
 
-@inner_kernel
-def _step(w, d, p, t, lam, lam1, trial, first, last, out):
+@kernel
+def step(w, d, p, t, lam, lam1, trial, first, last, out):
     """``trial = w + t p``, in the orthant of w; out[2:] takes ``<g, trial - w>`` and its norm."""
     slope, squared = 0.0, 0.0
     w, d, p, trial = w[first:last], d[first:last], p[first:last], trial[first:last]
@@ -115,12 +115,6 @@ def _step(w, d, p, t, lam, lam1, trial, first, last, out):
             squared += change * change
     out[2] += slope
     out[3] += squared
-
-
-@kernel
-def step(w, d, p, t, lam, lam1, trial, first, last, out):
-    """Move from a point along a direction."""
-    _step(w, d, p, t, lam, lam1, trial, first, last, out)
 
 
 @kernel
@@ -147,7 +141,7 @@ def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last,
                 way[j] = way[j] if here[j] != 0.0 or way[j] * g < 0.0 else 0.0
             slope += g * way[j]
             squared += way[j] * way[j]
-        _step(w, d, p, t, lam, lam1, trial, begin, end, out)
+        step(w, d, p, t, lam, lam1, trial, begin, end, out)
     out[0] += slope
     out[1] += squared
 

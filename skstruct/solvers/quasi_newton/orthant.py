@@ -6,52 +6,31 @@ import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights, view_flat
-from ...losses.verbs import ROUNDING, is_convex, require_smooth
-from ..certificate import certify_l1
-from ..run import Method, Result, run
+from ..certificate import known_record
+from ..run import Method
 from ..sag.precision import reduce_problem, rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
-from .solver import QuasiNewton, backtrack
+from .solver import QuasiNewton
 
 # Sweeps that look for the best point on a line of dual points.
 _SWEEPS = 4
 
 
-def owlqn(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    l1_ratio: float,
-    loss,
-    start=None,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by OWL-QN.
+class OrthantWise(QuasiNewton):
+    """Points, pairs and the best dual point of one run of OWL-QN; ``lam`` is lam2.
+
+    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
 
     Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, Algorithm 1.
     """
-    require_smooth(loss, "OWL-QN")
-    if not is_convex(loss):
-        raise TypeError(f"OWL-QN needs a convex loss, and {type(loss).__name__} is not")
-    regularisers = (1.0 - l1_ratio) * lam, n_jobs
-    method = OrthantWise(
-        problem, shapes, sample_weight, *regularisers, loss=loss, start=start, l1=l1_ratio * lam
-    )
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rng = np.random.default_rng(0)  # of no use here
-        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
 
-
-class OrthantWise(QuasiNewton):
-    """Points, pairs and the best dual point of one run; ``lam`` is lam2."""
+    name = "OWL-QN"
 
     def __init__(self, *task, l1, **options):
         super().__init__(*task, **options)
+        if not self._is_convex:
+            name = type(self.loss).__name__
+            raise TypeError(f"OWL-QN needs a convex loss, and {name} is not")
         self.l1 = l1
 
     def compile(self):
@@ -59,14 +38,6 @@ class OrthantWise(QuasiNewton):
         super().compile()
         none = np.empty(0)
         soft_sums(none, none, 0.0, 0.0, 0.0, 0, 0, np.zeros(N_SOFT))
-
-    def _look(self, evaluate, slope, first):
-        """Halve the step: the projected path has kinks."""
-
-        def function(t):
-            return evaluate(t).value, self._promised
-
-        return backtrack(function, self._here.value, first, self._rounding(self._here))
 
     def _along(self, direction, origin, share):
         """See :func:`soft_sums`."""
@@ -108,13 +79,6 @@ class OrthantWise(QuasiNewton):
             self._sweeps(mix, 1, self._mixed, direction, share)
             self._term += share * (term - self._term)
 
-    def certify(self):
-        """Of the last iterate: nearly always known."""
-        here = self._measured()
-        own_gap = here.gap + ROUNDING * here.magnitude if self.lam > 0.0 else np.inf
-        numbers = here.value, here.squared, own_gap
-        self.certificate = certify_l1(*numbers, self.dual, here.magnitude)
-
     def weights(self):
         """Copies of the tables; 0 without a sign."""
         found = super().weights()
@@ -136,12 +100,11 @@ _MEMORY, _ROOM = (10, 30), 4.0
 class SparseOrthantWise(Method):
     """OWL-QN on a problem without the rows that are 0, with certificates of the whole one."""
 
-    def __init__(self, *task, start, dual, first_step, **options):
+    def __init__(self, *task, start, dual=0.0, **options):
         super().__init__(*task)
-        self._options, self._first_step = options, first_step
+        self._options = options
         # Iterates on few rows; all rows are measured now and then.
-        self._whole = OrthantWise(*task, start=start, **options)
-        self._whole.dual = dual
+        self._whole = OrthantWise(*task, start=start, dual=dual, **options)
         self._inner = self._rows = None
         self._calls, self._iterations = 0, 0
 
@@ -153,9 +116,6 @@ class SparseOrthantWise(Method):
         """Measure the start."""
         self._look(progress.pieces)
 
-    def _tables(self, vector):
-        return view_flat(vector, self.shapes)
-
     def _look(self, pieces):
         """Measure the iterate on all rows, and let rows in."""
         whole = self._whole._here
@@ -164,7 +124,7 @@ class SparseOrthantWise(Method):
         if not (whole.known or self._whole._evaluate(whole, pieces)):
             return
         self._iterations = 0
-        w, d = self._tables(whole.w), self._tables(whole.d)
+        w, d = view_flat(whole.w, self.shapes), view_flat(whole.d, self.shapes)
         kept = rows_to_keep(self.problem, w.node, d.node, _COMES * self._options["l1"])
         if self._rows is not None:
             kept[self._rows] = True
@@ -183,7 +143,6 @@ class SparseOrthantWise(Method):
             room = _ROOM * int(self.problem.part_ptr[-1]) / (start.node.size + start.pair.size)
             self._options["memory"] = int(np.clip(room, *_MEMORY))
         self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows
-        self._inner.first_step = self._first_step
         self.stalled = False  # that was without these rows
         if before is not None:  # rows are never left out again
             self._calls += before.n_calls
@@ -220,13 +179,14 @@ class SparseOrthantWise(Method):
         """The objective is known after every iteration, the bound from the last look."""
         if self.certificate is not None or self._inner is None:
             return super().entry()
-        value = self._inner._here.value
-        dual = self._whole.dual
-        return {"objective": value, "dual_gap": max(value - dual, 0.0), "dual_objective": dual}
+        return known_record(self._inner._here.value, self._whole.dual)
 
     def _flat(self):
         flat = np.zeros(self._whole._here.w.size)
-        tables, known = self._tables(flat), view_flat(self._inner._here.w, self._inner.shapes)
+        tables, known = (
+            view_flat(flat, self.shapes),
+            view_flat(self._inner._here.w, self._inner.shapes),
+        )
         tables.node[self._rows], tables.pair[:] = known.node, known.pair
         return flat
 
@@ -234,7 +194,7 @@ class SparseOrthantWise(Method):
         """The present weights; 0 without a sign."""
         if self._inner is None:
             return self._whole.weights()
-        found = self._tables(self._flat())
+        found = view_flat(self._flat(), self.shapes)
         for table in found.tables:
             table += 0.0
         return found

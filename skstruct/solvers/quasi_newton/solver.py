@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 
-from ...core.parallel import Pieces, effective_threads
+from ...core.parallel import Pieces, effective_threads, over_blocks
 from ...core.weights import flatten, view_flat, zero_weights
 from ...losses.verbs import ROUNDING, is_convex, least_term, require_smooth
 from ..batch import BatchGradient
-from ..certificate import certify, stationarity
-from ..run import REMEDY, Method, Result, run
+from ..certificate import certify, certify_l1, stationarity
+from ..run import REMEDY, Method
 from .kernels import BLOCK, N_COMBINED, N_MEASURED, combine, measure, mix, remember, step
 
 # The pairs of L-BFGS, and the direction that they give.
@@ -156,8 +155,8 @@ class Pairs:
 
 # What a run adds up, and when, does not depend on the threads: runs are as long as this for all.
 _RUN = 1 << 16
-# Telling a thread what to do costs as much as a few runs.
-_RUNS_A_THREAD = 4
+# Starting a thread costs as much as a few runs.
+_RUNS_A_THREAD = 8
 
 
 class Sweeps:
@@ -166,27 +165,19 @@ class Sweeps:
     def __init__(self, size: int, n_jobs: int | None):
         self._runs = list(pairwise([*range(0, size, _RUN), size])) or [(0, 0)]
         self._n_threads = min(effective_threads(n_jobs), max(len(self._runs) // _RUNS_A_THREAD, 1))
-        self._threads = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
 
     def __call__(self, kernel, n_sums: int, *arguments, scratch=None, largest=None) -> np.ndarray:
         """Call ``kernel(*arguments, [scratch,] first, last, out)`` on all runs."""
-        sums = np.zeros((len(self._runs), n_sums))
 
-        def work(offset):
-            own = () if scratch is None else (np.empty(scratch),)
-            for k in range(offset, len(self._runs), self._n_threads):
-                kernel(*arguments, *own, *self._runs[k], sums[k])
+        def work(k):
+            own, out = () if scratch is None else (np.empty(scratch),), np.zeros(n_sums)
+            kernel(*arguments, *own, *self._runs[k], out)
+            return out
 
-        if self._threads is None:
-            work(0)
-        else:
-            for done in [self._threads.submit(work, k) for k in range(self._n_threads)]:
-                done.result()
-        return sums.sum(axis=0) if largest is None else self._with_largest(sums, largest)
-
-    def _with_largest(self, sums, column):
+        sums = np.array(over_blocks(work, len(self._runs), self._n_threads))
         total = sums.sum(axis=0)
-        total[column] = sums[:, column].max()
+        if largest is not None:
+            total[largest] = sums[:, largest].max()
         return total
 
 
@@ -220,7 +211,10 @@ def wolfe(function, value: float, slope: float, step: float, rounding: float) ->
                 high = step, now, rising
             else:
                 low = step, now, rising
-        following = _extend(low) if high is None else _between(low, high, test)
+        if high is None:  # beyond the longest step, which is still steep
+            following = (4.0 if low[0] < 1.0 else 10.0) * low[0]
+        else:
+            following = _between(low, high, test)
         if following == step or not 0.0 < following < math.inf:
             break
         step = following
@@ -229,11 +223,6 @@ def wolfe(function, value: float, slope: float, step: float, rounding: float) ->
         function(low[0])
         return True
     return False
-
-
-def _extend(low):
-    """A step beyond the longest one, which is still steep."""
-    return 4.0 * low[0] if low[0] < 1.0 else 10.0 * low[0]
 
 
 def _between(low, high, test):
@@ -279,28 +268,6 @@ _UNIT = 4.0 * float(np.finfo(np.float64).eps)
 _MEMORY, _LARGE = 10, 1 << 25
 
 
-def lbfgs(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    loss,
-    start=None,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by L-BFGS."""
-    require_smooth(loss, "L-BFGS")
-    method = QuasiNewton(problem, shapes, sample_weight, lam, n_jobs, loss=loss, start=start)
-    # A number that overflows is refused by its certificate.
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rng = np.random.default_rng(0)  # of no use here
-        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-
-
 class _Point:
     """Weights, the gradient of the mean loss there, and their numbers."""
 
@@ -312,35 +279,36 @@ class _Point:
 
 
 class QuasiNewton(Method):
-    """Points, pairs and the best dual point of one run."""
+    """Points, pairs and the best dual point of one run of L-BFGS.
 
+    Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, from where another method may have led:
+    to a dual point, its term and its direction, a lower bound, and a first step along -g.
+    """
+
+    name = "L-BFGS"
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
     l1 = 0.0
     # Where the samples are here: what sums their gradients, and their losses and magnitudes.
     _gradients = _out = None
 
-    def __init__(self, *task, loss, start, memory=_MEMORY):
+    def __init__(
+        self, *task, loss, start=None, memory=_MEMORY, point=None, dual=0.0, first_step=None
+    ):
         super().__init__(*task)
-        self._memory = memory
+        require_smooth(loss, self.name)
         self.loss, self.n_calls, self._is_convex = loss, 0, is_convex(loss)
-        self._start(zero_weights(self.shapes) if start is None else start)
-
-    def _start(self, weights):
-        self._here = _Point(flatten(weights))
+        self._here = _Point(flatten(zero_weights(self.shapes) if start is None else start))
         size = self._here.w.size
-        memory = self._memory if size <= _LARGE else _MEMORY // 2
-        self._trial = _Point(np.zeros(size))
-        self._p = np.zeros(size)
-        self._sweeps, self._pairs = Sweeps(size, self.n_jobs), Pairs(size, memory)
+        self._trial, self._p = _Point(np.zeros(size)), np.zeros(size)
+        self._sweeps = Sweeps(size, self.n_jobs)
+        self._pairs = Pairs(size, memory if size <= _LARGE else _MEMORY // 2)
         #: Length of the first step along -g, where something is known of it.
-        self.first_step: float | None = None
+        self.first_step: float | None = first_step
         # The best lower bound among mixtures of the dual points met: its term, its direction.
-        self._term, self._mixed, self.dual = 0.0, np.zeros(size), 0.0
-
-    def take_dual(self, term, direction, dual):
-        """Begin with a dual point and a lower bound that are known."""
-        self._term, self.dual = term, dual
-        np.concatenate(direction, out=self._mixed)
+        self._term, self._mixed, self.dual = 0.0, np.zeros(size), dual
+        if point is not None:
+            self._term, direction = point
+            np.concatenate(direction, out=self._mixed)
 
     def take_pairs(self, other, places):
         """Begin with the pairs of a run on fewer weights, which are at `places` among these."""
@@ -362,10 +330,9 @@ class QuasiNewton(Method):
 
     def _compile_gradient(self):
         """Compile what :meth:`_add_gradient` calls here."""
-        self._batch().compile(self.shapes)
-
-    def _batch(self):
-        return BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
+        task = self.loss, self.problem, self.sample_weight, self.n_jobs
+        self._gradients, self._out = BatchGradient(*task), np.zeros((2, self.n))
+        self._gradients.compile(self.shapes)
 
     def _add_gradient(self, w, gradient, pieces):
         """Add the gradient of the sum of the losses; their mean, and that of their magnitudes.
@@ -373,7 +340,7 @@ class QuasiNewton(Method):
         None if a callback ended the pass. Whoever has the samples elsewhere overrides this.
         """
         if self._gradients is None:
-            self._gradients, self._out = self._batch(), np.zeros((2, self.n))
+            self._compile_gradient()
         self._gradients.add(w, gradient, self._out, pieces)
         if pieces.stopped:
             return None
@@ -446,46 +413,36 @@ class QuasiNewton(Method):
             return False
         made = first
 
-        def evaluate(t):
+        def function(t):
             nonlocal made
             if t != made:
                 _, _, self._promised, self._moved = self._sweeps(step, N_COMBINED, *start, t, *end)
                 made = t
             if not self._evaluate(trial, pieces):
                 raise _StoppedInPass
-            return trial
+            return trial.value, self._promised if self.l1 > 0.0 else trial.slope
 
+        rounding = _UNIT * (abs(here.value) + here.magnitude)
         try:
-            return self._look(evaluate, slope, first)
+            if self.l1 > 0.0:  # the projected path has kinks
+                return backtrack(function, here.value, first, rounding)
+            return wolfe(function, here.value, slope, first, rounding)
         except _StoppedInPass:
             return False
 
-    def _look(self, evaluate, slope, first):
-        """The line search; `evaluate` moves to a step and measures there."""
-
-        def function(t):
-            point = evaluate(t)
-            return point.value, point.slope
-
-        return wolfe(function, self._here.value, slope, first, self._rounding(self._here))
-
-    def _rounding(self, point):
-        return _UNIT * (abs(point.value) + point.magnitude)
-
-    def _measured(self):
-        """The last iterate: nearly always it is known."""
-        if not self._here.known:
-            self._evaluate(self._here, Pieces())
-        return self._here
-
     def certify(self):
-        """Of the last iterate."""
-        here = self._measured()
-        numbers = here.value, here.squared, self.lam
-        if self._is_convex:
-            self.certificate = certify(*numbers, self.dual, here.magnitude)
+        """Of the last iterate: nearly always known."""
+        here = self._here
+        if not here.known:
+            self._evaluate(here, Pieces())
+        numbers = here.value, here.squared
+        if not self._is_convex:
+            self.certificate = stationarity(*numbers, self.lam)
+        elif self.l1 > 0.0:
+            own_gap = here.gap + ROUNDING * here.magnitude if self.lam > 0.0 else np.inf
+            self.certificate = certify_l1(*numbers, own_gap, self.dual, here.magnitude)
         else:
-            self.certificate = stationarity(*numbers)
+            self.certificate = certify(*numbers, self.lam, self.dual, here.magnitude)
 
     def work(self):
         """Oracle calls: there is nothing else."""

@@ -154,23 +154,20 @@ def _remember(state, options, i, start, lipschitz, tests):
 
 
 @inner_kernel(inline=True)
-def _steepest(state, options):
-    """What the inverse of is a step: section 4.2 for non-uniform sampling; of SAGA thrice that."""
-    totals, lam = state.totals, options.lam
-    if options.uniform == 1:
-        return (3.0 if options.saga == 1 else 1.0) * (totals[MAX_L] + lam)
-    mean = state.tree[1] / totals[N_KNOWN]
-    if options.saga == 1:
-        # L_i / (n p_i) <= 2 L_mean under this sampling
-        return 3.0 * (2.0 * mean + lam)
-    return 2.0 / (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
-
-
-@inner_kernel(inline=True)
 def _step_size(state, options):
-    """The step; one longer than 1 / lam would turn the weights around."""
-    alpha = options.step_scale / _steepest(state, options)
-    return alpha if alpha * options.lam < 0.9 else 0.9 / options.lam
+    """The step: section 4.2 for non-uniform sampling; of SAGA a third of the other one."""
+    totals, lam = state.totals, options.lam
+    mean = state.tree[1] / totals[N_KNOWN]
+    if options.uniform == 1:
+        steepest = (3.0 if options.saga == 1 else 1.0) * (totals[MAX_L] + lam)
+    elif options.saga == 1:
+        # L_i / (n p_i) <= 2 L_mean under this sampling
+        steepest = 3.0 * (2.0 * mean + lam)
+    else:
+        steepest = 2.0 / (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
+    alpha = options.step_scale / steepest
+    # One longer than 1 / lam would turn the weights around.
+    return alpha if alpha * lam < 0.9 else 0.9 / lam
 
 
 @inner_kernel(inline=True)

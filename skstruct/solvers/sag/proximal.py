@@ -6,7 +6,6 @@ import numpy as np
 
 from ...core.jit.dispatch import kernel
 from ...core.oracles import accumulate
-from ...core.parallel import Pieces
 from ...core.proximal import (
     ALONG,
     L1,
@@ -23,9 +22,8 @@ from ...core.proximal import (
     start_clock,
 )
 from ...core.weights import aligned, zero_weights
-from ...losses.verbs import ROUNDING, least_term, require_smooth
+from ...losses.verbs import ROUNDING, least_term
 from ..certificate import certify_l1
-from ..run import REMEDY, run
 from .kernels import (
     IMPORTANCE,
     LOSS,
@@ -40,8 +38,8 @@ from .kernels import (
     _step_size,
     _visit,
 )
-from .precision import add_residuals, reduce_problem, reducible, rows_to_keep
-from .solver import _TINY, SAG, _StepSchedule
+from .precision import reduce_problem, reducible, rows_to_keep
+from .solver import OVERFLOW, SAG, TINY, _StepSchedule
 
 # One pass of SAG with non-uniform sampling under an L1 penalty: proximal steps, taken lazily.
 #
@@ -51,9 +49,21 @@ from .solver import _TINY, SAG, _StepSchedule
 
 @kernel
 def proximal_epoch(
-    loss, problem, w, clock, sample_weight, options, state, order, uniforms, block, buffers, labels
+    loss,
+    problem,
+    w,
+    clock,
+    sample_weight,
+    options,
+    state,
+    order,
+    uniforms,
+    block,
+    buffers,
+    labels,
+    team,
 ):
-    """Steps of proximal SAG, one a row of `uniforms`."""
+    """Steps of proximal SAG, one a row of `uniforms`, by one thread."""
     totals, visit = state.totals, block.visits[0]
     for step in range(uniforms.shape[0]):
         i, visit[IMPORTANCE] = _choose(state, options, order, uniforms, step)
@@ -77,48 +87,6 @@ _FIRST_REFRESH, _STAYS = 4, 0.7
 _SWEEPS = 4
 
 
-def proximal_sag(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    l1_ratio: float,
-    loss,
-    start=None,
-    uniform: bool = False,
-    skipping: bool = True,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    rng: np.random.Generator,
-    track_objective: bool = False,
-    n_jobs=None,
-    after_epoch,
-):
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` by proximal SAG.
-
-    Schmidt et al. 2015, as for SAG. Schmidt, Le Roux and Bach 2017, Minimizing finite sums with the
-    stochastic average gradient, section 3.5 on lazy updates, section 6 on proximal steps.
-    """
-    require_smooth(loss, "SAG")
-    method = ProximalSAG(
-        problem,
-        shapes,
-        sample_weight,
-        (1.0 - l1_ratio) * lam,
-        n_jobs,
-        l1=l1_ratio * lam,
-        loss=loss,
-        start=start,
-        saga=False,
-        uniform=uniform,
-        skipping=skipping,
-        single=False,
-        track_objective=track_objective,
-    )
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-
-
 class _Steps(_StepSchedule):
     """Longer steps for longer: under an L1 penalty rare features have little else to move them.
 
@@ -131,19 +99,25 @@ class _Steps(_StepSchedule):
 class ProximalSAG(SAG):
     """Weights, memory and clock of one run; ``lam`` is lam2.
 
+    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
+
+    Schmidt et al. 2015, as for SAG. Schmidt, Le Roux and Bach 2017, Minimizing finite sums with the
+    stochastic average gradient, section 3.5 on lazy updates, section 6 on proximal steps.
+
     Most rows of the weights are 0 and stay so. Between refreshes the run is that of the problem
     without them; at a refresh the memory tells the gradients of all rows again, which is what lower
     bounds on the optimum need, and who comes in.
     """
 
-    in_blocks, steps = False, _Steps
+    in_blocks, steps, kernel = False, _Steps, staticmethod(proximal_epoch)
 
     def __init__(self, *task, l1, **options):
         super().__init__(*task, **options)
         self.l1 = l1
         self.clock = start_clock(self.w, l1, self.lam)
         self._sums = np.zeros(9)
-        self._whole = self.problem
+        #: The problem with all rows.
+        self.whole = self.problem
         #: The rows of the node table that there are, None for all.
         self._rows, self._refresh = None, _FIRST_REFRESH
 
@@ -151,8 +125,8 @@ class ProximalSAG(SAG):
         """Compile outside the clock."""
         super().compile()
         soft_sums(self.w, self.l1, (1.0 / self.n, 1.0))
-        if reducible(self._whole):
-            self._add_residuals(0)
+        if reducible(self.whole):
+            self._add_memory(0)
 
     def epoch(self, k, rng, progress):
         """One pass, over the rows that are not known to stay 0."""
@@ -166,13 +140,13 @@ class ProximalSAG(SAG):
 
     def _shrink(self):
         """Leave out rows of weight 0 whose gradients are well inside the threshold."""
-        if reducible(self._whole) is None:
+        if reducible(self.whole) is None:
             return
         table, stays = self.w.node, _STAYS * self.l1 * self.n
         half = table.shape[1] // 2
-        kept = rows_to_keep(self._whole, table[:, :half], table[:, half:], stays)
+        kept = rows_to_keep(self.whole, table[:, :half], table[:, half:], stays)
         rows = np.flatnonzero(kept)
-        self.problem = reduce_problem(self._whole, rows, table.shape[0])
+        self.problem = reduce_problem(self.whole, rows, table.shape[0])
         self._take(table[rows], rows)
 
     def _take(self, node, rows):
@@ -189,37 +163,25 @@ class ProximalSAG(SAG):
         table = np.zeros((self.shapes[0][0], self.w.node.shape[1]))
         half = table.shape[1] // 2
         table[self._rows, :half] = self.w.node[:, :half]
-        self.problem = self._whole
+        self.problem = self.whole
         self._take(table, None)
         self.w.pair[:, self.w.pair.shape[1] // 2 :] = 0.0
-        self._add_residuals(self.n)
+        self._add_memory(self.n)
         self._offer_memory()
-
-    def _add_residuals(self, stop):
-        memory = self.state.residuals
-        for first, last in Pieces().visits(stop):
-            add_residuals(self._whole, memory, first, last, self.w)
 
     def certify(self):
         """Certify the present weights, on all rows, by a pass of its own."""
         self._expand()
         super().certify()
 
-    def _steps(self, options, order, uniforms):
-        task = self.loss, self.problem, self.w, self.clock, self.sample_weight
-        scratch = self._workers[0].scratch
-        proximal_epoch(*task, options, self.state, order, uniforms, self._block, *scratch)
-
-    def _fold(self):
-        """Nothing: the weights are v."""
+    def _weights_of(self, own, share):
+        return self.problem, self.w, self.clock
 
     def _norms(self):
         """Bring all weights up to date; the sums of :func:`catch_up_and_sum`."""
         catch_up_and_sum(self.w, self.clock, 1.0 / self.n, self._sums)
         if not np.isfinite(self._sums).all():
-            raise FloatingPointError(
-                "the weights overflow: scale the features (sklearn.preprocessing), or lower C"
-            )
+            raise FloatingPointError(OVERFLOW)
         return self._sums
 
     def _best_multiple(self, terms, sweeps=_SWEEPS):
@@ -250,26 +212,26 @@ class ProximalSAG(SAG):
         return 0.5 * self.lam * self._sums[L2] + self.l1 * self._sums[L1]
 
     def _estimate(self):
-        """Relative gap after an epoch, as its visits let expect."""
+        """Relative gaps after an epoch, as its visits let expect."""
         totals = self.state.totals
         sums = self._norms()
         if totals[N_STORED] < self.n:
-            return np.inf
+            return np.inf, np.inf
         self.schedule.epoch_done(sums[SUBGRADIENT])
-        terms = float(self.state.terms.sum()) / self.n
+        terms = self._mean_term()
         # Of fewer rows it is no bound for all of them, but what there is to estimate by.
         dual = self._best_multiple(terms, 1 if self._rows is None else _SWEEPS)
         if self._rows is None:
             self.dual = max(dual, self.dual)
         # P(w) = penalty + <w, g> + terms + divergences
         objective = self._penalty() + sums[ALONG] + terms + totals[STALENESS] / self.n
-        objective = max(objective, _TINY)
-        self.stored_gap = float(max(objective - dual, 0.0) / objective)
-        return max(objective - max(dual, self.dual), 0.0) / objective
+        objective = max(objective, TINY)
+        gap = float(max(objective - dual, 0.0) / objective)
+        return max(objective - max(dual, self.dual), 0.0) / objective, gap
 
     def _offer_memory(self):
         self._norms()
-        self.dual = max(self._best_multiple(float(self.state.terms.sum()) / self.n), self.dual)
+        self.dual = max(self._best_multiple(self._mean_term()), self.dual)
 
     def _certificate(self, loss, magnitude):
         """What the mixtures at the present weights, just measured, and the memory's say."""
@@ -283,8 +245,8 @@ class ProximalSAG(SAG):
         own_gap = sums[YOUNG] + slack if self.lam > 0.0 else np.inf
         return certify_l1(objective, sums[SUBGRADIENT], own_gap, self.dual, magnitude)
 
-    def _objective(self):
-        return super()._objective() + self.l1 * self._sums[L1]
+    def _objective(self, w):
+        return super()._objective(w) + self.l1 * self._sums[L1]
 
     def weights(self):
         """The value of the weights; 0 without a sign."""
@@ -293,9 +255,3 @@ class ProximalSAG(SAG):
         found.node[rows] += self.w.node[:, : self.shapes[0][1]]
         found.pair[:] += self.w.pair[:, : self.shapes[1][1]]
         return found
-
-    def remedy(self):
-        """What to do where the tolerance was not reached."""
-        if self._is_steep(self.lam + self.l1):
-            return 'regularisation is weak for so few samples: try solver="auto", or ' + REMEDY
-        return REMEDY

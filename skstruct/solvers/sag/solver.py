@@ -6,13 +6,22 @@ import numpy as np
 
 from ...core.memory import check_memory
 from ...core.offsets import longest_item
-from ...core.parallel import ALONE, Crew, Pieces, count_threads, run_team
-from ...core.weights import fold, halves, lazy_weights, plain_weights, squared_norms, zero_weights
+from ...core.parallel import Pieces, count_threads, over_blocks
+from ...core.weights import (
+    fold,
+    halves,
+    in_double,
+    in_single,
+    lazy_weights,
+    plain_weights,
+    squared_norms,
+    zero_weights,
+)
 from ...losses.verbs import least_term, require_smooth
-from ..batch import Worker, block_size
-from ..certificate import certify
+from ..batch import Workers, block_size
+from ..certificate import certify, known_record
 from ..primal import compile_losses, objective_value
-from ..run import REMEDY, Method, Result, run
+from ..run import REMEDY, Method
 from ..sampling import sum_tree
 from .kernels import (
     DRAW,
@@ -34,41 +43,31 @@ from .kernels import (
     SAGState,
     sag_epoch,
 )
-from .precision import SinglePrecision, fold_large, is_close, takes_single
+from .precision import CLOSE, GROWTH, add_residuals
 
-# Norms of lazy weights in threads.
-
-# Floats of a block: what they are summed by does not depend on the threads.
+# Floats of a block of weights: what norms are summed by does not depend on the threads.
 _BLOCK = 1 << 20
-
-
-def _blocks(w):
-    """Rows of the node table in blocks, the first of them with the pair table."""
-    table = w.single if w.single.size else w.node
-    size = max(_BLOCK // max(table.shape[1], 1), 1)
-    for first in range(0, max(len(table), 1), size):
-        rows = slice(first, first + size)
-        part = w._replace(node=w.node[rows], single=w.single[rows])
-        yield part if first == 0 else part._replace(pair=w.pair[:0])
 
 
 def norms_in_threads(w, inverse_n: float, lam: float, n_threads: int) -> np.ndarray:
     """:func:`skstruct.core.weights.squared_norms`, the same bits for any number of threads."""
-    blocks = list(_blocks(w))
-    n_threads = min(n_threads, len(blocks))
-    sums = np.zeros((len(blocks), 3))
+    table = w.single if w.single.size else w.node
+    size = max(_BLOCK // max(table.shape[1], 1), 1)
 
-    def work(k, team):
-        for b in range(k, len(blocks), n_threads if team.size else 1):
-            sums[b] = squared_norms(blocks[b], inverse_n, lam)
+    def norms(b):
+        rows = slice(b * size, (b + 1) * size)
+        pair = w.pair if b == 0 else w.pair[:0]
+        part = w._replace(node=w.node[rows], single=w.single[rows], pair=pair)
+        return squared_norms(part, inverse_n, lam)
 
-    run_team(work, n_threads)
-    return sums.sum(axis=0)
+    return np.sum(over_blocks(norms, max(-(-len(table) // size), 1), n_threads), axis=0)
 
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
 _UNIT = np.array([1.0, 0.0])
-_TINY = float(np.finfo(np.float64).tiny)
+#: The least objective that relative gaps are shares of.
+TINY = float(np.finfo(np.float64).tiny)
+OVERFLOW = "the weights overflow: scale the features (sklearn.preprocessing), or lower C"
 
 
 def _new_state(problem, uniform):
@@ -142,16 +141,16 @@ class _StepSchedule:
         self._epoch += 1
 
 
-class _Confirmations:
+class Confirmations:
     """When an estimate of the gap is worth the pass that measures it.
 
     After one that failed, the next estimate has to be better by what the last was too small, and
     some epochs have to pass: at most an eighth of all passes is spent in vain.
     """
 
-    def __init__(self):
-        self._optimism, self._epoch, self._next = 1.0, 0, 1
-        self._estimate = np.inf
+    def __init__(self, optimism: float = 1.0, least: float = 1.0):
+        self._optimism, self._least = optimism, least
+        self._epoch, self._next, self._estimate = 0, 1, np.inf
 
     def due(self, estimate, tol):
         """Once an epoch."""
@@ -160,107 +159,126 @@ class _Confirmations:
 
     def measured(self, relative):
         """What the last estimate has turned out to be."""
-        if self._estimate > 0.0:
-            self._optimism = min(max(relative / self._estimate, 1.0), 10.0)
+        if 0.0 < self._estimate < np.inf:
+            self._optimism = min(max(relative / self._estimate, self._least), 10.0)
         self._next = self._epoch + max(2, (self._epoch - 1) // 8)
 
 
-def sag(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    loss,
-    start=None,
-    saga: bool = False,
-    uniform: bool = False,
-    skipping: bool = True,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    rng: np.random.Generator,
-    precision: str = "auto",
-    track_objective: bool = False,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by SAG or SAGA.
+class StoredMixtures(Method):
+    """A method that stores mixtures of labellings: a dual point, which gives a bound each pass."""
+
+    def __init__(self, *task, loss, track_objective=False):
+        super().__init__(*task)
+        self.loss, self.track_objective = loss, track_objective
+        #: The best lower bound on the optimum so far.
+        self.dual = 0.0
+        #: The relative gap after the last pass, as its visits let expect.
+        self.estimate = np.inf
+        #: The same of the stored mixtures alone, without better bounds of the past, of all passes.
+        self.gaps = []
+
+    def due(self, k, tol):
+        """Where the estimate promises the tolerance."""
+        return self.confirmations.due(self.estimate, tol)
+
+    def entry(self):
+        """The dual bound is known after every epoch."""
+        objective = np.nan
+        if self.certificate is not None:
+            objective = self.certificate.objective
+        elif self.track_objective:
+            # On lazy weights as they are: their kernels exist already.
+            objective = self._objective(self.w if self.w.scale.size else self.weights())
+        return known_record(objective, self.dual)
+
+    def _objective(self, w):
+        present = self.loss, self.problem, w, self.sample_weight, self.lam, self.n_jobs
+        return objective_value(*present).objective
+
+
+class SAG(StoredMixtures):
+    """Weights, memory and buffers of one run of SAG or SAGA, and what is asked of them.
+
+    Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
 
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
     Algorithms 1 to 3.
     """
-    require_smooth(loss, "SAGA" if saga else "SAG")
-    method = SAG(
-        problem,
-        shapes,
-        sample_weight,
-        lam,
-        n_jobs,
-        loss=loss,
-        start=start,
-        saga=saga,
-        uniform=uniform,
-        skipping=skipping,
-        single=takes_single(precision, shapes, max_iter),
-        track_objective=track_objective,
-    )
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-
-
-class SAG(Method):
-    """Weights, memory and buffers of one run, and what is asked of them."""
 
     #: Whether threads work on several samples at once.
     in_blocks = True
-    steps = _StepSchedule
+    steps, kernel = _StepSchedule, staticmethod(sag_epoch)
+    #: Factor of an L1 term, which :mod:`skstruct.solvers.sag.proximal` sets.
+    l1 = 0.0
 
-    def __init__(self, *task, loss, start, saga, uniform, skipping, track_objective, single=False):
-        super().__init__(*task)
-        self.loss, self.track_objective = loss, track_objective
+    def __init__(
+        self, *task, start=None, saga=False, uniform=False, skipping=True, single=False, **options
+    ):
+        super().__init__(*task, **options)
+        require_smooth(self.loss, "SAGA" if saga else "SAG")
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.state = _new_state(self.problem, uniform)
         self.schedule = self.steps(constant=saga or uniform)
-        self.confirmations = _Confirmations()
+        self.confirmations = Confirmations()
         self._warm, self._uniform = start is not None, uniform
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
-        #: The best lower bound on the optimum so far.
-        self.dual = 0.0
-        # The same, where rounding to single precision may have raised it.
+        # The best bound, where rounding to single precision may have raised it.
         self._likely_dual = 0.0
-        self._direction, self._estimated = None, np.inf
-        #: Estimate of the relative gap of the memory alone, without better bounds of the past.
-        self.stored_gap = np.inf
+        #: The direction to go on with after a certificate; empty where it is summed anew.
+        self._direction = None
         # A pass may be cut at multiples of this.
         size = min(block_size(self.problem), self.n // SHARE) if self.in_blocks else 1
         self._grain = max(size, 1)
         self._block = _new_block(self.problem, self._grain)
-        n = min(count_threads(self.problem, self.n_jobs), self._grain)
-        self._workers = [Worker(self.loss, self.problem, k, n) for k in range(n)]
-        self._crew = Crew(n)
-        memory = self.problem, self.state.residuals
-        self._single = SinglePrecision(*memory, self._workers, self._crew) if single else None
+        n_threads = min(count_threads(self.problem, self.n_jobs), self._grain)
+        self._workers = Workers(self.loss, self.problem, n_threads)
+        #: Whether the run is in single precision at first, and the memory of double precision.
+        self._single, self._double = single, None
 
     def compile(self):
         """Compile outside the clock."""
         self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
-        self._fold()
+        fold(self.w)
         self._norms()
-        if self._single is not None:
-            self._single.compile(self.w)
+        if self._single:
+            self._add_memory(0)
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
 
     def begin(self, progress):
-        """Fill the memory at the weights to start from."""
+        """Fill the memory at the weights to start from.
+
+        Never between epochs: the stored gradient averages over past iterates, which oscillate
+        around the optimum, and is much smaller than that of the present one. Filled with the
+        latter, the memory throws the iterates far off.
+        """
         if self._warm:
-            self._fill_memory()
-        if self._single is not None:
-            self.w = self._single.begin(self.w)
+            self.state.totals[N_STORED] = self.n
+            self._measure(FILL)
+            self._offer_memory()
+        if self._single:
+            # What rounding makes of the weights is what the method goes on from.
+            self._double, self.w = self.w, in_single(self.w)
 
     def _end_single(self):
+        """Back to double precision.
+
+        The direction is a running sum, which gathers rounding errors for good: it has given no
+        bounds, and is summed anew.
+        """
         if self.w.single.size:
-            self.w = self._single.end(self.w)
-            self._offer_dual(self._norms()[1])
+            self.w, self._double = in_double(self.w, self._double), None
+            self._add_memory(self.n)
+            self._offer_memory()
+
+    def _add_memory(self, stop):
+        """Add the features of the residuals of samples before `stop` to ``d``; none compile."""
+        for cut in Pieces().visits(stop):
+
+            def arguments(own, share, cut=cut):
+                return own.problem, self.state.residuals, *cut, self.w._replace(share=share)
+
+            self._workers.call(add_residuals, arguments, alone=not stop)
 
     def epoch(self, k, rng, progress):
         """As many steps as there are samples; the first visit all of them."""
@@ -269,11 +287,8 @@ class SAG(Method):
             self.state.totals[MAX_L] = self.state.lipschitz.max()
         order = rng.permutation(self.n) if k == 1 else _NO_ORDER
         self._pass(MOVE, order, rng.random((self.n, 2)), progress.pieces)
-        self._estimated = self._estimate()
-
-    def due(self, k, tol):
-        """Where the estimate promises the tolerance."""
-        return self.confirmations.due(self._estimated, tol)
+        self.estimate, gap = self._estimate()
+        self.gaps.append(gap)
 
     def _pass(self, task, order, uniforms, pieces):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""
@@ -284,7 +299,14 @@ class SAG(Method):
         # Cut between blocks: where a pass is cut changes nothing.
         for first, last in pieces.visits(-(-len(uniforms) // size)):
             cut = slice(first * size, last * size)
-            self._steps(options, order[cut], uniforms[cut])
+            visits = self.state, order[cut], uniforms[cut], self._block
+
+            def arguments(own, share, visits=visits):
+                weights = self._weights_of(own, share)
+                return own.loss, *weights, self.sample_weight, options, *visits, *own.scratch
+
+            self._block.counters[DRAW] = 0
+            self._workers.call(self.kernel, arguments, alone=not len(uniforms))
             n_visits = min(last * size, len(uniforms))
         means = self.state.totals[sums] / max(n_visits, 1)
         if not np.isfinite(means).all():
@@ -293,72 +315,50 @@ class SAG(Method):
             )
         return means
 
-    def _steps(self, options, order, uniforms):
-        self._block.counters[DRAW] = 0
-        task = self.sample_weight, options, self.state, order, uniforms, self._block
-
-        def work(k, team):
-            own = self._workers[k]
-            # Steps are in the coefficients: `w` has moved on by all of the block.
-            w = own.share_of(self.w, self._crew.size)._replace(scale=_UNIT)
-            sag_epoch(own.loss, own.problem, self.w, w, *task, *own.scratch, team)
-
-        if len(uniforms):
-            self._crew.run(work)
-        else:
-            work(0, ALONE)
-
-    def _fold(self):
-        fold(self.w)
+    def _weights_of(self, own, share):
+        """The problem and the weights for one thread of :attr:`kernel`."""
+        # Steps are in the coefficients: `w` has moved on by all of the block.
+        return own.problem, self.w, self.w._replace(share=share, scale=_UNIT)
 
     def _norms(self):
-        norms = norms_in_threads(self.w, 1.0 / self.n, self.lam, self._crew.size)
+        norms = norms_in_threads(self.w, 1.0 / self.n, self.lam, self._workers.size)
         if not np.isfinite(norms).all():
-            raise FloatingPointError(
-                "the weights overflow: scale the features (sklearn.preprocessing), or lower C"
-            )
+            raise FloatingPointError(OVERFLOW)
         return norms
 
+    def _mean_term(self):
+        return float(self.state.terms.sum()) / self.n
+
     def _offer_dual(self, squared_direction):
-        terms = float(self.state.terms.sum()) / self.n
-        dual = terms - squared_direction / (2.0 * self.lam)
+        dual = self._mean_term() - squared_direction / (2.0 * self.lam)
         if not self.w.single.size:
             self.dual = max(dual, self.dual)
         self._likely_dual = max(dual, self._likely_dual)
         return dual
 
     def _estimate(self):
-        """Relative gap after an epoch, as its visits let expect.
+        """Relative gaps after an epoch, as its visits let expect: with all bounds, and without.
 
         ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``: the
         memory knows all but the divergences, which are taken from the visits.
         """
         totals = self.state.totals
         if totals[N_STORED] < self.n:
-            return np.inf
+            return np.inf, np.inf
         squared_norm, squared_direction, squared_gradient = self._norms()
         self.schedule.epoch_done(squared_gradient)
         dual = self._offer_dual(squared_direction)
         gap = squared_gradient / (2.0 * self.lam) + totals[STALENESS] / self.n
-        objective = max(dual + gap, _TINY)
-        self.stored_gap = float(gap) / float(objective)
+        objective = max(dual + gap, TINY)
         estimate = max(objective - max(self.dual, self._likely_dual), 0.0) / objective
         if self.w.single.size:
-            fold_large(self.w, squared_norm, self.n**2 * squared_direction)
-            if is_close(estimate):
+            # Where ``v`` and ``b d`` have grown large their sum loses digits.
+            grown = self.w.scale[1] ** 2 * (self.n**2 * squared_direction)
+            if grown > GROWTH**2 * squared_norm:
+                fold(self.w)
+            if estimate <= CLOSE:
                 self._end_single()
-        return estimate
-
-    def _fill_memory(self):
-        """Fill the memory at the present weights.
-
-        Never between epochs: the stored gradient averages over past iterates, which oscillate
-        around the optimum, and is much smaller than that of the present one. Filled with the
-        latter, the memory throws the iterates far off.
-        """
-        self.state.totals[N_STORED] = self.n
-        self._measure(FILL)
-        self._offer_memory()
+        return estimate, float(gap) / float(objective)
 
     def _offer_memory(self):
         self._offer_dual(self._norms()[1])
@@ -367,9 +367,9 @@ class SAG(Method):
         """Certify the present weights, by a pass of its own."""
         self._end_single()
         # With b = 0 the pass changes only d: half a table is all there is to put back.
-        self._fold()
+        fold(self.w)
         self._direction = []
-        if self._single is None:
+        if not self._single:
             self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
         self._measure(MEASURE)
         self.confirmations.measured(self.certificate.relative)
@@ -377,11 +377,10 @@ class SAG(Method):
     def _put_back(self):
         if self._direction is None:
             return
-        if self._single is not None:
-            self._single.restore(self.w)
-        else:
-            for table, direction in zip(self.w.tables, self._direction, strict=True):
-                table[:, table.shape[1] // 2 :] = direction
+        for place, table in enumerate(self.w.tables):
+            table[:, table.shape[1] // 2 :] = 0.0 if self._single else self._direction[place]
+        if self._single:  # sooner summed than kept and copied
+            self._add_memory(self.n)
         self._direction = None
 
     def _measure(self, task):
@@ -398,39 +397,20 @@ class SAG(Method):
         """Oracle calls, and the passes of line searches."""
         return self.state.totals[N_ORACLE], self.state.totals[N_FORWARD]
 
-    def entry(self):
-        """The dual bound is known after every epoch."""
-        objective = np.nan
-        if self.certificate is not None:
-            objective = self.certificate.objective
-        elif self.track_objective:
-            objective = self._objective()
-        gap = max(objective - self.dual, 0.0)
-        return {"objective": objective, "dual_gap": gap, "dual_objective": self.dual}
-
-    def _objective(self):
-        # On the lazy weights, whose kernels exist already.
-        present = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
-        return objective_value(*present).objective
-
     def leave(self):
         """End the run: the memory as a dual point, its term and its direction."""
         self._put_back()
         self._end_single()
-        directions = [(d / self.n).ravel() for _, d in halves(self.w, self.shapes)]
-        return float(self.state.terms.sum()) / self.n, directions
+        return self._mean_term(), [(d / self.n).ravel() for _, d in halves(self.w, self.shapes)]
 
     def weights(self):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)
 
-    def _is_steep(self, lam):
-        """Whether L-BFGS is likely to need fewer passes."""
-        # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
-        return 20.0 * self.state.lipschitz.mean() / lam > self.n**2
-
     def remedy(self):
         """What to do where the tolerance was not reached."""
-        if self._is_steep(self.lam):
+        # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
+        steepness = 20.0 * self.state.lipschitz.mean() / (self.lam + self.l1)
+        if self.successor is None and steepness > self.n**2:
             return 'regularisation is weak for so few samples: try solver="auto", or ' + REMEDY
         return REMEDY

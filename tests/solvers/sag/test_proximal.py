@@ -190,7 +190,7 @@ def test_structures_whose_rows_are_not_nodes():
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
 def test_auto_goes_on_with_owlqn_on_few_rows(words, ratio, monkeypatch):
-    monkeypatch.setattr(hybrid.Hybrid, "_is_slow", lambda self: len(self._gaps) >= 4)
+    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= 4)
     sizes, take = [], sparse_owlqn.SparseOrthantWise._take
 
     def counted(self, rows, start):

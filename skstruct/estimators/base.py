@@ -257,13 +257,34 @@ class StructuredEstimator(
         with self._announced():
             if isinstance(X, Shards):
                 given = {"y": y, "sample_weight": sample_weight, "node_weight": node_weight}
-                result = fit_shards(self, X, given, checkpoint)
-            elif isinstance(y, Shards):
+                return self._report(fit_shards(self, X, given, checkpoint))
+            if isinstance(y, Shards):
                 raise TypeError("y is Shards: they have samples and labels, fit(shards) takes both")
-            elif checkpoint is not None:
+            if checkpoint is not None:
                 raise ValueError("checkpoint is for fit(Shards(folder)): X has no shards")
-            else:
-                result = self._fit(X, y, sample_weight, node_weight)
+            # Everything is built in a model of its own: until the end this one stays as it was.
+            new = self._unfitted()
+            validation = begin_validation(self, X, y, sample_weight)
+            if validation is not None:
+                sample_weight = validation.sample_weight
+            data = read_training_data(new, X, y, sample_weight, node_weight)
+            problem = new._make_problem(data)
+            shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
+            context, common = self._begin(new, X, y)
+            common["start"] = new._start(self._previous(), problem, shapes)
+            try:
+                if data.completion is None:
+                    result = new._solve(problem, shapes, data.sample_weight, data.lam, **common)
+                else:
+                    result = new._solve_partial(problem, shapes, data, **common)
+            except FloatingPointError as error:
+                raise new._in_words_of_the_user(error, data) from None
+            if validation is not None:
+                result = end_validation(new, validation, result, (problem, shapes, data))
+            return self._report(self._become(new, result, context, X, y))
+
+    def _report(self, result):
+        """Warn if training has not converged, and print its last line; returns the estimator."""
         name = type(self).__name__
         if not result.converged and not result.stopped:
             far = result.distance > _FAR and result.measure == "relative duality gap"
@@ -273,7 +294,7 @@ class StructuredEstimator(
                 f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
                 f"{result.remedy}{hint}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if self.verbose:
             end = "stopped by a callback" if result.stopped else "max_iter reached"
@@ -294,29 +315,6 @@ class StructuredEstimator(
             print(f"[{type(self).__name__}] compiling {name}{kept}")
 
         return announced_compiles(announce)
-
-    def _fit(self, X, y, sample_weight, node_weight):
-        """Train, and take over the result."""
-        # Everything is built in a model of its own: until the end this one stays as it was.
-        new = self._unfitted()
-        validation = begin_validation(self, X, y, sample_weight)
-        if validation is not None:
-            sample_weight = validation.sample_weight
-        data = read_training_data(new, X, y, sample_weight, node_weight)
-        problem = new._make_problem(data)
-        shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
-        context, common = self._begin(new, X, y)
-        common["start"] = new._start(self._previous(), problem, shapes)
-        try:
-            if data.completion is None:
-                result = new._solve(problem, shapes, data.sample_weight, data.lam, **common)
-            else:
-                result = new._solve_partial(problem, shapes, data, **common)
-        except FloatingPointError as error:
-            raise new._in_words_of_the_user(error, data) from None
-        if validation is not None:
-            result = end_validation(new, validation, result, (problem, shapes, data))
-        return self._become(new, result, context, X, y)
 
     def _previous(self):
         """Return the model that a warm start begins at: this one, or an unfitted one."""

@@ -80,7 +80,7 @@ def _warn_of_marker(classes):
             f"y: {first} is a class like any other, with 0 to {rest.size - 1}: if it marks missing "
             "labels, put None in its place",
             UserWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
 
 

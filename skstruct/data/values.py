@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .matrices import refuse_masked
+from .matrices import refuse_masked, unwrapped
 
 _NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
 # Above this, two integers may be one float.
@@ -21,12 +21,11 @@ def family(kind: type) -> str | None:
     return "numbers" if issubclass(kind, _NUMBERS) else None
 
 
-def _refuse_mixtures(values, name, place):
-    """Refuse elements that NumPy would turn into labels which nobody gave; return their types."""
-    kinds = set(map(type, values))
+def _refuse_mixtures(values, kinds, name, place):
+    """Refuse elements that NumPy would turn into labels which nobody gave."""
     families = {family(kind) for kind in kinds}
     if len(families) < 2 and None not in families:
-        return kinds
+        return
     for t, value in enumerate(values):
         own = family(type(value))
         if value is None:
@@ -74,13 +73,12 @@ def as_values(values, name: str, place) -> np.ndarray:
     """Values of one kind in an array, none of them changed."""
     refuse_masked(values, name)
     refuse_sparse(values, name)
-    if hasattr(values, "to_list") and not hasattr(values, "ndim"):
-        values = values.to_list()  # a polars Series: None stays None
-    kinds = set()
+    values, kinds = unwrapped(values), set()
     if isinstance(values, (list, tuple)):
-        if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in set(map(type, values))):
+        kinds = set(map(type, values))
+        if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in kinds):
             _refuse_nested(values, name, place)
-        kinds = _refuse_mixtures(values, name, place)
+        _refuse_mixtures(values, kinds, name, place)
         _refuse_cut(values, kinds, name, place)
     try:
         array = np.asarray(values)
@@ -92,7 +90,8 @@ def as_values(values, name: str, place) -> np.ndarray:
         values = array.tolist()
         if values and isinstance(values[0], (list, tuple)):
             _refuse_nested(values, name, place)
-        kinds = _refuse_mixtures(values, name, place)
+        kinds = set(map(type, values))
+        _refuse_mixtures(values, kinds, name, place)
         if values and family(type(values[0])) == "numbers":
             array = np.array(values)
     if array.dtype.kind not in "biu" and any(issubclass(k, (int, np.integer)) for k in kinds):

@@ -27,7 +27,6 @@ from skstruct.data.matrices import (
     is_sound_csr,
     numeric,
     readable,
-    refuse_dates,
     refuse_masked,
     row_squares,
     writable,
@@ -170,10 +169,6 @@ def test_matrices_check_sparse():
 
 def test_matrices_refuse_masked():
     refuse_masked(np.ma.masked_array([1.0, 2.0]), "X")
-
-
-def test_matrices_refuse_dates():
-    refuse_dates(np.zeros(2), "X")
 
 
 def test_matrices_numeric():

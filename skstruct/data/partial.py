@@ -93,7 +93,7 @@ def _is_missing(value):
 
 def _values_of(item):
     """Series and frames as arrays or lists; the rest as it is."""
-    if isinstance(item, np.ndarray) or sparse.issparse(item):
+    if isinstance(item, (list, tuple, np.ndarray)) or sparse.issparse(item):
         return item
     item = unwrapped(item)
     if not hasattr(item, "to_numpy") or _is_missing(item):  # NaT has it, too

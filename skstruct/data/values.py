@@ -52,34 +52,33 @@ def _refuse_nested(values, name, place):
     raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)}){hint}")
 
 
-def _refuse_cut(values, kinds, name, place):
-    """Refuse labels whose ends NumPy would cut off."""
-    for kind, nul in ((str, "\0"), (bytes, b"\0")):
-        if any(issubclass(own, kind) for own in kinds) and nul in nul[:0].join(values):
-            t = next((t for t, value in enumerate(values) if value.endswith(nul)), None)
-            if t is not None:
-                raise ValueError(
-                    f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy drops"
-                )
-
-
 def refuse_sparse(values, name: str) -> None:
     """Refuse a sparse matrix, which NumPy takes for one object, where labels are needed."""
     if sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix, expected labels: pass its toarray()")
 
 
-def as_values(values, name: str, place) -> np.ndarray:
-    """Values of one kind in an array, none of them changed."""
+def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
+    """Labels in an array, none of them changed; `any_values` may be fractions and NaN, too."""
     refuse_masked(values, name)
     refuse_sparse(values, name)
-    values, kinds = unwrapped(values), set()
+    kinds = set()
+    if not isinstance(values, (list, tuple, np.ndarray)):
+        values = unwrapped(values)
     if isinstance(values, (list, tuple)):
         kinds = set(map(type, values))
         if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in kinds):
             _refuse_nested(values, name, place)
         _refuse_mixtures(values, kinds, name, place)
-        _refuse_cut(values, kinds, name, place)
+        for text, nul in (("", "\0"), (b"", b"\0")):
+            same = any(issubclass(kind, type(text)) for kind in kinds)
+            if same and nul in text.join(values):  # at an end of one of them?
+                t = next((t for t, value in enumerate(values) if value.endswith(nul)), None)
+                if t is not None:
+                    raise ValueError(
+                        f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy "
+                        "drops"
+                    )
     try:
         array = np.asarray(values)
     except ValueError:
@@ -101,12 +100,8 @@ def as_values(values, name: str, place) -> np.ndarray:
             raise ValueError(
                 f"{name} has an integer beyond the range of np.int64 ({place(large[0])})"
             )
-    return array
-
-
-def as_labels(values, name: str, place) -> np.ndarray:
-    """Labels in an array, none of them changed."""
-    array = as_values(values, name, place)
+    if any_values:
+        return array
     if array.dtype.kind not in "buifUSO":
         raise ValueError(f"Unknown label type: {name} has dtype {array.dtype} ({place(0)})")
     if array.dtype.kind == "f":

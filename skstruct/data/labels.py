@@ -17,17 +17,7 @@ from .values import as_labels, join_values, refuse_sparse
 
 def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
     """Pack label sequences that belong to sequences with these `offsets`."""
-    n = offsets.size - 1
-    y = _label_lists(_required(y, name), name)
-    if len(y) != n:
-        hint = (
-            "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
-        )
-        raise ValueError(
-            f"X has {n} samples, but {name} has {len(y)}; for sequences, {name} must be a list "
-            f"with one label sequence per sample{hint}"
-        )
-    labels, lengths = _labels_of_samples(y, name)
+    labels, lengths = _labels_of_samples(_required(y, name), name, offsets.size - 1)
     wrong = np.flatnonzero(lengths != np.diff(offsets))
     if wrong.size:
         i = wrong[0]
@@ -42,9 +32,8 @@ def read_label_lists(y, name: str) -> list:
     """The labels of each sample, of any length."""
     if y is None:
         raise ValueError(f"{name} is None: a list of label sequences is needed")
-    y = _label_lists(y, name)
-    labels, _ = _labels_of_samples(y, name)
-    return labels if isinstance(labels, list) else np.split(labels, y.offsets[1:-1])
+    labels, lengths = _labels_of_samples(y, name)
+    return labels if isinstance(labels, list) else np.split(labels, np.cumsum(lengths)[:-1])
 
 
 def _required(y, name):
@@ -53,8 +42,8 @@ def _required(y, name):
     return y
 
 
-def _label_lists(y, name):
-    """`y` as something with a length, one element a sample."""
+def _labels_of_samples(y, name, n_samples=None):
+    """The labels of all samples, packed or an array a sample, and how many each has."""
     y = as_array(y)
     if not hasattr(y, "__len__"):
         raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
@@ -62,11 +51,15 @@ def _label_lists(y, name):
         raise TypeError(f"{name} must be a list of label sequences, got {y!r}")
     if is_no_sequence(y):
         raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
-    return y.to_numpy() if hasattr(y, "columns") else y
-
-
-def _labels_of_samples(y, name):
-    """The labels of all samples, packed or an array a sample, and how many each has."""
+    y = y.to_numpy() if hasattr(y, "columns") else y
+    if n_samples is not None and len(y) != n_samples:
+        hint = (
+            "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
+        )
+        raise ValueError(
+            f"X has {n_samples} samples, but {name} has {len(y)}; for sequences, {name} must be a "
+            f"list with one label sequence per sample{hint}"
+        )
     if isinstance(y, RaggedArray):
         offsets = y.offsets
 

@@ -130,10 +130,10 @@ def read_sentences(
             lines, tokens = [], []
             continue
         token = tuple(split_line(line))
-        if widths is None or len(token) not in widths:
-            widths = _checked_widths(place, len(token), widths)
-        elif len(widths) > 1:
-            widths = (len(token),)
+        if widths is not None and len(token) not in widths:
+            expected = " or ".join(map(str, widths))
+            raise ValueError(f"{place}: {len(token)} columns, but {expected} were expected")
+        widths = (len(token),)
         if not lines:
             begin = place
         lines.append(line)
@@ -145,13 +145,6 @@ def read_sentences(
 def begins_document(line: str) -> bool:
     """Whether a line stands between documents, as those of CoNLL-2003 do."""
     return line.startswith("-DOCSTART-")
-
-
-def _checked_widths(place, n_columns, widths):
-    if widths is None:
-        return (n_columns,)
-    expected = " or ".join(map(str, widths))
-    raise ValueError(f"{place}: {n_columns} columns, but {expected} were expected")
 
 
 def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
@@ -179,7 +172,7 @@ class Check:
     def __init__(self, of_chunks: bool) -> None:
         self.of_chunks = of_chunks
         self.n_tokens = self.n_right = self.n_sentences = self.n_whole = 0
-        self.found, self.gold, self.correct = Counter(), Counter(), Counter()
+        self._counters = self.gold, self.found, self.correct = Counter(), Counter(), Counter()
 
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
         """Count a sentence."""
@@ -193,11 +186,7 @@ class Check:
             self.of_chunks = False
         if self.of_chunks:
             true, found = set(chunks(gold)), set(chunks(predicted))
-            for counts, some in (
-                (self.gold, true),
-                (self.found, found),
-                (self.correct, true & found),
-            ):
+            for counts, some in zip(self._counters, (true, found, true & found), strict=True):
                 counts.update(kind for _, _, kind in some)
 
     def lines(self) -> list[str]:
@@ -208,11 +197,9 @@ class Check:
             f"{_percent(self.n_whole, self.n_sentences)}"
         ]
         if self.of_chunks:
-            said += [
-                f"{self.gold.total()} chunks, found: {self.found.total()}, correct: "
-                f"{self.correct.total()}; "
-                + _rates(self.correct.total(), self.found.total(), self.gold.total())
-            ]
+            gold, found, correct = (counts.total() for counts in self._counters)
+            rates = _rates(correct, found, gold)
+            said.append(f"{gold} chunks, found: {found}, correct: {correct}; {rates}")
             kinds = sorted({*self.gold, *self.found})
             width = max(map(len, kinds), default=0)
             said += [

@@ -6,6 +6,7 @@ import argparse
 import ast
 import time
 import warnings
+from contextlib import contextmanager
 from importlib import import_module
 
 import numpy as np
@@ -84,6 +85,16 @@ def _compile_one(estimator, graph, is_sparse):
                 say(f"  {error}")
 
 
+@contextmanager
+def _counted(title):
+    """Say what is compiled, then how many kernels it took, and how long."""
+    say(title)
+    start, names = time.perf_counter(), []
+    with announced_compiles(names.append):
+        yield
+    say(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+
+
 def usual_features(graph):
     """What samples of a structure mostly have."""
     if graph.usual_features == "dense":
@@ -101,16 +112,14 @@ def compile_pairs(graphs, estimators, features):
     for graph in graphs:
         for estimator in estimators:
             for kind in features or usual_features(graph):
-                say(f"{type(estimator).__name__} on {graph}, {kind} features")
-                start, names = time.perf_counter(), []
-                try:
-                    with warnings.catch_warnings(), announced_compiles(names.append):
-                        warnings.simplefilter("ignore")
-                        _compile_one(estimator, graph, kind == "csr")
-                except Exception as error:
-                    failed += 1
-                    say(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
-                say(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+                with _counted(f"{type(estimator).__name__} on {graph}, {kind} features"):
+                    try:
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("ignore")
+                            _compile_one(estimator, graph, kind == "csr")
+                    except Exception as error:
+                        failed += 1
+                        say(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
     return failed
 
 
@@ -130,18 +139,16 @@ def compile_methods(methods):
     """Run methods of MAP inference on small models."""
     failed = 0
     for method in methods:
-        say(f"solve_map by {method}")
-        start, names, refusals = time.perf_counter(), [], []
-        for model in _models():
-            try:
-                with announced_compiles(names.append):
+        with _counted(f"solve_map by {method}"):
+            models, refusals = list(_models()), []
+            for model in models:
+                try:
                     solve_map(model, method, max_iter=3)
-            except (TypeError, ValueError) as error:
-                refusals.append(error)
-        if len(refusals) == len(list(_models())):
-            failed += 1
-            say(f"  {refusals[0]}")
-        say(f"  {len(names)} kernels in {time.perf_counter() - start:.1f} s")
+                except (TypeError, ValueError) as error:
+                    refusals.append(error)
+            if len(refusals) == len(models):
+                failed += 1
+                say(f"  {refusals[0]}")
     return failed
 
 

@@ -64,17 +64,6 @@ def _say(kind, text):
     print(f"skstruct: {kind}{' '.join(str(text).split())}", file=sys.stderr)
 
 
-def _show_warning(message, category, *place, **more):
-    _say("warning: ", message)
-
-
-def _of_system(error):
-    """The message of an OSError, the file first."""
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror}"
-
-
 def _is_closed_pipe(error):
     # Windows has no error of its own for it.
     is_output = os.name == "nt" and error.filename == "standard output"
@@ -96,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parsed(arguments)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *place, **more: _say("warning: ", message)
             code = given.run(given)
         with naming("standard output"):
             if sys.stdout is not None:
@@ -107,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _forget_output()
         if not _is_closed_pipe(error):
-            _say("error: ", _of_system(error))
+            of_system = error.filename is not None and error.strerror is not None
+            _say("error: ", f"{error.filename}: {error.strerror}" if of_system else error)
             return 1
         if given.command not in _MAKERS:
             return 0

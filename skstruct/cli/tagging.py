@@ -90,17 +90,13 @@ class _Answer(NamedTuple):
     shown: list  # what is written for each token
 
 
-def _require_probabilities(estimator, name):
-    if not hasattr(estimator, "predict_marginals"):
-        raise ValueError(f"{name}: a {type(estimator).__name__} has no probabilities; use --scores")
-
-
 def _tag(given):
     source = "-" if given.data is None else given.data
     model = load_model(given.model)
     vectorizer, estimator = model[0], model[-1]
-    if given.probabilities or given.marginals:
-        _require_probabilities(estimator, given.model)
+    if (given.probabilities or given.marginals) and not hasattr(estimator, "predict_marginals"):
+        kind = type(estimator).__name__
+        raise ValueError(f"{given.model}: a {kind} has no probabilities; use --scores")
     if given.n_jobs is not None:
         estimator.set_params(n_jobs=given.n_jobs)
     n_columns = vectorizer.n_columns_

@@ -196,14 +196,11 @@ def _estimator(given, parser, template):
     for name in ("max_iter", "tol"):
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)
-    graph = Chain(forbidden=given.scheme, edge_features=_has_edge_macros(template))
+    has_edge_macros = any("B" in one.kinds and one.macros for one in parse(template))
+    graph = Chain(forbidden=given.scheme, edge_features=has_edge_macros)
     if given.algorithm == "ssvm":
         return BCFWSSVM(graph, n_jobs=given.n_jobs, **options)
     return SAGCRF(graph, l1_ratio=l1_ratio, n_jobs=given.n_jobs, **options)
-
-
-def _has_edge_macros(template):
-    return any("B" in one.kinds and one.macros for one in parse(template))
 
 
 def _fit(estimator, X, y, sentences):

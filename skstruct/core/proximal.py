@@ -158,18 +158,12 @@ def catch_up(problem, i, w, clock):
     """
 
 
-@inner_kernel
-def _catch_up_all(w, clock):
-    for j in range(w.node.shape[0]):
-        advance_row(w.node, clock.node, j, clock)
-    for j in range(w.pair.shape[0]):
-        advance_row(w.pair, clock.pair, j, clock)
-
-
 @catch_up.register(object)
 @kernel
 def _(problem, i, w, clock):
-    _catch_up_all(w, clock)
+    for table, stamps in ((w.node, clock.node), (w.pair, clock.pair)):
+        for j in range(table.shape[0]):
+            advance_row(table, stamps, j, clock)
 
 
 # Positions in the sums of :func:`catch_up_and_sum`.
@@ -220,14 +214,11 @@ def _sum_row(table, j, clock, inverse_n, sums):
 def catch_up_and_sum(w, clock, inverse_n, sums):
     """Bring all rows up to date, set the clock to 0, and sum what certificates need."""
     sums[:] = 0.0
-    for j in range(w.node.shape[0]):
-        advance_row(w.node, clock.node, j, clock)
-        _sum_row(w.node, j, clock, inverse_n, sums)
-        clock.node[j, 0] = clock.node[j, 1] = 0.0
-    for j in range(w.pair.shape[0]):
-        advance_row(w.pair, clock.pair, j, clock)
-        _sum_row(w.pair, j, clock, inverse_n, sums)
-        clock.pair[j, 0] = clock.pair[j, 1] = 0.0
+    for table, stamps in ((w.node, clock.node), (w.pair, clock.pair)):
+        for j in range(table.shape[0]):
+            advance_row(table, stamps, j, clock)
+            _sum_row(table, j, clock, inverse_n, sums)
+            stamps[j, 0] = stamps[j, 1] = 0.0
     clock.now[:] = 0.0
 
 

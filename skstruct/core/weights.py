@@ -157,14 +157,10 @@ def halves(lazy, shapes):
         yield table[:, :width], table[:, half : half + width]
 
 
-def _blocks(lazy):
-    """Runs of rows of ``v`` and ``d`` that fit the cache."""
-    for table in lazy.tables:
-        half = table.shape[1] // 2
-        size = max(1, BLOCK // max(table.shape[1], 1))
-        for first in range(0, table.shape[0], size):
-            rows = table[first : first + size]
-            yield rows[:, :half], rows[:, half:]
+def _runs(table):
+    """Runs of rows that fit the cache, as slices."""
+    size = max(1, BLOCK // max(table.shape[1], 1))
+    return [slice(first, first + size) for first in range(0, len(table), size)]
 
 
 def plain_weights(lazy, shapes):
@@ -212,18 +208,12 @@ def fold_small(w):
     """:func:`fold` when `s` has become small, for kernels."""
     least = _FOLD_BELOW if w.single.shape[0] == 0 else _FOLD_SINGLE_BELOW
     if abs(w.scale[0]) < least:
-        fold_inside(w)
-
-
-@inner_kernel(inline=True)
-def fold_inside(w):
-    """:func:`fold`, for kernels."""
-    s, b = w.scale[0], w.scale[1]
-    for table in (w.node, w.pair):
-        _fold_table(table, s, b)
-    _fold_table(w.single, s, b)
-    w.scale[0] = 1.0
-    w.scale[1] = 0.0
+        s, b = w.scale[0], w.scale[1]
+        for table in (w.node, w.pair):
+            _fold_table(table, s, b)
+        _fold_table(w.single, s, b)
+        w.scale[0] = 1.0
+        w.scale[1] = 0.0
 
 
 @inner_kernel(inline=True)
@@ -242,9 +232,12 @@ def fold(w):
         return
     # As in kernels: what overflows is found by the next certificate.
     with np.errstate(over="ignore", invalid="ignore"):
-        for v, d in _blocks(w):
-            v *= s
-            v += b * d
+        for table in w.tables:
+            half = table.shape[1] // 2
+            for run in _runs(table):
+                v, d = table[run, :half], table[run, half:]
+                v *= s
+                v += b * d
     w.scale[:] = 1.0, 0.0
 
 
@@ -281,14 +274,13 @@ def in_single(lazy):
     """Move lazy weights to single precision, in the memory that they are in."""
     node = lazy.node
     single = node.reshape(-1)[node.size // 2 :].view(np.float32).reshape(node.shape)
-    size = max(1, BLOCK // max(node.shape[1], 1))
     is_zero = True
-    for first in reversed(range(0, len(node), size)):
+    for run in reversed(_runs(node)):
         # Backwards: a row in single precision begins after those that are still to come.
-        rows = node[first : first + size]
+        rows = node[run]
         is_zero = is_zero and not rows.any()
         if not is_zero:  # memory that nobody has touched takes no room
-            single[first : first + size] = rows.astype(np.float32)
+            single[run] = rows.astype(np.float32)
     return lazy._replace(node=node[:0], single=single)
 
 
@@ -296,12 +288,11 @@ def in_double(lazy, memory):
     """Move lazy weights in single precision back, with ``d = 0`` in both tables."""
     node, single, pair = memory.node, lazy.single, lazy.pair
     (s, b), half = lazy.scale, node.shape[1] // 2
-    size = max(1, BLOCK // max(node.shape[1], 1))
     with np.errstate(over="ignore", invalid="ignore"):
-        for first in range(0, len(node), size):
-            rows = single[first : first + size].astype(np.float64)
-            node[first : first + size, :half] = s * rows[:, :half] + b * rows[:, half:]
-            node[first : first + size, half:] = 0.0
+        for run in _runs(node):
+            rows = single[run].astype(np.float64)
+            node[run, :half] = s * rows[:, :half] + b * rows[:, half:]
+            node[run, half:] = 0.0
     fold(lazy._replace(single=single[:0]))
     pair[:, pair.shape[1] // 2 :] = 0.0
     return lazy._replace(node=node, single=DOUBLE)

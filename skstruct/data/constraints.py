@@ -78,7 +78,11 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
     pairs = []
     for rule in _rules(forbidden):
-        pairs += _pairs_of_scheme(rule, labels) if isinstance(rule, str) else [rule]
+        if isinstance(rule, str):
+            scheme, ends = scheme_name(rule, "forbidden"), [*labels, None]
+            pairs += [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
+        else:
+            pairs.append(rule)
     position = {label: k for k, label in enumerate(labels)}
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -86,7 +90,15 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
         for label in pair:
             if label is not None and label not in position:
                 raise ValueError(f"forbidden: unknown label {label!r}; the classes are {labels}")
-        _forbid(mask, [None if label is None else position[label] for label in pair])
+        before, after = (None if label is None else position[label] for label in pair)
+        if before is None and after is None:
+            raise ValueError("forbidden: (None, None) would forbid nothing but the empty sequence")
+        if before is None:
+            mask.start[after] = -math.inf
+        elif after is None:
+            mask.stop[before] = -math.inf
+        else:
+            mask.pairs[before, after] = -math.inf
     return mask
 
 
@@ -105,12 +117,6 @@ def _rules(forbidden):
     return list(forbidden)
 
 
-def _pairs_of_scheme(name, labels):
-    """The pairs that break a scheme."""
-    scheme, ends = scheme_name(name, "forbidden"), [*labels, None]
-    return [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
-
-
 def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:
     """The mask of steps alone, for structures without a first and a last node."""
     names = [rule for rule in _rules(forbidden) if isinstance(rule, str)]
@@ -120,18 +126,6 @@ def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:
     if mask.bounds_ends:
         raise ValueError(f"forbidden: {kind} have no first and last node, None is not allowed")
     return mask
-
-
-def _forbid(mask, pair):
-    before, after = pair
-    if before is None and after is None:
-        raise ValueError("forbidden: (None, None) would forbid nothing but the empty sequence")
-    if before is None:
-        mask.start[after] = -math.inf
-    elif after is None:
-        mask.stop[before] = -math.inf
-    else:
-        mask.pairs[before, after] = -math.inf
 
 
 def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:

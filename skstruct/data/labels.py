@@ -10,30 +10,14 @@ from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
 from .matrices import as_array, check_sparse, refuse_masked
-from .packing import sample_of
+from .packing import is_no_sequence, sample_of
 from .ragged import RaggedArray, rows_of
 from .values import as_labels, join_values, refuse_sparse
 
 
 def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
     """Pack label sequences that belong to sequences with these `offsets`."""
-    n = offsets.size - 1
-    if y is None:
-        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
-    y = _label_lists(y, name)
-    if len(y) != n:
-        hint = (
-            "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
-        )
-        raise ValueError(
-            f"X has {n} samples, but {name} has {len(y)}; for sequences, {name} must be a list "
-            f"with one label sequence per sample{hint}"
-        )
-    if isinstance(y, RaggedArray):
-        lengths, flat = y.lengths, _packed_labels(y, name)
-    else:
-        items = _listed_labels(y, name)
-        lengths, flat = np.array([item.size for item in items]), None
+    labels, lengths = _labels_of_samples(_required(y, name), name, offsets.size - 1)
     wrong = np.flatnonzero(lengths != np.diff(offsets))
     if wrong.size:
         i = wrong[0]
@@ -41,40 +25,58 @@ def read_sequence_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
             f"sample {i}: X has {offsets[i + 1] - offsets[i]} nodes, but {name} has {lengths[i]} "
             "labels"
         )
-    return join_values(items, name) if flat is None else flat
-
-
-def _label_lists(y, name):
-    """`y` as something with a length, one element a sample."""
-    y = as_array(y)
-    if not hasattr(y, "__len__"):
-        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
-    if getattr(y, "ndim", 1) == 0:
-        raise TypeError(f"{name} must be a list of label sequences, got {y!r}")
-    if isinstance(y, (str, bytes, Mapping, Set)) or sparse.issparse(y):
-        raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
-    return y.to_numpy() if hasattr(y, "columns") else y
-
-
-def _packed_labels(y, name):
-    return as_labels(
-        rows_of(y), name, lambda row: f"sample {sample_of(row, y.offsets)}, row {row} of flat"
-    )
-
-
-def _listed_labels(y, name):
-    refuse_masked(y, name)
-    return [_labels_of(item, i, name) for i, item in enumerate(y)]
+    return join_values(labels, name) if isinstance(labels, list) else labels
 
 
 def read_label_lists(y, name: str) -> list:
     """The labels of each sample, of any length."""
     if y is None:
         raise ValueError(f"{name} is None: a list of label sequences is needed")
-    y = _label_lists(y, name)
+    labels, lengths = _labels_of_samples(y, name)
+    return labels if isinstance(labels, list) else np.split(labels, np.cumsum(lengths)[:-1])
+
+
+def _required(y, name):
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    return y
+
+
+def _labels_of_samples(y, name, n_samples=None):
+    """The labels of all samples, packed or an array a sample, and how many each has."""
+    y = as_array(y)
+    if not hasattr(y, "__len__"):
+        raise TypeError(f"{name} must be a list of label sequences; pass list({name})")
+    if getattr(y, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a list of label sequences, got {y!r}")
+    if is_no_sequence(y):
+        raise TypeError(f"{name} must be a list of label sequences, got a {type(y).__name__}")
+    y = y.to_numpy() if hasattr(y, "columns") else y
+    if n_samples is not None and len(y) != n_samples:
+        hint = (
+            "; of a data frame's column frame_column makes them" if hasattr(y, "to_numpy") else ""
+        )
+        raise ValueError(
+            f"X has {n_samples} samples, but {name} has {len(y)}; for sequences, {name} must be a "
+            f"list with one label sequence per sample{hint}"
+        )
     if isinstance(y, RaggedArray):
-        return np.split(_packed_labels(y, name), y.offsets[1:-1])
-    return _listed_labels(y, name)
+        offsets = y.offsets
+
+        def place(row):
+            return f"sample {sample_of(row, offsets)}, row {row} of flat"
+
+        return as_labels(rows_of(y), name, place), y.lengths
+    refuse_masked(y, name)
+    labels = []
+    for i, item in enumerate(y):
+        if not hasattr(item, "__len__") or isinstance(item, (str, bytes, Mapping, Set)):
+            raise ValueError(
+                f"{name}: sample {i} must be a 1-D sequence of labels, one per node, got "
+                f"{item!r}; for sequences, {name} must be a list with one label sequence per sample"
+            )
+        labels.append(as_labels(item, f"{name}: sample {i}", "node {}".format))
+    return labels, np.array([item.size for item in labels])
 
 
 def rows_of_image(item, where: str) -> tuple:
@@ -92,44 +94,27 @@ def rows_of_image(item, where: str) -> tuple:
     return array.reshape(-1), array.shape
 
 
-def _labels_of(item, i, name):
-    if not hasattr(item, "__len__") or isinstance(item, (str, bytes, Mapping, Set)):
-        raise ValueError(
-            f"{name}: sample {i} must be a 1-D sequence of labels, one per node, got {item!r}; for "
-            f"sequences, {name} must be a list with one label sequence per sample"
-        )
-    return as_labels(item, f"{name}: sample {i}", "node {}".format)
-
-
 def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
     """Labels of a table, one a row."""
-    if y is None:
-        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
-    y = as_array(y)
+    y = as_array(_required(y, name))
     if isinstance(y, RaggedArray) or _has_sequences(y):
         raise ValueError(
             f"{name} has a sequence of labels for each sample, but X was read as a table, one node "
             "a row: give sequences as a list of 2-D arrays (with one feature a node x[:, None])"
         )
-    if sparse.issparse(y) or isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
+    if is_no_sequence(y) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a 1-D array of labels, got a {type(y).__name__}")
-    if _n_axes(y) != 1:
-        y = column_or_1d(y, warn=True)
-    labels = as_labels(y, name, "sample {}".format)
+    try:
+        n_axes = np.ndim(y)
+    except ValueError:  # single labels beside others, of which as_labels tells
+        n_axes = 1
+    labels = as_labels(y if n_axes == 1 else column_or_1d(y, warn=True), name, "sample {}".format)
     if labels.size != n_samples:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: X has {n_samples}, "
             f"{name} {labels.size}"
         )
     return labels
-
-
-def _n_axes(y):
-    """Number of axes; 1 where NumPy finds single labels beside others, of which as_labels tells."""
-    try:
-        return np.ndim(y)
-    except ValueError:
-        return 1
 
 
 def _has_sequences(y):
@@ -155,9 +140,7 @@ def is_indicator(y) -> bool:
 
 def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
     """A table of labels, 1 where a label is on."""
-    if y is None:
-        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
-    refuse_masked(y, name)
+    refuse_masked(_required(y, name), name)
     if sparse.issparse(y):
         check_sparse(y, name)
         y = y.toarray()

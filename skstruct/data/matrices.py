@@ -22,6 +22,12 @@ def as_array(values):
     return np.asarray(values) if hidden else values
 
 
+def unwrapped(values):
+    """A Series of polars, which has no ``ndim``, as a list: None stays None; the rest as it is."""
+    is_series = hasattr(values, "to_list") and not hasattr(values, "ndim")
+    return values.to_list() if is_series else values
+
+
 def writable(array: np.ndarray, dtype=np.float64) -> np.ndarray:
     """`array` as a C-contiguous, aligned, writable array; copied only when it is not."""
     return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
@@ -182,56 +188,36 @@ def refuse_masked(values, where: str) -> None:
         raise ValueError(f"{where} has masked entries: fill them or leave them out")
 
 
-def _kinds_of_objects(array):
-    return set(map(type, array.ravel().tolist()))
-
-
-def refuse_dates(values, where: str) -> None:
-    """Refuse dates and durations, which convert to numbers in a unit that nobody chose."""
-    dtypes = getattr(values, "dtypes", None)
-    if dtypes is None:
-        dtypes = [getattr(values, "dtype", None)]
-    kinds = {getattr(dtype, "kind", "") for dtype in dtypes}
-    dates = bool(kinds & set("mM"))
-    if not dates and isinstance(values, np.ndarray) and "O" in kinds:
-        dates = any(issubclass(kind, _DATES) for kind in _kinds_of_objects(values))
-    if dates:
-        raise ValueError(
-            f"{where} is not numeric: it holds dates or durations; make numbers of them first, for "
-            "instance days since a day of your choice"
-        )
-
-
 def numeric(values, where: str) -> np.ndarray:
     """An array of numbers from what a user gave."""
     if type(values) is np.ndarray and values.dtype.kind in "buif":
         return values
     refuse_masked(values, where)
-    if hasattr(values, "to_list") and not hasattr(values, "ndim"):
-        values = values.to_list()  # a polars Series, perhaps of lists
+    values = unwrapped(values)
     if isinstance(values, (list, tuple)) and len(values) and isinstance(values[0], Mapping):
         raise TypeError(f"{where} is a list of dicts: {_instead(where)}")
     try:
         array = np.asarray(values)
     except ValueError:
         raise ValueError(_uneven(where)) from None
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {where}")
-    refuse_dates(array, where)
-    if array.dtype.kind in "US" or (
-        array.dtype.kind == "O"
-        and any(issubclass(kind, (str, bytes)) for kind in _kinds_of_objects(array))
-    ):
-        word = next(item for item in array.ravel().tolist() if isinstance(item, (str, bytes)))
-        raise ValueError(f"{where} is not numeric: it holds {word!r}; {_instead(where)}")
-    if array.dtype.kind in "buif":
+    kind = array.dtype.kind
+    if kind in "buif":
         return array
-    if array.dtype.kind != "O":
+    objects = array.ravel().tolist() if kind in "OUS" else []
+    kinds = set(map(type, objects))
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {where}")
+    if kind in "mM" or any(issubclass(own, _DATES) for own in kinds):  # in a unit nobody chose
+        raise ValueError(
+            f"{where} is not numeric: it holds dates or durations; make numbers of them first, for "
+            "instance days since a day of your choice"
+        )
+    word = next((item for item in objects if isinstance(item, (str, bytes))), None)
+    if word is not None:
+        raise ValueError(f"{where} is not numeric: it holds {word!r}; {_instead(where)}")
+    if kind != "O":
         raise ValueError(f"{where} is not numeric, its dtype is {array.dtype}")
-    if any(
-        hasattr(kind, "__len__") and not issubclass(kind, Mapping)
-        for kind in _kinds_of_objects(array)
-    ):
+    if any(hasattr(own, "__len__") and not issubclass(own, Mapping) for own in kinds):
         raise ValueError(_uneven(where))
     try:
         return array.astype(np.float64)

@@ -178,12 +178,8 @@ def names_of(X: Any) -> tuple[FeatureNames | None, FeatureNames | None]:
     """Names of the features of nodes and of edges that samples carry."""
     found = (getattr(X, name, None) for name in ("feature_names", "edge_feature_names"))
     own, of_edges = (names if isinstance(names, FeatureNames) else None for names in found)
-    return own or _of_first_frame(X), of_edges
-
-
-def _of_first_frame(X):
-    """Columns of the first sample, if that is a data frame whose names are strings."""
-    if not isinstance(X, (list, tuple, np.ndarray)) or len(X) == 0:
-        return None
-    columns = list(getattr(X[0], "columns", ()))
-    return ListedNames(columns) if columns and all(isinstance(c, str) for c in columns) else None
+    if not own and isinstance(X, (list, tuple, np.ndarray)) and len(X):
+        columns = list(getattr(X[0], "columns", ()))  # of a data frame
+        if columns and all(isinstance(column, str) for column in columns):
+            own = ListedNames(columns)
+    return own or None, of_edges

@@ -17,51 +17,27 @@ _NAME = "node_weight"
 def read_sequence_weights(node_weight, offsets: np.ndarray) -> np.ndarray:
     """Pack the weights of the nodes of sequences, or of any samples of several nodes."""
     refuse_masked(node_weight, _NAME)
-    node_weight = as_array(node_weight)
+    node_weight, expected = as_array(node_weight), np.diff(offsets)
     if isinstance(node_weight, RaggedArray):
         flat, lengths = numeric(rows_of(node_weight), f"{_NAME}.flat"), node_weight.lengths
         if flat.ndim != 1:
             raise ValueError(f"{_NAME}.flat must be 1-D, one number a node, got {flat.ndim}-D")
-        _check_lengths(lengths, offsets)
     elif is_flat(node_weight):
-        flat = numeric(node_weight, _NAME)
+        flat, lengths = numeric(node_weight, _NAME), expected
         if flat.shape != (offsets[-1],):
             raise ValueError(
                 f"{_NAME} has {flat.size} numbers, but X has {offsets[-1]} nodes in "
                 f"{offsets.size - 1} samples; folds of cross-validation need one array a sample"
             )
     else:
-        items = [
-            numeric(item, f"{_NAME}: sample {i}")
-            for i, item in enumerate(as_list(node_weight, _NAME))
-        ]
+        items = as_list(node_weight, _NAME)
+        items = [numeric(item, f"{_NAME}: sample {i}") for i, item in enumerate(items)]
         for i, item in enumerate(items):
             if item.ndim != 1:
                 raise ValueError(
                     f"{_NAME}: sample {i} must be 1-D, one number a node, got shape {item.shape}"
                 )
-        _check_lengths(np.array([item.size for item in items]), offsets)
-        flat = np.concatenate(items)
-    flat = np.array(flat, dtype=np.float64)
-    wrong = _first_wrong(flat)
-    if wrong >= 0:
-        i = sample_of(wrong, offsets)
-        raise ValueError(
-            f"{_NAME}: sample {i}, node {wrong - offsets[i]} is {flat[wrong]}, expected a finite "
-            "number of at least 0"
-        )
-    return flat
-
-
-def is_flat(values) -> bool:
-    """Whether these are numbers, rather than arrays of numbers."""
-    if getattr(getattr(values, "dtype", None), "kind", "O") in "buif":
-        return values.ndim == 1
-    return isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], Number)
-
-
-def _check_lengths(lengths, offsets):
-    expected = np.diff(offsets)
+        flat, lengths = np.concatenate(items), np.array([item.size for item in items])
     if lengths.size != expected.size:
         raise ValueError(f"X has {expected.size} samples, but {_NAME} has {lengths.size}")
     wrong = np.flatnonzero(lengths != expected)
@@ -71,11 +47,30 @@ def _check_lengths(lengths, offsets):
             f"{_NAME}: sample {i} has {lengths[i]} numbers, but X has {expected[i]} nodes there"
         )
 
+    def where(row):
+        i = sample_of(row, offsets)
+        return f"sample {i}, node {row - offsets[i]}"
 
-def _first_wrong(flat):
-    """Position of the first that is negative or not finite, or -1."""
+    return _checked(flat, where)
+
+
+def is_flat(values) -> bool:
+    """Whether these are numbers, rather than arrays of numbers."""
+    if getattr(getattr(values, "dtype", None), "kind", "O") in "buif":
+        return values.ndim == 1
+    return isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], Number)
+
+
+def _checked(values, where):
+    """A copy of weights, all of them finite and not negative; `where` says which is not."""
+    flat = np.array(values, dtype=np.float64).ravel()
     wrong = np.flatnonzero(~(flat >= 0) | np.isinf(flat))
-    return int(wrong[0]) if wrong.size else -1
+    if wrong.size:
+        raise ValueError(
+            f"{_NAME}: {where(int(wrong[0]))} is {flat[wrong[0]]}, expected a finite number of at "
+            "least 0"
+        )
+    return flat
 
 
 def read_table_weights(node_weight, shape: tuple[int, ...]) -> np.ndarray:
@@ -84,15 +79,9 @@ def read_table_weights(node_weight, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(numeric(as_array(node_weight), _NAME))
     if array.shape != shape:
         raise ValueError(f"{_NAME} must be of shape {shape}, got {array.shape}")
-    flat = np.array(array, dtype=np.float64).ravel()
-    wrong = _first_wrong(flat)
-    if wrong >= 0:
-        i, label = divmod(wrong, shape[1] if len(shape) > 1 else 1)
-        where = f"sample {i}, label {label}" if len(shape) > 1 else f"sample {i}"
-        raise ValueError(
-            f"{_NAME}: {where} is {flat[wrong]}, expected a finite number of at least 0"
-        )
-    return flat
+    if len(shape) == 1:
+        return _checked(array, "sample {}".format)
+    return _checked(array, lambda at: "sample {}, label {}".format(*divmod(at, shape[1])))
 
 
 def given_weights(class_weight: Mapping, classes: list) -> np.ndarray:

@@ -18,6 +18,7 @@ from .matrices import (
     readable,
     refuse_masked,
     stack_csr,
+    unwrapped,
     writable,
 )
 from .ragged import RaggedArray, rows_of
@@ -46,21 +47,10 @@ def is_structured(X) -> bool:
         )
     if ndim != 1 or (isinstance(X, np.ndarray) and X.dtype != object):
         return ndim == 3
-    return _is_many_nodes(_first_sample(as_list(X, "X")))
-
-
-def _first_sample(samples):
-    """The first sample with anything in it, without edges and edge features."""
-    empty = (isinstance(item, list) and not item for item in samples)
-    first = next((item for item, skip in zip(samples, empty, strict=True) if not skip), samples[0])
-    if isinstance(first, tuple) and first:
-        first = first[0]
-    if hasattr(first, "to_list") and not hasattr(first, "ndim"):
-        first = first.to_list()
-    return first
-
-
-def _is_many_nodes(sample):
+    # The first sample with anything in it, without edges and edge features.
+    samples = as_list(X, "X")
+    sample = next((item for item in samples if not isinstance(item, list) or item), samples[0])
+    sample = unwrapped(sample[0] if isinstance(sample, tuple) and sample else sample)
     if isinstance(sample, (str, bytes)):
         raise TypeError(f"X: sample 0 is the string {sample!r}: {VECTORISE}")
     if isinstance(sample, Mapping) and not sparse.issparse(sample):  # a DOK matrix is a dict, too
@@ -106,25 +96,16 @@ def check_finite(features, offsets, name: str, row_name: str | None = "node") ->
     raise ValueError(f"{subject} contains {what}. ({where}){hint and ':' + hint}")
 
 
-def _check_columns(items, name):
-    """Refuse data frames that name their columns otherwise: they are read by position."""
-    known = first = None
-    for i, item in enumerate(items):
-        columns = getattr(item, "columns", None)
-        if columns is None:
-            continue
-        if known is None:
-            known, first = list(columns), i
-        elif list(columns) != known:
+def pack_nodes(items, name: str, rows: str = "node"):
+    """Stack the rows of samples: the features of their nodes, or of their edges."""
+    frames = [(i, list(item.columns)) for i, item in enumerate(items) if hasattr(item, "columns")]
+    for i, columns in frames[1:]:  # they are read by position
+        first, known = frames[0]
+        if columns != known:
             raise ValueError(
-                f"{name}: sample {i} has the columns {list(columns)!r}, but sample {first} has "
+                f"{name}: sample {i} has the columns {columns!r}, but sample {first} has "
                 f"{known!r}: all need the same, in one order"
             )
-
-
-def _concatenate(items, name, rows="n_nodes"):
-    """Stack 2-D samples; their common number of columns is checked with the sample's index."""
-    _check_columns(items, name)
     items = [
         item if sparse.issparse(item) else numeric(item, f"{name}: sample {i}")
         for i, item in enumerate(items)
@@ -134,7 +115,7 @@ def _concatenate(items, name, rows="n_nodes"):
         if item.ndim != 2:
             empty = item.ndim == 1 and item.shape[0] == 0
             hint = "it is empty" if empty else f"it has {item.ndim} dimensions"
-            raise ValueError(f"{name}: sample {i} must be of shape ({rows}, n_features), {hint}")
+            raise ValueError(f"{name}: sample {i} must be of shape (n_{rows}s, n_features), {hint}")
         width = item.shape[1] if width is None else width
         if item.shape[1] != width:
             raise ValueError(
@@ -142,12 +123,13 @@ def _concatenate(items, name, rows="n_nodes"):
             )
     offsets = ends_of(np.array([item.shape[0] for item in items], dtype=np.int64))
     if any(sparse.issparse(item) for item in items):
-        return stack_csr(items, name), offsets
-    flat = np.empty(
-        (offsets[-1], width), feature_dtype(np.result_type(*{item.dtype for item in items}))
-    )
-    np.concatenate(items, out=flat, casting="unsafe")
-    return flat, offsets
+        features = stack_csr(items, name)
+    else:
+        dtype = feature_dtype(np.result_type(*{item.dtype for item in items}))
+        features = np.empty((offsets[-1], width), dtype)
+        np.concatenate(items, out=features, casting="unsafe")
+    check_finite(features, offsets, name, rows)
+    return features, offsets
 
 
 def read_flat(flat, name: str):
@@ -159,6 +141,11 @@ def read_flat(flat, name: str):
     return readable(numeric(flat, name))
 
 
+def is_no_sequence(values) -> bool:
+    """Whether this has a length, but no samples in order."""
+    return isinstance(values, (str, bytes, Mapping, Set)) or sparse.issparse(values)
+
+
 def as_list(X, name: str) -> list:
     """`X` as a list of samples."""
     if X is None:
@@ -168,7 +155,7 @@ def as_list(X, name: str) -> list:
         raise TypeError(f"{name} must be a list of samples; for a generator pass list({name})")
     if getattr(X, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a list of samples, got {X!r}")
-    if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
+    if is_no_sequence(X) or hasattr(X, "columns"):
         raise TypeError(f"{name} must be a list of samples, got a {type(X).__name__}")
     if len(X) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed")
@@ -177,21 +164,13 @@ def as_list(X, name: str) -> list:
 
 def is_empty_list(X) -> bool:
     """Whether `X` is a list of samples without samples."""
-    if isinstance(X, (str, bytes, Mapping, Set)) or hasattr(X, "columns") or sparse.issparse(X):
-        return False
-    return hasattr(X, "__len__") and len(X) == 0
-
-
-def pack_nodes(items, name: str):
-    """Stack the node features of samples."""
-    features, offsets = _concatenate(items, name)
-    check_finite(features, offsets, name)
-    return features, offsets.astype(np.int64)
+    is_list = hasattr(X, "__len__") and not is_no_sequence(X) and not hasattr(X, "columns")
+    return is_list and len(X) == 0
 
 
 def read_edge_features(items, lengths, n_edges, name):
     """Pack the edge features of samples."""
-    edges, offsets = _concatenate(items, f"{name} (edge features)", "n_edges")
+    edges, offsets = pack_nodes(items, f"{name} (edge features)", "edge")
     wrong = np.flatnonzero(np.diff(offsets) != n_edges)
     if wrong.size:
         i = wrong[0]
@@ -199,7 +178,6 @@ def read_edge_features(items, lengths, n_edges, name):
             f"{name}: sample {i} has {lengths[i]} nodes and {n_edges[i]} edges, but "
             f"{offsets[i + 1] - offsets[i]} rows of edge features"
         )
-    check_finite(edges, offsets, f"{name} (edge features)", "edge")
     return edges
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .matrices import unwrapped
 from .packing import as_list
 from .ragged import RaggedArray, rows_of
 from .values import as_labels, join_values
@@ -57,6 +58,7 @@ def _boolean(mask, name):
 
 _FLOATS = float, np.floating
 _NESTED = list, tuple, np.ndarray
+_NAMED = "NoneType", "NAType", "NaTType", "MaskedConstant"
 #: Codes of :attr:`PartialLabels.which`.
 KNOWN, MISSING = -1, 0
 
@@ -89,21 +91,11 @@ def _is_missing(value):
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _holds_labels(kind):
-    return issubclass(kind, _NESTED) or (hasattr(kind, "to_numpy") and kind.__name__ != "NaTType")
-
-
-def _may_be_partial(kind):
-    named = kind.__name__ in ("NoneType", "NAType", "NaTType", "MaskedConstant")
-    return named or issubclass(kind, (Set, *_FLOATS))
-
-
 def _values_of(item):
     """Series and frames as arrays or lists; the rest as it is."""
-    if isinstance(item, np.ndarray) or sparse.issparse(item):
+    if isinstance(item, (list, tuple, np.ndarray)) or sparse.issparse(item):
         return item
-    if hasattr(item, "to_list") and not hasattr(item, "ndim"):
-        return item.to_list()  # polars
+    item = unwrapped(item)
     if not hasattr(item, "to_numpy") or _is_missing(item):  # NaT has it, too
         return item
     # Nullable integers and booleans with a missing one would become floats, and labels with them.
@@ -117,32 +109,33 @@ def _is_partial(item):
     if isinstance(item, np.ma.MaskedArray):
         return bool(np.ma.is_masked(item)) or _is_partial(item.data)
     if isinstance(item, np.ndarray):
-        if item.dtype.kind == "f":
-            return bool(np.isnan(item).any())
-        return item.dtype.kind == "O" and _is_partial(item.ravel().tolist())
+        if item.dtype.kind != "O":
+            return item.dtype.kind == "f" and bool(np.isnan(item).any())
+        item = item.ravel().tolist()
     if not isinstance(item, (list, tuple)):
         return False
     kinds = set(map(type, item))
-    if any(_holds_labels(kind) for kind in kinds):
-        return any(_is_partial(row) for row in item if isinstance(row, _NESTED)) or any(
-            _is_partial(row) for row in item if hasattr(row, "to_numpy")
-        )
-    kinds = {kind for kind in kinds if _may_be_partial(kind)}
-    return any(
-        isinstance(value, Set) or _is_missing(value) for value in item if type(value) in kinds
-    )
+    rows = {
+        kind
+        for kind in kinds
+        if issubclass(kind, _NESTED) or (hasattr(kind, "to_numpy") and kind.__name__ != "NaTType")
+    }
+    if rows:
+        return any(_is_partial(row) for row in item if type(row) in rows)
+    odd = {kind for kind in kinds if kind.__name__ in _NAMED or issubclass(kind, (Set, *_FLOATS))}
+    return any(isinstance(value, Set) or _is_missing(value) for value in item if type(value) in odd)
 
 
-def _samples_of(y, is_table):
-    """What holds the labels of each sample, or of the whole table; None for what is no y at all."""
-    if isinstance(y, RaggedArray):
-        return np.split(rows_of(y), y.offsets[1:-1])
-    if y is None or isinstance(y, (str, bytes, dict, Set)) or sparse.issparse(y):
-        return None
-    y = _values_of(y)
-    if not hasattr(y, "__len__"):
-        return None
-    return [y] if is_table else list(y)
+def _leaves(item):
+    """All labels, sets and missing entries of a sample."""
+    item = _values_of(item)
+    if isinstance(item, np.ndarray):
+        item = item.tolist()  # None where masked
+    if isinstance(item, (list, tuple)):
+        for value in item:
+            yield from _leaves(value)
+    elif not isinstance(item, Set) or item:
+        yield item
 
 
 def _labels_in(labels, where):
@@ -153,89 +146,69 @@ def _labels_in(labels, where):
 class _Reader:
     """Takes missing labels and sets out of y, and leaves other labels in their place."""
 
-    def __init__(self, name):
+    def __init__(self, name, samples):
         self.name = name
-        self.choices, self.position = [None], {}
-        self.fill = None
-        self._sample, self._which = 0, []
+        self.choices, self.position, self.which = [None], {}, []
+        found = next((v for item in samples for v in _leaves(item) if not _is_missing(v)), None)
+        if found is None:
+            raise ValueError(f"{self.name} has no labels: all nodes are missing")
+        #: Any label that occurs, to stand where there is none.
+        self.fill = sorted(found, key=repr)[0] if isinstance(found, Set) else found
 
-    def find_fill(self, samples):
-        """Any label that occurs, to stand where there is none."""
-        for item in samples:
-            found = next((v for v in _leaves(item) if not _is_missing(v)), None)
-            if found is not None:
-                self.fill = sorted(found, key=repr)[0] if isinstance(found, Set) else found
-                return
-        raise ValueError(f"{self.name} has no labels: all nodes are missing")
-
-    def read(self, i, item):
-        """The labels of sample `i`, filled, and their codes."""
-        self._sample, self._which = i, []
-        filled = self._filled(item)
-        return filled, self._which
-
-    def _filled(self, item):
+    def read(self, item, where, first):
+        """The labels of a sample whose nodes begin at `first`, filled."""
         item = _values_of(item)
-        if isinstance(item, np.ma.MaskedArray):
-            item = item.tolist()  # None where masked
         if isinstance(item, np.ndarray):
-            item = item.tolist()
+            item = item.tolist()  # None where masked
         if isinstance(item, (list, tuple)):
-            return [self._filled(value) for value in item]
-        return self._label(item)
+            return [self.read(value, where, first) for value in item]
+        code, label = KNOWN, item
+        if _is_missing(item):
+            code, label = MISSING, self.fill
+        elif isinstance(item, Set):
+            code, label = self._choice(item, f"{where}, node {len(self.which) - first}")
+        self.which.append(code)
+        return label
 
-    def _label(self, value):
-        """A label, or what stands for it."""
-        if _is_missing(value):
-            self._which.append(MISSING)
-            return self.fill
-        if not isinstance(value, Set):
-            self._which.append(KNOWN)
-            return value
-        where = f"{self.name}: sample {self._sample}, node {len(self._which)}"
+    def _choice(self, value, where):
+        """The code of a set, and a label of it."""
         if not value:
             raise ValueError(f"{where}: the set of labels is empty; None is a missing label")
         if any(_is_missing(label) for label in value):
             raise ValueError(f"{where}: the set of labels {value!r} has a missing label in it")
         labels = _labels_in(value, where).tolist()
         if len(labels) == 1:
-            self._which.append(KNOWN)
-            return labels[0]
+            return KNOWN, labels[0]
         key = frozenset(value)
         if key not in self.position:
             self.position[key] = len(self.choices)
             self.choices.append(key)
-        self._which.append(self.position[key])
-        return labels[0]
-
-
-def _leaves(item):
-    """All labels, sets and missing entries of a sample."""
-    item = _values_of(item)
-    if isinstance(item, np.ndarray):
-        item = item.tolist()
-    if isinstance(item, (list, tuple)):
-        for value in item:
-            yield from _leaves(value)
-    elif not isinstance(item, Set) or item:
-        yield item
+        return self.position[key], labels[0]
 
 
 def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     """Labels with one in every place, and which of them were not there."""
-    if isinstance(y, RaggedArray) and not _is_partial(rows_of(y)):
-        return y, None
-    samples = _samples_of(y, is_table)
-    try:
-        if samples is None or not any(map(_is_partial, samples)):
+    if isinstance(y, RaggedArray):
+        if not _is_partial(rows_of(y)):
             return y, None
-    except RecursionError:
-        raise ValueError(f"{name} has lists nested too deeply: does one contain itself?") from None
-    reader = _Reader(name)
-    reader.find_fill(samples)
-    read = [reader.read(i, item) for i, item in enumerate(samples)]
-    filled = [labels for labels, _ in read]
-    which = np.concatenate([np.array(codes, dtype=np.int32) for _, codes in read])
+        samples = np.split(rows_of(y), y.offsets[1:-1])
+    else:
+        values = _values_of(y)
+        no_labels = isinstance(values, (str, bytes, dict, Set)) or sparse.issparse(values)
+        if no_labels or not hasattr(values, "__len__"):
+            return y, None
+        samples = [values] if is_table else list(values)
+        try:
+            if not any(map(_is_partial, samples)):
+                return y, None
+        except RecursionError:
+            raise ValueError(
+                f"{name} has lists nested too deeply: does one contain itself?"
+            ) from None
+    reader, filled = _Reader(name, samples), []
+    for i, item in enumerate(samples):
+        filled.append(reader.read(item, f"{name}: sample {i}", len(reader.which)))
+    which = np.array(reader.which, dtype=np.int32)
     y = filled[0] if is_table else filled
     if (which == KNOWN).all():  # sets of one label
         return y, None

@@ -12,7 +12,7 @@ from scipy import sparse
 from ..core.offsets import ends_of
 from .matrices import check_sparse, csr_from_parts, is_sound_csr, refuse_masked, stack_csr
 from .names import FeatureNames, as_names
-from .values import as_values, family, join_values
+from .values import as_labels, family, join_values
 
 
 def object_array(items: Sequence) -> np.ndarray:
@@ -32,9 +32,8 @@ def _locked(array):
 def _checked_offsets(offsets, n_rows):
     """A copy of `offsets` that no one can change."""
     offsets = np.asarray(offsets)
-    if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
-        raise ValueError("offsets must be a 1-D array of integers that begins with 0")
-    if offsets[0] != 0:
+    is_list = offsets.ndim == 1 and offsets.size > 0 and offsets.dtype.kind in "iu"
+    if not is_list or offsets[0] != 0:
         raise ValueError("offsets must be a 1-D array of integers that begins with 0")
     decreasing = np.flatnonzero(offsets[1:] < offsets[:-1])
     if decreasing.size:
@@ -67,26 +66,10 @@ def _dense_rows(sample, name):
         raise ValueError(f"{name} is no array: {error}") from None
     if array.ndim == 0:
         raise ValueError(f"{name} must be an array of rows, got a {type(sample).__name__}")
-    if array.ndim > 1 or (array.size and array.dtype == object and not any(_kinds(array))):
+    is_object = array.ndim == 1 and array.size and array.dtype == object
+    if array.ndim > 1 or (is_object and not any(map(family, map(type, array.tolist())))):
         return array
-    return as_values(sample, name, "row {}".format)
-
-
-def _kinds(array):
-    return {family(kind) for kind in map(type, array.tolist())}
-
-
-def _sample_rows(sample, i):
-    return sample if sparse.issparse(sample) else _dense_rows(sample, f"sample {i}")
-
-
-def _refuse_other_widths(arrays):
-    for i, array in enumerate(arrays):
-        if array.ndim != arrays[0].ndim or array.shape[1:] != arrays[0].shape[1:]:
-            raise ValueError(
-                f"sample {i} has shape {tuple(array.shape)}, sample 0 {tuple(arrays[0].shape)}: "
-                "samples are all 1-D, or all 2-D with the same number of columns"
-            )
+    return as_labels(sample, name, "row {}".format, any_values=True)
 
 
 class RaggedArray:
@@ -209,16 +192,19 @@ class RaggedArray:
         samples = list(samples)
         if not samples:
             raise ValueError("cannot pack an empty list of samples")
-        if any(sparse.issparse(sample) for sample in samples):
-            arrays = [_sample_rows(sample, i) for i, sample in enumerate(samples)]
-            _refuse_other_widths(arrays)
-            flat = stack_csr(arrays, "samples")
-        else:
-            arrays = [_dense_rows(sample, f"sample {i}") for i, sample in enumerate(samples)]
-            _refuse_other_widths(arrays)
-            flat = join_values(arrays, "samples")
-        lengths = [array.shape[0] for array in arrays]
-        return cls(flat, ends_of(lengths))
+        arrays = [
+            sample if sparse.issparse(sample) else _dense_rows(sample, f"sample {i}")
+            for i, sample in enumerate(samples)
+        ]
+        for i, array in enumerate(arrays):
+            if array.ndim != arrays[0].ndim or array.shape[1:] != arrays[0].shape[1:]:
+                raise ValueError(
+                    f"sample {i} has shape {tuple(array.shape)}, sample 0 "
+                    f"{tuple(arrays[0].shape)}: samples are all 1-D, or all 2-D with the same "
+                    "number of columns"
+                )
+        stack = stack_csr if any(map(sparse.issparse, samples)) else join_values
+        return cls(stack(arrays, "samples"), ends_of([array.shape[0] for array in arrays]))
 
     @classmethod
     def stack_columns(cls, columns: Sequence[RaggedArray]) -> RaggedArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .matrices import refuse_masked
+from .matrices import refuse_masked, unwrapped
 
 _NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
 # Above this, two integers may be one float.
@@ -21,12 +21,11 @@ def family(kind: type) -> str | None:
     return "numbers" if issubclass(kind, _NUMBERS) else None
 
 
-def _refuse_mixtures(values, name, place):
-    """Refuse elements that NumPy would turn into labels which nobody gave; return their types."""
-    kinds = set(map(type, values))
+def _refuse_mixtures(values, kinds, name, place):
+    """Refuse elements that NumPy would turn into labels which nobody gave."""
     families = {family(kind) for kind in kinds}
     if len(families) < 2 and None not in families:
-        return kinds
+        return
     for t, value in enumerate(values):
         own = family(type(value))
         if value is None:
@@ -53,35 +52,33 @@ def _refuse_nested(values, name, place):
     raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)}){hint}")
 
 
-def _refuse_cut(values, kinds, name, place):
-    """Refuse labels whose ends NumPy would cut off."""
-    for kind, nul in ((str, "\0"), (bytes, b"\0")):
-        if any(issubclass(own, kind) for own in kinds) and nul in nul[:0].join(values):
-            t = next((t for t, value in enumerate(values) if value.endswith(nul)), None)
-            if t is not None:
-                raise ValueError(
-                    f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy drops"
-                )
-
-
 def refuse_sparse(values, name: str) -> None:
     """Refuse a sparse matrix, which NumPy takes for one object, where labels are needed."""
     if sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix, expected labels: pass its toarray()")
 
 
-def as_values(values, name: str, place) -> np.ndarray:
-    """Values of one kind in an array, none of them changed."""
+def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
+    """Labels in an array, none of them changed; `any_values` may be fractions and NaN, too."""
     refuse_masked(values, name)
     refuse_sparse(values, name)
-    if hasattr(values, "to_list") and not hasattr(values, "ndim"):
-        values = values.to_list()  # a polars Series: None stays None
     kinds = set()
+    if not isinstance(values, (list, tuple, np.ndarray)):
+        values = unwrapped(values)
     if isinstance(values, (list, tuple)):
-        if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in set(map(type, values))):
+        kinds = set(map(type, values))
+        if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in kinds):
             _refuse_nested(values, name, place)
-        kinds = _refuse_mixtures(values, name, place)
-        _refuse_cut(values, kinds, name, place)
+        _refuse_mixtures(values, kinds, name, place)
+        for text, nul in (("", "\0"), (b"", b"\0")):
+            same = any(issubclass(kind, type(text)) for kind in kinds)
+            if same and nul in text.join(values):  # at an end of one of them?
+                t = next((t for t, value in enumerate(values) if value.endswith(nul)), None)
+                if t is not None:
+                    raise ValueError(
+                        f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy "
+                        "drops"
+                    )
     try:
         array = np.asarray(values)
     except ValueError:
@@ -92,7 +89,8 @@ def as_values(values, name: str, place) -> np.ndarray:
         values = array.tolist()
         if values and isinstance(values[0], (list, tuple)):
             _refuse_nested(values, name, place)
-        kinds = _refuse_mixtures(values, name, place)
+        kinds = set(map(type, values))
+        _refuse_mixtures(values, kinds, name, place)
         if values and family(type(values[0])) == "numbers":
             array = np.array(values)
     if array.dtype.kind not in "biu" and any(issubclass(k, (int, np.integer)) for k in kinds):
@@ -102,12 +100,8 @@ def as_values(values, name: str, place) -> np.ndarray:
             raise ValueError(
                 f"{name} has an integer beyond the range of np.int64 ({place(large[0])})"
             )
-    return array
-
-
-def as_labels(values, name: str, place) -> np.ndarray:
-    """Labels in an array, none of them changed."""
-    array = as_values(values, name, place)
+    if any_values:
+        return array
     if array.dtype.kind not in "buifUSO":
         raise ValueError(f"Unknown label type: {name} has dtype {array.dtype} ({place(0)})")
     if array.dtype.kind == "f":

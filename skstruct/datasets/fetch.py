@@ -140,13 +140,11 @@ def _locate(remote, data_home, mirror, download_if_missing, n_retries, delay) ->
     return path
 
 
-def _fetch_conll(remotes, columns, encoding, **options):
-    return Bunch(
-        **{
-            part: load_conll(_locate(remote, **options), columns, encoding=encoding)
-            for part, remote in remotes.items()
-        }
-    )
+def _fetch_conll(remotes, columns, encoding, options):
+    parts = {}
+    for part, remote in remotes.items():
+        parts[part] = load_conll(_locate(remote, *options), columns, encoding=encoding)
+    return Bunch(**parts)
 
 
 def fetch_conll2000(
@@ -196,16 +194,8 @@ def fetch_conll2000(
     >>> len(data.train.word), len(data.test.word)  # doctest: +SKIP
     (8936, 2012)
     """
-    return _fetch_conll(
-        _CONLL2000,
-        ("word", "pos", "chunk"),
-        "utf-8",
-        data_home=data_home,
-        mirror=mirror,
-        download_if_missing=download_if_missing,
-        n_retries=n_retries,
-        delay=delay,
-    )
+    options = data_home, mirror, download_if_missing, n_retries, delay
+    return _fetch_conll(_CONLL2000, ("word", "pos", "chunk"), "utf-8", options)
 
 
 def fetch_conll2002_dutch(
@@ -255,16 +245,8 @@ def fetch_conll2002_dutch(
     >>> len(data.train.word), len(data.dev.word)  # doctest: +SKIP
     (15806, 2895)
     """
-    return _fetch_conll(
-        _CONLL2002_DUTCH,
-        ("word", "pos", "entity"),
-        "latin-1",
-        data_home=data_home,
-        mirror=mirror,
-        download_if_missing=download_if_missing,
-        n_retries=n_retries,
-        delay=delay,
-    )
+    options = data_home, mirror, download_if_missing, n_retries, delay
+    return _fetch_conll(_CONLL2002_DUTCH, ("word", "pos", "entity"), "latin-1", options)
 
 
 def fetch_ocr_letters(

@@ -127,12 +127,7 @@ def load_horses(path: PathLike) -> Bunch:
             f"{path}: mask must have {(len(pixels) + 7) // 8} bytes, a bit for each of "
             f"{len(pixels)} pixels, got dtype {mask.dtype}, shape {mask.shape}"
         )
-    for name, array in (("id", numbers), ("train", train)):
-        if array.shape != (len(shapes),):
-            raise ValueError(
-                f"{path}: {name} must have an entry for each of {len(shapes)} images, got the "
-                f"shape {array.shape}"
-            )
+    _check_entries(path, len(shapes), "images", id=numbers, train=train)
     labels = np.unpackbits(mask, count=len(pixels)).astype(np.int64)
     images, masks = _split(pixels / 255.0, shapes), _split(labels, shapes)
     parts = {}
@@ -177,6 +172,16 @@ def _check_sizes(path, name, shapes, arrays):
         if not label.startswith("Y") and not 0 <= array.min() <= array.max() <= 255:
             raise ValueError(
                 f"{path}: {label} must be from 0 to 255, got {array.min():g} to {array.max():g}"
+            )
+
+
+def _check_entries(path, n, of, **arrays):
+    """Each array has an entry for every image, or for every box."""
+    for name, array in arrays.items():
+        if array.shape != (n,):
+            raise ValueError(
+                f"{path}: {name} must have an entry for each of {n} {of}, got the shape "
+                f"{array.shape}"
             )
 
 
@@ -319,16 +324,8 @@ def load_localisation(path: PathLike) -> Bunch:
     _check_sizes(path, "shape", shapes, {"pixels": pixels})
     check_names(path, class_names=names, image_name=image_names)
     boxes = read_boxes(boxes, f"{path}: boxes")
-    for name, array, n, of in (
-        ("box_image", owner, len(boxes), "boxes"),
-        ("box_class", kind, len(boxes), "boxes"),
-        ("image_name", image_names, len(shapes), "images"),
-    ):
-        if array.shape != (n,):
-            raise ValueError(
-                f"{path}: {name} must have an entry for each of {n} {of}, got the shape "
-                f"{array.shape}"
-            )
+    _check_entries(path, len(boxes), "boxes", box_image=owner, box_class=kind)
+    _check_entries(path, len(shapes), "images", image_name=image_names)
     for name, array, n in (("box_image", owner, len(shapes)), ("box_class", kind, len(names))):
         if array.dtype.kind not in "iu" or (array < 0).any() or (array >= n).any():
             raise ValueError(f"{path}: {name} must be integers from 0 to {n - 1}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -124,7 +125,8 @@ class ConvergenceDisplay:
         >>> list(display.curves), display.ax_.get_yscale()
         (['SAGCRF'], 'log')
         """
-        models = _named(estimators)
+        models = _named(estimators, lambda model: type(_last(model)).__name__)
+        models = {name: _last(model) for name, model in models.items()}
         key = "objective" if y == "excess" else y
         curves = {}
         for name, model in models.items():
@@ -188,14 +190,15 @@ class ConvergenceDisplay:
         return self
 
 
-def _named(estimators):
-    if not isinstance(estimators, Mapping):
-        many = estimators if isinstance(estimators, (list, tuple)) else [estimators]
-        names = [type(_last(model)).__name__ for model in many]
-        if len(set(names)) < len(names):
-            names = [f"{name} {i}" for i, name in enumerate(names)]
-        estimators = dict(zip(names, many, strict=True))
-    return {name: _last(model) for name, model in estimators.items()}
+def _named(many, name_of):
+    """What is to be drawn, by name; of one name several are numbered."""
+    if isinstance(many, Mapping):
+        return dict(many)
+    many = many if isinstance(many, (list, tuple)) else [many]
+    names = [name_of(one) for one in many]
+    if len(set(names)) < len(names):
+        names = [f"{name} {i}" for i, name in enumerate(names)]
+    return dict(zip(names, many, strict=True))
 
 
 def _last(model):
@@ -907,7 +910,7 @@ class MAPConvergenceDisplay:
         if x not in ("seconds", "passes"):
             raise ValueError(f'x must be "seconds" or "passes", got {x!r}')
         curves = {}
-        for name, result in _named_results(results).items():
+        for name, result in _named(results, attrgetter("method")).items():
             history = result.history_
             curves[name] = (
                 MAPCurve(history[x], history["bound"], history["score"])
@@ -965,14 +968,3 @@ def _line(ax, at, values, **style):
         return ax.plot([0, 1], [level, level], **across)[0]
     shown = np.isfinite(values)
     return ax.plot(at[shown], values[shown], **style)[0]
-
-
-def _named_results(results):
-    """Results by name; of one method several are numbered."""
-    if isinstance(results, Mapping):
-        return dict(results)
-    many = results if isinstance(results, (list, tuple)) else [results]
-    names = [result.method for result in many]
-    if len(set(names)) < len(names):
-        names = [f"{name} {i}" for i, name in enumerate(names)]
-    return dict(zip(names, many, strict=True))

@@ -394,10 +394,10 @@ def _terms(model, samples, codes, names, edge_names):
     """Node, code, label at the other end, feature, value and weight of each term."""
     if hasattr(model.graph_, "chosen_items"):
         codes = model.graph_.chosen_items(codes, samples).astype(np.int64)
-        terms = _item_terms(model, samples, codes, names)
+        terms = _node_terms(model, samples, np.zeros_like(codes), codes, names)
     else:
         terms = chain(
-            _node_terms(model, samples, codes, names),
+            _node_terms(model, samples, codes, np.ones_like(codes), names),
             _edge_terms(model, samples, codes, edge_names),
         )
     for node, *rest in terms:
@@ -414,16 +414,19 @@ def _labelling(model, labels, samples):
     return codes
 
 
-def _is_numeric(x):
-    return getattr(getattr(x, "dtype", None), "kind", "f") != "O"  # a frame has several dtypes
-
-
 def _decoded(model, before, x):
     """The one sample, and its best labelling."""
     try:
-        samples, codes = model._decode(_as_input(model, before, x))
+        if before is not None:
+            X = before.transform([x])
+        elif model.graph_.is_table:
+            X = x if sparse.issparse(x) else np.atleast_2d(x)
+        else:
+            X = object_array([x])
+        samples, codes = model._decode(X)
     except (TypeError, ValueError) as error:
-        if hasattr(x, "ndim") and x.ndim <= 2 and _is_numeric(x):
+        kind = getattr(getattr(x, "dtype", None), "kind", "f")  # a frame has several dtypes
+        if getattr(x, "ndim", 3) <= 2 and kind != "O":
             raise
         hint = "explain takes one sample x, not a list of samples such as [x]"
         kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -431,15 +434,6 @@ def _decoded(model, before, x):
     if samples.offsets.size != 2:
         raise ValueError(f"explain takes one sample, got {samples.offsets.size - 1}")
     return samples, codes
-
-
-def _as_input(model, before, x):
-    """X of the one sample x."""
-    if before is not None:
-        return before.transform([x])
-    if not model.graph_.is_table:
-        return object_array([x])
-    return x if sparse.issparse(x) else np.atleast_2d(x)
 
 
 def _edge_features(samples):
@@ -450,37 +444,26 @@ def _entries(matrix):
     """Rows, columns and values of the nonzeros."""
     if sparse.issparse(matrix):
         # Packed matrices mix index types, which scipy's own conversion refuses.
-        rows, columns = (
-            np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)),
-            matrix.indices,
-        )
-        values = matrix.data
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        columns, values = matrix.indices, matrix.data
     else:
         rows, columns = np.nonzero(matrix)
         values = matrix[rows, columns]
     return zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True)
 
 
-def _node_terms(model, samples, codes, names):
+def _node_terms(model, samples, columns, shown, names):
+    """Terms of the nodes that count, each by its column of the weights."""
     table = _node_weights(model)
     for node, j, value in _entries(samples.features):
-        yield node, "", names[j], value, table[j, codes[node]]
+        if shown[node]:
+            yield node, "", names[j], value, table[j, columns[node]]
     if len(model.boundary_coef_):
-        for node, row, name in ((0, 0, "<start>"), (codes.size - 1, 1, "<stop>")):
-            yield node, "", name, 1.0, model.boundary_coef_[row, codes[node]]
+        for node, row, name in ((0, 0, "<start>"), (columns.size - 1, 1, "<stop>")):
+            yield node, "", name, 1.0, model.boundary_coef_[row, columns[node]]
     if model._has_intercept:
-        for node, code in enumerate(codes):
-            yield node, "", "<intercept>", 1.0, model.intercept_[code]
-
-
-def _item_terms(model, samples, chosen, names):
-    weights = _node_weights(model)[:, 0]
-    for item, j, value in _entries(samples.features):
-        if chosen[item]:
-            yield item, "", names[j], value, weights[j]
-    if model._has_intercept:
-        for item in np.flatnonzero(chosen).tolist():
-            yield item, "", "<intercept>", 1.0, weights[-1]
+        for node in np.flatnonzero(shown).tolist():
+            yield node, "", "<intercept>", 1.0, table[-1, columns[node]]
 
 
 def _edge_terms(model, samples, codes, names):

@@ -3,9 +3,8 @@
 from .alignment import AlignmentFeatures
 from .columns import frame_column
 from .localisation import BoxProposals, PatchWords
-from .parts import fit_vectorizer
 from .pernode import PerNode
-from .sequences import SequenceVectorizer, drop_unused_features
+from .sequences import SequenceVectorizer, drop_unused_features, fit_vectorizer
 from .template import TemplateVectorizer
 from .union import SequenceUnion, make_sequence_union
 

@@ -18,7 +18,7 @@ from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
 from ..data.packing import as_list, is_empty_list
 from ..data.ragged import object_array
-from .ragged_transformer import RaggedTransformer
+from .ragged_transformer import RaggedTransformer, samples_of
 
 # Loops over pairs of words: expected counts of translations, common letters.
 
@@ -464,7 +464,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
             raise TypeError(f"diagonal must be a number, got {self.diagonal!r}")
         if not 0.0 <= self.diagonal <= sys.float_info.max:
             raise ValueError(f"diagonal must be finite and at least 0, got {self.diagonal!r}")
-        pairs = self._pairs(X)
+        pairs = self._pairs(X, True)
         sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]
         vocabularies = {}, {}
         codes = [
@@ -511,7 +511,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         (3, 3)
         """
         check_is_fitted(self)
-        return self._transform([] if is_empty_list(X) else self._pairs(X))
+        return self._transform(self._pairs(X, False))
 
     def intersection(self, X: SamplesLike) -> list[np.ndarray]:
         """Links on which IBM model 1 agrees in both directions.
@@ -546,10 +546,9 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         [[0, 0], [1, 1]]
         """
         check_is_fitted(self)
-        pairs = [] if is_empty_list(X) else self._pairs(X)
         return [
             np.argwhere(np.logical_and(*best_links(self.translations_, *self._codes(pair))))
-            for pair in pairs
+            for pair in self._pairs(X, False)
         ]
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -596,16 +595,15 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         ]
         return codes, find_pairs(self.translations_.keys, *codes, len(self.vocabularies_[1]))
 
-    def _pairs(self, X):
+    def _pairs(self, X, fitting):
         """Pairs of lists of words."""
-        pairs = []
-        for i, sample in enumerate(as_list(X, "X")):
+        pairs, names = [], ("source", "target")
+        for i, sample in enumerate(samples_of(X, fitting)):
             if not isinstance(sample, (tuple, list)) or len(sample) != 2:
                 raise TypeError(
                     f"X: sample {i} must be a tuple (source, target) of lists of words, got "
                     f"{type(sample).__name__}"
                 )
-            names = "source", "target"
             pair = tuple(
                 self._words(side, f"X: sample {i}: its {name}")
                 for side, name in zip(sample, names, strict=True)

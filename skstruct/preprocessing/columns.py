@@ -11,7 +11,7 @@ from ..data.matrices import refuse_masked
 from ..data.packing import sample_of
 from ..data.ragged import RaggedArray
 from ..shards.reading import Shards
-from .ragged_transformer import check_sequence, samples_of
+from .ragged_transformer import check_sequence, sequences_of
 
 # Data frames with a sequence-id column: consecutive rows of one id are one sequence.
 
@@ -114,6 +114,11 @@ class TokenColumns(NamedTuple):
     # Whether tokens were strings, which are one column, rather than tuples.
     are_words: bool
 
+    def none(self, n_sequences: int = 0) -> TokenColumns:
+        """The same columns without a token, in so many sequences."""
+        offsets = np.zeros(n_sequences + 1, dtype=np.int64)
+        return self._replace(values=[[] for _ in self.values], offsets=offsets)
+
 
 def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
     """Columns of tokens of every form."""
@@ -128,15 +133,20 @@ def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> T
         values = table.reshape(len(table), -1).T.tolist() if len(table) else []
         offsets = X.offsets
     else:
-        rows, offsets = _rows(samples_of(X, fitted is None))
+        rows, offsets = _rows(sequences_of(X, fitted is None))
         are_words = bool(rows) and all(issubclass(kind, str) for kind in set(map(type, rows)))
-        if are_words and fitted is not None and not fitted.are_words:
-            _refuse_one_sequence(X)
+        # Tuples of strings are tokens if fit saw such tokens: X is then one sequence.
+        unlike = are_words and fitted is not None and not fitted.are_words
+        if unlike and any(isinstance(sample, tuple) for sample in X):
+            raise ValueError(
+                "X holds tuples of strings, which were the tokens in fit, in place of sequences of "
+                f"them; {_ONE}"
+            )
         values = [rows] if are_words else _transposed(rows, offsets, fitted)
     if not len(offsets) > 1 or not offsets[-1]:
         if fitted is None:
             raise ValueError("X has no tokens")
-        return fitted._replace(values=[[] for _ in fitted.values], offsets=offsets)
+        return fitted.none(len(offsets) - 1)
     if fitted is not None and len(values) != len(fitted.values):
         hint = f"; {_ONE}" if are_words else ""
         raise ValueError(f"X has {len(values)} columns, but fit saw {len(fitted.values)}{hint}")
@@ -154,24 +164,10 @@ def _rows(samples):
     return rows, np.array(ends)
 
 
-def _refuse_one_sequence(X):
-    """Tuples of strings are tokens if fit saw such tokens: X is then one sequence."""
-    if any(isinstance(sample, tuple) for sample in X):
-        raise ValueError(
-            "X holds tuples of strings, which were the tokens in fit, in place of sequences of "
-            f"them; {_ONE}"
-        )
-
-
 def _transposed(rows, ends, fitted):
-    if not rows:
-        return []
     if not all(map(_holds_columns, set(map(type, rows)))) or len(set(map(len, rows))) > 1:
-        if not any(map(_is_tuple, rows)):
-            _refuse_no_words(rows, ends)
-        first = next(len(row) for row in rows if _is_tuple(row))
-        _refuse_uneven(rows, ends, first if fitted is None else len(fitted.values))
-    return [[row[j] for row in rows] for j in range(len(rows[0]))]
+        _refuse_tokens(rows, ends, fitted)
+    return [[row[j] for row in rows] for j in range(len(rows[0]))] if rows else []
 
 
 def _holds_columns(kind):
@@ -182,24 +178,20 @@ def _is_tuple(token):
     return _holds_columns(type(token))
 
 
-def _refuse_no_words(rows, ends):
-    q = next(q for q, row in enumerate(rows) if not isinstance(row, str))
+def _refuse_tokens(rows, ends, fitted):
+    """Tell of the first token that is neither a str nor a tuple, or another one than the rest."""
+    width = next((len(row) for row in rows if _is_tuple(row)), None)
+    if width is None:
+        wanted = "a str, or a tuple of columns, was expected"
+        wrong = (q for q, row in enumerate(rows) if not isinstance(row, str))
+    else:
+        width = width if fitted is None else len(fitted.values)
+        wanted = f"a tuple of {width} columns was expected"
+        wrong = (q for q, row in enumerate(rows) if not _is_tuple(row) or len(row) != width)
+    q = next(wrong)
     i = sample_of(q, ends)
-    raise ValueError(
-        f"X: sequence {i}, token {q - ends[i]} is {rows[q]!r}; a str, or a tuple of columns, was "
-        "expected"
-    )
-
-
-def _refuse_uneven(rows, ends, width):
-    for q, row in enumerate(rows):
-        if not _is_tuple(row) or len(row) != width:
-            i = sample_of(q, ends)
-            got = f"has {len(row)} columns" if _is_tuple(row) else f"is {row!r}"
-            raise ValueError(
-                f"X: sequence {i}, token {q - ends[i]} {got}; "
-                f"a tuple of {width} columns was expected"
-            )
+    got = f"has {len(rows[q])} columns" if _is_tuple(rows[q]) else f"is {rows[q]!r}"
+    raise ValueError(f"X: sequence {i}, token {q - ends[i]} {got}; {wanted}")
 
 
 def _texts(column, j, offsets):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement, pairwise, product
 from math import isqrt
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.typing import RandomStateLike, SamplesLike
 from ..data.boxes import read_positions
 from ..data.matrices import csr_from_parts, normal_csr, numeric
-from ..data.packing import as_list, is_empty_list
 from ..data.ragged import object_array
-from .ragged_transformer import RaggedTransformer
+from .ragged_transformer import RaggedTransformer, check_integers, samples_of
 
 # A patch is described by its halves in both directions, edges by so many directions.
 _CELLS, _DIRECTIONS = 2, 8
@@ -110,12 +109,8 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         self.random_state = random_state
 
     def _check_parameters(self):
-        least = {"n_colours": 0, "n_edges": 0, "n_directions": 0}
-        least |= {"patch_size": _CELLS, "stride": 1, "n_patches": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
-                raise ValueError(f"{name} must be an integer of at least {smallest}, got {value!r}")
+        check_integers(self, n_colours=0, n_edges=0, n_directions=0)
+        check_integers(self, patch_size=_CELLS, stride=1, n_patches=1)
         if not self.n_colours + self.n_edges + self.n_directions:
             raise ValueError("n_colours, n_edges and n_directions are 0: there are no words")
 
@@ -155,7 +150,7 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         ((20, 5), (20, 24))
         """
         self._check_parameters()
-        images = self._images(X, None)
+        images = self._images(X, True)
         self.n_channels_ = images[0].shape[2]
         shown = [self._describe(image) for image in images]
         rng = check_random_state(self.random_state)
@@ -208,7 +203,7 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         self._check_parameters()
-        images = [] if is_empty_list(X) else self._images(X, self.n_channels_)
+        images = self._images(X, False)
         return self._words(images, [self._describe(image) for image in images])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -247,10 +242,10 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         names += [f"direction{k}" for k in range(self.n_directions)]
         return np.array(names, dtype=object)
 
-    def _images(self, X, n_channels):
+    def _images(self, X, fitting):
         """Images as arrays (height, width, n_channels)."""
-        images = []
-        for i, image in enumerate(as_list(X, "X")):
+        images, n_channels = [], None if fitting else self.n_channels_
+        for i, image in enumerate(samples_of(X, fitting)):
             where = f"X: image {i}"
             array = None if sparse.issparse(image) else numeric(image, where)
             if array is None or array.ndim not in (2, 3) or not all(array.shape[2:]):
@@ -453,10 +448,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         self.margin = margin
 
     def _check_parameters(self):
-        for name, least in (("n_sizes", 1), ("levels", 1), ("n_directions", 0), ("cells", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        check_integers(self, n_sizes=1, levels=1, n_directions=0, cells=1)
         for name in ("smallest", "step"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0.0 < value <= 1.0:
@@ -499,7 +491,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         (True, [0.0, 0.0, 4.8, 4.0])
         """
         self._check_parameters()
-        images = [_read(sample, i) for i, sample in enumerate(as_list(X, "X"))]
+        images = [_read(sample, i) for i, sample in enumerate(samples_of(X, True))]
         self.n_words_ = images[0][1].shape[1]
         return self._transform(images)
 
@@ -537,8 +529,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         self._check_parameters()
-        samples = [] if is_empty_list(X) else as_list(X, "X")
-        return self._transform([_read(sample, i) for i, sample in enumerate(samples)])
+        return self._transform([_read(s, i) for i, s in enumerate(samples_of(X, False))])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the features.

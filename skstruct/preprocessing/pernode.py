@@ -20,14 +20,12 @@ from ..data.matrices import check_sparse
 from ..data.names import ListedNames, names_of, names_of_output, with_names
 from ..data.ragged import RaggedArray, object_array
 from .columns import frame_columns, is_frame
-from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
+from .ragged_transformer import RaggedTransformer, check_sequence, sequences_of
 
 
-def _has(name):
-    def check(self):
-        return hasattr(getattr(self, "transformer_", self.transformer), name)
-
-    return check
+def _has_names(per_node):
+    own = getattr(per_node, "transformer_", per_node.transformer)
+    return hasattr(own, "get_feature_names_out")
 
 
 class PerNode(RaggedTransformer, BaseEstimator):
@@ -87,7 +85,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         if is_frame(X):
             values, offsets, _ = frame_columns(X, self.sequence_id, self.columns)
             return np.column_stack(values), offsets, None
-        samples, forms = _take_apart(samples_of(X, fitting))
+        samples, forms = _take_apart(sequences_of(X, fitting))
         for i, sample in enumerate(samples):
             check_sequence(sample, i)
         lengths = [s.shape[0] if sparse.issparse(s) else len(s) for s in samples]
@@ -241,7 +239,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
                 return self._wrap(none.flat[:0], offsets, forms)
             return self._wrap(self.transformer_.transform(nodes), offsets, forms)
 
-    @available_if(_has("get_feature_names_out"))
+    @available_if(_has_names)
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the transformer's output columns.
 
@@ -312,8 +310,6 @@ def _rebuilt(rows, form):
 def _flat_labels(y):
     if y is None:
         return ()
-    return (
-        (y.flat,)
-        if isinstance(y, RaggedArray)
-        else (np.concatenate([np.asarray(v).reshape(-1) for v in y]),)
-    )
+    if isinstance(y, RaggedArray):
+        return (y.flat,)
+    return (np.concatenate([np.asarray(v).reshape(-1) for v in y]),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Self
 
 from scipy import sparse
@@ -109,15 +110,18 @@ class RaggedTransformer(TransformerMixin):
 
 
 def samples_of(X, fitting: bool) -> list:
-    """`X` as a list of sequences, which may be empty unless a transformer is being fitted."""
+    """`X` as a list of samples, which may be empty unless a transformer is being fitted."""
+    return [] if not fitting and is_empty_list(X) else as_list(X, "X")
+
+
+def sequences_of(X, fitting: bool) -> list:
+    """`X` as a list of sequences: most likely a str or a token in it stands for a sequence."""
     if isinstance(X, (str, bytes, Mapping)):
         raise TypeError(
             f"X must be a list of sequences of tokens, not {type(X).__name__}: for one sequence "
             "pass [x]"
         )
-    if not fitting and is_empty_list(X):
-        return []
-    return as_list(X, "X")
+    return samples_of(X, fitting)
 
 
 def check_sequence(sample, i: int) -> None:
@@ -128,3 +132,11 @@ def check_sequence(sample, i: int) -> None:
             f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; X is a list "
             "of sequences: for one sequence pass [x]"
         )
+
+
+def check_integers(transformer, **least: int) -> None:
+    """Refuse parameters that are no integers, or below the least that they may be."""
+    for name, smallest in least.items():
+        value = getattr(transformer, name)
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
+            raise ValueError(f"{name} must be an integer of at least {smallest}, got {value!r}")

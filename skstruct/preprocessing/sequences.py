@@ -6,13 +6,15 @@ import math
 import reprlib
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from copy import copy, deepcopy
 from itertools import chain, compress, pairwise
 from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -24,8 +26,9 @@ from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
 from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
+from ..shards.packing import pieces_of, relocated
 from .columns import frame_columns, is_frame
-from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
+from .ragged_transformer import RaggedTransformer, check_integers, check_sequence, sequences_of
 
 # What the parts of a corpus have of named features: counts that add up.
 
@@ -33,8 +36,8 @@ from .ragged_transformer import RaggedTransformer, check_sequence, samples_of
 class NameCounts:
     """In how many tokens each feature occurs."""
 
-    def __init__(self, n_tokens: int, names: dict, vector_lengths: dict) -> None:
-        self.n_tokens, self.names, self.vector_lengths = n_tokens, names, vector_lengths
+    def __init__(self, names: dict, vector_lengths: dict) -> None:
+        self.names, self.vector_lengths = names, vector_lengths
 
     def add(self, other: NameCounts) -> None:
         """Add those of the next part."""
@@ -44,7 +47,6 @@ class NameCounts:
                 raise ValueError(
                     f"X: {name!r} is a list of {length} numbers, before it had {before}"
                 )
-        self.n_tokens += other.n_tokens
         for name, n in other.names.items():
             self.names[name] = self.names.get(name, 0) + n
 
@@ -82,7 +84,7 @@ class TokenReader:
         if isinstance(token, Mapping):
             return self._mapping("", token, 0)
         if isinstance(token, (list, tuple, Set, np.ndarray)):
-            return self._attributes(token)
+            return ((self._text(attribute, "an attribute"), 1.0) for attribute in token)
         hint = "; X is a list of sequences: for one pass [x]" if isinstance(token, str) else ""
         raise TypeError(
             f"{self._where()} is of type {type(token).__name__}; a dict of features or a list of "
@@ -91,10 +93,6 @@ class TokenReader:
 
     def _where(self):
         return f"X: sequence {self.sequence}, token {self.token}"
-
-    def _attributes(self, token):
-        for attribute in token:
-            yield self._text(attribute, "an attribute"), 1.0
 
     def _text(self, value, what):
         if isinstance(value, str):
@@ -288,10 +286,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         >>> SequenceVectorizer(min_count=1).fit_transform(X).flat.shape
         (2, 3)
         """
-        self._check_parameters()
-        vector_lengths, lengths = {}, []
-        reader = TokenReader(self.separator, vector_lengths, False)
-        tokens = reader.read(self._sequences(X, True), lengths)
+        tokens, lengths, vector_lengths = self._training_tokens(X)
         if self.hashing:
             flat, vocabulary = _hash(tokens, self.n_features), None
         else:
@@ -301,9 +296,9 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         self._take(vocabulary, flat.shape[1], vector_lengths)
         return self._packed(flat, lengths)
 
-    def _check_parameters(self):
-        if not isinstance(self.min_count, Integral) or self.min_count < 1:
-            raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
+    def _training_tokens(self, X):
+        """The tokens one by one, and what reading them fills: lengths of sequences, of vectors."""
+        check_integers(self, min_count=1)
         n = self.n_features
         if self.hashing and (not isinstance(n, Integral) or not 1 <= n < 2**31):
             raise ValueError(f"n_features must be an integer from 1 to 2**31 - 1, got {n!r}")
@@ -311,6 +306,9 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             raise TypeError(f"separator must be a str, got {self.separator!r}")
         if self.hashing and self.min_count > 1:
             raise ValueError("min_count needs a vocabulary: it does not go with hashing=True")
+        lengths, vector_lengths = [], {}
+        reader = TokenReader(self.separator, vector_lengths, False)
+        return reader.read(self._sequences(X, True), lengths), lengths, vector_lengths
 
     def _take(self, vocabulary, n_columns, vector_lengths):
         """Set what has been learned."""
@@ -320,17 +318,14 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
     def _count_part(self, X):
         """What a part of the training sequences has: see :func:`fit_vectorizer`."""
-        self._check_parameters()
-        vector_lengths, lengths = {}, []
-        reader = TokenReader(self.separator, vector_lengths, False)
-        tokens = reader.read(self._sequences(X, True), lengths)
-        if self.hashing:
+        tokens, _, vector_lengths = self._training_tokens(X)
+        if self.hashing:  # nothing is learned but that all can be read
             for token in tokens:
                 deque(token, maxlen=0)
-            return NameCounts(sum(lengths), {}, vector_lengths)
-        flat, names, counts = _count(tokens)
+            return NameCounts({}, vector_lengths)
+        _, names, counts = _count(tokens)
         found = {name: n for name, n in zip(names, counts.tolist(), strict=True) if n}
-        return NameCounts(flat.shape[0], found, vector_lengths)
+        return NameCounts(found, vector_lengths)
 
     def _fit_counts(self, counts):
         """Learn from the counts of all parts."""
@@ -393,7 +388,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             rows = zip(*(column.tolist() for column in values), strict=True)
             tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
             return (tokens[start:stop] for start, stop in pairwise(offsets))
-        return samples_of(X, fitting)
+        return sequences_of(X, fitting)
 
     def restrict(self, support: ArrayLike) -> SequenceVectorizer:
         """Keep some of the features, as DictVectorizer does: the others are ignored from now on.
@@ -594,3 +589,103 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
         weights._feature_names = vectorizer._names
     small.steps = [(model.steps[0][0], vectorizer), (model.steps[1][0], weights)]
     return small
+
+
+# A vocabulary from a corpus that does not fit into memory.
+
+
+def fit_vectorizer(
+    vectorizer: Any,
+    X: SamplesLike | Iterable,
+    *,
+    part_size: int = 10_000,
+    n_jobs: int | None = None,
+) -> Any:
+    """Fit a vectorizer on a corpus, a part of it at a time.
+
+    The result is what ``vectorizer.fit`` learns from all of it at once: the same columns in the
+    same order. Counts are added up over the parts before `min_count` drops anything.
+
+    Parameters
+    ----------
+    vectorizer : SequenceVectorizer or TemplateVectorizer
+        Is fitted.
+    X : list of sequences, RaggedArray, or iterator of sequences
+        What ``fit`` takes, but for data frames. It is gone through once; a part for each worker is
+        in memory, and all distinct features.
+    part_size : int, default=10000
+        Sequences of a part.
+    n_jobs : int, default=None
+        Parts that are counted at the same time, in processes, or by the engine of
+        :func:`joblib.parallel_config`.
+
+    Returns
+    -------
+    vectorizer
+        The same object.
+
+    Raises
+    ------
+    TypeError
+        If the vectorizer cannot be fitted in parts.
+    ValueError
+        If there are no tokens, or sequences are not what ``fit`` takes; names the sequence.
+
+    See Also
+    --------
+    skstruct.datasets.iter_conll : Goes through the sentences of files.
+    skstruct.datasets.pack_shards : Transforms a corpus a shard at a time.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing import SequenceVectorizer, fit_vectorizer
+    >>> X = [[["he"], ["runs"]], [["he"]], [["she"]]]
+    >>> vectorizer = fit_vectorizer(SequenceVectorizer(min_count=2), iter(X), part_size=2)
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['he']
+    """
+    if not hasattr(vectorizer, "_fit_counts"):
+        raise TypeError(
+            "SequenceVectorizer and TemplateVectorizer can be fitted in parts, got a "
+            f"{type(vectorizer).__name__}: fit it on a sample of the corpus"
+        )
+    if is_frame(X):
+        raise TypeError("X must be sequences, not a data frame: parts of it would cut sequences")
+    if not isinstance(part_size, Integral) or isinstance(part_size, bool) or part_size < 1:
+        raise ValueError(f"part_size must be an integer of at least 1, got {part_size!r}")
+    total = None
+    for first, counts in _counted(vectorizer, pieces_of(X, int(part_size)), n_jobs):
+        if total is None:
+            total = counts
+        elif counts is not None:
+            try:
+                total.add(counts)
+            except ValueError as error:
+                raise ValueError(f"{error} (from sequence {first} on)") from None
+    if total is None:
+        raise ValueError("X has no tokens: there are no sequences, or every one is empty")
+    vectorizer._fit_counts(total)
+    return vectorizer
+
+
+def _counted(vectorizer, pieces, n_jobs):
+    """Counts of the parts in their order."""
+    if effective_n_jobs(n_jobs) == 1:
+        return (_count_one(vectorizer, *piece) for piece in pieces)
+    backend, _ = get_active_backend()
+    lazy = getattr(backend, "supports_return_generator", False)
+    # No more than one part a worker waits to be counted.
+    parallel = Parallel(
+        n_jobs=n_jobs, pre_dispatch="n_jobs", return_as="generator" if lazy else "list"
+    )
+    return parallel(delayed(_count_one)(vectorizer, *piece) for piece in pieces)
+
+
+def _count_one(vectorizer, first, part):
+    """Counts of one part; None if it has no tokens."""
+    if all(hasattr(sequence, "__len__") and len(sequence) == 0 for sequence in part):
+        return first, None
+    try:
+        return first, vectorizer._count_part(part)
+    except (ValueError, TypeError) as error:
+        raise relocated(error, first) from None

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable
 from itertools import pairwise
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from ..data.names import FeatureNames, with_names
 from ..data.ragged import RaggedArray, object_array
 from .columns import read_columns
 from .patterns import compile_regex, from_tuples, parse
-from .ragged_transformer import RaggedTransformer
+from .ragged_transformer import RaggedTransformer, check_integers
 
 # Codes of strings by column, and their combinations by template.
 
@@ -75,11 +74,8 @@ class Coder:
 
     def _shifted(self, macro):
         """Codes at the macro's offset, marks beyond the ends, -1 for what is unknown."""
-        if macro not in self.shifted:
-            self.shifted[macro] = self._shift(macro)
-        return self.shifted[macro]
-
-    def _shift(self, macro):
+        if macro in self.shifted:
+            return self.shifted[macro]
         own = self._source(macro)
         if not macro.absolute:
             target = self.position + macro.offset
@@ -88,7 +84,7 @@ class Coder:
         else:
             target = np.full(self.n_tokens, macro.offset - 1)
         inside = (target >= 0) & (target < self.length)
-        codes = np.full(own.size, -1, dtype=np.int64)
+        self.shifted[macro] = codes = np.full(own.size, -1, dtype=np.int64)
         rows = np.flatnonzero(inside)
         codes[rows] = own[(self.start + target)[rows]]
         if self.outside == "drop":
@@ -192,26 +188,16 @@ def _result(macro, string):
 class TemplateCounts:
     """How often each combination of strings occurs, by what stands around the macros."""
 
-    def __init__(self, templates: tuple, tokens) -> None:
-        self.templates = templates
-        self.tokens = tokens._replace(
-            values=[[] for _ in tokens.values], offsets=np.zeros(1, dtype=np.int64)
-        )
-        self.vocabulary, self.results, self.steps = {}, {}, {}
-        self.rows, self.n_tokens = {}, int(tokens.offsets[-1])
-
-    @classmethod
-    def of(cls, templates: tuple, tokens, outside: str) -> TemplateCounts:
-        """Those of one part."""
-        counts = cls(templates, tokens)
-        source = Coder(tokens, counts.vocabulary, True, outside)
+    def __init__(self, templates: tuple, tokens, outside: str) -> None:
+        self.templates, self.tokens = templates, tokens.none()
+        self.vocabulary, self.rows = {}, {}
+        source = Coder(tokens, self.vocabulary, True, outside)
         for kind, own in enumerate(templates):
             source.base(own)
             for texts, members in by_text(own).items():
                 rows = np.concatenate([source.local_rows(template) for template in members])
-                counts.rows[kind, texts] = [_distinct(rows, np.ones(len(rows), dtype=np.int64))]
-        counts.results, counts.steps = source.results, source.steps
-        return counts
+                self.rows[kind, texts] = [_distinct(rows, np.ones(len(rows), dtype=np.int64))]
+        self.results, self.steps = source.results, source.steps
 
     def add(self, other: TemplateCounts) -> None:
         """Add those of the next part."""
@@ -520,8 +506,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         """Templates of nodes and of edges, and the tokens, after a look at all parameters."""
         if self.outside not in ("mark", "wapiti", "drop"):
             raise ValueError(f"outside must be 'mark', 'wapiti' or 'drop', got {self.outside!r}")
-        if not isinstance(self.min_count, Integral) or self.min_count < 1:
-            raise ValueError(f"min_count must be an integer of at least 1, got {self.min_count!r}")
+        check_integers(self, min_count=1)
         templates = self._parse()
         tokens = read_columns(X, self.sequence_id, self.columns)
         _check_columns(templates, tokens)
@@ -537,13 +522,11 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         self._names = TemplateNames(vocabulary, features[0]), None
         if features[1] is not None:
             self._names = self._names[0], TemplateNames(vocabulary, features[1], "B")
-        self._tokens = tokens._replace(
-            values=[[] for _ in tokens.values], offsets=np.zeros(1, dtype=np.int64)
-        )
+        self._tokens = tokens.none()
 
     def _count_part(self, X):
         """What a part of the training sequences has: see :func:`fit_vectorizer`."""
-        return TemplateCounts.of(*self._read_training(X), self.outside)
+        return TemplateCounts(*self._read_training(X), self.outside)
 
     def _fit_counts(self, counts):
         """Learn from the counts of all parts."""
@@ -724,10 +707,8 @@ def _matrix(coded, n_tokens, n_features):
     """CSR matrix with a 1 for the known feature of each token and template."""
     found = np.full((n_tokens, len(coded)), -1, dtype=np.int32)
     for q, (own, keys) in enumerate(coded):
-        if own.keys.size:
-            position = np.minimum(np.searchsorted(own.keys, keys), own.keys.size - 1)
-            hit = own.keys[position] == keys
-            found[hit, q] = own.first + position[hit]
+        position = _position(own.keys, keys)
+        found[:, q] = np.where(position < 0, -1, own.first + position)
     used = found >= 0
     indptr = ends_of(used.sum(axis=1))
     indices = found[used]

@@ -70,11 +70,6 @@ def read_block(name, output, learned=None):
     return block
 
 
-def without_rows(table):
-    """The shape and kind of a table, without keeping it in memory."""
-    return None if table is None else table[:0].copy()
-
-
 def check_lengths(first, other):
     """Refuse members that disagree about samples or their nodes."""
     if first.offsets.size != other.offsets.size:
@@ -89,13 +84,6 @@ def check_lengths(first, other):
             f"sample {i}: {first.name!r} has {np.diff(first.offsets)[i]} nodes, {other.name!r} has "
             f"{np.diff(other.offsets)[i]}"
         )
-
-
-def side_by_side(tables):
-    """Tables next to each other."""
-    if any(sparse.issparse(table) for table in tables):
-        return sparse.hstack(tables, format="csr")
-    return np.hstack(tables)
 
 
 def check_pairs(members):
@@ -349,12 +337,14 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             results = Parallel(n_jobs=self.n_jobs)(
                 delayed(fit_transform)(member, X, y, routed[name]) for name, member in members
             )
-        fitted = [(name, own) for (name, _), (own, _) in zip(members, results, strict=True)]
-        blocks = [
-            read_block(name, output)
-            for (name, _), (_, output) in zip(members, results, strict=True)
+        found = [(name, *result) for (name, _), result in zip(members, results, strict=True)]
+        fitted = [(name, member) for name, member, _ in found]
+        blocks = [read_block(name, output) for name, _, output in found]
+        tables = [(block.features, block.edge_features) for block in blocks]
+        learned = [
+            Learned(*(None if table is None else table[:0].copy() for table in own))
+            for own in tables
         ]
-        learned = [Learned(without_rows(b.features), without_rows(b.edge_features)) for b in blocks]
         names = joined_names(blocks, self.verbose_feature_names_out)
         out = self._join(blocks, names)
         self.transformers_, self._learned, self._names_out = fitted, learned, names
@@ -435,19 +425,20 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         check_weights(self.transformer_weights)
         weights = self.transformer_weights or {}
 
-        def scaled(table, name):
-            return table * weights.get(name, 1.0)
+        def joined(tables):
+            tables = [
+                table * weights.get(block.name, 1.0)
+                for block, table in zip(blocks, tables, strict=True)
+                if table is not None
+            ]
+            if any(sparse.issparse(table) for table in tables):
+                return sparse.hstack(tables, format="csr")
+            return np.hstack(tables) if tables else None
 
-        features = side_by_side([scaled(block.features, block.name) for block in blocks])
-        offsets = first.offsets
-        edges = [
-            scaled(block.edge_features, block.name)
-            for block in blocks
-            if block.edge_features is not None
-        ]
-        if not edges:
+        features, offsets = joined([block.features for block in blocks]), first.offsets
+        edges = joined([block.edge_features for block in blocks])
+        if edges is None:
             return RaggedArray(features, offsets, names[0])
-        edges = side_by_side(edges)
         ends = ends_of(np.maximum(np.diff(offsets) - 1, 0))
         pairs = [
             (features[offsets[i] : offsets[i + 1]], edges[ends[i] : ends[i + 1]])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from ..core.parallel import ALONE, split_samples
+from ..core.parallel import ALONE, run_team, split_samples
 from ..core.weights import Weights
 from ..losses.verbs import private_loss
 from ..solvers.passes import decode
@@ -24,25 +22,6 @@ _NO_MEMORY = np.empty(0)
 # Below this a pass takes less time than threads take to start.
 _FLOPS_A_BLOCK = 3_000_000
 _MOST_BLOCKS = 8
-
-_pool = None
-
-
-def _forget_pool():
-    """A forked process has none of its parent's threads."""
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
-
-
-def _threads():
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="skstruct")
-    return _pool
 
 
 def blocks(task: Task) -> list[tuple[int, int]]:
@@ -58,21 +37,16 @@ def blocks(task: Task) -> list[tuple[int, int]]:
 def in_threads(task: Task, function) -> None:
     """Call ``function(problem, room, block, start, stop)`` for all blocks."""
     runs = blocks(task)
-    n_threads = min(torch.get_num_threads(), len(runs))
+    left = iter(enumerate(runs))  # whichever thread is free takes the next
 
-    def some(first):
+    def some(k, team):
         room = task.take()
         problem = task.problem._replace(work=room.work)
-        for block in range(first, len(runs), n_threads):
-            function(problem, room, block, *runs[block])
+        for block, ends in left:
+            function(problem, room, block, *ends)
         task.give(room)
 
-    futures = [_threads().submit(some, t) for t in range(1, n_threads)]
-    try:
-        some(0)
-    finally:
-        for future in futures:
-            future.result()
+    run_team(some, min(torch.get_num_threads(), len(runs)))
 
 
 def values_of(loss, task: Task, w: Weights) -> np.ndarray:

@@ -168,7 +168,12 @@ def read_labels(labels: Any, layout: Layout, n_labels: int) -> np.ndarray:
         codes = layout.pack(values)
     elif labels.dim() == 1 and labels.shape[0] == n_rows:
         codes = values
-    elif labels.dim() == 2 and len(layout.shape) == 1 and _fits(layout, labels.shape):
+    elif (
+        labels.dim() == 2
+        and len(layout.shape) == 1
+        and labels.shape[0] == layout.n_samples
+        and labels.shape[1] >= np.diff(layout.offsets).max()
+    ):
         codes = _padded(np.diff(layout.offsets), tuple(labels.shape), True).pack(values)
     else:
         raise ValueError(
@@ -183,10 +188,6 @@ def read_labels(labels: Any, layout: Layout, n_labels: int) -> np.ndarray:
             f"{n_labels - 1}"
         )
     return np.ascontiguousarray(codes, dtype=np.int32)
-
-
-def _fits(layout, shape):
-    return shape[0] == layout.n_samples and shape[1] >= np.diff(layout.offsets).max()
 
 
 def place(offsets: np.ndarray, row: int) -> tuple[int, int]:

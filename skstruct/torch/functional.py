@@ -28,7 +28,7 @@ from ..losses.log import LogLoss, LogPartition
 from ..losses.smooth_hinge import smooth_hinge
 from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of
 from .batches import check_scores, read_labels, read_layout
-from .problems import chain_task, is_plain_chain, read_structured, resolve
+from .problems import chain_task, is_plain_chain, resolve, structured_task
 
 Reduction = Literal["sum", "mean", "token_mean", "none"]
 
@@ -62,16 +62,16 @@ class _Request:
         if self.plain and self.n_labels == 0:
             raise ValueError("scores has no columns")
         for name, end in (("start", start), ("stop", stop)):
-            if end is not None:
-                self._check_end(name, end)
+            if end is None:
+                continue
+            if not self.plain:
+                raise ValueError(f"{name} is for chains; {type(self.graph).__name__} has no ends")
+            check_scores(end, name, (1,))
+            if end.shape[0] != self.n_labels:
+                raise ValueError(
+                    f"{name} has {end.shape[0]} scores, but scores {self.n_labels} labels"
+                )
         self.tensors = scores, pair, start, stop
-
-    def _check_end(self, name, end):
-        if not self.plain:
-            raise ValueError(f"{name} is for chains; {type(self.graph).__name__} has no ends")
-        check_scores(end, name, (1,))
-        if end.shape[0] != self.n_labels:
-            raise ValueError(f"{name} has {end.shape[0]} scores, but scores {self.n_labels} labels")
 
     def task(self, labels=None, cost="hamming", n_best=1):
         """The problem, after a look at the labels and the table of pairs."""
@@ -81,20 +81,16 @@ class _Request:
         elif isinstance(labels, torch.Tensor):
             labels = labels.detach().cpu().numpy()
         if self.plain:
-            self.pair_shape = 1, self.n_labels**2
-            self._check_pair(self.graph)
-            return chain_task(self.graph, offsets, self.n_labels, labels, cost, n_best)
-        read = read_structured(self.graph, self.structure, offsets, self.n_labels, labels)
-        self.pair_shape = read.pair_shape
-        self._check_pair(read.graph)
-        return read.task(cost, n_best)
-
-    def _check_pair(self, graph):
-        shape, pair = self.pair_shape, self.tensors[1]
+            graph, shape = self.graph, (1, self.n_labels**2)
+            task = chain_task(graph, offsets, self.n_labels, labels, cost, n_best)
+        else:
+            options = offsets, self.n_labels, labels, cost, n_best
+            graph, shape, task = structured_task(self.graph, self.structure, *options)
+        self.pair_shape, pair = shape, self.tensors[1]
         if 0 in shape:
             if pair is not None:
                 raise ValueError(f"{type(graph).__name__} has no table of pairs: pass pair=None")
-            return
+            return task
         tables = graph.pair_tables(np.zeros(shape), self.n_labels).shape
         if pair is None:
             raise ValueError(f"pair is missing: a tensor of shape {tables}")
@@ -106,6 +102,7 @@ class _Request:
             raise ValueError(
                 f"pair must have the shape {tables if full else shape}, got {tuple(pair.shape)}"
             )
+        return task
 
     def reduced(self, task, loss, reduction):
         """The loss of the batch."""

@@ -7,6 +7,7 @@ and the gradient that they write is one of scores. Solvers' kernels serve as the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -101,10 +102,6 @@ class Task(NamedTuple):
             _ROOMS.give(self.key, room)
 
 
-def no_explanation(i: int) -> None:
-    """Nothing is known of sample i."""
-
-
 def resolve(graph: Any) -> Graph:
     """The structure that an argument `graph` stands for."""
     if isinstance(graph, str) and graph == "chain":
@@ -144,19 +141,17 @@ def _mask(forbidden, n_labels) -> TransitionMask:
     return mask
 
 
-_hamming = []  # the last few cost matrices of 0 and 1
+@lru_cache(8)
+def _hamming(n_labels):
+    """A cost matrix of 0 and 1."""
+    return 1.0 - np.eye(n_labels)
 
 
 def _costs(cost, n_labels):
     """The matrix of a task loss, and whether it is divided by the number of nodes."""
     if not (isinstance(cost, str) and cost in ("hamming", "normalized_hamming")):
         return cost_matrix(NamedLoss(cost, "cost"), np.arange(n_labels))
-    for known in list(_hamming):
-        if len(known) == n_labels:
-            return known, cost != "hamming"
-    _hamming.append(1.0 - np.eye(n_labels))
-    del _hamming[:-8]
-    return _hamming[-1], cost != "hamming"
+    return _hamming(n_labels), cost != "hamming"
 
 
 def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Task:
@@ -224,38 +219,11 @@ class _Reader(BaseEstimator):
     """Takes the numbers of features that structures set."""
 
 
-class Structured(NamedTuple):
-    """Samples of a structure whose features select rows of scores."""
+def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) -> tuple:
+    """A batch packed as a structure does: a copy of the graph, the shape of its pairs, its task.
 
-    # A copy of the user's.
-    graph: Graph
-    # What it packed.
-    samples: NamedTuple
-    # Its classes.
-    classes: Any
-    # True labels.
-    codes: np.ndarray | None
-    # Shape of the pair table.
-    pair_shape: tuple
-
-    def task(self, cost="hamming", n_best=1) -> Task:
-        """The problem."""
-        options = (
-            {} if self.codes is None else {"codes": self.codes, "loss": NamedLoss(cost, "cost")}
-        )
-        problem = self.graph.make_problem(
-            self.samples, self.classes, False, n_best=n_best, **options
-        )
-
-        def make_room():
-            room = make_scratch(problem)
-            return Room(private_copy(problem).work, room, np.empty_like(room.theta))
-
-        return Task(problem, None, make_room, 8 * int(problem.part_ptr[-1]), no_explanation)
-
-
-def read_structured(graph, structure, offsets, n_columns, labels) -> Structured:
-    """Pack a batch as a structure does; `labels` are codes of nodes, or what fit takes as y."""
+    `labels` are codes of nodes, or what fit takes as y.
+    """
     graph, reader = clone(graph), _Reader()
     if graph.has_label_sets:
         graph.n_labels_ = n_columns
@@ -274,7 +242,15 @@ def read_structured(graph, structure, offsets, n_columns, labels) -> Structured:
         codes = graph.encode(flat, classes, samples.offsets)
     samples = rows_as_scores(samples)
     shape = graph.weight_shapes(samples, n_columns if graph.has_label_sets else len(classes), False)
-    return Structured(graph, samples, classes, codes, shape[1])
+    options = {} if codes is None else {"codes": codes, "loss": NamedLoss(cost, "cost")}
+    problem = graph.make_problem(samples, classes, False, n_best=n_best, **options)
+
+    def make_room():
+        room = make_scratch(problem)
+        return Room(private_copy(problem).work, room, np.empty_like(room.theta))
+
+    flops = 8 * int(problem.part_ptr[-1])
+    return graph, shape[1], Task(problem, None, make_room, flops, lambda i: None)
 
 
 def _classes(graph, n_columns, samples):

@@ -104,15 +104,15 @@ class ModuleMap(ScoreMap):
         array = np.ascontiguousarray(array)
         return torch.tensor(array, dtype=torch.float64, device=device)
 
+    def _named(self, params):
+        """The parameters of the module in a vector, views of it."""
+        parts = params.split([int(np.prod(shape)) for shape in self._shapes.values()])
+        shapes = self._shapes.items()
+        return {name: part.reshape(s) for (name, s), part in zip(shapes, parts, strict=True)}
+
     def _run(self, params, rows):
         """Scores of rows, both tensors."""
-        sizes = [int(np.prod(shape)) for shape in self._shapes.values()]
-        parts = params.split(sizes)
-        named = {
-            name: part.reshape(shape)
-            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
-        }
-        out = torch.func.functional_call(self.module_, named, (rows,))
+        out = torch.func.functional_call(self.module_, self._named(params), (rows,))
         if not isinstance(out, torch.Tensor) or out.dim() != 2 or len(out) != len(rows):
             got = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
             raise ValueError(
@@ -196,11 +196,9 @@ class ModuleMap(ScoreMap):
         >>> score_map.to_module(np.zeros_like(params))(torch.ones(1, 2)).tolist()
         [[0.0, 0.0, 0.0]]
         """
-        module, at = deepcopy(self.module), 0
-        named = dict(module.named_parameters())
+        module = deepcopy(self.module)
+        own = dict(module.named_parameters())
         with torch.no_grad():
-            for name, shape in self._shapes.items():
-                stop = at + int(np.prod(shape))
-                named[name].copy_(torch.from_numpy(params[at:stop].reshape(shape)))
-                at = stop
+            for name, value in self._named(torch.from_numpy(params)).items():
+                own[name].copy_(value)
         return module

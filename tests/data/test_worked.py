@@ -27,7 +27,6 @@ from skstruct.data.matrices import (
     is_sound_csr,
     numeric,
     readable,
-    refuse_dates,
     refuse_masked,
     row_squares,
     writable,
@@ -58,7 +57,7 @@ from skstruct.data.packing import (
 )
 from skstruct.data.partial import read_table_mask, split_partial
 from skstruct.data.ragged import RaggedArray, object_array, rows_of
-from skstruct.data.values import as_labels, as_values, family, join_values
+from skstruct.data.values import as_labels, family, join_values
 from skstruct.preprocessing import SequenceVectorizer
 
 
@@ -170,10 +169,6 @@ def test_matrices_check_sparse():
 
 def test_matrices_refuse_masked():
     refuse_masked(np.ma.masked_array([1.0, 2.0]), "X")
-
-
-def test_matrices_refuse_dates():
-    refuse_dates(np.zeros(2), "X")
 
 
 def test_matrices_numeric():
@@ -294,8 +289,9 @@ def test_values_family():
     assert (family(bool), family(dict)) == ("numbers", None)
 
 
-def test_values_as_values():
-    assert repr(as_values([3, 0.5], "samples", "node {}".format)) == "array([3. , 0.5])"
+def test_values_as_labels_any_values():
+    found = as_labels([3, 0.5], "samples", "node {}".format, any_values=True)
+    assert repr(found) == "array([3. , 0.5])"
 
 
 def test_values_as_labels():

@@ -13,7 +13,7 @@ from ..core.offsets import ends_of
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind
 from ..shards.reading import Shards, fitting
-from ..solvers.rounds.checkpoint import Checkpoint, Keeper
+from ..solvers.rounds.checkpoint import Keeper
 from ..solvers.rounds.engine import Engine, EngineGone, Part, close_parts, kind_of
 from .early_stopping import EarlyStopping
 from .training_data import TrainingData
@@ -68,7 +68,7 @@ class ShardSource:
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)
         ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
-        return Part((problem, *more) if more else problem, loss, shapes, weight, ends)
+        return Part((problem, *more) if more else problem, loss, shapes, weight, ends, n_classes)
 
 
 def _refuse(model, shards, given):
@@ -141,12 +141,10 @@ def fit_shards(model, shards, given, checkpoint):
     previous = model if getattr(model, "warm_start", False) else model._unfitted()
 
     start = new._start(previous, None, shapes)
-    states = (
-        None if checkpoint is None else Checkpoint(checkpoint, _fingerprint(new, shards, start))
-    )
+    keeper = None if checkpoint is None else Keeper(checkpoint, _fingerprint(new, shards, start))
 
     def train(**common):
-        common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
+        common |= {"lam": lam, "start": start, "keeper": keeper}
         try:
             with Engine(model.n_jobs) as engine:
                 result = new._train_rounds(source, engine, shapes, **common)
@@ -155,9 +153,9 @@ def fit_shards(model, shards, given, checkpoint):
                     new._publish_inference(*kinds)
             return result
         except EngineGone as error:
-            raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
+            raise EngineGone(f"{error}; {_what_is_safe(keeper)}") from error
         except OSError as error:
-            text = f"{error.strerror or error}; {_what_is_safe(states)}"
+            text = f"{error.strerror or error}; {_what_is_safe(keeper)}"
             raise OSError(error.errno, text) from error
         finally:
             close_parts(source)
@@ -165,8 +163,8 @@ def fit_shards(model, shards, given, checkpoint):
     try:
         return model._become(new, shards, None, train)
     finally:
-        if states is not None:
-            states.close()
+        if keeper is not None:
+            keeper.close()
 
 
 # Parameters that change nothing but where a training ends, and how fast it is.
@@ -188,14 +186,14 @@ def _fingerprint(new, shards, start):
     return known
 
 
-def _what_is_safe(states):
+def _what_is_safe(keeper):
     """End of the message of what cannot be got over."""
     text = "the model is as it was before fit"
-    if states is None:
+    if keeper is None:
         return f"{text}, and without checkpoint nothing of this training is kept"
-    if not states.safe:
-        return f"{text}, and no round was saved in {states.folder} yet"
+    if not keeper.safe:
+        return f"{text}, and no round was saved in {keeper.folder} yet"
     return (
-        f"{text}, and round {states.safe} is safe in {states.folder}: fit with this checkpoint "
+        f"{text}, and round {keeper.safe} is safe in {keeper.folder}: fit with this checkpoint "
         "goes on from there"
     )

@@ -26,11 +26,12 @@ from ..data.matrices import as_array, csr_from_parts
 from ..data.names import ListedNames, names_of
 from ..data.packing import read_sample_weight
 from ..data.ragged import RaggedArray
+from ..data.store import write_array, write_bytes
 from ..data.values import join_values
 from ..graphs import Graph
 from ..graphs.registry import NAMES, choose_graph
 from . import manifest
-from .files import flatten, write_array, write_bytes, write_names
+from .files import flatten, write_names
 from .reading import Shards, describe, refuse_unpackable
 
 # Samples a part at a time, from lists, arrays and streams.

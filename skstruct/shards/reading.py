@@ -15,9 +15,10 @@ from .. import graphs
 from ..core.typing import PathLike
 from ..data.matrices import readable
 from ..data.names import FeatureNames
+from ..data.store import Damage, check_file, open_array
 from ..graphs import Graph
 from . import manifest
-from .files import Damage, StoredNames, build, check_file, open_array
+from .files import StoredNames, build
 
 # What kernels read without a look at bounds, looked at when a shard is opened.
 

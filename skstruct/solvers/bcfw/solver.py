@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ...core.jit.dispatch import kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
 from ...core.parallel import Pieces, make_scratch
+from ...core.tree import tree_items
 from ...core.weights import (
     flatten,
     inner_product,
@@ -25,7 +27,7 @@ from ...core.weights import (
 )
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..run import Method, run
+from ..run import Method
 from ..sampling import set_leaf, sum_tree
 from .kernels import (
     GAP,
@@ -203,24 +205,20 @@ def dual_set(problem) -> str:
     kind = type(problem)
     digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
     left_out = getattr(kind, "not_of_the_dual_set", _NOT_OF_THE_SET)
-    for name, value in problem._asdict().items():
-        if name not in left_out:
-            _fingerprint(digest, name, value)
+    for field, value in problem._asdict().items():
+        if field in left_out:
+            continue
+        for name, leaf in tree_items(value, field, _is_left_out):
+            if _is_left_out(leaf):
+                continue
+            array = np.ascontiguousarray(leaf)
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(repr(leaf).encode() if array.dtype.hasobject else array.tobytes())
     return digest.hexdigest()
 
 
-def _fingerprint(digest, name, value):
-    """Add a field, however deeply its tuples are nested."""
-    if isinstance(value, _FEATURES) or getattr(value, "is_memory", False):
-        return
-    if isinstance(value, tuple):
-        digest.update(f"{name} {type(value).__qualname__} {len(value)}".encode())
-        for i, item in enumerate(value):
-            _fingerprint(digest, f"{name}.{i}", item)
-        return
-    array = np.ascontiguousarray(value)
-    digest.update(f"{name} {array.dtype} {array.shape}".encode())
-    digest.update(repr(value).encode() if array.dtype.hasobject else array.tobytes())
+def _is_left_out(value):
+    return isinstance(value, _FEATURES) or getattr(value, "is_memory", False)
 
 
 def _new_state(problem, n_cached):
@@ -246,51 +244,6 @@ def _new_state(problem, n_cached):
     )
 
 
-def bcfw(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    start=None,
-    cone=None,
-    sampling: str = "permutation",
-    pairwise: int = 10,
-    n_cached: int = 10,
-    use_cache: bool = True,
-    averaging: bool = False,
-    gap_every: int = 5,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    rng: np.random.Generator,
-    n_jobs=None,
-    after_epoch,
-):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
-
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
-    Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
-    Structured SVMs.
-    """
-    method = BCFW(
-        problem,
-        shapes,
-        sample_weight,
-        lam,
-        n_jobs,
-        start=start,
-        cone=cone,
-        sampling=sampling,
-        pairwise=pairwise,
-        n_cached=n_cached,
-        use_cache=use_cache,
-        averaging=averaging,
-        gap_every=gap_every,
-    )
-    result = run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-    return result, method.dual_point()
-
-
 def _usable(start, n_cached):
     """Whether a dual point has a cache of this size, and was left by a run that went well."""
     return start.labels.shape[0] == n_cached and bool(np.isfinite(start.residuals).all())
@@ -303,21 +256,36 @@ def _room(problem, n_cached):
     return min(n_cached, int(np.diff(problem.part_ptr).max(initial=1)))
 
 
-class BCFW(Method):
-    """Weights, dual point and certificates of one run."""
+class BCFWChoices(NamedTuple):
+    """How samples are visited."""
 
-    def __init__(
-        self, *task, start, cone, sampling, pairwise, n_cached, use_cache, averaging, gap_every
-    ):
+    # "permutation", "uniform" or "gap".
+    sampling: str
+    # Most pairwise steps a visit; 0 for one Frank-Wolfe step.
+    pairwise: int
+    # Labellings kept of each sample, and whether they may stand for the oracle.
+    n_cached: int
+    use_cache: bool
+
+
+class BCFW(Method):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
+
+    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
+    Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
+    Structured SVMs.
+    """
+
+    def __init__(self, *task, choices, start=None, cone=None, averaging=False, gap_every=1):
         super().__init__(*task)
         self.cone = make_cone(cone, self.shapes[1][0])
         self.relaxed = relaxed_oracle.supports(type(self.problem))
-        self.n_cached = n_cached = _room(self.problem, n_cached)
-        self.sampling, self.averaging, self.gap_every = sampling, averaging, gap_every
-        self.pairwise, self.use_cache = pairwise, use_cache
+        self.n_cached = n_cached = _room(self.problem, choices.n_cached)
+        self.sampling, self.averaging, self.gap_every = choices.sampling, averaging, gap_every
+        self.pairwise, self.use_cache = choices.pairwise, choices.use_cache
         self.use_average, self._objective = False, np.inf
         self._extrapolation, self._recent, self._n_recent = None, None, 0
-        if pairwise and not (averaging or self.relaxed or self.cone.coefficients.size):
+        if self.pairwise and not (averaging or self.relaxed or self.cone.coefficients.size):
             self._extrapolation = Extrapolation(
                 self.problem, self.sample_weight, self.lam, self.shapes
             )

@@ -10,8 +10,8 @@ from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..run import Method, Result, run
-from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions, packed
+from ..run import Method
+from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, packed
 
 VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
@@ -24,7 +24,11 @@ def n_parts(n_labels: int, search: str) -> int:
 
 
 class Run(Method):
-    """Weights, dual point and certificates of one run."""
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
+
+    Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
+    Oracles for Structural SVM of Large Output Domain, NeurIPS.
+    """
 
     #: Fields of the state that are :class:`skstruct.solvers.gdmm.active_sets.ActiveSets`.
     arenas = ()
@@ -147,38 +151,3 @@ class Run(Method):
     def published(self):
         """How far nodes and edges disagree."""
         return {"infeasibility_": self.infeasibility}
-
-
-def gdmm(
-    start_run,
-    n_labels: int,
-    sample_weight: np.ndarray,
-    *,
-    variant: str = "bcfw",
-    search: str = "sublinear",
-    rho: float = 1.0,
-    eta: float = 1.0,
-    multipliers: bool = True,
-    n_partitions: int | None = None,
-    gap_every: int = 10,
-    max_iter: int = 100,
-    tol: float = 1e-2,
-    rng: np.random.Generator,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
-
-    Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
-    Oracles for Structural SVMs of Large Output Domain, NeurIPS.
-    """
-    options = GDMMOptions(
-        VARIANTS[variant],
-        SEARCHES[search],
-        float(rho),
-        float(eta) if multipliers else 0.0,
-        n_partitions or n_parts(n_labels, search),
-        1,
-    )
-    method = start_run(options)
-    method.gap_every = gap_every
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights
+from ...data.store import read_tree
 from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
-from ..bcfw.solver import BCFW, PROMISING, RECENT
+from ..bcfw.solver import BCFW, PROMISING, RECENT, BCFWChoices
 from ..certificate import certify_pair
 from ..primal import compile_hinge
-from ..run import run
 from .blocks import ROUNDING, Blocks, Local
-from .checkpoint import read_state, write_state
+from .checkpoint import write_dual
 from .soundness import close, like, require, require_dual_point
 
 _MEAN = "mean-node", "mean-pair"
-
-
-class BCFWChoices(NamedTuple):
-    """Options of :func:`skstruct.solvers.bcfw.solver.bcfw` that go to the parts."""
-
-    # As there.
-    sampling: str
-    pairwise: int
-    n_cached: int
-    use_cache: bool
 
 
 class _InPart(BCFW):
@@ -41,11 +30,7 @@ class _InPart(BCFW):
             part.sample_weight,
             lam,
             1,
-            start=None,
-            cone=None,
-            averaging=False,
-            gap_every=1,
-            **choices._asdict(),
+            choices=choices,
         )
         # A round is too short for it, and others' weights move, too.
         self._extrapolation = None
@@ -97,10 +82,10 @@ class LocalBCFW(Local):
         n = weight.size
         method = _InPart(part, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
         if turn.before is not None:
-            method.dual = read_state(turn.before, method.dual)
+            method.dual = read_tree(turn.before, method.dual)
         visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
         totals = method.ascend(w, *visits, (turn.seed, k))
-        write_state(turn.after, method.dual)
+        write_dual(turn.after, method.dual)
         losses = float(np.einsum("i,i->", method.state.losses, weight))
         gap, n_oracle, n_cached = map(float, totals[[GAP, N_ORACLE, N_CACHED]])
         return losses, gap * n / turn.n_samples, n_oracle, n_cached
@@ -110,8 +95,8 @@ class LocalBCFW(Local):
         n = part.sample_weight.size
         method = _InPart(part, turn.lam * turn.n_samples / n, self.choices)
         known = method.dual
-        state, points = read_state(turn.before, known)
-        follows = require_dual_point(part.problem, part.ends, state, points, known)
+        state, points = read_tree(turn.before, known)
+        follows = require_dual_point(part, state, points, known)
         names = "losses", "costs", "inner"
         again = state._replace(**{name: getattr(state, name).copy() for name in names})
         method.dual = again, points
@@ -124,7 +109,12 @@ class LocalBCFW(Local):
 
 
 class BCFWBlocks(Blocks):
-    """Rounds of BCFW: the dual point is a bound as it is."""
+    """Rounds of BCFW: the dual point is a bound as it is.
+
+    Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
+    et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
+    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
+    """
 
     numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "gap", "_objective")
 
@@ -221,43 +211,3 @@ class BCFWBlocks(Blocks):
         """Counts."""
         counts = {"n_oracle_calls_": self.n_oracle, "n_cached_steps_": self.n_cached_steps}
         return super().published() | {name: int(count) for name, count in counts.items()}
-
-
-def bcfw_rounds(
-    source,
-    engine,
-    shapes,
-    lam,
-    choices: BCFWChoices,
-    *,
-    states,
-    seed: int,
-    gap_every: int,
-    n_passes: float | None = None,
-    group: int | None = None,
-    max_iter: int,
-    tol: float,
-    after_epoch,
-    keeper=None,
-):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, through its dual.
-
-    Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
-    et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
-    """
-    method = BCFWBlocks(
-        LocalBCFW(choices),
-        source,
-        engine,
-        shapes,
-        lam,
-        states=states,
-        seed=seed,
-        n_passes=n_passes,
-        group=group,
-        gap_every=gap_every,
-    )
-    rng = np.random.default_rng(0)  # of no use here
-    rounds = math.ceil(max_iter / max(method.n_passes, 1.0))
-    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch, keeper=keeper)

@@ -30,8 +30,8 @@ import numpy as np
 
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
-from ..run import Method
-from .checkpoint import States
+from ..run import Method, run
+from .checkpoint import DualFiles, dual_files
 from .engine import borrowed, gather, received, scatter_add
 from .soundness import close, like, numbers_like, require, require_below
 
@@ -169,7 +169,7 @@ class Blocks(Method):
         shapes: tuple,
         lam: float,
         *,
-        states: States,
+        files: DualFiles,
         seed: int,
         gap_every: int,
         n_passes: float | None = None,
@@ -177,7 +177,7 @@ class Blocks(Method):
     ):
         super().__init__(None, shapes, np.broadcast_to(1.0, source.n_samples), lam, None)
         self.local, self.source, self.engine = local, source, engine
-        self.states, self.seed, self.gap_every = states, seed, gap_every
+        self.files, self.seed, self.gap_every = files, seed, gap_every
         self.w = zero_weights(shapes)
         self.losses, self.sigma = np.zeros(source.n_parts), 1.0
         self.group = min(group or parts_of_round(source.n_parts), source.n_parts)
@@ -206,7 +206,7 @@ class Blocks(Method):
             pass
 
     def _turn(self, k, after, sigma):
-        files = self.states.path(int(self.current[k]), k), self.states.path(after, k)
+        files = self.files.path(int(self.current[k]), k), self.files.path(after, k)
         number = int(self.n_turns[k])
         return Turn(number, *files, sigma, self.n_passes, self.seed, self.lam, self.n)
 
@@ -266,7 +266,7 @@ class Blocks(Method):
 
     def _drop(self, members, numbers):
         for k, number in zip(members, numbers, strict=True):
-            self.states.drop(number, k)
+            self.files.drop(number, k)
 
     @property
     def loss(self):
@@ -341,7 +341,8 @@ class Blocks(Method):
         """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
         numbers |= {"certified": self.certificate is not None}
-        self.states.keep(self.current.tolist())
+        if self.n_attempts:
+            self.files.keep(self.current.tolist())
         return numbers, self._arrays(), {}
 
     def _arrays(self):
@@ -377,7 +378,7 @@ class Blocks(Method):
             require(sound.all(), "current or n_turns are not counts of rounds")
         require(((current > 0) == (n_turns > 0)).all(), "current and n_turns disagree")
         require(numbers["sigma"] >= 1.0, "sigma is below 1")
-        self.states.require(current.tolist())
+        self.files.require(current.tolist())
         for name in self.numbers:
             setattr(self, name, numbers[name])
         for name in self.arrays:
@@ -422,3 +423,13 @@ class Blocks(Method):
     def published(self):
         """Rounds, and bytes between driver and workers."""
         return {"n_rounds_": self.n_attempts, "n_bytes_": int(self.n_bytes)}
+
+
+def run_rounds(kind, *task, max_iter: int, keeper, **options):
+    """Train by a kind of :class:`Blocks`; `options` are its own and those of ``run``."""
+    common = {name: options.pop(name) for name in ("tol", "after_epoch")}
+    with dual_files(*task[1:3], keeper) as files:
+        method = kind(*task, files=files, **options)
+        max_iter = math.ceil(max_iter / max(method.n_passes, 1.0))
+        rng = np.random.default_rng(0)  # of no use here
+        return run(method, max_iter=max_iter, rng=rng, keeper=keeper, **common)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import threading
-import time
+import pickle
+import tempfile
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import wait
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -24,63 +23,29 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from ...core.tree import tree_leaves
 from ...core.weights import Weights
 from ...data.matrices import readable
+from ...data.store import own, remove_left
 
-# A pool of loky's whose worker died while it sent a result, which the pool itself waits for.
+# A worker of loky's pool that is killed while it writes a long message leaves half of it in a pipe
+# which all workers share, and the pool waits for the other half for ever. What a pipe takes at
+# once, at least 4096 bytes, is whole or absent: so long results go into files.
 
-try:
-    from joblib.externals.loky import reusable_executor
-except ImportError:  # pragma: no cover - a joblib that keeps it elsewhere looks after itself
-    reusable_executor = None
-
-# A pool that can tell has told long before.
-_PATIENCE, _LOOK = 5.0, 0.5
+_SHORT = 2048
 
 
-@contextlib.contextmanager
-def watched(patience: float = _PATIENCE):
-    """Make loky's pool say that it is broken where it would wait for ever.
+class _InFile(NamedTuple):
+    """A result in a file, to be read once."""
 
-    It looks for dead workers between results, not within one. Of a worker that is killed while it
-    writes half a result lies in the pipe, and the end never comes as long as anybody else may
-    write: then the others are ended, and this process's own end of the pipe is closed.
-    """
-    over = threading.Event()
-    watchman = threading.Thread(target=_watch, args=(over, patience), daemon=True)
-    watchman.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watchman.join()
+    path: str
 
-
-def _watch(over, patience):
-    since = {}
-    while not over.wait(_LOOK):
-        pool = getattr(reusable_executor, "_executor", None)
-        try:
-            broken, processes = pool._flags.broken, list((pool._processes or {}).values())
-            alive = {process.sentinel: process for process in processes}
-        except AttributeError:  # there is no pool, or it is none that is known here
-            continue
-        if broken is not None:
-            since = {}
-            continue
-        now = time.monotonic()
-        since = {sentinel: since.get(sentinel, now) for sentinel in wait(list(alive), timeout=0)}
-        if any(now - first > patience for first in since.values()):
-            _break_up(pool, [p for sentinel, p in alive.items() if sentinel not in since])
-            return
-
-
-def _break_up(pool, others):
-    for process in others:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    with contextlib.suppress(OSError, AttributeError):
-        pool._result_queue._writer.close()
+    def take(self):
+        """The result."""
+        with open(self.path, "rb") as file:
+            result = pickle.load(file)
+        os.unlink(self.path)
+        return result
 
 
 # Parts: what a worker has of a problem that no process holds as a whole.
@@ -108,6 +73,8 @@ class Part(NamedTuple):
     sample_weight: np.ndarray
     # First and second nodes of all edges, and where those of each sample begin.
     ends: tuple = ()
+    # Labels that nodes may have.
+    n_labels: int = 0
 
 
 def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,10 +105,8 @@ def received(node, pair) -> Weights:
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
 
-def _n_bytes(thing):
-    if isinstance(thing, tuple):
-        return sum(map(_n_bytes, thing))
-    return thing.nbytes if isinstance(thing, np.ndarray) else 0
+def _n_bytes(part):
+    return sum(leaf.nbytes for leaf in tree_leaves(part) if isinstance(leaf, np.ndarray))
 
 
 class _Opened:
@@ -229,15 +194,28 @@ _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystem
 
 
 class _Sent:
-    """A call as one small object: Ray keeps large arguments of their own for as long as a pool."""
+    """A call as one small object, whose result goes into a file of a folder where it is long.
 
-    __slots__ = ("arguments", "function")
+    (Ray keeps large arguments of their own for as long as a pool.)
+    """
 
-    def __init__(self, function, arguments):
-        self.function, self.arguments = function, arguments
+    def __init__(self, function, arguments, folder=None):
+        self.function, self.arguments, self.folder = function, arguments, folder
 
     def __call__(self):
-        return self.function(*self.arguments)
+        result = self.function(*self.arguments)
+        if self.folder is None:
+            return result
+        try:
+            content = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return result  # loky knows more of pickling
+        if len(content) <= _SHORT:
+            return result
+        handle, path = tempfile.mkstemp(dir=self.folder)
+        with open(handle, "wb") as file:
+            file.write(content)
+        return _InFile(path)
 
 
 class EngineGone(RuntimeError):
@@ -265,6 +243,8 @@ class Engine:
         self.n_losses = 0
         # What keeps the workers of backends that would start new ones for each call.
         self._kept = None
+        # A folder for results.
+        self._folder = None
 
     def __enter__(self):
         return self
@@ -275,6 +255,9 @@ class Engine:
     def close(self) -> None:
         """Let go of workers that were kept; a later task starts new ones."""
         kept, self._kept = self._kept, None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
         if kept is not None:
             with contextlib.suppress(Exception):  # a cluster that is gone has none
                 kept.__exit__(None, None, None)
@@ -336,19 +319,18 @@ class Engine:
         # release the GIL. Whoever names a backend gets that.
         backend, _ = get_active_backend(prefer="threads")
         options = {"n_jobs": self.n_jobs, "prefer": "threads", "batch_size": 1, "max_nbytes": None}
-        call = delayed(function)
         if getattr(backend, "supports_return_generator", False):
-            is_loky = type(backend).__name__ == "LokyBackend"
-            with watched() if is_loky else contextlib.nullcontext():
-                results = Parallel(return_as="generator", **options)(
-                    call(*arguments(k)) for k in tasks
-                )
-                try:
-                    yield from results
-                finally:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")  # that tasks are cancelled is meant
-                        results.close()
+            folder = self._results() if type(backend).__name__ == "LokyBackend" else None
+            results = Parallel(return_as="generator", **options)(
+                delayed(_Sent(function, arguments(k), folder))() for k in tasks
+            )
+            try:
+                for result in results:
+                    yield result.take() if isinstance(result, _InFile) else result
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that tasks are cancelled is meant
+                    results.close()
             return
         size = _AT_ONCE * self.n_workers
         for first in range(tasks.start, tasks.stop, size):
@@ -356,3 +338,13 @@ class Engine:
             if self._kept is None:
                 self._kept = Parallel(**options).__enter__()
             yield from self._kept(delayed(_Sent(function, arguments(k)))() for k in some)
+
+    def _results(self):
+        """A folder for results, until the engine is closed, or is nobody's any more."""
+        if self._folder is None:
+            remove_left(Path(tempfile.gettempdir()), "skstruct-rounds-*")
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="skstruct-rounds-", ignore_cleanup_errors=True
+            )
+            own(Path(self._folder.name))
+        return self._folder.name

@@ -13,14 +13,13 @@ import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
+from ...data.store import read_tree
 from ..certificate import certify_pair
 from ..gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
 from ..gdmm.factors import FactorRun
-from ..gdmm.solver import SEARCHES, VARIANTS, n_parts
 from ..primal import compile_hinge
-from ..run import run
 from .blocks import Blocks, Local
-from .checkpoint import read_state, write_state
+from .checkpoint import write_dual
 from .engine import scatter_add
 from .soundness import require, require_active_sets
 
@@ -56,7 +55,7 @@ class LocalGDMM(Local):
     def visit(self, part, k, w, turn):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
         method = self._run(part, turn.lam * turn.n_samples, turn.sigma)
-        sets = None if turn.before is None else read_state(turn.before, method.sets)
+        sets = None if turn.before is None else read_tree(turn.before, method.sets)
         method.go_on(w, sets)
         rng = np.random.default_rng([turn.seed, k, turn.number])
         totals = method.state.totals
@@ -65,7 +64,7 @@ class LocalGDMM(Local):
             order, uniforms = rng.permutation(method.n), rng.random(method.n_draws)
             method.one_pass(order, uniforms, Pieces())
             totals = method.state.totals
-        write_state(turn.after, method.sets)
+        write_dual(turn.after, method.sets)
         w.pair[...] = method.pair_weights()
         nodes, edges = method.state.nodes.size, method.state.edges.size
         sizes = nodes.sum(), nodes.size, edges.sum(), edges.size
@@ -75,14 +74,14 @@ class LocalGDMM(Local):
     def implied(self, part, turn):
         """The weights of the active sets; there is no task loss of them as they are."""
         method = self._run(part, turn.lam * turn.n_samples)
-        sets = read_state(turn.before, method.sets)
+        sets = read_tree(turn.before, method.sets)
         require_active_sets(method, sets)
         return 0.0, method.implied_weights(sets)
 
     def point(self, part, k, turn):
         """A consistent dual point near the present one."""
         method = self._run(part, turn.lam * turn.n_samples)
-        own = read_state(turn.before, method.sets)
+        own = read_tree(turn.before, method.sets)
         method.go_on(zero_weights(part.shapes), own)
         losses, w = method.consistent_point()
         total = float(np.einsum("i,i->", losses, part.sample_weight))
@@ -90,7 +89,12 @@ class LocalGDMM(Local):
 
 
 class GDMMBlocks(Blocks):
-    """Rounds of GDMM: the bound is that of a consistent dual point."""
+    """Rounds of GDMM: the bound is that of a consistent dual point.
+
+    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
+    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
+    Algorithm 1.
+    """
 
     fields = (*Blocks.fields, "infeasibility", "node_set", "edge_set")
 
@@ -179,57 +183,3 @@ class GDMMBlocks(Blocks):
     def published(self):
         """How far nodes and edges disagree."""
         return super().published() | {"infeasibility_": self.infeasibility}
-
-
-def gdmm_rounds(
-    source,
-    engine,
-    shapes,
-    lam,
-    decoding,
-    *,
-    states,
-    seed: int,
-    variant: str,
-    search: str,
-    rho: float,
-    eta: float,
-    multipliers: bool,
-    n_partitions: int | None,
-    gap_every: int,
-    n_passes: float | None = None,
-    group: int | None = None,
-    max_iter: int,
-    tol: float,
-    after_epoch,
-    keeper=None,
-):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, by factorwise oracles.
-
-    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
-    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
-    Algorithm 1.
-    """
-    options = GDMMOptions(
-        VARIANTS[variant],
-        SEARCHES[search],
-        float(rho),
-        float(eta) if multipliers else 0.0,
-        n_partitions or n_parts(shapes[0][1], search),
-        1,
-    )
-    method = GDMMBlocks(
-        LocalGDMM(options, decoding),
-        source,
-        engine,
-        shapes,
-        lam,
-        states=states,
-        seed=seed,
-        n_passes=n_passes,
-        group=group,
-        gap_every=gap_every,
-    )
-    rng = np.random.default_rng(0)  # of no use here
-    rounds = -(-max_iter // method.n_passes)
-    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch, keeper=keeper)

@@ -134,10 +134,9 @@ def _shares(shares):
     return kept, np.maximum(rest, 0.0)
 
 
-def _cached_labellings(problem, ends, state):
+def _cached_labellings(problem, ends, n_labels, state):
     """What the cached labellings explain of a dual point, and the share that they do not."""
     shares, rest = _shares(state.shares)
-    n_labels = problem.cost.shape[0]
     require(((state.labels >= 0) & (state.labels < n_labels)).all(), "a label is out of range")
     explained = np.zeros_like(state.residuals)
     for c, labels in enumerate(state.labels):
@@ -176,13 +175,13 @@ def _cached_points(problem, ends, state, points, known):
     return explained, rest
 
 
-def require_dual_point(problem, ends: tuple, state, points, known: tuple) -> np.ndarray:
-    """Refuse a state of BCFW that is not a dual point of a problem; `known` is that of the truth.
+def require_dual_point(part, state, points, known: tuple) -> np.ndarray:
+    """Refuse a state of BCFW that is not a dual point of a part; `known` is that of the truth.
 
     Returns the mask of the samples whose task losses follow from the state: that of an evicted
     labelling is lost where it does not add up over parts.
     """
-    start = known[0]
+    problem, ends, start = part.problem, part.ends, known[0]
     for name, found in state._asdict().items():
         if name == "gaps":
             same = found.shape == start.gaps.shape and found.dtype == start.gaps.dtype
@@ -199,7 +198,7 @@ def require_dual_point(problem, ends: tuple, state, points, known: tuple) -> np.
             like(found, other, name)
         explained, rest = _cached_points(problem, ends, state, points, known[1])
     else:
-        explained, rest = _cached_labellings(problem, ends, state)
+        explained, rest = _cached_labellings(problem, ends, part.n_labels, state)
     left = state.residuals - explained
     _add_labellings(problem, problem.labels, np.ones(rest.size), left)
     is_whole = rest <= TOLERANCE

@@ -374,7 +374,7 @@ def test_no_worker_can_be_killed_in_the_middle_of_a_message(tmp_path):
     flag = tmp_path / "killed"
     with parallel_config("loky", n_jobs=2), Engine(None) as engine:
         results = list(engine.map(_half_of_long_messages, 6, lambda k: (k, str(flag))))
-        folder = Path(engine._folder.name)
+        folder = Path(engine._folder[1])
         assert not any(path.name != "owner.json" for path in folder.iterdir())
     assert not folder.exists()
     assert engine.n_losses == 0

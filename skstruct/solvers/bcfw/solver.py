@@ -17,6 +17,7 @@ from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_o
 from ...core.parallel import Pieces, make_scratch
 from ...core.tree import tree_items
 from ...core.weights import (
+    Weights,
     flatten,
     inner_product,
     lazy_weights,
@@ -268,6 +269,20 @@ class BCFWChoices(NamedTuple):
     use_cache: bool
 
 
+def faded(mean, now: Weights, n: int, share: float = 1.0) -> Weights:
+    """The mean of the weights after n passes, or shares of one, changed in place.
+
+    By their numbers at first; then the earlier ones fade.
+    """
+    if n == 1:
+        return now.copy()
+    new = max(1.0 - (1.0 - RECENT) ** share, 2.0 / (n + 1.0))
+    for old, table in zip(mean.tables, now.tables, strict=True):
+        old *= 1.0 - new
+        old += new * table
+    return mean
+
+
 class BCFW(Method):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
 
@@ -375,20 +390,10 @@ class BCFW(Method):
             order = rng.integers(self.n, size=self.n)
         self._pass(order, rng.random(self.n), progress.pieces)
         if self._extrapolation is not None:
-            self._average_recent()
+            self._n_recent += 1
+            self._recent = faded(self._recent, self.w, self._n_recent)
             if k % _EXTRAPOLATE == 0:
                 self._extrapolation.step(self.state, self.w, self._scratch[0][1])
-
-    def _average_recent(self):
-        """Of the weights at the ends of passes: by their numbers at first, then fading."""
-        self._n_recent += 1
-        new = max(RECENT, 2.0 / (self._n_recent + 1.0))
-        if self._n_recent == 1:
-            self._recent = self.w.copy()
-            return
-        for mean, now in zip(self._recent.tables, self.w.tables, strict=True):
-            mean *= 1.0 - new
-            mean += new * now
 
     def _pass(self, order, uniforms, pieces):
         total = np.minimum(self.state.gaps, 1e300).sum()

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from ...core.features import DenseFeatures
 from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.offsets import ends_of
+from ...core.offsets import ends_of, places_of
 from ...core.parallel import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...data.matrices import row_squares
@@ -235,9 +235,7 @@ class FactorRun(Run):
         graph, (nodes, edges, _), n_labels = self.graph, sets, self.graph.cost.shape[0]
 
         def of_truth(lists, true, lengths, width):
-            owner = np.repeat(np.arange(lists.size.size), lists.size)
-            within = np.arange(owner.size) - np.repeat(ends_of(lists.size)[:-1], lists.size)
-            place = lists.start[owner] + within
+            owner, place = places_of(lists.start, lists.size)
             table = np.zeros((lists.size.size, width))
             table[np.arange(true.size), true] = 1.0
             np.subtract.at(table, (owner, lists.key[place]), lists.share[place])
@@ -325,9 +323,7 @@ class FactorRun(Run):
     def _node_losses(self):
         """Task loss of the distributions of the nodes of every sample."""
         nodes, graph = self.state.nodes, self.graph
-        owner = np.repeat(np.arange(nodes.size.size), nodes.size)
-        within = np.arange(owner.size) - np.repeat(np.cumsum(nodes.size) - nodes.size, nodes.size)
-        place = nodes.start[owner] + within
+        owner, place = places_of(nodes.start, nodes.size)
         cost = graph.cost[graph.labels[owner], nodes.key[place]] * nodes.share[place]
         sample = np.repeat(np.arange(self.n), np.diff(graph.node_ptr))[owner]
         return np.bincount(sample, graph.share[owner] * cost, minlength=self.n)

@@ -121,7 +121,7 @@ class CasimirSteps:
         return found.loss + 0.5 * self.lam * float(w @ w) + 0.5 / eta * float(change @ change)
 
     def _scores(self, linearised, change):
-        return linearised.scores + linearised.jvp(self.losses.params_of(change))
+        return linearised.scores + linearised.jvp(self.losses.split(change).params)
 
     def _snapshot(self, at, w, rng, pieces):
         batches = self.losses.draw_batches(rng, self.batch_size)
@@ -234,6 +234,10 @@ class Stationarity(NamedTuple):
         }
 
 
+def _copied(w):
+    return w._make(table.copy() for table in w)
+
+
 class MappedMethod(Method):
     """Base of methods whose weights are a vector: objectives, the best, and what is returned."""
 
@@ -250,10 +254,10 @@ class MappedMethod(Method):
     def settle(self, vector):
         """Project the pair table to where it must stay: in place."""
         if self.cone.coefficients.size:
-            pair = np.ascontiguousarray(self.losses.pair_view(vector))
-            w = Weights(np.zeros((0, 0)), pair)
+            pair = self.losses.split(vector).pair
+            w = Weights(np.zeros((0, 0)), np.ascontiguousarray(pair))
             settle(self.cone, w)
-            self.losses.pair_view(vector)[:] = w.pair
+            pair[:] = w.pair
 
     def compile(self):
         """Compile outside the clock."""
@@ -266,11 +270,11 @@ class MappedMethod(Method):
 
     def weights(self):
         """The present ones."""
-        return self.losses.weights(self.vector)
+        return _copied(self.losses.split(self.vector))
 
     def solution(self):
         """The best ones seen."""
-        return self.losses.weights(self.best[1])
+        return _copied(self.losses.split(self.best[1]))
 
 
 class ProxLinear(MappedMethod):
@@ -298,7 +302,7 @@ class ProxLinear(MappedMethod):
     def begin(self, progress):
         """Scores of the start."""
         self.losses.set_strength(self.nu)
-        self.linearised = Linearised(self.mapped, self.losses.params_of(self.vector))
+        self.linearised = Linearised(self.mapped, self.losses.split(self.vector).params)
         self.exact = self._exact(self.vector, self.linearised)
         self.best = self.exact, self.vector
 
@@ -350,7 +354,7 @@ class ProxLinear(MappedMethod):
         squared = float(change @ change)
         if pieces.stopped or squared == 0.0:
             return False
-        linearised = Linearised(self.mapped, self.losses.params_of(w))
+        linearised = Linearised(self.mapped, self.losses.split(w).params)
         point = self._point(w, linearised, rng, pieces)
         if pieces.stopped:
             return False
@@ -438,7 +442,7 @@ class MappedSubgradient(MappedMethod):
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _scores(self):
-        return Linearised(self.mapped, self.losses.params_of(self.vector)).all().scores
+        return Linearised(self.mapped, self.losses.split(self.vector).params).all().scores
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _gradient(self, batch):
@@ -459,7 +463,7 @@ class MappedSubgradient(MappedMethod):
             lengths = np.diff(mapped.row_ptr)[batch.samples]
             ptr = np.append(0, np.cumsum(lengths))
             part = mapped._replace(rows=mapped.rows[batch.rows], row_ptr=ptr)
-        return Linearised(part, self.losses.params_of(self.vector)).all()
+        return Linearised(part, self.losses.split(self.vector).params).all()
 
     def _first_rate(self, batches):
         """From the gradients of a few batches."""

@@ -10,7 +10,7 @@ from ...core.parallel import Pieces
 from ...core.weights import Weights
 from ...data.store import read_tree
 from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
-from ..bcfw.solver import BCFW, PROMISING, RECENT, BCFWChoices
+from ..bcfw.solver import BCFW, PROMISING, BCFWChoices, faded
 from ..certificate import certify_pair
 from ..primal import compile_hinge
 from .blocks import ROUNDING, Blocks, Local
@@ -167,13 +167,7 @@ class BCFWBlocks(Blocks):
         if not self.local.choices.pairwise:
             return
         self.n_mean += 1
-        new = max(1.0 - (1.0 - RECENT) ** share, 2.0 / (self.n_mean + 1.0))
-        if self.n_mean == 1:
-            self.mean = self.w.copy()
-            return
-        for mean, now in zip(self.mean.tables, self.w.tables, strict=True):
-            mean *= 1.0 - new
-            mean += new * now
+        self.mean = faded(self.mean, self.w, self.n_mean, share)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps promise the tolerance."""

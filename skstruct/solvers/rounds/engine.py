@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import shutil
 import tempfile
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -243,7 +245,7 @@ class Engine:
         self.n_losses = 0
         # What keeps the workers of backends that would start new ones for each call.
         self._kept = None
-        # A folder for results.
+        # A folder for results, and what removes it.
         self._folder = None
 
     def __enter__(self):
@@ -256,7 +258,7 @@ class Engine:
         """Let go of workers that were kept; a later task starts new ones."""
         kept, self._kept = self._kept, None
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder[0]()
             self._folder = None
         if kept is not None:
             with contextlib.suppress(Exception):  # a cluster that is gone has none
@@ -343,8 +345,8 @@ class Engine:
         """A folder for results, until the engine is closed, or is nobody's any more."""
         if self._folder is None:
             remove_left(Path(tempfile.gettempdir()), "skstruct-rounds-*")
-            self._folder = tempfile.TemporaryDirectory(
-                prefix="skstruct-rounds-", ignore_cleanup_errors=True
-            )
-            own(Path(self._folder.name))
-        return self._folder.name
+            folder = tempfile.mkdtemp(prefix="skstruct-rounds-")
+            own(Path(folder))
+            remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._folder = remove, folder
+        return self._folder[1]

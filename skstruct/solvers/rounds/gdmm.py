@@ -14,16 +14,14 @@ import numpy as np
 from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ...data.store import read_tree
-from ..certificate import certify_pair
 from ..gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
 from ..gdmm.factors import FactorRun
+from ..gdmm.solver import Certifying
 from ..primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import write_dual
 from .engine import scatter_add
 from .soundness import require, require_active_sets
-
-_STILL = 0.1
 
 
 class LocalGDMM(Local):
@@ -88,7 +86,7 @@ class LocalGDMM(Local):
         return total, w.node if method.constrained else None, w.pair.reshape(part.shapes[1])
 
 
-class GDMMBlocks(Blocks):
+class GDMMBlocks(Certifying, Blocks):
     """Rounds of GDMM: the bound is that of a consistent dual point.
 
     Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
@@ -96,8 +94,7 @@ class GDMMBlocks(Blocks):
     Algorithm 1.
     """
 
-    fields = (*Blocks.fields, "infeasibility", "node_set", "edge_set")
-
+    fields = (*Blocks.fields, *Certifying.measured_fields)
     numbers = (*Blocks.numbers, "dual", "infeasibility", "change", "node_set", "edge_set")
     arrays = (*Blocks.arrays, "measured")
 
@@ -105,7 +102,6 @@ class GDMMBlocks(Blocks):
         super().__init__(*args, **options)
         # Multipliers move after a pass.
         self.n_passes = max(int(self.n_passes), 1)
-        self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
         self.node_set = self.edge_set = 1.0
         self.measured = np.zeros((self.source.n_parts, 8))
 
@@ -132,20 +128,6 @@ class GDMMBlocks(Blocks):
         """
         return common <= sigma
 
-    def _settled(self, tol):
-        still = self.infeasibility <= tol and self.change <= _STILL * tol
-        return self.gap_every == 0 and still
-
-    def due(self, k, tol):
-        """Every so many passes; without certificates when all has settled."""
-        if self.gap_every == 0:
-            return self._settled(tol)
-        return self._is_time(k)
-
-    def reached(self, tol):
-        """Whether a certificate says so, or all has settled."""
-        return (self.n_turns.any() and self._settled(tol)) or super().reached(tol)
-
     def measure(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
         total, kept = zero_weights(self.shapes), [0.0, False]
@@ -167,19 +149,8 @@ class GDMMBlocks(Blocks):
         self.n_oracle = before
         w = Weights(total.node if kept[1] else self.w.node, total.pair)
         bound, _ = self.dual_of(kept[0] / self.n, w)
-        # A bound that is wrong must not hide behind a better one of before.
-        certify_pair(objective, bound, magnitude)
-        self.dual = max(self.dual, bound)
-        return certify_pair(objective, self.dual, magnitude)
+        return self.certified(objective, bound, magnitude)
 
-    def entry(self):
-        """Certificate, agreement, and sizes."""
-        return super().entry() | {
-            "infeasibility": self.infeasibility,
-            "node_set": self.node_set,
-            "edge_set": self.edge_set,
-        }
-
-    def published(self):
-        """How far nodes and edges disagree."""
-        return super().published() | {"infeasibility_": self.infeasibility}
+    def set_sizes(self):
+        """Mean sizes of the active sets, when each part was visited last."""
+        return self.node_set, self.edge_set

@@ -14,7 +14,7 @@ from ..data.packing import check_pointers
 from ..graphs.registry import known_kind
 from ..shards.reading import Shards, fitting
 from ..solvers.rounds.checkpoint import Keeper
-from ..solvers.rounds.engine import Engine, EngineGone, Part, close_parts, kind_of
+from ..solvers.rounds.engine import Engine, EngineGone, ShardProblem, close_shards, kind_of
 from .early_stopping import EarlyStopping
 from .training_data import TrainingData
 
@@ -34,7 +34,7 @@ class ShardSource:
     def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
-        self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
+        self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
         self.n_samples = len(shards)
         self.total = float(shards.weight_sums.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
@@ -48,7 +48,7 @@ class ShardSource:
         """The features that a part has, or None for all."""
         return self.shards.columns(k)
 
-    def open(self, k: int) -> Part:
+    def open(self, k: int) -> ShardProblem:
         """Build the problem of a shard, over its files."""
         shard, model = self.shards.open(k, map_from=_MAPPED), self.model
         n = shard.sample_weight.size
@@ -68,7 +68,9 @@ class ShardSource:
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)
         ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
-        return Part((problem, *more) if more else problem, loss, shapes, weight, ends, n_classes)
+        return ShardProblem(
+            (problem, *more) if more else problem, loss, shapes, weight, ends, n_classes
+        )
 
 
 def _refuse(model, shards, given):
@@ -149,7 +151,7 @@ def fit_shards(model, shards, given, checkpoint):
             with Engine(model.n_jobs) as engine:
                 result = new._train_rounds(source, engine, shapes, **common)
                 if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
-                    kinds = engine.map(kind_of, source.n_parts, lambda k: (source, k))
+                    kinds = engine.map(kind_of, source.n_shards, lambda k: (source, k))
                     new._publish_inference(*kinds)
             return result
         except EngineGone as error:
@@ -158,7 +160,7 @@ def fit_shards(model, shards, given, checkpoint):
             text = f"{error.strerror or error}; {_what_is_safe(keeper)}"
             raise OSError(error.errno, text) from error
         finally:
-            close_parts(source)
+            close_shards(source)
 
     try:
         return model._become(new, shards, None, train)

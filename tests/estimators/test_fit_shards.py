@@ -22,7 +22,7 @@ from skstruct.datasets import Shards, pack_shards
 from skstruct.solvers.rounds import engine as engines
 from skstruct.solvers.rounds.checkpoint import Keeper
 from skstruct.solvers.rounds.engine import Engine, EngineGone, gather, scatter_add
-from skstruct.solvers.rounds.quasi import part_gradient
+from skstruct.solvers.rounds.quasi import shard_gradient
 from skstruct.testing import random_sequences
 
 _DEADLY = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has the second only
@@ -199,12 +199,12 @@ def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
     monkeypatch.setattr(Shards, "open", count)
     known = SAGCRF(tol=1e-5).fit(shards)
     assert len(opened) == shards.n_shards
-    assert not engines._OPENED._parts
+    assert not engines._OPENED._open
     opened.clear()
     monkeypatch.setattr(engines, "LIMIT", 1)
     assert _same(known, SAGCRF(tol=1e-5).fit(shards))
     assert len(opened) > 20
-    assert len(engines._OPENED._parts) <= 1
+    assert len(engines._OPENED._open) <= 1
 
 
 def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):
@@ -219,7 +219,7 @@ def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):
         def map(self, function, n_tasks, arguments):
             def engine(k):
                 sent = arguments(k)
-                if function is part_gradient:
+                if function is shard_gradient:
                     sizes.append(sent[2].shape[0])
                 return sent
 
@@ -394,13 +394,13 @@ def test_a_driver_that_is_killed_loses_nothing(shards, tmp_path):
         from skstruct.solvers.rounds.checkpoint import Keeper
 
         Keeper.SHARE = np.inf
-        slow = quasi.part_gradient
+        slow = quasi.shard_gradient
 
-        def part_gradient(*arguments):
+        def shard_gradient(*arguments):
             time.sleep(0.002)
             return slow(*arguments)
 
-        quasi.part_gradient = part_gradient
+        quasi.shard_gradient = shard_gradient
         print("fit", flush=True)
         crf = SAGCRF(tol=1e-6).fit(Shards(sys.argv[1]), checkpoint=sys.argv[2])
         np.savez(sys.argv[3], crf.node_weights_, crf.pair_weights_)

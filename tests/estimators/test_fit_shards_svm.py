@@ -174,10 +174,10 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
         before(self, members)
         total = zero_weights(self.shapes)
         loss = 0.0
-        for k in range(source.n_parts):
+        for k in range(source.n_shards):
             part = source.open(k)
             lam = self.lam * self.n / part.sample_weight.size
-            method = bcfw._InPart(part, lam, self.local.choices)
+            method = bcfw._OnShard(part, lam, self.local.choices)
             if self.current[k]:
                 method.dual = store.read_tree(self.files.path(int(self.current[k]), k), method.dual)
             loss += float(method.state.losses @ part.sample_weight)

@@ -11,7 +11,7 @@ from skstruct.solvers.certificate import certify, certify_l1, certify_pair, stat
 from skstruct.solvers.gdmm.active_sets import empty_sets, one_entry_each, packed
 from skstruct.solvers.gdmm.solver import n_parts
 from skstruct.solvers.quasi_newton.solver import Sweeps, backtrack, wolfe
-from skstruct.solvers.rounds.blocks import parts_of_round, passes_of_round
+from skstruct.solvers.rounds.blocks import passes_of_round, shards_of_round
 from skstruct.solvers.rounds.checkpoint import Keeper
 from skstruct.solvers.rounds.engine import Engine, gather, scatter_add
 from skstruct.solvers.run import SampleOverflow
@@ -95,8 +95,8 @@ def test_rounds_blocks_passes_of_round():
     assert (passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)) == (0.125, 2.0)
 
 
-def test_rounds_blocks_parts_of_round():
-    assert ([parts_of_round(n) for n in (1, 2, 8, 64)]) == [1, 2, 2, 8]
+def test_rounds_blocks_shards_of_round():
+    assert ([shards_of_round(n) for n in (1, 2, 8, 64)]) == [1, 2, 2, 8]
 
 
 def test_rounds_checkpoint_checkpoint(capsys):

@@ -1,4 +1,4 @@
-"""Block-coordinate Frank-Wolfe in rounds over parts."""
+"""Block-coordinate Frank-Wolfe in rounds over shards."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .soundness import close, like, require, require_dual_point
 _MEAN = "mean-node", "mean-pair"
 
 
-class _InPart(BCFW):
-    """A run on a part, which takes the place of neither weights nor dual point for long."""
+class _OnShard(BCFW):
+    """A run on a shard, which takes the place of neither weights nor dual point for long."""
 
-    def __init__(self, part, lam, choices):
+    def __init__(self, shard, lam, choices):
         super().__init__(
-            part.problem,
-            part.shapes,
-            part.sample_weight,
+            shard.problem,
+            shard.shapes,
+            shard.sample_weight,
             lam,
             1,
             choices=choices,
@@ -65,22 +65,22 @@ class _InPart(BCFW):
 
 
 class LocalBCFW(Local):
-    """What it does in a part."""
+    """What it does in a shard."""
 
     def __init__(self, choices: BCFWChoices):
         self.choices = choices
 
-    def compile(self, part):
+    def compile(self, shard):
         """Call every kernel on nothing."""
-        method = _InPart(part, 1.0, self.choices)
+        method = _OnShard(shard, 1.0, self.choices)
         method._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        compile_hinge(part.problem, method.w)
+        compile_hinge(shard.problem, method.w)
 
-    def visit(self, part, k, w, turn):
+    def visit(self, shard, k, w, turn):
         """Some visits; sum of losses, block gaps of the last pass, oracle calls, cached steps."""
-        weight = part.sample_weight
+        weight = shard.sample_weight
         n = weight.size
-        method = _InPart(part, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
+        method = _OnShard(shard, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
         if turn.before is not None:
             method.dual = read_tree(turn.before, method.dual)
         visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
@@ -90,13 +90,13 @@ class LocalBCFW(Local):
         gap, n_oracle, n_cached = map(float, totals[[GAP, N_ORACLE, N_CACHED]])
         return losses, gap * n / turn.n_samples, n_oracle, n_cached
 
-    def implied(self, part, turn):
-        """Task losses and weights of a dual point that is one of the part."""
-        n = part.sample_weight.size
-        method = _InPart(part, turn.lam * turn.n_samples / n, self.choices)
+    def implied(self, shard, turn):
+        """Task losses and weights of a dual point that is one of the shard."""
+        n = shard.sample_weight.size
+        method = _OnShard(shard, turn.lam * turn.n_samples / n, self.choices)
         known = method.dual
         state, points = read_tree(turn.before, known)
-        follows = require_dual_point(part, state, points, known)
+        follows = require_dual_point(shard, state, points, known)
         names = "losses", "costs", "inner"
         again = state._replace(**{name: getattr(state, name).copy() for name in names})
         method.dual = again, points
@@ -105,7 +105,7 @@ class LocalBCFW(Local):
         require(close(state.costs, again.costs), "costs are wrong")
         # These only choose steps, and have the rounding of many differences.
         require(close(state.inner, again.inner, tolerance=1e-6), "inner is wrong")
-        return float(np.einsum("i,i->", state.losses, part.sample_weight)), method.w
+        return float(np.einsum("i,i->", state.losses, shard.sample_weight)), method.w
 
 
 class BCFWBlocks(Blocks):
@@ -161,7 +161,7 @@ class BCFWBlocks(Blocks):
     def accepted(self, share):
         """The dual, and the mean of the last weights, where steps are pairwise ones.
 
-        As in memory it fades by the pass; but more of them, since weights lean to the last parts.
+        As in memory it fades by the pass; but more of them, since weights lean to the last shards.
         """
         self.dual, _ = self.dual_of(self.loss, self.w)
         if not self.local.choices.pairwise:

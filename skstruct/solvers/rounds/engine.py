@@ -1,7 +1,7 @@
 """Tasks over joblib's backends: results in order, and lost workers made up for.
 
 Another solver uses it so: its task is a function of a module (workers import it), whose result
-depends on its arguments and on files alone; ``engine.map(task, n_parts, arguments)`` then gives the
+depends on its arguments and on files alone; ``engine.map(task, n_tasks, arguments)`` then gives the
 same bits whichever worker runs it, and however often.
 """
 
@@ -50,19 +50,19 @@ class _InFile(NamedTuple):
         return result
 
 
-# Parts: what a worker has of a problem that no process holds as a whole.
+# Shards: what a worker has of a problem that no process holds as a whole.
 #
-# A *source* opens parts in any process. It is what tasks carry, so it is small and can be pickled;
-# it has ``token``, a string that no other source of this run has, ``n_parts``, ``columns(k)`` and
-# ``open(k)``, which returns a :class:`Part`. Tasks of any solver begin with ``with borrowed(source,
-# k) as part``; the driver makes what they take by :func:`gather`, and adds what they return by
-# :func:`scatter_add`.
+# A *source* opens shards in any process. It is what tasks carry, so it is small and can be pickled;
+# it has ``token``, a string that no other source of this run has, ``n_shards``, ``columns(k)`` and
+# ``open(k)``, which returns a :class:`ShardProblem`. Tasks of any solver begin with ``with
+# borrowed(source, k) as shard``; the driver makes what they take by :func:`gather`, and adds what
+# they return by :func:`scatter_add`.
 
-# Bytes of parts that a process keeps open.
+# Bytes of shards that a process keeps open.
 LIMIT = 1 << 29
 
 
-class Part(NamedTuple):
+class ShardProblem(NamedTuple):
     """A shard as a problem of its own, on its rows of the weights."""
 
     # A structure's problem, with labels, on local rows; features may be memory maps.
@@ -71,7 +71,7 @@ class Part(NamedTuple):
     loss: Any
     # Shapes of the local weight tables: the pair table is the whole one.
     shapes: tuple
-    # (n_samples,): Weights whose mean over *all* parts is 1.
+    # (n_samples,): Weights whose mean over *all* shards is 1.
     sample_weight: np.ndarray
     # First and second nodes of all edges, and where those of each sample begin.
     ends: tuple = ()
@@ -80,7 +80,7 @@ class Part(NamedTuple):
 
 
 def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The weights that a part uses."""
+    """The weights that a shard uses."""
     if columns is None:
         return w.node, w.pair
     n = columns.size
@@ -91,7 +91,7 @@ def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray
 
 
 def scatter_add(total: Weights, columns, n_features: int, node, pair) -> None:
-    """Add tables of a part to those of all weights."""
+    """Add tables of a shard to those of all weights."""
     pairs = total.pair
     pairs += pair
     table = total.node
@@ -107,44 +107,44 @@ def received(node, pair) -> Weights:
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
 
-def _n_bytes(part):
-    return sum(leaf.nbytes for leaf in tree_leaves(part) if isinstance(leaf, np.ndarray))
+def _n_bytes(shard):
+    return sum(leaf.nbytes for leaf in tree_leaves(shard) if isinstance(leaf, np.ndarray))
 
 
 class _Opened:
-    """Parts that are open in this process and not in use."""
+    """Shards that are open in this process and not in use."""
 
     def __init__(self):
-        self._lock, self._parts, self._size = Lock(), OrderedDict(), 0
+        self._lock, self._open, self._size = Lock(), OrderedDict(), 0
 
     def take(self, key):
-        """A part, which is nobody else's until it is given back; None if it is not here."""
+        """A shard, which is nobody else's until it is given back; None if it is not here."""
         with self._lock:
-            part = self._parts.pop(key, None)
-            self._size -= 0 if part is None else _n_bytes(part)
-            return part
+            shard = self._open.pop(key, None)
+            self._size -= 0 if shard is None else _n_bytes(shard)
+            return shard
 
-    def give(self, key, part):
-        """Keep a part for the next task, if there is room."""
-        size = _n_bytes(part)
+    def give(self, key, shard):
+        """Keep a shard for the next task, if there is room."""
+        size = _n_bytes(shard)
         with self._lock:
-            if key in self._parts:
+            if key in self._open:
                 return
-            # Rounds visit all parts in turn: whatever goes comes too late to be of use, so that it
+            # Rounds visit all shards in turn: whatever goes comes too late to be of use, so that it
             # is the new one that goes, unless the old ones are of another fit.
-            for old in [old for old in self._parts if old[0] != key[0]]:
+            for old in [old for old in self._open if old[0] != key[0]]:
                 if self._size + size <= LIMIT:
                     break
-                self._size -= _n_bytes(self._parts.pop(old))
-            if self._size + size <= LIMIT or not self._parts:
-                self._parts[key] = part
+                self._size -= _n_bytes(self._open.pop(old))
+            if self._size + size <= LIMIT or not self._open:
+                self._open[key] = shard
                 self._size += size
 
     def forget(self, token):
-        """Close the parts of a source."""
+        """Close the shards of a source."""
         with self._lock:
-            for key in [key for key in self._parts if key[0] == token]:
-                self._size -= _n_bytes(self._parts.pop(key))
+            for key in [key for key in self._open if key[0] == token]:
+                self._size -= _n_bytes(self._open.pop(key))
 
 
 _OPENED = _Opened()
@@ -152,22 +152,22 @@ _OPENED = _Opened()
 
 @contextmanager
 def borrowed(source, k: int):
-    """Part k of a source, opened at most once while there is room; nobody else has it meanwhile."""
-    part = _OPENED.take((source.token, k))
-    if part is None:
-        part = source.open(k)
-    yield part
+    """Shard k of a source, opened once while there is room; nobody else has it meanwhile."""
+    shard = _OPENED.take((source.token, k))
+    if shard is None:
+        shard = source.open(k)
+    yield shard
     # Not after an error: nobody knows what it has left.
-    _OPENED.give((source.token, k), part)
+    _OPENED.give((source.token, k), shard)
 
 
 def kind_of(source, k: int) -> type:
-    """The task: the class of a part's problem, which says how its samples are decoded."""
-    with borrowed(source, k) as part:
-        return type(part.problem[0] if type(part.problem) is tuple else part.problem)
+    """The task: the class of a shard's problem, which says how its samples are decoded."""
+    with borrowed(source, k) as shard:
+        return type(shard.problem[0] if type(shard.problem) is tuple else shard.problem)
 
 
-def close_parts(source) -> None:
+def close_shards(source) -> None:
     """Close what this process has open of a source; other processes do so when they need room."""
     _OPENED.forget(source.token)
 

@@ -1,7 +1,7 @@
-"""GDMM in rounds over parts.
+"""GDMM in rounds over shards.
 
 Of its augmented Lagrangian only ``lam/2 |w|^2`` couples the samples: penalty and multipliers are a
-sample's own. So a part's share of it is bounded as that of any dual is (see
+sample's own. So a shard's share of it is bounded as that of any dual is (see
 :mod:`skstruct.solvers.rounds.blocks`), and its problem is GDMM's with ``reach = sigma s_i / (lam
 n)``. The penalty is ``rho reach``, in units of which the multipliers are kept: ``rho / sigma``
 leaves both as they are, whatever sigma is in a round.
@@ -25,34 +25,34 @@ from .soundness import require, require_active_sets
 
 
 class LocalGDMM(Local):
-    """What it does in a part."""
+    """What it does in a shard."""
 
     def __init__(self, options: GDMMOptions, decoding):
         self.options, self._decoding = options, decoding
 
-    def _run(self, part, lam, sigma=1.0):
-        problem, factors = part.problem
-        n = part.sample_weight.size
+    def _run(self, shard, lam, sigma=1.0):
+        problem, factors = shard.problem
+        n = shard.sample_weight.size
         options = self.options._replace(rho=self.options.rho / sigma)
-        arguments = problem, self._decoding, part.shapes, part.sample_weight, lam / (sigma * n)
+        arguments = problem, self._decoding, shard.shapes, shard.sample_weight, lam / (sigma * n)
         return FactorRun(factors, *arguments, options, 1)
 
     def decoding(self, task, w):
         """The problem in the form in which these weights are decoded fastest."""
         return self._decoding(task[0], w)
 
-    def compile(self, part):
+    def compile(self, shard):
         """Call every kernel on nothing."""
-        run = self._run(part, 1.0)
-        w = zero_weights(part.shapes)
+        run = self._run(shard, 1.0)
+        w = zero_weights(shard.shapes)
         run.go_on(w, run.sets)
         run.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         run.consistent_point()
-        compile_hinge(self.decoding(part.problem, w), w)
+        compile_hinge(self.decoding(shard.problem, w), w)
 
-    def visit(self, part, k, w, turn):
+    def visit(self, shard, k, w, turn):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
-        method = self._run(part, turn.lam * turn.n_samples, turn.sigma)
+        method = self._run(shard, turn.lam * turn.n_samples, turn.sigma)
         sets = None if turn.before is None else read_tree(turn.before, method.sets)
         method.go_on(w, sets)
         rng = np.random.default_rng([turn.seed, k, turn.number])
@@ -69,21 +69,21 @@ class LocalGDMM(Local):
         counts = method.n * turn.n_passes, totals[INFEASIBILITY], totals[CHANGE]
         return 0.0, *map(float, (*counts, *sizes))
 
-    def implied(self, part, turn):
+    def implied(self, shard, turn):
         """The weights of the active sets; there is no task loss of them as they are."""
-        method = self._run(part, turn.lam * turn.n_samples)
+        method = self._run(shard, turn.lam * turn.n_samples)
         sets = read_tree(turn.before, method.sets)
         require_active_sets(method, sets)
         return 0.0, method.implied_weights(sets)
 
-    def point(self, part, k, turn):
+    def point(self, shard, k, turn):
         """A consistent dual point near the present one."""
-        method = self._run(part, turn.lam * turn.n_samples)
+        method = self._run(shard, turn.lam * turn.n_samples)
         own = read_tree(turn.before, method.sets)
-        method.go_on(zero_weights(part.shapes), own)
+        method.go_on(zero_weights(shard.shapes), own)
         losses, w = method.consistent_point()
-        total = float(np.einsum("i,i->", losses, part.sample_weight))
-        return total, w.node if method.constrained else None, w.pair.reshape(part.shapes[1])
+        total = float(np.einsum("i,i->", losses, shard.sample_weight))
+        return total, w.node if method.constrained else None, w.pair.reshape(shard.shapes[1])
 
 
 class GDMMBlocks(Certifying, Blocks):
@@ -103,7 +103,7 @@ class GDMMBlocks(Certifying, Blocks):
         # Multipliers move after a pass.
         self.n_passes = max(int(self.n_passes), 1)
         self.node_set = self.edge_set = 1.0
-        self.measured = np.zeros((self.source.n_parts, 8))
+        self.measured = np.zeros((self.source.n_shards, 8))
 
     def _take(self, numbers, arrays):
         super()._take(numbers, arrays)
@@ -122,7 +122,7 @@ class GDMMBlocks(Certifying, Blocks):
         self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
 
     def is_good(self, new, loss, common, sigma):
-        """Whether what the parts have in common was less than what they reckoned with.
+        """Whether what the shards have in common was less than what they reckoned with.
 
         Then the augmented Lagrangian has risen by what they gained.
         """
@@ -152,5 +152,5 @@ class GDMMBlocks(Certifying, Blocks):
         return self.certified(objective, bound, magnitude)
 
     def set_sizes(self):
-        """Mean sizes of the active sets, when each part was visited last."""
+        """Mean sizes of the active sets, when each shard was visited last."""
         return self.node_set, self.edge_set

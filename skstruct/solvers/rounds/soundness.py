@@ -80,7 +80,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     compared with these anyway.
 
     `mass` says what the marginals of each sample add up to, `ends` is that of
-    :class:`skstruct.solvers.rounds.engine.Part`.
+    :class:`skstruct.solvers.rounds.engine.ShardProblem`.
     """
     worst = float(-points.min(initial=0.0))
     cost, n_nodes = getattr(problem, "cost", None), np.diff(problem.label_ptr)
@@ -173,13 +173,13 @@ def _cached_points(problem, ends, state, points, known):
     return explained, rest
 
 
-def require_dual_point(part, state, points, known: tuple) -> np.ndarray:
-    """Refuse a state of BCFW that is not a dual point of a part; `known` is that of the truth.
+def require_dual_point(shard, state, points, known: tuple) -> np.ndarray:
+    """Refuse a state of BCFW that is not a dual point of a shard; `known` is that of the truth.
 
     Returns the mask of the samples whose task losses follow from the state: that of an evicted
     labelling is lost where it does not add up over parts.
     """
-    problem, ends, start = part.problem, part.ends, known[0]
+    problem, ends, start = shard.problem, shard.ends, known[0]
     for name, found in state._asdict().items():
         if name == "gaps":
             same = found.shape == start.gaps.shape and found.dtype == start.gaps.dtype
@@ -196,7 +196,7 @@ def require_dual_point(part, state, points, known: tuple) -> np.ndarray:
             like(found, other, name)
         explained, rest = _cached_points(problem, ends, state, points, known[1])
     else:
-        explained, rest = _cached_labellings(problem, ends, part.n_labels, state)
+        explained, rest = _cached_labellings(problem, ends, shard.n_labels, state)
     left = state.residuals - explained
     _add_labellings(problem, problem.labels, np.ones(rest.size), left)
     is_whole = rest <= TOLERANCE

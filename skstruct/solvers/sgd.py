@@ -59,6 +59,16 @@ def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, orde
         average[2] += share
 
 
+def _mean(w, average, shapes, cone):
+    """The weighted mean of the iterates."""
+    scale = w.scale.copy()
+    w.scale[:] = average[1] / average[2], -1.0 / average[2]
+    mean = plain_weights(w, shapes)
+    w.scale[:] = scale
+    settle(cone, mean)  # what rounding has moved out
+    return mean
+
+
 class Improvement(NamedTuple):
     """What is known of weights without a dual bound."""
 
@@ -116,13 +126,11 @@ class SGD(Method):
 
     def certify(self):
         """Objective of the average, or of the last iterate."""
-        w, average = self.w, self.average
-        scale = w.scale.copy()
         if self.averaging:
-            w.scale[:] = average[1] / average[2], -1.0 / average[2]
-        self.value = plain_weights(w, self.shapes)
-        w.scale[:] = scale
-        settle(self.cone, self.value)  # of an average, what rounding has moved out
+            self.value = _mean(self.w, self.average, self.shapes, self.cone)
+        else:
+            self.value = plain_weights(self.w, self.shapes)
+            settle(self.cone, self.value)
         present = self.loss, self.problem, self.value, self.sample_weight, self.lam, self.n_jobs
         objective = objective_value(*present, advice=_ADVICE).objective
         self.best.offer(objective, self.value)
@@ -218,11 +226,7 @@ class _Pass(NamedTuple):
                 order[first:last],
                 *buffers,
             )
-        scale = w.scale.copy()
-        w.scale[:] = average[1] / average[2], -1.0 / average[2]
-        mean = plain_weights(w, self.shapes)
-        w.scale[:] = scale
-        settle(self.cone, mean)  # what rounding has moved out
+        mean = _mean(w, average, self.shapes, self.cone)
         iterate = plain_weights(w, self.shapes)
         return state._replace(iterate=iterate, mean=mean, n_steps=int(average[0]))
 

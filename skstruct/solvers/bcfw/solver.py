@@ -245,11 +245,6 @@ def _new_state(problem, n_cached):
     )
 
 
-def _usable(start, n_cached):
-    """Whether a dual point has a cache of this size, and was left by a run that went well."""
-    return start.labels.shape[0] == n_cached and bool(np.isfinite(start.residuals).all())
-
-
 def _room(problem, n_cached):
     """No more labellings than there can be, where samples are one node."""
     if np.diff(problem.label_ptr).max(initial=0) > 1:
@@ -309,44 +304,41 @@ class BCFW(Method):
         self._scratch = np.empty((4, scratch.theta.size)), values, scratch.labels
         if self.relaxed:
             self._points = new_points(self.problem, self.n_cached, scratch.theta)
-        self._warm = start is not None and _usable(start, self.n_cached)
-        self._begin_at(self._adapted(start) if self._warm else self._truth())
-        if self._warm:
-            self._take_mean(start.recent)
+        # A dual point must have a cache of this size, and be left by a run that went well.
+        self._warm = start is not None and start.labels.shape[0] == n_cached
+        self._warm = self._warm and bool(np.isfinite(start.residuals).all())
+        self._begin_at(start if self._warm else None)
+        n_weights = sum(map(math.prod, self.shapes))
+        if self._warm and self._extrapolation is not None and start.recent.size == n_weights:
+            # The mean that the run before ended with, which fits these weights.
+            self._recent = view_flat(start.recent.copy(), self.shapes)
+            self._n_recent = math.ceil(2.0 / RECENT)
 
-    def _truth(self):
-        return self._adapted(_new_state(self.problem, self.n_cached))
+    def _begin_at(self, state):
+        """Take a dual point, that of the truth for None; its weights are 0 until they are rebuilt.
 
-    def _adapted(self, state):
-        """A dual point with room for what the steps of this run keep beside it."""
+        It gets room for what the steps of this run keep beside it.
+        """
+        if state is None:
+            state = _new_state(self.problem, self.n_cached)
         keeps = self.pairwise > 0 and not self.relaxed
         n_products = self.n_cached * (self.n_cached + 1) // 2 if keeps else 0
         n_past = self.n if self._extrapolation is not None else 0
         n_bytes = 8 * self.n * (n_products + self.n_cached)
         check_memory(n_bytes, "the inner products of BCFWSSVM", "take fewer n_cached")
         inner, past = np.zeros((self.n, n_products)), np.zeros((n_past, self.n_cached))
-        return state._replace(inner=inner, past=past, recent=np.empty(0))
-
-    def _take_mean(self, mean):
-        """Begin with the mean that the run before ended with, if it fits these weights."""
-        if self._extrapolation is not None and mean.size == sum(map(math.prod, self.shapes)):
-            self._recent = view_flat(mean.copy(), self.shapes)
-            self._n_recent = math.ceil(2.0 / RECENT)
+        self.state = state._replace(inner=inner, past=past, recent=np.empty(0))
+        self.state.totals[:] = 0.0
+        zero = zero_weights(self.shapes)
+        # Only the average needs the second half of lazy rows.
+        self.w = lazy_weights(zero) if self.averaging else zero
+        self.cone.multipliers[:] = 0.0
 
     def dual_point(self):
         """The state, with the mean that the certificate is of."""
         is_mean = self.use_average and self._recent is not None
         recent = flatten(self._recent) if is_mean else np.empty(0)
         return self.state._replace(recent=recent)
-
-    def _begin_at(self, state):
-        """Take a dual point; its weights are those of the truth, 0, until they are rebuilt."""
-        self.state = state
-        self.state.totals[:] = 0.0
-        zero = zero_weights(self.shapes)
-        # Only the average needs the second half of lazy rows.
-        self.w = lazy_weights(zero) if self.averaging else zero
-        self.cone.multipliers[:] = 0.0
 
     def compile(self):
         """Compile outside the clock."""
@@ -368,7 +360,7 @@ class BCFW(Method):
             if self.cone.coefficients.size:
                 project_rows(self.cone, self.w, 0.0, 1)
             if not self._dual() >= 0.0:  # worse than no training: C or a weight has grown much
-                self._begin_at(self._truth())
+                self._begin_at(None)
                 self._recent, self._n_recent = None, 0
         if self._warm or self.sampling == "gap":
             self.certify()
@@ -404,17 +396,15 @@ class BCFW(Method):
             _FRESH if self.use_cache else np.inf,
             _ENOUGH * total / self.n,
         )
+        task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
+        buffers, values, labels = self._scratch
         self.state.totals[GAP] = 0.0
         for first, last in pieces.visits(order.size):
-            self._visits(options, order[first:last], uniforms[first:last])
-
-    def _visits(self, options, order, uniforms):
-        task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
-        if self.relaxed:
-            buffers, values, labels = self._scratch
-            relaxed_epoch(*task, self._points, order, uniforms, (buffers, values[0], labels))
-        else:
-            bcfw_epoch(*task, order, uniforms, *self._scratch)
+            visits = order[first:last], uniforms[first:last]
+            if self.relaxed:
+                relaxed_epoch(*task, self._points, *visits, (buffers, values[0], labels))
+            else:
+                bcfw_epoch(*task, *visits, buffers, values, labels)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""
@@ -446,13 +436,6 @@ class BCFW(Method):
         settle(self.cone, value)  # an average of points in the cone, but for rounding
         return value
 
-    def _note_gaps(self, bounds):
-        gaps = np.maximum(bounds - self.state.losses, 0.0) * self.sample_weight / self.n
-        self.state.gaps[:] = gaps
-        if self.sampling == "gap":
-            for i, gap in enumerate(gaps):
-                set_leaf(self.state.tree, i, gap)
-
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
         dual, average, value = self._dual(), self._recent, None
@@ -466,7 +449,11 @@ class BCFW(Method):
         by_gap = self.averaging or self.sampling == "gap"
         if value is None or by_gap or not value.objective - dual < promised:
             last = self._value(self.w, self.state.residuals)
-            self._note_gaps(last.gaps)
+            gaps = np.maximum(last.gaps - self.state.losses, 0.0) * self.sample_weight / self.n
+            self.state.gaps[:] = gaps
+            if self.sampling == "gap":
+                for i, gap in enumerate(gaps):
+                    set_leaf(self.state.tree, i, gap)
             if value is None or not value.objective < last.objective:
                 value, self.use_average, self._n_recent = last, False, 0
         self.certificate = certify_pair(value.objective, dual, value.magnitude)

@@ -69,16 +69,13 @@ class Turn(NamedTuple):
 class Local(ABC):
     """What a method does in a shard; it goes with each task, and is small."""
 
-    #: Names of what :meth:`visit` measures, beside the objective.
-    measures: tuple = ()
-
     @abstractmethod
     def compile(self, shard) -> None:
         """Call every kernel on nothing."""
 
     @abstractmethod
     def visit(self, shard, k: int, w: Weights, turn: Turn) -> tuple:
-        """Move w and the dual point by a turn; ``sum_i s_i c_i`` of the new one, and `measures`."""
+        """Move w and the dual point by a turn; ``sum_i s_i c_i`` and what was measured."""
 
     @abstractmethod
     def implied(self, shard, turn: Turn) -> tuple:

@@ -117,26 +117,26 @@ class _Opened:
     def __init__(self):
         self._lock, self._open, self._size = Lock(), OrderedDict(), 0
 
+    def _pop(self, key):
+        shard = self._open.pop(key, None)
+        self._size -= _n_bytes(shard)
+        return shard
+
     def take(self, key):
         """A shard, which is nobody else's until it is given back; None if it is not here."""
         with self._lock:
-            shard = self._open.pop(key, None)
-            self._size -= 0 if shard is None else _n_bytes(shard)
-            return shard
+            return self._pop(key)
 
     def give(self, key, shard):
         """Keep a shard for the next task, if there is room."""
         size = _n_bytes(shard)
         with self._lock:
-            if key in self._open:
-                return
             # Rounds visit all shards in turn: whatever goes comes too late to be of use, so that it
             # is the new one that goes, unless the old ones are of another fit.
             for old in [old for old in self._open if old[0] != key[0]]:
-                if self._size + size <= LIMIT:
-                    break
-                self._size -= _n_bytes(self._open.pop(old))
-            if self._size + size <= LIMIT or not self._open:
+                if self._size + size > LIMIT:
+                    self._pop(old)
+            if key not in self._open and (self._size + size <= LIMIT or not self._open):
                 self._open[key] = shard
                 self._size += size
 
@@ -144,7 +144,7 @@ class _Opened:
         """Close the shards of a source."""
         with self._lock:
             for key in [key for key in self._open if key[0] == token]:
-                self._size -= _n_bytes(self._open.pop(key))
+                self._pop(key)
 
 
 _OPENED = _Opened()

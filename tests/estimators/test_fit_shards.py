@@ -20,6 +20,7 @@ from skstruct.callbacks import EarlyStopping
 from skstruct.core.weights import Weights
 from skstruct.datasets import Shards, pack_shards
 from skstruct.solvers.rounds import engine as engines
+from skstruct.solvers.rounds import quasi
 from skstruct.solvers.rounds.checkpoint import Keeper
 from skstruct.solvers.rounds.engine import Engine, EngineGone, gather, scatter_add
 from skstruct.solvers.rounds.quasi import shard_gradient
@@ -318,6 +319,29 @@ def test_workers_that_all_die_are_told_with_what_is_safe(shards, tmp_path, monke
         crf.fit(shards, checkpoint=tmp_path / "c")
     with pytest.raises(RuntimeError, match="without checkpoint nothing of this training"):
         crf.fit(shards)
+
+
+def test_states_of_an_earlier_version_are_refused_and_stay(shards, tmp_path):
+    SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
+    path = max(tmp_path.glob("round-*.json"))
+    state = json.loads(path.read_text()) | {"version": 2}
+    path.write_text(json.dumps(state))
+    with pytest.raises(ValueError, match=r"states of an earlier version.*name another folder"):
+        SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
+    assert json.loads(path.read_text()) == state
+
+
+def test_errors_of_a_method_are_no_damage_of_its_states(shards, tmp_path, monkeypatch):
+    SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    def fail(self, numbers, arrays, bound):
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr(quasi.Mapped, "take_state", fail)
+    with pytest.raises(TypeError, match="a mistake"):
+        SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):

@@ -526,14 +526,6 @@ class LabelState(NamedTuple):
 _PASSES_AT_REST = 5
 
 
-def label_graph(factors) -> LabelGraph:
-    """The samples of label sets, with what the passes look up."""
-    edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
-    first, second = factors.ends.T
-    edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
-    return LabelGraph(**factors._asdict(), edge_of=edge_of)
-
-
 class LabelRun(Run):
     """A run on label sets."""
 
@@ -541,7 +533,10 @@ class LabelRun(Run):
 
     def __init__(self, factors, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.graph = graph = label_graph(factors)
+        edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
+        first, second = factors.ends.T
+        edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
+        self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of)
         self._n_passes = 0
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(

@@ -135,14 +135,9 @@ class Run(Certifying):
         order, uniforms = rng.permutation(self.n), rng.random(self.n_draws)
         before = progress.seconds
         self.one_pass(order, uniforms, progress.pieces)
-        self._read_totals(progress.seconds - before)
-        self.n_passes = k
-
-    def _read_totals(self, seconds):
-        """Infeasibility and change of the last pass, and how much of its time the search took."""
-        totals = self.state.totals
+        self.n_passes, totals = k, self.state.totals
         share = totals[SEARCH] / totals[ALL] if totals[ALL] > 0 else np.nan
-        self.search_seconds += share * seconds
+        self.search_seconds += share * (progress.seconds - before)
         self.infeasibility = float(totals[INFEASIBILITY])
         self.change = float(np.sqrt(totals[CHANGE] / self.n_draws))
         totals[:] = 0.0

@@ -18,7 +18,7 @@ from ...data.packing import sample_of
 from ...losses.verbs import loss_oracle, private_loss
 from ...scores import Linearisation, ScoreMap
 from ...scores.base import guarded
-from ..primal import compile_losses, objective_value
+from ..primal import objective_value
 from ..run import SampleOverflow
 
 # Losses and residuals of a batch of samples whose rows are their scores.
@@ -165,7 +165,8 @@ class MappedLosses:
         #: How many weights are of ends and pairs.
         self.n_tail = self._n_ends + math.prod(self.pair_shape)
         self.table = zero_weights(mapped.shapes)
-        self._values = np.zeros(self.n)
+        #: Losses of the samples at the last call.
+        self.values = np.zeros(self.n)
         n_threads = min(effective_threads(n_jobs), max(1, self.n_rows // _ROWS_A_THREAD))
         problem = mapped.problem
         self._workers = [_Worker(loss, problem, mapped.shapes)]
@@ -210,7 +211,7 @@ class MappedLosses:
         self._call(self._workers[0], np.empty(0, dtype=np.int64))
 
     def _call(self, worker, samples):
-        buffers = worker.scratch, worker.augmented, worker.gradient, self._values
+        buffers = worker.scratch, worker.augmented, worker.gradient, self.values
         task = worker.problem, self.table, self.sample_weight, samples
         batch_residuals(worker.loss, *task, *buffers)
 
@@ -235,11 +236,6 @@ class MappedLosses:
         self.n_calls += batch.samples.size
         return rows, tail
 
-    def batch_loss(self, batch: Batch) -> float:
-        """Mean loss of a batch at the last call."""
-        total = self._values[batch.samples] @ self.sample_weight[batch.samples]
-        return float(total) / batch.samples.size
-
     def at_all(self, scores: np.ndarray, vector: np.ndarray, batches: list[Batch], pieces):
         """Residuals of all samples."""
         if not (np.isfinite(scores).all() and np.isfinite(vector).all()):
@@ -259,7 +255,7 @@ class MappedLosses:
             self.n_calls += sum(batch.samples.size for batch in batches[start:stop])
         if pieces.stopped:
             return None
-        mean = float(self._values @ self.sample_weight) / self.n
+        mean = float(self.values @ self.sample_weight) / self.n
         return Residuals(batches, rows, tails, mean) if np.isfinite(mean) else None
 
     def _in_threads(self, run, start, stop):
@@ -277,10 +273,6 @@ class MappedLosses:
         return np.concatenate([params, found.tails.sum(axis=0)]) / self.n
 
     # The objective that is reported
-
-    def compile_objective(self, target) -> None:
-        """Compile :meth:`objective`."""
-        compile_losses(target, self.mapped.problem, self.table)
 
     def objective(self, target, scores: np.ndarray, vector: np.ndarray, lam: float) -> float:
         """``lam/2 |w|^2`` and the mean of another loss."""

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.cone import make_cone, settle
 from ...core.weights import Weights, flatten
 from ...losses.verbs import require_smooth
+from ..primal import compile_losses
 from ..run import REMEDY, Method
 from ..sgd import improvement
 from .mapped import Linearised, MappedLosses, Residuals
@@ -84,7 +85,8 @@ class CasimirSteps:
                         return center
                     snapshot, least, kept = found, value, center
                     gradient = self.losses.gradient(at.linearised, found)
-                    self._succeed()
+                    self._least_caution *= _FORGET
+                    self._caution = max(_BOLDER * self._caution, self._least_caution)
                 else:
                     # Longer steps than the losses bear: once more from the last snapshot.
                     self._fail()
@@ -107,10 +109,6 @@ class CasimirSteps:
 
     def _steepness(self):
         return self._caution * self.lipschitz
-
-    def _succeed(self):
-        self._least_caution *= _FORGET
-        self._caution = max(_BOLDER * self._caution, self._least_caution)
 
     def _fail(self):
         self._least_caution = _BELOW * self._caution
@@ -262,7 +260,7 @@ class MappedMethod(Method):
     def compile(self):
         """Compile outside the clock."""
         self.losses.compile()
-        self.losses.compile_objective(self.target)
+        compile_losses(self.target, self.problem, self.losses.table)
 
     def work(self):
         """Oracle calls; nothing else passes over the data."""
@@ -472,7 +470,8 @@ class MappedSubgradient(MappedMethod):
             gradient = self._gradient(batch)
             squared = float(gradient @ gradient)
             if squared > 0.0:
-                steps.append(self.losses.batch_loss(batch) / squared)
+                total = self.losses.values[batch.samples] @ self.sample_weight[batch.samples]
+                steps.append(float(total) / batch.samples.size / squared)
         return _CAREFUL_RATE * float(np.median(steps)) if steps else 1.0
 
     def epoch(self, k, rng, progress):

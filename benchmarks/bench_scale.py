@@ -262,7 +262,7 @@ def model(runs):
 def rates(task, results):
     """CPU seconds of calls of loss and gradient, in one process: what neighbours disturb least."""
     spent = []
-    real = quasi.part_gradient
+    real = quasi.shard_gradient
 
     def timed(*arguments):
         began = time.process_time()
@@ -270,7 +270,7 @@ def rates(task, results):
         spent.append(time.process_time() - began)
         return answer
 
-    quasi.part_gradient = timed
+    quasi.shard_gradient = timed
     runs = []
     print("| regime | shards | entries | weights | MB | tasks, s | the rest, s |")
     print("|---|--:|--:|--:|--:|--:|--:|")
@@ -304,7 +304,7 @@ def rates(task, results):
                     f"{runs[-1]['bytes'] / 1e6:.0f} | {best[0]:.3f} | {best[1]:.3f} |",
                     flush=True,
                 )
-    quasi.part_gradient = real
+    quasi.shard_gradient = real
     results["model"] = model(runs)
 
 

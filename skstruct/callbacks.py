@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
-import threading
 import time
 import warnings
 from numbers import Real
@@ -17,7 +15,7 @@ from sklearn.base import clone
 from sklearn.callback import CallbackContext
 
 from .core.typing import PathLike
-from .data.files import lock
+from .data.store import remove_parts, written_beside
 from .estimators.base import StructuredEstimator, fitted_state
 from .estimators.early_stopping import EarlyStopping
 
@@ -171,14 +169,6 @@ class TimeLimit(_Timed):
         return self._seconds(estimator) >= self.seconds
 
 
-def _remove_left(path):
-    """Delete what processes that were killed have left beside a model: nobody has it locked."""
-    for part in path.parent.glob(f"{glob.escape(path.name)}.*-*.part"):
-        with contextlib.suppress(OSError), part.open("rb") as file:
-            if lock(file.fileno()):
-                part.unlink()
-
-
 class Checkpoint(_Timed):
     """Write the model to a file now and then during a fit, and at its end.
 
@@ -186,7 +176,7 @@ class Checkpoint(_Timed):
     passes, with the weights of that moment (for averaging solvers the average); they predict, but
     have no certificate and no ``history_`` until the end, and no callbacks. What cannot be written,
     to a full disk for instance, is a warning; the training goes on. A process that is killed while
-    it writes leaves ``<path>.<process>-<thread>.part`` behind, which the next fit with this path
+    it writes leaves ``<path>.<process>-<number>.part`` behind, which the next fit with this path
     deletes.
 
     ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues a fit that was interrupted
@@ -273,7 +263,7 @@ class Checkpoint(_Timed):
             raise FileNotFoundError(f"Checkpoint: {path.parent} is no folder")
         if not os.access(path.parent, os.W_OK):
             raise PermissionError(f"Checkpoint: the folder {path.parent} cannot be written to")
-        _remove_left(path)
+        remove_parts(path.parent, glob.escape(path.name))
 
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
@@ -303,16 +293,8 @@ class Checkpoint(_Timed):
         kept = clone(model).set_callbacks()
         vars(kept).update(fitted_state(model))
         path = Path(self.path)
-        # Of this fit only: others may write to the same path.
-        part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
-            with part.open("wb") as file:
-                lock(file.fileno())
+            with written_beside(path, lasting=True) as file:
                 joblib.dump(kept, file)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
         except OSError as error:
             warnings.warn(f"Checkpoint: {path} was not written: {error}", stacklevel=2)
-        finally:
-            part.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from skstruct.losses.log import LogLoss
 from skstruct.losses.verbs import loss_oracle
 from skstruct.solvers.primal import compile_losses, objective_value
 from skstruct.solvers.run import Method, run
-from skstruct.solvers.sgd import sgd
+from skstruct.solvers.sgd import SGD
 
 METHODS = "pegasos", "sgd", "asg", "adagrad"
 # A rate that is constant is one that decays after so many passes.
@@ -202,4 +202,6 @@ class BaselineCRF(SAGCRF):
         steps = {"rate": 0.0, "period": 0.0}
         if self.method != "pegasos":
             steps = {"rate": self.rate, "period": _NEVER}
-        return sgd(*task, loss=LogLoss(), averaging=self.method == "asg", **steps, **common)
+        averaging = self.method == "asg"
+        method = SGD(*task, None, loss=LogLoss(), averaging=averaging, **steps)
+        return run(method, **common)

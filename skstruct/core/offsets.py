@@ -13,3 +13,10 @@ def ends_of(lengths):
 def longest_item(ptr):
     """Length of the longest_item of packed items."""
     return int((ptr[1:] - ptr[:-1]).max(initial=0))
+
+
+def places_of(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of runs of places: for each place its run, and the place."""
+    owner = np.repeat(np.arange(lengths.size), lengths)
+    within = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return owner, starts[owner] + within

@@ -19,6 +19,7 @@ from numba import types
 from .jit.dispatch import inner_kernel
 from .jit.numba_private import JIT_IS_DISABLED, intrinsic
 from .offsets import longest_item
+from .tree import tree_leaves, tree_like
 from .weights import aligned
 
 # Threads that work on one kernel together, and meet in it.
@@ -295,16 +296,16 @@ def private_copy(problem):
     >>> copy.labels is problem.labels, copy.work is problem.work
     (True, False)
     """
-    return problem._replace(work=_copy(problem.work))
+    return problem._replace(
+        work=tree_like(problem.work, map(_zeros_like, tree_leaves(problem.work)))
+    )
 
 
-def _copy(scratch):
-    """Arrays of the same shapes, however deeply their NamedTuples are nested; of zeros."""
-    if isinstance(scratch, tuple):
-        return getattr(scratch, "_make", tuple)(map(_copy, scratch))
-    if scratch.dtype != np.float64:
-        return np.zeros_like(scratch)
-    return aligned(scratch.size).reshape(scratch.shape)
+def _zeros_like(array):
+    """Zeros, aligned where kernels ask for that."""
+    if array.dtype != np.float64:
+        return np.zeros_like(array)
+    return aligned(array.size).reshape(array.shape)
 
 
 def _node_ends(problem):

@@ -17,6 +17,7 @@ from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
 from ..core.typing import PathLike
+from ..data.store import written_beside
 from .handwriting import load_ocr_letters
 from .text import load_conll
 
@@ -92,27 +93,22 @@ _OCR_LETTERS = _Remote(
 
 def _download(remote, target, n_retries, delay):
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        for attempt in range(n_retries + 1):
-            try:
-                with (
-                    urllib.request.urlopen(remote.url, timeout=60) as source,
-                    open(part, "wb") as out,
-                ):
-                    shutil.copyfileobj(source, out)
-                break
-            except OSError as error:
-                if attempt == n_retries:
-                    raise OSError(
-                        f"{remote.url} could not be fetched ({error}); put the file at {target} "
-                        f"yourself, or name a folder that has it by the argument `mirror` or the "
-                        f"environment variable {MIRROR_VARIABLE}"
-                    ) from error
-                time.sleep(delay)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    for attempt in range(n_retries + 1):
+        try:
+            with (
+                urllib.request.urlopen(remote.url, timeout=60) as source,
+                written_beside(target) as out,
+            ):
+                shutil.copyfileobj(source, out)
+            return
+        except OSError as error:
+            if attempt == n_retries:
+                raise OSError(
+                    f"{remote.url} could not be fetched ({error}); put the file at {target} "
+                    f"yourself, or name a folder that has it by the argument `mirror` or the "
+                    f"environment variable {MIRROR_VARIABLE}"
+                ) from error
+            time.sleep(delay)
 
 
 def _locate(remote, data_home, mirror, download_if_missing, n_retries, delay) -> Path:

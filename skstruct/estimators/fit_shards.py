@@ -13,8 +13,8 @@ from ..core.offsets import ends_of
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
-from ..solvers.rounds.checkpoint import Checkpoint, Keeper
-from ..solvers.rounds.engine import Engine, EngineGone, Part, close_parts, kind_of
+from ..solvers.rounds.checkpoint import Keeper
+from ..solvers.rounds.engine import Engine, EngineGone, ShardProblem, close_shards, kind_of
 from .early_stopping import EarlyStopping
 from .training_data import TrainingData, regulariser
 
@@ -28,7 +28,7 @@ class ShardSource:
     def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
-        self.n_parts, self.n_features = shards.n_shards, shards.n_features_in_
+        self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
         self.n_samples = len(shards)
         self.total = float(shards.weight_sums.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
@@ -42,7 +42,7 @@ class ShardSource:
         """Return the features that occur in a shard, or None for all."""
         return self.shards.columns(k)
 
-    def open(self, k: int) -> Part:
+    def open(self, k: int) -> ShardProblem:
         """Build the problem of a shard, over its files."""
         shard, model = self.shards.open(k, map_from=_MAPPED), self.model
         n = shard.sample_weight.size
@@ -62,7 +62,9 @@ class ShardSource:
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)
         ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
-        return Part((problem, *more) if more else problem, loss, shapes, weight, ends)
+        return ShardProblem(
+            (problem, *more) if more else problem, loss, shapes, weight, ends, n_classes
+        )
 
 
 def _refuse(model, shards, given):
@@ -133,27 +135,25 @@ def fit_shards(model, shards, given, checkpoint):
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)
     start = new._start(model._previous(), None, shapes)
-    states = (
-        None if checkpoint is None else Checkpoint(checkpoint, _fingerprint(new, shards, start))
-    )
+    keeper = None if checkpoint is None else Keeper(checkpoint, _fingerprint(new, shards, start))
     try:
         context, common = model._begin(new, shards, None)
-        common |= {"lam": lam, "start": start, "keeper": None if states is None else Keeper(states)}
+        common |= {"lam": lam, "start": start, "keeper": keeper}
         with Engine(model.n_jobs) as engine:
             result = new._train_rounds(source, engine, shapes, **common)
             if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
-                kinds = engine.map(kind_of, source.n_parts, lambda k: (source, k))
+                kinds = engine.map(kind_of, source.n_shards, lambda k: (source, k))
                 new._publish_inference(*kinds)
         return model._become(new, result, context, shards, None)
     except EngineGone as error:
-        raise EngineGone(f"{error}; {_what_is_safe(states)}") from error
+        raise EngineGone(f"{error}; {_what_is_safe(keeper)}") from error
     except OSError as error:
-        text = f"{error.strerror or error}; {_what_is_safe(states)}"
+        text = f"{error.strerror or error}; {_what_is_safe(keeper)}"
         raise OSError(error.errno, text) from error
     finally:
-        close_parts(source)
-        if states is not None:
-            states.close()
+        close_shards(source)
+        if keeper is not None:
+            keeper.close()
 
 
 # Parameters that change nothing but where a training ends, and how fast it is.
@@ -175,14 +175,14 @@ def _fingerprint(new, shards, start):
     return known
 
 
-def _what_is_safe(states):
+def _what_is_safe(keeper):
     """Return the end of the message of a fatal error: what is saved."""
     text = "the model is as it was before fit"
-    if states is None:
+    if keeper is None:
         return f"{text}, and without checkpoint nothing of this training is kept"
-    if not states.safe:
-        return f"{text}, and no round was saved in {states.folder} yet"
+    if not keeper.safe:
+        return f"{text}, and no round was saved in {keeper.folder} yet"
     return (
-        f"{text}, and round {states.safe} is safe in {states.folder}: fit with this checkpoint "
+        f"{text}, and round {keeper.safe} is safe in {keeper.folder}: fit with this checkpoint "
         "goes on from there"
     )

@@ -12,9 +12,10 @@ from ..core.oracles import gram
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..graphs.base import Graph
-from ..solvers.bcfw.solver import bcfw, dual_set, with_truth
-from ..solvers.rounds.bcfw import BCFWChoices, bcfw_rounds
-from ..solvers.rounds.checkpoint import states_of
+from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
+from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
+from ..solvers.rounds.blocks import run_rounds
+from ..solvers.run import run
 from .base import fitted_state
 from .svm import CONSTRAINTS, StructuralSVM
 
@@ -235,24 +236,22 @@ class BCFWSSVM(StructuralSVM):
 
     _multiplies_rows = _works_in_rounds = True
 
-    def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
+    def _choices(self):
         pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
-        choices = BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
-        with states_of(source, engine, keeper) as states:
-            return bcfw_rounds(
-                source,
-                engine,
-                shapes,
-                lam,
-                choices,
-                states=states,
-                seed=int(self._generator().integers(2**63)),
-                gap_every=self.gap_every,
-                n_passes=self._passes_of_round,
-                group=self._shards_at_once,
-                keeper=keeper,
-                **common,
-            )
+        return BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
+
+    def _train_rounds(self, *task, start, lam, **common):
+        return run_rounds(
+            BCFWBlocks,
+            LocalBCFW(self._choices()),
+            *task,
+            lam,
+            seed=int(self._generator().integers(2**63)),
+            gap_every=self.gap_every,
+            n_passes=self._passes_of_round,
+            group=self._shards_at_once,
+            **common,
+        )
 
     #: Passes over a shard in a round, from 0 up; None for what its messages cost.
     _passes_of_round = None
@@ -287,32 +286,23 @@ class BCFWSSVM(StructuralSVM):
     def _first_state(self, weights):
         return None
 
-    def _solve_round(self, *task, **common):
-        return self._bcfw(*task, **common)
+    def _solve_round(self, *task, start, **common):
+        method = BCFW(
+            *task,
+            self.n_jobs,
+            choices=self._choices(),
+            start=start,
+            cone=self.graph_.pair_cone(self.classes_),
+            averaging=self.averaging,
+            gap_every=self.gap_every,
+        )
+        return run(method, rng=self._generator(), **common), method.dual_point()
 
     def _solve(self, *task, **common):
-        result, dual = self._bcfw(*task, **common)
+        result, dual = self._solve_round(*task, **common)
         if self.warm_start:
             self._dual = dual, self._dual[1]
         return result
-
-    def _bcfw(self, problem, shapes, sample_weight, lam, **common):
-        return bcfw(
-            problem,
-            shapes,
-            sample_weight,
-            lam,
-            cone=self.graph_.pair_cone(self.classes_),
-            sampling=self.sampling,
-            pairwise=_PAIRWISE_STEPS if self.steps == "pairwise" else 0,
-            n_cached=self.n_cached,
-            use_cache=self.oracle_cache,
-            averaging=self.averaging,
-            gap_every=self.gap_every,
-            rng=self._generator(),
-            n_jobs=self.n_jobs,
-            **common,
-        )
 
     def __getstate__(self):
         # As large as the data, and of use for training only.

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Real
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike
 from ..graphs.base import Graph
 from ..losses.smooth_hinge import PROJECTIONS, choose_projection
-from ..solvers.extragradient import ExtragradientOptions, extragradient
+from ..solvers.extragradient import Extragradient
+from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
 
 
@@ -200,20 +204,18 @@ class ExtragradientSSVM(StructuralSVM):
     def _penalty(self, lam):
         return super()._penalty(lam if self.radius is None else 0.0)
 
-    def _solve(self, problem, shapes, sample_weight, lam, **common):
-        options = ExtragradientOptions(
-            self.projection_,
-            None if self.radius is None else float(self.radius),
-            None if self.step_size == "auto" else float(self.step_size),
+    def _solve(self, *task, start, **common):
+        method = Extragradient(
+            *task,
+            self.n_jobs,
+            start=start,
+            cone=self.graph_.pair_cone(self.classes_),
+            projection=self.projection_,
+            radius=None if self.radius is None else float(self.radius),
+            step_size=None if self.step_size == "auto" else float(self.step_size),
         )
-        cone = self.graph_.pair_cone(self.classes_)
-        return extragradient(
-            problem,
-            shapes,
-            sample_weight,
-            lam,
-            options,
-            cone=cone,
-            n_jobs=self.n_jobs,
-            **common,
-        )
+        # BLAS threads wait for each other in short vector operations, most of all where another
+        # process has the cores.
+        with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
+            rng = np.random.default_rng(0)  # nothing is drawn
+            return run(method, rng=rng, **common)

@@ -10,22 +10,19 @@ from ..core.oracles import require_linear_loss
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
+from ..solvers.gdmm.active_sets import GDMMOptions
 from ..solvers.gdmm.factors import FactorRun
 from ..solvers.gdmm.labels import LabelRun
-from ..solvers.gdmm.solver import Run, gdmm
-from ..solvers.rounds.checkpoint import states_of
-from ..solvers.rounds.gdmm import gdmm_rounds
+from ..solvers.gdmm.solver import SEARCHES, VARIANTS, n_parts
+from ..solvers.rounds.blocks import run_rounds
+from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
+from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
 
 # Which run goes with which description of a structure.
 
 #: The run of each description that :mod:`skstruct.core.factors` knows.
 RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}
-
-
-def start_run(factors, *args, **options) -> Run:
-    """Return the run for a structure."""
-    return RUNS[type(factors)](factors, *args, **options)
 
 
 class GDMMSSVM(StructuralSVM):
@@ -237,27 +234,31 @@ class GDMMSSVM(StructuralSVM):
     #: Shards that are trained on at once; None for a number that grows with the root of theirs.
     _shards_at_once = None
 
-    def _train_rounds(self, source, engine, shapes, start, lam, keeper, **common):
+    def _train_rounds(self, source, engine, shapes, start, lam, **common):
         self._refuse_on_shards()
-        with states_of(source, engine, keeper) as states:
-            return gdmm_rounds(
-                source,
-                engine,
-                shapes,
-                lam,
-                self.graph_.decoding,
-                states=states,
-                seed=int(self._generator().integers(2**63)),
-                n_passes=self._passes_of_round,
-                group=self._shards_at_once,
-                keeper=keeper,
-                **self._options(),
-                **common,
-            )
+        return run_rounds(
+            GDMMBlocks,
+            LocalGDMM(self._options(shapes[0][1]), self.graph_.decoding),
+            source,
+            engine,
+            shapes,
+            lam,
+            seed=int(self._generator().integers(2**63)),
+            gap_every=self.gap_every,
+            n_passes=self._passes_of_round,
+            group=self._shards_at_once,
+            **common,
+        )
 
-    def _options(self):
-        names = "variant", "search", "rho", "eta", "multipliers", "n_partitions", "gap_every"
-        return {name: getattr(self, name) for name in names}
+    def _options(self, n_labels):
+        return GDMMOptions(
+            VARIANTS[self.variant],
+            SEARCHES[self.search],
+            float(self.rho),
+            float(self.eta) if self.multipliers else 0.0,
+            self.n_partitions or n_parts(n_labels, self.search),
+            1,
+        )
 
     def _mean_loss(self, task, weights, data):
         problem = self.graph_.decoding(task[0], weights)
@@ -265,18 +266,15 @@ class GDMMSSVM(StructuralSVM):
 
     def _solve(self, task, shapes, sample_weight, lam, start, **common):
         problem, factors = task
-
-        def start_factors(options):
-            decoding = self.graph_.decoding
-            return start_run(
-                factors, problem, decoding, shapes, sample_weight, lam, options, self.n_jobs
-            )
-
-        return gdmm(
-            start_factors,
-            factors.n_labels,
+        method = RUNS[type(factors)](
+            factors,
+            problem,
+            self.graph_.decoding,
+            shapes,
             sample_weight,
-            **self._options(),
-            rng=self._generator(),
-            **common,
+            lam,
+            self._options(factors.n_labels),
+            self.n_jobs,
         )
+        method.gap_every = self.gap_every
+        return run(method, rng=self._generator(), **common)

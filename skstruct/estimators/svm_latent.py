@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..solvers.run import REMEDY, Result
-from ..solvers.sgd import sgd
+from ..solvers.run import REMEDY, Result, run
+from ..solvers.sgd import SGD
 
 # Passes of stochastic subgradients on the latent hinge before the first round.
 _START_PASSES = 10
@@ -79,13 +79,10 @@ class _Rounds:
 
 def first_weights(problem, shapes, data, rng, cone):
     """Train weights that complete the labels for the first round."""
-    return sgd(
-        problem,
-        shapes,
-        data.sample_weight,
-        data.lam,
-        loss=data.completion.latent_hinge(),
-        cone=cone,
+    task = problem, shapes, data.sample_weight, data.lam, None
+    method = SGD(*task, loss=data.completion.latent_hinge(), cone=cone)
+    return run(
+        method,
         max_iter=_START_PASSES,
         tol=0.0,
         rng=rng,

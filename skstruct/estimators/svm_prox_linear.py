@@ -30,12 +30,8 @@ from ..losses.smooth_hinge import smooth_hinge
 from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
 from ..scores.base import check_products, guarded
 from ..solvers.prox_linear.mapped import MappedProblem, MapWeights
-from ..solvers.prox_linear.solver import (
-    ProxLinearOptions,
-    SubgradientOptions,
-    mapped_subgradient,
-    prox_linear,
-)
+from ..solvers.prox_linear.solver import MappedSubgradient, ProxLinear
+from ..solvers.run import run
 from .persistence import check_shapes
 from .svm import CONSTRAINTS, StructuralSVM
 from .warm_start import first_map_weights
@@ -352,37 +348,31 @@ class ProxLinearSSVM(StructuralSVM):
         tables = Weights(np.ascontiguousarray(np.concatenate([scores, ends])), pair)
         return super()._mean_loss(mapped.problem, tables, data)
 
-    def _solve(self, problem, shapes, sample_weight, lam, **common):
-        rate = None if self.learning_rate == "auto" else float(self.learning_rate)
-        target = hinge_of(problem.problem)
-        task = problem, sample_weight, lam
-        common |= {
-            "target": target,
+    def _solve(self, mapped, shapes, sample_weight, lam, *, start, **common):
+        options = {
+            "target": hinge_of(mapped.problem),
+            "start": start,
             "cone": self.graph_.pair_cone(self.classes_),
-            "rng": self._random,
-            "n_jobs": self.n_jobs,
+            "batch_size": self.batch_size,
+            "rate": None if self.learning_rate == "auto" else float(self.learning_rate),
         }
+        task = mapped, sample_weight, lam, self.n_jobs
         # Products of a batch are small: threads of BLAS would wait for each other.
         with threadpool_limits(limits=1, user_api="blas"):
-            return self._run(task, rate, **common)
-
-    def _run(self, task, rate, **common):
-        problem = task[0]
-        if self.solver == "subgradient":
-            options = SubgradientOptions(self.schedule, rate, self.batch_size)
-            return mapped_subgradient(*task, options, **common)
-        options = ProxLinearOptions(
-            self.smoothing_strength,
-            self.smoothing_schedule == "inverse",
-            None if self.step_size == "auto" else float(self.step_size),
-            self.inner_passes,
-            self.batch_size,
-            rate,
-        )
-        smoothed = smooth_hinge(
-            self.smoothing, self.smoothing_strength, self.n_best, problem.problem
-        )
-        return prox_linear(*task, options, loss=smoothed, **common)
+            if self.solver == "subgradient":
+                method = MappedSubgradient(*task, schedule=self.schedule, **options)
+            else:
+                smoothing = self.smoothing, self.smoothing_strength, self.n_best
+                method = ProxLinear(
+                    *task,
+                    loss=smooth_hinge(*smoothing, mapped.problem),
+                    strength=self.smoothing_strength,
+                    shrinking=self.smoothing_schedule == "inverse",
+                    eta=None if self.step_size == "auto" else float(self.step_size),
+                    n_passes=self.inner_passes,
+                    **options,
+                )
+            return run(method, rng=self._random, **common)
 
     # Prediction: maps X to scores, which take the place of node weights
 

@@ -9,7 +9,8 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
-from ..solvers.sgd import sgd
+from ..solvers.run import run
+from ..solvers.sgd import SGD
 from .partial_fit import Streaming
 from .svm import CONSTRAINTS, StructuralSVM
 
@@ -174,18 +175,15 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         task = problem, shapes, data.sample_weight, data.lam
         return self._solve(*task, loss=data.completion.latent_hinge(), **common)
 
-    def _solve(self, problem, shapes, sample_weight, lam, *, loss=None, **common):
-        return sgd(
-            problem,
-            shapes,
-            sample_weight,
-            lam,
+    def _solve(self, *task, start, loss=None, **common):
+        method = SGD(
+            *task,
+            self.n_jobs,
+            loss=hinge_of(task[0]) if loss is None else loss,
+            start=start,
             cone=self.graph_.pair_cone(self.classes_),
-            loss=hinge_of(problem) if loss is None else loss,
             rate=self.learning_rate,
             period=self.period if self.schedule == "decay" else 0.0,
             averaging=self.averaging,
-            rng=self._generator(),
-            n_jobs=self.n_jobs,
-            **common,
         )
+        return run(method, rng=self._generator(), **common)

@@ -1,8 +1,7 @@
-"""Files of shards: plain arrays with their sizes and checksums."""
+"""Packed samples as named arrays, and names of features in a file."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,108 +9,25 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..data.files import Checked
+from ..core.tree import tree_items, tree_like
 from ..data.matrices import csr_from_parts, is_sound_csr, readable
 from ..data.names import FeatureNames, ListedNames
-
-_PIECE = 1 << 22  # bytes read at once
-
-
-class Damage(ValueError):
-    """A file of shards is not what its manifest says."""
-
-
-class _Counted(Checked):
-    """A file that counts what is written to it, and takes the checksum of manifests."""
-
-    def __init__(self, file):
-        super().__init__(file)
-        self.digest = hashlib.blake2b(digest_size=16)
-
-    def _add(self, piece):
-        self.digest.update(piece)
-
-    def entry(self):
-        return {"bytes": self.size, "checksum": self.digest.hexdigest()}
-
-
-def write_bytes(path: Path, content: bytes) -> dict:
-    """Write a file."""
-    with open(path, "wb") as file:
-        counted = _Counted(file)
-        counted.write(content)
-    return counted.entry()
-
-
-def write_array(path: Path, array: np.ndarray) -> dict:
-    """Write an array in NumPy's own format."""
-    array = np.ascontiguousarray(array)
-    with open(path, "wb") as file:
-        counted = _Counted(file)
-        np.lib.format.write_array(counted, array, allow_pickle=False)
-    return counted.entry() | {"dtype": array.dtype.str, "shape": list(array.shape)}
-
-
-def check_size(path: Path, entry: dict) -> None:
-    """Refuse a file that is not there, or not of the size that the manifest says."""
-    try:
-        size = path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        raise Damage(f"{path} is missing: the shards are damaged, or not all there") from None
-    if size != entry["bytes"]:
-        raise Damage(
-            f"{path} has {size} bytes, {entry['bytes']} were expected: the file is truncated, or "
-            "another one"
-        )
-
-
-def open_array(path: Path, entry: dict, map_from: int = 0) -> np.ndarray:
-    """Map an array into memory, read-only."""
-    check_size(path, entry)
-    try:
-        mode = "r" if entry["bytes"] >= map_from else None
-        array = np.load(path, mmap_mode=mode, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise Damage(f"{path} is no file of an array: {error}") from None
-    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
-        raise Damage(
-            f"{path} has an array of {array.dtype} of shape {array.shape}; {entry['dtype']} of "
-            f"shape {tuple(entry['shape'])} was expected"
-        )
-    return array
-
-
-def read_bytes(path: Path, entry: dict) -> bytes:
-    """A whole file, its checksum compared."""
-    check_file(path, entry)
-    return path.read_bytes()
-
-
-def check_file(path: Path, entry: dict) -> None:
-    """Compare size and checksum of a file, in bounded memory."""
-    check_size(path, entry)
-    digest = hashlib.blake2b(digest_size=16)
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    if digest.hexdigest() != entry["checksum"]:
-        raise Damage(f"{path} has another checksum than when it was written: it is damaged")
-
+from ..data.store import Damage, check_file, write_bytes
 
 # Packed samples to named arrays, and back.
 
 _PARTS = ("data", "indices", "indptr")
 
 
-def _is_tuple(value):
-    return isinstance(value, tuple) and hasattr(value, "_fields")
+def _is_field(value):
+    """Whether this is a field of packed samples, not a tuple of them."""
+    return not hasattr(value, "_fields")
 
 
-def flatten(samples: Any, prefix: str = "") -> tuple[dict, dict]:
-    """The arrays of packed samples."""
+def flatten(samples: Any) -> tuple[dict, dict]:
+    """The arrays of packed samples, and widths of CSR matrices."""
     arrays, widths = {}, {}
-    for field, value in zip(samples._fields, samples, strict=True):
-        name = prefix + field
+    for name, value in tree_items(samples, is_leaf=_is_field):
         if value is None:
             continue
         if sparse.issparse(value) and value.format == "csr":
@@ -119,13 +35,10 @@ def flatten(samples: Any, prefix: str = "") -> tuple[dict, dict]:
             widths[name] = int(value.shape[1])
         elif isinstance(value, np.ndarray) and value.dtype.kind in "buif":
             arrays[name] = value
-        elif _is_tuple(value):
-            inner = flatten(value, f"{name}.")
-            arrays, widths = arrays | inner[0], widths | inner[1]
         else:
             raise TypeError(
                 f"shards hold arrays of numbers, CSR matrices and NamedTuples of them: "
-                f"{type(samples).__name__}.{field} is a {type(value).__name__}"
+                f"{type(samples).__name__}.{name} is a {type(value).__name__}"
             )
     return arrays, widths
 
@@ -133,37 +46,33 @@ def flatten(samples: Any, prefix: str = "") -> tuple[dict, dict]:
 def build(like: Any, arrays: dict, widths: dict, where: str) -> Any:
     """Packed samples of arrays: the inverse of :func:`flatten`."""
     left = dict(arrays)
-    samples = _build(like, left, widths, where, "")
+    fields = [
+        _field(name, typical, left, widths, where)
+        for name, typical in tree_items(like, is_leaf=_is_field)
+    ]
     if left:
         raise Damage(
             f"{where} has arrays that samples of type {type(like).__name__} do not have: "
             f"{', '.join(sorted(left))}"
         )
-    return samples
+    return tree_like(like, iter(fields))
 
 
-def _build(like, left, widths, where, prefix):
-    """The fields of one tuple, taken out of what is left."""
-    fields = {}
-    for field, typical in zip(like._fields, like, strict=True):
-        name = prefix + field
-        if name in left:
-            array = left.pop(name)
-            if isinstance(typical, np.ndarray) and typical.ndim != array.ndim:
-                raise Damage(f"{where}: {name} must have {typical.ndim} dimensions")
-            counts = isinstance(typical, np.ndarray) and typical.dtype.kind in "biu"
-            if counts and array.dtype != typical.dtype:
-                raise Damage(f"{where}: {name} must be {typical.dtype}, got {array.dtype}")
-            fields[field] = readable(array, array.dtype)
-        elif name in widths:
-            fields[field] = _matrix(name, left, widths[name], where)
-        elif _is_tuple(typical):
-            fields[field] = _build(typical, left, widths, where, f"{name}.")
-        elif typical is not None:
-            raise Damage(f"{where} has no array {name}")
-        else:
-            fields[field] = None
-    return type(like)(**fields)
+def _field(name, typical, left, widths, where):
+    """One field, taken out of what is left."""
+    if name in left:
+        array = left.pop(name)
+        if isinstance(typical, np.ndarray) and typical.ndim != array.ndim:
+            raise Damage(f"{where}: {name} must have {typical.ndim} dimensions")
+        counts = isinstance(typical, np.ndarray) and typical.dtype.kind in "biu"
+        if counts and array.dtype != typical.dtype:
+            raise Damage(f"{where}: {name} must be {typical.dtype}, got {array.dtype}")
+        return readable(array, array.dtype)
+    if name in widths:
+        return _matrix(name, left, widths[name], where)
+    if typical is not None:
+        raise Damage(f"{where} has no array {name}")
+    return None
 
 
 def _matrix(name, left, width, where):
@@ -198,7 +107,8 @@ class StoredNames(FeatureNames):
         """All names."""
         if self._read is None:
             try:
-                names = json.loads(read_bytes(self._path, self._entry))
+                check_file(self._path, self._entry)
+                names = json.loads(self._path.read_bytes())
             except Damage as error:
                 raise Damage(
                     f"{error}; a model trained on these shards does without its names after "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..data.store import sealed
 
 FORMAT, VERSION = "skstruct shards", 1
 NAME = "manifest.json"
@@ -58,14 +59,8 @@ def decode_classes(stored: dict | None) -> np.ndarray | None:
 
 def dump(content: dict) -> bytes:
     """The text of a manifest, with its own checksum."""
-    whole = {"format": FORMAT, "version": VERSION} | content
-    whole["checksum"] = _checksum(whole)
+    whole = sealed({"format": FORMAT, "version": VERSION} | content)
     return json.dumps(whole, indent=1).encode("ascii")
-
-
-def _checksum(content):
-    text = json.dumps({name: content[name] for name in sorted(content) if name != "checksum"})
-    return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -89,7 +84,7 @@ def load(folder: Path) -> dict[str, Any]:
             f"{path} is of version {content.get('version')!r}, this skstruct reads version "
             f"{VERSION}: pack the shards again"
         )
-    if content.get("checksum") != _checksum(content):
+    if content != sealed(content):
         raise ValueError(f"{path} has another checksum than when it was written: it is damaged")
     _check_content(content, path)
     return content

@@ -10,7 +10,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import islice
+from itertools import count, islice
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,11 +26,12 @@ from ..data.matrices import as_array, csr_from_parts
 from ..data.names import ListedNames, names_of
 from ..data.packing import read_sample_weight
 from ..data.ragged import RaggedArray
+from ..data.store import write_array, write_bytes
 from ..data.values import join_values
 from ..graphs import Graph
 from ..graphs.registry import NAMES, choose_graph
 from . import manifest
-from .files import flatten, write_array, write_bytes, write_names
+from .files import flatten, write_names
 from .reading import Shards, describe, refuse_unpackable
 
 # Samples a part at a time, from lists, arrays and streams.
@@ -59,29 +60,18 @@ class Batch(NamedTuple):
     sample_weight: np.ndarray | None
 
 
-class _Slices:
-    """Parts of what can be sliced."""
-
-    def __init__(self, values, shard_size):
-        values = values.tocsr() if sparse.issparse(values) else values
-        self.values, self.size, self.at = values, shard_size, 0
-
-    def next(self):
-        """The next part, perhaps an empty one."""
-        rows = slice(self.at, self.at + self.size)
-        self.at += self.size
-        return self.values.iloc[rows] if hasattr(self.values, "iloc") else self.values[rows]
+def _slices(values, size):
+    """Parts of what can be sliced, empty ones at the end."""
+    for first in count(0, size):
+        rows = slice(first, first + size)
+        yield values.iloc[rows] if hasattr(values, "iloc") else values[rows]
 
 
-class _Stream:
-    """Parts of what can be gone through once."""
-
-    def __init__(self, values, shard_size):
-        self.values, self.size = iter(values), shard_size
-
-    def next(self):
-        """The next part, perhaps an empty one."""
-        return list(islice(self.values, self.size))
+def _stream(values, size):
+    """Parts of what can be gone through once, empty ones at the end."""
+    values = iter(values)
+    while True:
+        yield list(islice(values, size))
 
 
 def _n_samples(part):
@@ -89,36 +79,25 @@ def _n_samples(part):
 
 
 def _source(values, name, shard_size):
-    """Parts of X, y or sample_weight."""
+    """Parts of X, y or sample_weight, and how many samples these have, where that is known."""
     values = as_array(values)
     if isinstance(values, (str, bytes, Mapping, Set, Shards)) or values is None:
         raise TypeError(f"{name} must be samples, got a {type(values).__name__}")
     sliced = isinstance(values, (list, tuple, np.ndarray, RaggedArray)) or sparse.issparse(values)
     if sliced or any(hasattr(values, name) for name in ("iloc", "to_list", "columns")):
-        return _Slices(values, shard_size)
+        values = values.tocsr() if sparse.issparse(values) else values
+        return _slices(values, shard_size), _n_samples(values)
     if not hasattr(values, "__iter__"):
         raise TypeError(f"{name} must be samples or an iterator, got a {type(values).__name__}")
-    return _Stream(values, shard_size)
+    return _stream(values, shard_size), None
 
 
 def pieces_of(X: Any, size: int) -> Iterator[tuple[int, Any]]:
     """Go through samples once, some at a time."""
-    source, first = _source(X, "X", size), 0
-    while n := _n_samples(piece := source.next()):
+    source, first = _source(X, "X", size)[0], 0
+    while n := _n_samples(piece := next(source)):
         yield first, piece
         first += n
-
-
-def _refuse_other_lengths(sources):
-    """Refuse y and weights of another length than X, where it is known before."""
-    known = {
-        name: _n_samples(source.values)
-        for name, source in sources.items()
-        if isinstance(source, _Slices)
-    }
-    for name, n in known.items():
-        if n != known.get("X", n):
-            raise ValueError(f"X has {known['X']} samples, but {name} has {n}")
 
 
 def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Batch]:
@@ -129,10 +108,13 @@ def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Ba
         if values is not None
     }
     sources = {name: _source(values, name, shard_size) for name, values in given.items()}
-    _refuse_other_lengths(sources)
+    known = {name: n for name, (_, n) in sources.items() if n is not None}
+    for name, n in known.items():
+        if n != known.get("X", n):
+            raise ValueError(f"X has {known['X']} samples, but {name} has {n}")
     first = 0
     while True:
-        read = {name: source.next() for name, source in sources.items()}
+        read = {name: next(source) for name, (source, _) in sources.items()}
         n = _n_samples(read["X"])
         for name, part in read.items():
             if _n_samples(part) != n:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,9 +14,10 @@ from .. import graphs
 from ..core.typing import PathLike
 from ..data.matrices import readable
 from ..data.names import FeatureNames
+from ..data.store import Damage, check_file, open_array
 from ..graphs import Graph
 from . import manifest
-from .files import Damage, StoredNames, build, check_file, open_array
+from .files import StoredNames, build
 
 # What kernels read without a look at bounds, looked at when a shard is opened.
 
@@ -163,12 +163,6 @@ def fitting(stored: Graph, graph: Graph) -> Graph:
 
 def _equal(a, b):
     return a is b or bool(np.all(np.asarray(a == b)))
-
-
-def packed_type(graph: Graph, n_features: int, n_edge_features: int | None) -> Any:
-    """Packed samples of the structure, none of them: their types count."""
-    counts = SimpleNamespace(n_features_in_=n_features, n_edge_features_in_=n_edge_features)
-    return graph.no_samples(counts)
 
 
 class Shard(NamedTuple):
@@ -514,8 +508,8 @@ class Shards:
             readable(arrays[name], arrays.pop(name).dtype) if name in arrays else None
             for name in ("codes", "columns", "sample_weight")
         )
-        like = packed_type(self.graph, self.n_features_in_, self.n_edge_features_in_)
-        samples = build(like, arrays, entry["widths"], str(folder))
+        # Packed samples of the structure, none of them: their types count.
+        samples = build(self.graph.no_samples(self), arrays, entry["widths"], str(folder))
         if weight is None:
             weight = np.ones(entry["samples"])
         shard = Shard(samples, codes, columns, weight)

@@ -10,7 +10,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..core.cone import Cone, make_cone, settle
 from ..core.jit.dispatch import kernel
@@ -23,7 +22,7 @@ from ..losses.verbs import ROUNDING, expected_loss, loss_oracle, private_loss
 from .batch import sum_over_samples
 from .certificate import DualMixture, certify_pair
 from .primal import Best, compile_losses, objective_value
-from .run import Method, Result, SampleOverflow, run
+from .run import Method, SampleOverflow
 
 # The oracle pass of the dual extragradient.
 
@@ -186,47 +185,6 @@ _CERTIFY_EVERY = 0.05
 _RESTART_AT, _FIRST_RESTART = 0.3, 0.1
 
 
-class ExtragradientOptions(NamedTuple):
-    """The choices of the method."""
-
-    # The projection of the structured block.
-    projection: str
-    # Of the ball of weights; None for the regulariser lambda.
-    radius: float | None
-    # Of all steps, without a test; None for the largest that pass it.
-    step_size: float | None
-
-
-def extragradient(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    options: ExtragradientOptions,
-    *,
-    start=None,
-    cone=None,
-    max_iter: int = 1000,
-    tol: float = 1e-2,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
-
-    Taskar, Lacoste-Julien, Jordan 2006, Structured prediction, dual extragradient and Bregman
-    projections, Figure 2 and section 5 (memory); Nesterov 2007, Dual extrapolation and its
-    applications to solving variational inequalities and related problems.
-    """
-    method = _Extragradient(
-        problem, shapes, sample_weight, lam, n_jobs, options=options, start=start, cone=cone
-    )
-    # BLAS threads wait for each other in short vector operations, most of all where another process
-    # has the cores.
-    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
-        rng = np.random.default_rng(0)  # nothing is drawn
-        return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-
-
 class _Answer(NamedTuple):
     """Projections of potentials ``A_i z + c l_i``, as far as anybody needs them."""
 
@@ -260,23 +218,29 @@ class _Block:
         return (self.weight * self.center - answers) / (self.weight + lam * total)
 
 
-class _Extragradient(Method):
-    """Both blocks of one run; vectors are flat."""
+class Extragradient(Method):
+    """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
+
+    Taskar, Lacoste-Julien, Jordan 2006, Structured prediction, dual extragradient and Bregman
+    projections, Figure 2 and section 5 (memory); Nesterov 2007, Dual extrapolation and its
+    applications to solving variational inequalities and related problems. Vectors are flat.
+    """
 
     fields = (*Method.fields, "step_size")
 
-    def __init__(self, *task, options, start, cone):
+    def __init__(self, *task, start, cone, projection, radius, step_size):
         super().__init__(*task)
         cone = make_cone(cone, self.shapes[1][0])
-        if options.radius is None:
+        if radius is None:
             self.regulariser = Ridge(self.lam, self.shapes, cone)
         else:
-            self.regulariser = Ball(options.radius, self.shapes, cone)
+            self.regulariser = Ball(radius, self.shapes, cone)
             self.lam = 0.0
         size = make_scratch(self.problem).theta.size
-        self.loss, self.hinge = projection_hinge(options.projection, size), hinge_of(self.problem)
-        self._fixed, self.step = options.step_size, options.step_size
-        self._euclidean = options.projection == "euclidean"
+        self.loss, self.hinge = projection_hinge(projection, size), hinge_of(self.problem)
+        # Of all steps, without a test; None for the largest that pass it.
+        self._fixed = self.step = step_size
+        self._euclidean = projection == "euclidean"
         self._out = np.zeros((3, self.n))
         self.best, self.n_calls, self.n_restarts = Best(), 0, 0
         self._center = flatten(zero_weights(self.shapes) if start is None else start)

@@ -20,7 +20,7 @@ from ..core.weights import (
 )
 from ..losses.verbs import loss_oracle
 from .primal import Best, compile_losses, objective_value
-from .run import Method, Result, run
+from .run import Method
 
 _PATIENCE = 5
 _ADVICE = "are the features scaled, is the learning rate too large?"
@@ -59,45 +59,17 @@ def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, orde
         average[2] += share
 
 
-def sgd(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    loss,
-    start=None,
-    cone=None,
-    rate: float = 0.0,
-    period: float = 0.0,
-    averaging: bool = True,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    rng: np.random.Generator,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by stochastic subgradients.
-
-    Shalev-Shwartz et al. 2011, Pegasos; Lacoste-Julien et al. 2013, section 5 (weighted averages).
-    """
-    method = _SGD(
-        problem,
-        shapes,
-        sample_weight,
-        lam,
-        n_jobs,
-        loss=loss,
-        start=start,
-        cone=cone,
-        rate=rate,
-        period=period,
-        averaging=averaging,
-    )
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+def _mean(w, average, shapes, cone):
+    """The weighted mean of the iterates."""
+    scale = w.scale.copy()
+    w.scale[:] = average[1] / average[2], -1.0 / average[2]
+    mean = plain_weights(w, shapes)
+    w.scale[:] = scale
+    settle(cone, mean)  # what rounding has moved out
+    return mean
 
 
-class _Improvement(NamedTuple):
+class Improvement(NamedTuple):
     """What is known of weights without a dual bound."""
 
     objective: float
@@ -117,12 +89,15 @@ class _Improvement(NamedTuple):
         return {"objective_": self.best}
 
 
-class _SGD(Method):
-    """Weights and averages of one run."""
+class SGD(Method):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by stochastic subgradients.
+
+    Shalev-Shwartz et al. 2011, Pegasos; Lacoste-Julien et al. 2013, section 5 (weighted averages).
+    """
 
     fields = ()
 
-    def __init__(self, *task, loss, start, cone, rate, period, averaging):
+    def __init__(self, *task, loss, start=None, cone=None, rate=0.0, period=0.0, averaging=True):
         super().__init__(*task)
         self.loss, self.averaging = loss, averaging
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
@@ -151,19 +126,16 @@ class _SGD(Method):
 
     def certify(self):
         """Objective of the average, or of the last iterate."""
-        w, average = self.w, self.average
-        scale = w.scale.copy()
         if self.averaging:
-            w.scale[:] = average[1] / average[2], -1.0 / average[2]
-        self.value = plain_weights(w, self.shapes)
-        w.scale[:] = scale
-        settle(self.cone, self.value)  # of an average, what rounding has moved out
+            self.value = _mean(self.w, self.average, self.shapes, self.cone)
+        else:
+            self.value = plain_weights(self.w, self.shapes)
+            settle(self.cone, self.value)
         present = self.loss, self.problem, self.value, self.sample_weight, self.lam, self.n_jobs
         objective = objective_value(*present, advice=_ADVICE).objective
         self.best.offer(objective, self.value)
         self.trail.append(self.best.objective)
-        improvement = _improvement(self.trail)
-        self.certificate = _Improvement(objective, self.best.objective, improvement)
+        self.certificate = improvement(objective, self.trail)
 
     def reached(self, tol):
         """With a tolerance of 0 never: some passes improve nothing, and later ones do."""
@@ -186,11 +158,12 @@ class _SGD(Method):
         return {"n_oracle_calls_": int(self.average[0])}
 
 
-def _improvement(trail):
-    """Of the best objective over the last passes, relative; inf before there are as many."""
-    if len(trail) <= _PATIENCE:
-        return np.inf
-    return trail[-1 - _PATIENCE] / trail[-1] - 1.0 if trail[-1] > 0 else 0.0
+def improvement(objective: float, trail: list) -> Improvement:
+    """Of the best objectives over the last passes, relative; inf before there are as many."""
+    relative = np.inf
+    if len(trail) > _PATIENCE:
+        relative = trail[-1 - _PATIENCE] / trail[-1] - 1.0 if trail[-1] > 0 else 0.0
+    return Improvement(objective, trail[-1], relative)
 
 
 # Stochastic subgradients on a stream: one pass over each batch, from where the last one ended.
@@ -253,11 +226,7 @@ class _Pass(NamedTuple):
                 order[first:last],
                 *buffers,
             )
-        scale = w.scale.copy()
-        w.scale[:] = average[1] / average[2], -1.0 / average[2]
-        mean = plain_weights(w, self.shapes)
-        w.scale[:] = scale
-        settle(self.cone, mean)  # what rounding has moved out
+        mean = _mean(w, average, self.shapes, self.cone)
         iterate = plain_weights(w, self.shapes)
         return state._replace(iterate=iterate, mean=mean, n_steps=int(average[0]))
 

@@ -11,7 +11,6 @@ from sklearn.feature_extraction import DictVectorizer
 
 from skstruct.data.boxes import overlaps, read_positions
 from skstruct.data.constraints import scheme_name, transition_mask
-from skstruct.data.files import Checked, is_left, own, written_beside
 from skstruct.data.labels import (
     encode,
     is_indicator,
@@ -57,6 +56,7 @@ from skstruct.data.packing import (
 )
 from skstruct.data.partial import read_table_mask, split_partial
 from skstruct.data.ragged import RaggedArray, object_array, rows_of
+from skstruct.data.store import Checked, is_left, own, written_beside
 from skstruct.data.values import as_labels, family, join_values
 from skstruct.preprocessing import SequenceVectorizer
 
@@ -79,14 +79,14 @@ def test_constraints_transition_mask():
     )
 
 
-def test_files_checked():
+def test_store_checked():
     written = Checked(BytesIO())
     assert (written.write(b"state"), written.size) == (5, 5)
     read = Checked(BytesIO(b"state"))
-    assert (read.read(5), read.sum == written.sum) == (b"state", True)
+    assert (read.read(5), read.checksum == written.checksum) == (b"state", True)
 
 
-def test_files_written_beside(capsys):
+def test_store_written_beside(capsys):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "state")
         with written_beside(path) as file:

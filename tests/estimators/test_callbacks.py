@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, ProxLinearSSVM, SubgradientSSVM
 from skstruct.callbacks import Checkpoint, TimeLimit
 from skstruct.core.parallel import Pieces
-from skstruct.data.files import lock
+from skstruct.data.store import lock
 
 ESTIMATORS = {
     "sag": SAGCRF(),

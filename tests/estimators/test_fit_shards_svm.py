@@ -28,13 +28,14 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.core.weights import Weights, zero_weights
-from skstruct.data import files
+from skstruct.data import store
 from skstruct.datasets import pack_shards
 from skstruct.estimators.fit_shards import ShardSource
 from skstruct.estimators.training_data import read_training_data
+from skstruct.solvers.bcfw.solver import BCFWChoices
 from skstruct.solvers.primal import hinge_value
 from skstruct.solvers.rounds import bcfw, blocks, checkpoint
-from skstruct.solvers.rounds.bcfw import BCFWChoices, LocalBCFW
+from skstruct.solvers.rounds.bcfw import LocalBCFW
 from skstruct.solvers.rounds.blocks import Turn, ascend
 from skstruct.solvers.rounds.engine import Engine, gather
 from skstruct.testing import random_sequences
@@ -174,14 +175,12 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
         before(self, members)
         total = zero_weights(self.shapes)
         loss = 0.0
-        for k in range(source.n_parts):
+        for k in range(source.n_shards):
             part = source.open(k)
             lam = self.lam * self.n / part.sample_weight.size
-            method = bcfw._InPart(part, lam, self.local.choices)
+            method = bcfw._OnShard(part, lam, self.local.choices)
             if self.current[k]:
-                method.dual = checkpoint.read_state(
-                    self.states.path(int(self.current[k]), k), method.dual
-                )
+                method.dual = store.read_tree(self.files.path(int(self.current[k]), k), method.dual)
             loss += float(method.state.losses @ part.sample_weight)
             method._rebuild(0, part.sample_weight.size)
             total.node[...] += _spread(method.w.node, source.columns(k), source, self.shapes)
@@ -248,8 +247,8 @@ def test_where_shards_are_read_only(tmp_path):
 def test_damaged_states_are_seen(tmp_path, damage):
     template = (np.zeros(2), (np.zeros((2, 2)),))
     path = tmp_path / "state"
-    checkpoint.write_state(path, (np.ones(3), (np.zeros((1, 2)),)))
-    assert checkpoint.read_state(path, template)[0].tolist() == [1.0] * 3
+    checkpoint.write_dual(path, (np.ones(3), (np.zeros((1, 2)),)))
+    assert store.read_tree(path, template)[0].tolist() == [1.0] * 3
     if damage == "short":
         path.write_bytes(path.read_bytes()[:-1])
     elif damage == "long":
@@ -259,25 +258,25 @@ def test_damaged_states_are_seen(tmp_path, damage):
         content[-10] ^= 1
         path.write_bytes(content)
     else:
-        checkpoint.write_state(path, (np.ones(3, dtype=np.int32), (np.zeros((1, 2)),)))
+        checkpoint.write_dual(path, (np.ones(3, dtype=np.int32), (np.zeros((1, 2)),)))
     with pytest.raises(ValueError, match=f"{path} is"):
-        checkpoint.read_state(path, template)
+        store.read_tree(path, template)
 
 
 def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
-    names = [checkpoint.States(tmp_path).path(number, 0) for number in range(1, 6)]
+    names = [checkpoint.DualFiles(tmp_path).path(number, 0) for number in range(1, 6)]
 
     def there():
         return [path.exists() for path in names]
 
-    first = checkpoint.States(tmp_path)
+    first = checkpoint.DualFiles(tmp_path)
     for number in (1, 2):
-        checkpoint.write_state(names[number - 1], (np.zeros(1),))
+        checkpoint.write_dual(names[number - 1], (np.zeros(1),))
         first.keep([number])
-    second = checkpoint.States(tmp_path)
+    second = checkpoint.DualFiles(tmp_path)
     second.require([2])
     for number in (3, 4):
-        checkpoint.write_state(names[number - 1], (np.zeros(1),))
+        checkpoint.write_dual(names[number - 1], (np.zeros(1),))
         second.keep([number])
         # What is being saved may never be there, and the last one may be damaged.
         assert there()[number - 3 : number] == [True] * 3
@@ -327,7 +326,7 @@ def test_folders_of_killed_drivers_go_with_the_next_fit(shards):
     program = """
         import os, signal, sys
         from pathlib import Path
-        from skstruct.data.files import own
+        from skstruct.data.store import own
 
         for name in sys.argv[1:]:
             Path(name).mkdir()
@@ -353,19 +352,19 @@ def test_folders_of_killed_drivers_go_with_the_next_fit(shards):
 
 def test_folders_of_processes_that_proc_hides_stay(tmp_path, monkeypatch):
     """With hidepid=2, /proc has the processes of a user alone; the others can be signalled not."""
-    files.own(tmp_path)
+    store.own(tmp_path)
     owner = json.loads((tmp_path / "owner.json").read_text())
     if owner is None:
         pytest.skip("no /proc")
     owner[2:] = [2**22 + 1, "1"]  # beyond the largest number
     (tmp_path / "owner.json").write_text(json.dumps(owner))
-    assert files.is_left(tmp_path)
+    assert store.is_left(tmp_path)
 
     def refused(pid, number):
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    assert not files.is_left(tmp_path)
+    assert not store.is_left(tmp_path)
 
 
 class _StopInAPass:

@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.lib import format as npy
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF
+from skstruct.data import store
 from skstruct.datasets import pack_shards
 from skstruct.solvers.rounds import checkpoint
 from skstruct.testing import random_sequences
@@ -46,13 +46,6 @@ CHANGES = {
 }
 
 
-def packed(array):
-    """The bytes of an array in NumPy's format."""
-    file = io.BytesIO()
-    npy.write_array(file, np.ascontiguousarray(array))
-    return file.getvalue()
-
-
 def edit_array(folder, name, change):
     """Change an array that the last state names."""
     path = max(folder.glob("round-*.json"))
@@ -60,22 +53,19 @@ def edit_array(folder, name, change):
     entry = (state["arrays"] | state["constant"])[name]
     # Under a name of its own: the state before may name the same file.
     file = f"a-{state['round']:08d}-edited.npy"
-    raw = packed(change(np.load(folder / entry["file"])))
-    (folder / file).write_bytes(raw)
-    entry.update(file=file, bytes=len(raw), crc32=zlib.crc32(raw))
-    state["crc32"] = zlib.crc32(checkpoint._text(state))
-    path.write_text(json.dumps(state))
+    entry |= store.write_array(folder / file, change(np.load(folder / entry["file"])))
+    entry["file"] = file
+    path.write_text(json.dumps(store.sealed(state)))
 
 
 def edit_dual_point(folder, which, change):
     """Change an array of the newest file of workers, which no earlier state names."""
     path = max(folder.glob("a-*.dual"))
-    file, arrays = io.BytesIO(path.read_bytes()[:-4]), []
+    file, arrays = io.BytesIO(path.read_bytes()[: -store._SUM]), []
     while file.tell() < len(file.getvalue()):
         arrays.append(npy.read_array(file))
     arrays[which] = change(arrays[which])
-    raw = b"".join(map(packed, arrays))
-    path.write_bytes(raw + zlib.crc32(raw).to_bytes(4, "little"))
+    store.write_tree(path, tuple(arrays))
     return len(arrays)
 
 

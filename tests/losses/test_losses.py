@@ -22,7 +22,7 @@ from skstruct.solvers.casimir import SmoothCasimir
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.solvers.run import run
 from skstruct.solvers.sag.solver import SAG
-from skstruct.solvers.sgd import sgd
+from skstruct.solvers.sgd import SGD
 from skstruct.testing import all_labellings, random_sequences
 
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]])
@@ -321,10 +321,9 @@ def test_a_smoothed_hinge_is_that_of_casimir(table, kind):
 def test_sgd_takes_any_loss(table):
     problem, shapes, sample_weight = packed = _problem("multiclass", *table)
     optimum = _solve("lbfgs", packed, LogLoss()).published["objective_"]
-    result = sgd(
-        problem, shapes, sample_weight, LAM, loss=LogLoss(), max_iter=60, tol=1e-6,
-        rng=np.random.default_rng(0), after_epoch=_go_on,
-    )  # fmt: skip
+    method = SGD(problem, shapes, sample_weight, LAM, None, loss=LogLoss())
+    rng = np.random.default_rng(0)
+    result = run(method, max_iter=60, tol=1e-6, rng=rng, after_epoch=_go_on)
     assert optimum <= result.published["objective_"] <= 1.01 * optimum
 
 

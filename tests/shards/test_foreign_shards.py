@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skstruct import Grid, Pairwise, Tree
+from skstruct.data.store import write_array
 from skstruct.datasets import Shards, pack_shards
 from skstruct.shards import manifest
-from skstruct.shards.files import write_array
 from skstruct.testing import random_sequences
 
 

@@ -11,8 +11,8 @@ from skstruct.solvers.certificate import certify, certify_l1, certify_pair, stat
 from skstruct.solvers.gdmm.active_sets import empty_sets, one_entry_each, packed
 from skstruct.solvers.gdmm.solver import n_parts
 from skstruct.solvers.quasi_newton.solver import Sweeps, backtrack, wolfe
-from skstruct.solvers.rounds.blocks import parts_of_round, passes_of_round
-from skstruct.solvers.rounds.checkpoint import Checkpoint
+from skstruct.solvers.rounds.blocks import passes_of_round, shards_of_round
+from skstruct.solvers.rounds.checkpoint import Keeper
 from skstruct.solvers.rounds.engine import Engine, gather, scatter_add
 from skstruct.solvers.run import SampleOverflow
 from skstruct.solvers.sag.solver import norms_in_threads
@@ -95,16 +95,16 @@ def test_rounds_blocks_passes_of_round():
     assert (passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)) == (0.125, 2.0)
 
 
-def test_rounds_blocks_parts_of_round():
-    assert ([parts_of_round(n) for n in (1, 2, 8, 64)]) == [1, 2, 2, 8]
+def test_rounds_blocks_shards_of_round():
+    assert ([shards_of_round(n) for n in (1, 2, 8, 64)]) == [1, 2, 2, 8]
 
 
 def test_rounds_checkpoint_checkpoint(capsys):
     with tempfile.TemporaryDirectory() as folder:
-        states = Checkpoint(folder, {"shards": "a"})
+        states = Keeper(folder, {"shards": "a"})
         states.save(3, {"gap": 0.5}, {"w": np.ones(2)}, {})
         states.close()
-        print(Checkpoint(folder, {"shards": "a"}).load())
+        print(Keeper(folder, {"shards": "a"}).load())
     assert capsys.readouterr().out == "(3, {'gap': 0.5}, {'w': array([1., 1.])})\n"
 
 

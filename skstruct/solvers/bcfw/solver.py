@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from ...core.jit.dispatch import kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
 from ...core.parallel import Pieces, make_scratch
+from ...core.tree import tree_items
 from ...core.weights import (
+    Weights,
     flatten,
     inner_product,
     lazy_weights,
@@ -25,7 +28,7 @@ from ...core.weights import (
 )
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..run import Method, run
+from ..run import Method
 from ..sampling import set_leaf, sum_tree
 from .kernels import (
     GAP,
@@ -203,24 +206,20 @@ def dual_set(problem) -> str:
     kind = type(problem)
     digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
     left_out = getattr(kind, "not_of_the_dual_set", _NOT_OF_THE_SET)
-    for name, value in problem._asdict().items():
-        if name not in left_out:
-            _fingerprint(digest, name, value)
+    for field, value in problem._asdict().items():
+        if field in left_out:
+            continue
+        for name, leaf in tree_items(value, field, _is_left_out):
+            if _is_left_out(leaf):
+                continue
+            array = np.ascontiguousarray(leaf)
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(repr(leaf).encode() if array.dtype.hasobject else array.tobytes())
     return digest.hexdigest()
 
 
-def _fingerprint(digest, name, value):
-    """Add a field, however deeply its tuples are nested."""
-    if isinstance(value, _FEATURES) or getattr(value, "is_memory", False):
-        return
-    if isinstance(value, tuple):
-        digest.update(f"{name} {type(value).__qualname__} {len(value)}".encode())
-        for i, item in enumerate(value):
-            _fingerprint(digest, f"{name}.{i}", item)
-        return
-    array = np.ascontiguousarray(value)
-    digest.update(f"{name} {array.dtype} {array.shape}".encode())
-    digest.update(repr(value).encode() if array.dtype.hasobject else array.tobytes())
+def _is_left_out(value):
+    return isinstance(value, _FEATURES) or getattr(value, "is_memory", False)
 
 
 def _new_state(problem, n_cached):
@@ -246,56 +245,6 @@ def _new_state(problem, n_cached):
     )
 
 
-def bcfw(
-    problem,
-    shapes,
-    sample_weight: np.ndarray,
-    lam: float,
-    *,
-    start=None,
-    cone=None,
-    sampling: str = "permutation",
-    pairwise: int = 10,
-    n_cached: int = 10,
-    use_cache: bool = True,
-    averaging: bool = False,
-    gap_every: int = 5,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    rng: np.random.Generator,
-    n_jobs=None,
-    after_epoch,
-):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
-
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
-    Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
-    Structured SVMs.
-    """
-    method = BCFW(
-        problem,
-        shapes,
-        sample_weight,
-        lam,
-        n_jobs,
-        start=start,
-        cone=cone,
-        sampling=sampling,
-        pairwise=pairwise,
-        n_cached=n_cached,
-        use_cache=use_cache,
-        averaging=averaging,
-        gap_every=gap_every,
-    )
-    result = run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-    return result, method.dual_point()
-
-
-def _usable(start, n_cached):
-    """Whether a dual point has a cache of this size, and was left by a run that went well."""
-    return start.labels.shape[0] == n_cached and bool(np.isfinite(start.residuals).all())
-
-
 def _room(problem, n_cached):
     """No more labellings than there can be, where samples are one node."""
     if np.diff(problem.label_ptr).max(initial=0) > 1:
@@ -303,21 +252,50 @@ def _room(problem, n_cached):
     return min(n_cached, int(np.diff(problem.part_ptr).max(initial=1)))
 
 
-class BCFW(Method):
-    """Weights, dual point and certificates of one run."""
+class BCFWChoices(NamedTuple):
+    """How samples are visited."""
 
-    def __init__(
-        self, *task, start, cone, sampling, pairwise, n_cached, use_cache, averaging, gap_every
-    ):
+    # "permutation", "uniform" or "gap".
+    sampling: str
+    # Most pairwise steps a visit; 0 for one Frank-Wolfe step.
+    pairwise: int
+    # Labellings kept of each sample, and whether they may stand for the oracle.
+    n_cached: int
+    use_cache: bool
+
+
+def faded(mean, now: Weights, n: int, share: float = 1.0) -> Weights:
+    """The mean of the weights after n passes, or shares of one, changed in place.
+
+    By their numbers at first; then the earlier ones fade.
+    """
+    if n == 1:
+        return now.copy()
+    new = max(1.0 - (1.0 - RECENT) ** share, 2.0 / (n + 1.0))
+    for old, table in zip(mean.tables, now.tables, strict=True):
+        old *= 1.0 - new
+        old += new * table
+    return mean
+
+
+class BCFW(Method):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
+
+    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
+    Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
+    Structured SVMs.
+    """
+
+    def __init__(self, *task, choices, start=None, cone=None, averaging=False, gap_every=1):
         super().__init__(*task)
         self.cone = make_cone(cone, self.shapes[1][0])
         self.relaxed = relaxed_oracle.supports(type(self.problem))
-        self.n_cached = n_cached = _room(self.problem, n_cached)
-        self.sampling, self.averaging, self.gap_every = sampling, averaging, gap_every
-        self.pairwise, self.use_cache = pairwise, use_cache
+        self.n_cached = n_cached = _room(self.problem, choices.n_cached)
+        self.sampling, self.averaging, self.gap_every = choices.sampling, averaging, gap_every
+        self.pairwise, self.use_cache = choices.pairwise, choices.use_cache
         self.use_average, self._objective = False, np.inf
         self._extrapolation, self._recent, self._n_recent = None, None, 0
-        if pairwise and not (averaging or self.relaxed or self.cone.coefficients.size):
+        if self.pairwise and not (averaging or self.relaxed or self.cone.coefficients.size):
             self._extrapolation = Extrapolation(
                 self.problem, self.sample_weight, self.lam, self.shapes
             )
@@ -326,44 +304,41 @@ class BCFW(Method):
         self._scratch = np.empty((4, scratch.theta.size)), values, scratch.labels
         if self.relaxed:
             self._points = new_points(self.problem, self.n_cached, scratch.theta)
-        self._warm = start is not None and _usable(start, self.n_cached)
-        self._begin_at(self._adapted(start) if self._warm else self._truth())
-        if self._warm:
-            self._take_mean(start.recent)
+        # A dual point must have a cache of this size, and be left by a run that went well.
+        self._warm = start is not None and start.labels.shape[0] == n_cached
+        self._warm = self._warm and bool(np.isfinite(start.residuals).all())
+        self._begin_at(start if self._warm else None)
+        n_weights = sum(map(math.prod, self.shapes))
+        if self._warm and self._extrapolation is not None and start.recent.size == n_weights:
+            # The mean that the run before ended with, which fits these weights.
+            self._recent = view_flat(start.recent.copy(), self.shapes)
+            self._n_recent = math.ceil(2.0 / RECENT)
 
-    def _truth(self):
-        return self._adapted(_new_state(self.problem, self.n_cached))
+    def _begin_at(self, state):
+        """Take a dual point, that of the truth for None; its weights are 0 until they are rebuilt.
 
-    def _adapted(self, state):
-        """A dual point with room for what the steps of this run keep beside it."""
+        It gets room for what the steps of this run keep beside it.
+        """
+        if state is None:
+            state = _new_state(self.problem, self.n_cached)
         keeps = self.pairwise > 0 and not self.relaxed
         n_products = self.n_cached * (self.n_cached + 1) // 2 if keeps else 0
         n_past = self.n if self._extrapolation is not None else 0
         n_bytes = 8 * self.n * (n_products + self.n_cached)
         check_memory(n_bytes, "the inner products of BCFWSSVM", "take fewer n_cached")
         inner, past = np.zeros((self.n, n_products)), np.zeros((n_past, self.n_cached))
-        return state._replace(inner=inner, past=past, recent=np.empty(0))
-
-    def _take_mean(self, mean):
-        """Begin with the mean that the run before ended with, if it fits these weights."""
-        if self._extrapolation is not None and mean.size == sum(map(math.prod, self.shapes)):
-            self._recent = view_flat(mean.copy(), self.shapes)
-            self._n_recent = math.ceil(2.0 / RECENT)
+        self.state = state._replace(inner=inner, past=past, recent=np.empty(0))
+        self.state.totals[:] = 0.0
+        zero = zero_weights(self.shapes)
+        # Only the average needs the second half of lazy rows.
+        self.w = lazy_weights(zero) if self.averaging else zero
+        self.cone.multipliers[:] = 0.0
 
     def dual_point(self):
         """The state, with the mean that the certificate is of."""
         is_mean = self.use_average and self._recent is not None
         recent = flatten(self._recent) if is_mean else np.empty(0)
         return self.state._replace(recent=recent)
-
-    def _begin_at(self, state):
-        """Take a dual point; its weights are those of the truth, 0, until they are rebuilt."""
-        self.state = state
-        self.state.totals[:] = 0.0
-        zero = zero_weights(self.shapes)
-        # Only the average needs the second half of lazy rows.
-        self.w = lazy_weights(zero) if self.averaging else zero
-        self.cone.multipliers[:] = 0.0
 
     def compile(self):
         """Compile outside the clock."""
@@ -385,7 +360,7 @@ class BCFW(Method):
             if self.cone.coefficients.size:
                 project_rows(self.cone, self.w, 0.0, 1)
             if not self._dual() >= 0.0:  # worse than no training: C or a weight has grown much
-                self._begin_at(self._truth())
+                self._begin_at(None)
                 self._recent, self._n_recent = None, 0
         if self._warm or self.sampling == "gap":
             self.certify()
@@ -407,20 +382,10 @@ class BCFW(Method):
             order = rng.integers(self.n, size=self.n)
         self._pass(order, rng.random(self.n), progress.pieces)
         if self._extrapolation is not None:
-            self._average_recent()
+            self._n_recent += 1
+            self._recent = faded(self._recent, self.w, self._n_recent)
             if k % _EXTRAPOLATE == 0:
                 self._extrapolation.step(self.state, self.w, self._scratch[0][1])
-
-    def _average_recent(self):
-        """Of the weights at the ends of passes: by their numbers at first, then fading."""
-        self._n_recent += 1
-        new = max(RECENT, 2.0 / (self._n_recent + 1.0))
-        if self._n_recent == 1:
-            self._recent = self.w.copy()
-            return
-        for mean, now in zip(self._recent.tables, self.w.tables, strict=True):
-            mean *= 1.0 - new
-            mean += new * now
 
     def _pass(self, order, uniforms, pieces):
         total = np.minimum(self.state.gaps, 1e300).sum()
@@ -431,17 +396,15 @@ class BCFW(Method):
             _FRESH if self.use_cache else np.inf,
             _ENOUGH * total / self.n,
         )
+        task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
+        buffers, values, labels = self._scratch
         self.state.totals[GAP] = 0.0
         for first, last in pieces.visits(order.size):
-            self._visits(options, order[first:last], uniforms[first:last])
-
-    def _visits(self, options, order, uniforms):
-        task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
-        if self.relaxed:
-            buffers, values, labels = self._scratch
-            relaxed_epoch(*task, self._points, order, uniforms, (buffers, values[0], labels))
-        else:
-            bcfw_epoch(*task, order, uniforms, *self._scratch)
+            visits = order[first:last], uniforms[first:last]
+            if self.relaxed:
+                relaxed_epoch(*task, self._points, *visits, (buffers, values[0], labels))
+            else:
+                bcfw_epoch(*task, *visits, buffers, values, labels)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps of the pass promise the tolerance."""
@@ -473,13 +436,6 @@ class BCFW(Method):
         settle(self.cone, value)  # an average of points in the cone, but for rounding
         return value
 
-    def _note_gaps(self, bounds):
-        gaps = np.maximum(bounds - self.state.losses, 0.0) * self.sample_weight / self.n
-        self.state.gaps[:] = gaps
-        if self.sampling == "gap":
-            for i, gap in enumerate(gaps):
-                set_leaf(self.state.tree, i, gap)
-
     def certify(self):
         """Primal and dual objective, by one oracle call a sample."""
         dual, average, value = self._dual(), self._recent, None
@@ -493,7 +449,11 @@ class BCFW(Method):
         by_gap = self.averaging or self.sampling == "gap"
         if value is None or by_gap or not value.objective - dual < promised:
             last = self._value(self.w, self.state.residuals)
-            self._note_gaps(last.gaps)
+            gaps = np.maximum(last.gaps - self.state.losses, 0.0) * self.sample_weight / self.n
+            self.state.gaps[:] = gaps
+            if self.sampling == "gap":
+                for i, gap in enumerate(gaps):
+                    set_leaf(self.state.tree, i, gap)
             if value is None or not value.objective < last.objective:
                 value, self.use_average, self._n_recent = last, False, 0
         self.certificate = certify_pair(value.objective, dual, value.magnitude)

@@ -213,34 +213,31 @@ class ActiveSets(NamedTuple):
     used: np.ndarray
 
 
+def _arena(start, size, room, used, length, n_more):
+    """Lists whose entries are all 0."""
+    return ActiveSets(
+        start=start,
+        size=size,
+        room=room,
+        key=np.zeros(length, dtype=np.int64),
+        share=np.zeros(length),
+        price=np.zeros(length),
+        more=np.zeros((length, n_more)),
+        used=used,
+    )
+
+
 def empty_sets(n, n_more):
     """Lists without entries."""
-    return ActiveSets(
-        start=np.zeros(n, dtype=np.int64),
-        size=np.zeros(n, dtype=np.int64),
-        room=np.zeros(n, dtype=np.int64),
-        key=np.zeros(1024, dtype=np.int64),
-        share=np.zeros(1024),
-        price=np.zeros(1024),
-        more=np.zeros((1024, n_more)),
-        used=np.zeros(1, dtype=np.int64),
-    )
+    lists = (np.zeros(n, dtype=np.int64) for _ in range(3))
+    return _arena(*lists, np.zeros(1, dtype=np.int64), 1024, n_more)
 
 
 def one_entry_each(keys, share):
     """Lists of one entry."""
-    n = len(keys)
-    length = 2 * _ROOM * n + 1024
-    sets = ActiveSets(
-        start=np.arange(n, dtype=np.int64) * _ROOM,
-        size=np.ones(n, dtype=np.int64),
-        room=np.full(n, _ROOM, dtype=np.int64),
-        key=np.zeros(length, dtype=np.int64),
-        share=np.zeros(length),
-        price=np.zeros(length),
-        more=np.zeros((length, 0)),
-        used=np.array([n * _ROOM]),
-    )
+    size = np.ones(len(keys), dtype=np.int64)
+    start, room, used, length = layout(size)
+    sets = _arena(start, size, room, used, length, 0)
     sets.key[sets.start] = keys
     sets.share[sets.start] = share
     return sets
@@ -257,16 +254,7 @@ def layout(size, headroom=1024):
 def packed(sets, headroom=1024):
     """The same lists in an arena with as much free room as they use, and some more."""
     start, room, used, length = layout(sets.size, headroom)
-    out = ActiveSets(
-        start=start,
-        size=sets.size.copy(),
-        room=room,
-        key=np.zeros(length, dtype=np.int64),
-        share=np.zeros(length),
-        price=np.zeros(length),
-        more=np.zeros((length, sets.more.shape[1])),
-        used=used,
-    )
+    out = _arena(start, sets.size.copy(), room, used, length, sets.more.shape[1])
     _copy(sets, out)
     return out
 

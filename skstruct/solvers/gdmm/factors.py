@@ -7,7 +7,7 @@ from scipy import sparse
 
 from ...core.features import DenseFeatures
 from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.offsets import ends_of
+from ...core.offsets import ends_of, places_of
 from ...core.parallel import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...data.matrices import row_squares
@@ -123,25 +123,19 @@ def consistent_table(nodes, edges, ends, labels, reach, pads, value, table):
 _FEW_LABELS = 64
 
 
-def _squared_rows(features):
-    """Squared norms of feature rows, the constant feature included."""
+def _rows(features, width):
+    """Feature rows without the constant feature, as NumPy or SciPy has them."""
     if isinstance(features, DenseFeatures):
-        table = features.values
-    else:
-        shape = features.indptr.size - 1, int(features.indices.max(initial=-1)) + 1
-        table = sparse.csr_matrix((features.data, features.indices, features.indptr), shape=shape)
-    return row_squares(table) + float(features.intercept >= 0)
+        return features.values
+    parts = features.data, features.indices, features.indptr
+    return sparse.csr_matrix(parts, shape=(features.indptr.size - 1, width))
 
 
 def _transposed_product(features, table, shape):
     """``X' T`` for the feature rows X, the constant feature included."""
     out = np.zeros(shape)
-    if isinstance(features, DenseFeatures):
-        out[: features.values.shape[1]] = features.values.T @ table
-    else:
-        matrix = features.data, features.indices, features.indptr
-        rows = sparse.csr_matrix(matrix, shape=(features.indptr.size - 1, shape[0]))
-        out += rows.T @ table
+    product = _rows(features, shape[0]).T @ table
+    out[: len(product)] = product
     if features.intercept >= 0:
         out[features.intercept] += table.sum(axis=0)
     return out
@@ -152,19 +146,18 @@ def gdmm_graph(factors) -> GDMMGraph:
     flat = factors.ends.ravel()
     counts = np.bincount(flat, minlength=factors.labels.size)
     share, lengths = factors.share, np.diff(factors.node_ptr)
+    same = "nodes", "node_ptr", "edge_ptr", "ends", "labels", "allowed", "cost"
+    sparse_width = 0
+    if not isinstance(factors.nodes, DenseFeatures):
+        sparse_width = int(factors.nodes.indices.max(initial=-1)) + 1
     return GDMMGraph(
-        nodes=factors.nodes,
-        node_ptr=factors.node_ptr,
-        edge_ptr=factors.edge_ptr,
-        ends=factors.ends,
+        **{name: getattr(factors, name) for name in same},
         port_ptr=ends_of(counts),
         ports=np.argsort(flat, kind="stable"),
         every_port=np.arange(flat.size),
-        labels=factors.labels,
-        allowed=factors.allowed,
-        cost=factors.cost,
         share=np.repeat(share, lengths) if share.size == lengths.size else share,
-        squares=_squared_rows(factors.nodes),
+        squares=row_squares(_rows(factors.nodes, sparse_width))
+        + float(factors.nodes.intercept >= 0),
     )
 
 
@@ -235,9 +228,7 @@ class FactorRun(Run):
         graph, (nodes, edges, _), n_labels = self.graph, sets, self.graph.cost.shape[0]
 
         def of_truth(lists, true, lengths, width):
-            owner = np.repeat(np.arange(lists.size.size), lists.size)
-            within = np.arange(owner.size) - np.repeat(ends_of(lists.size)[:-1], lists.size)
-            place = lists.start[owner] + within
+            owner, place = places_of(lists.start, lists.size)
             table = np.zeros((lists.size.size, width))
             table[np.arange(true.size), true] = 1.0
             np.subtract.at(table, (owner, lists.key[place]), lists.share[place])
@@ -325,9 +316,7 @@ class FactorRun(Run):
     def _node_losses(self):
         """Task loss of the distributions of the nodes of every sample."""
         nodes, graph = self.state.nodes, self.graph
-        owner = np.repeat(np.arange(nodes.size.size), nodes.size)
-        within = np.arange(owner.size) - np.repeat(np.cumsum(nodes.size) - nodes.size, nodes.size)
-        place = nodes.start[owner] + within
+        owner, place = places_of(nodes.start, nodes.size)
         cost = graph.cost[graph.labels[owner], nodes.key[place]] * nodes.share[place]
         sample = np.repeat(np.arange(self.n), np.diff(graph.node_ptr))[owner]
         return np.bincount(sample, graph.share[owner] * cost, minlength=self.n)

@@ -163,8 +163,8 @@ def _search_ordered(state, n_first, n_second, penalty):
     return top, a, b
 
 
-_INNER, _INNER_AWAY = 3, 12
-_LEAST_CURVATURE = 1e-12
+INNER, INNER_AWAY = 3, 12
+LEAST_CURVATURE = 1e-12
 
 
 @inner_kernel
@@ -190,7 +190,7 @@ def away_step(value, before, size, curvature):
     step, emptied = 0.0, False
     if slope > 0.0 and rest > 0.0:
         most = 1.0 if toward else before[pivot] / rest
-        step = min(slope / max(curvature * squares, _LEAST_CURVATURE), most)
+        step = min(slope / max(curvature * squares, LEAST_CURVATURE), most)
         emptied = step == most and not toward
     sign = 1.0 if toward else -1.0
     for e in range(size):
@@ -201,7 +201,7 @@ def away_step(value, before, size, curvature):
 
 
 @inner_kernel
-def _step(value, before, size, curvature, variant):
+def block_step(value, before, size, curvature, variant):
     """New shares of one block from the gradients in `value` and the old shares in `before`.
 
     `curvature` bounds the Hessian over C.
@@ -244,8 +244,8 @@ def _visit_node(graph, options, state, w, i, j, uniform, admit):
         value[e] = (score + penalty * state.pad.message[0, k]) / reach
         if masked and graph.allowed[j, k] == 0:
             value[e] = -1e300
-    curvature = max(graph.squares[j] + options.rho * (p1 - p0), _LEAST_CURVATURE)
-    _step(value, before, n, curvature, options.variant)
+    curvature = max(graph.squares[j] + options.rho * (p1 - p0), LEAST_CURVATURE)
+    block_step(value, before, n, curvature, options.variant)
     _write_back(nodes, j, value, state.pad.touched[0], n, size)
     for e in range(n):
         change = value[e] - before[e]
@@ -332,14 +332,14 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
     for e in range(size):
         # `price` of an edge's entry keeps what its share was before the visit.
         edges.price[start + e] = shares[e]
-    inner = _INNER_AWAY if options.variant == AFW else _INNER
+    inner = INNER_AWAY if options.variant == AFW else INNER
     for _ in range(inner if size > 1 else 0):
         for e in range(size):
             a, b = keys[e] // n_labels, keys[e] % n_labels
             own = state.table[a, b] - reach * (shares[e] - edges.price[start + e])
             value[e] = (own - penalty * (first[a] + second[b])) / reach
             before[e] = shares[e]
-        _step(value, before, size, curvature, options.variant)
+        block_step(value, before, size, curvature, options.variant)
         moved = 0.0
         for e in range(size):
             change = value[e] - shares[e]

@@ -11,7 +11,6 @@ from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.weights import Weights, squared_norm
 from ...inference.numerics import cycles
 from ...inference.qpbo import HALF, OFF, forced, widen
-from ...inference.simplex import project
 from .active_sets import (
     AFW,
     ALL,
@@ -27,7 +26,7 @@ from .active_sets import (
     empty_sets,
     fits,
 )
-from .kernels import away_step
+from .kernels import INNER, INNER_AWAY, LEAST_CURVATURE, block_step
 from .solver import Run
 
 # GDMM on label sets: binary nodes that share a sample's features, many possible edges.
@@ -42,11 +41,9 @@ from .solver import Run
 # from anything, all edges stay at rest: with products everywhere a step on one label is still
 # exact.
 
-_INNER, _INNER_AWAY = 3, 12
 _WAKE_AT_ONCE = 16
 _AWAKE = 1.0  # `price` of an awake edge
 _AT_REST, _NO_PRICE = 1e-6, 1e-3
-_LEAST_CURVATURE = 1e-12
 
 
 @inner_kernel(inline=True)
@@ -202,7 +199,6 @@ def _joint_search(graph, options, state, i, n_near):
     budget = n_near * n_near if options.search == EXACT else _WAKE_AT_ONCE
     for _ in range(budget):
         first, second, largest = -1, -1, 0.0
-        woken = 0
         for q in range(n_near):
             j = state.near[q]
             if state.states[j] != HALF:
@@ -215,7 +211,6 @@ def _joint_search(graph, options, state, i, n_near):
                 v = abs(_interaction(state, e))
                 if options.search == EXACT and v > 0.0:
                     _wake(graph, state, i, j, k)
-                    woken += 1
                 elif v > largest:
                     first, second, largest = j, k, v
         if options.search == EXACT or first < 0:
@@ -243,7 +238,7 @@ def _visit_edge(graph, options, state, i, place):
     penalty = options.rho * reach
     four, before = state.four[0], state.four[1]
     curvature = 1.0 + 2.0 * options.rho
-    for _ in range(_INNER_AWAY if options.variant == AFW else _INNER):
+    for _ in range(INNER_AWAY if options.variant == AFW else INNER):
         both, only_second, only_first = (
             awake.share[place],
             awake.more[place, 0],
@@ -259,12 +254,7 @@ def _visit_edge(graph, options, state, i, place):
         _edge_values(graph, state, penalty, e, place, first, second)
         for s in range(4):
             four[s] /= reach
-        if options.variant == AFW:
-            away_step(four, before, 4, curvature)
-        else:
-            for s in range(4):
-                four[s] = before[s] + four[s] / curvature
-            project(four, 4)
+        block_step(four, before, 4, curvature, options.variant)
         moved = 0.0
         for s in range(4):
             moved += abs(four[s] - before[s])
@@ -393,7 +383,7 @@ def _visit_nodes(graph, options, state, w, i, n_near):
             gain += 2.0 * options.rho * reach * state.message[j]
             curvature = graph.squares[i] + 2.0 * options.rho * state.degree[j]
             curvature += _rest_curvature(graph, state, i, j, n_support)
-            step = gain / (reach * max(curvature, _LEAST_CURVATURE))
+            step = gain / (reach * max(curvature, LEAST_CURVATURE))
             goal = min(max(on[j] + step, 0.0), 1.0)
             if options.variant == BGCD:
                 # Labels at their true value move only if they promise most.
@@ -536,14 +526,6 @@ class LabelState(NamedTuple):
 _PASSES_AT_REST = 5
 
 
-def label_graph(factors) -> LabelGraph:
-    """The samples of label sets, with what the passes look up."""
-    edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
-    first, second = factors.ends.T
-    edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
-    return LabelGraph(**factors._asdict(), edge_of=edge_of)
-
-
 class LabelRun(Run):
     """A run on label sets."""
 
@@ -551,7 +533,10 @@ class LabelRun(Run):
 
     def __init__(self, factors, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.graph = graph = label_graph(factors)
+        edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
+        first, second = factors.ends.T
+        edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
+        self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of)
         self._n_passes = 0
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(

@@ -10,8 +10,8 @@ from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..run import Method, Result, run
-from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, GDMMOptions, packed
+from ..run import Method
+from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, packed
 
 VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
 _STILL = 0.1
@@ -23,23 +23,72 @@ def n_parts(n_labels: int, search: str) -> int:
     return 1 if search == "exact" else max(1, int(np.sqrt(n_labels) / 4.0))
 
 
-class Run(Method):
-    """Weights, dual point and certificates of one run."""
+class Certifying(Method):
+    """What all runs of GDMM know of their weights: certificates, or that all has settled."""
+
+    #: Passes between certificates; 0 for one at the end only.
+    gap_every = 10
+    measured_fields = "infeasibility", "node_set", "edge_set"
+
+    def __init__(self, *task, **options):
+        super().__init__(*task, **options)
+        #: The best bound; how far nodes and edges disagree; how far they have moved in a pass.
+        self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
+
+    @abstractmethod
+    def set_sizes(self):
+        """Mean sizes of the active sets of nodes and of edges."""
+
+    def _is_time(self, k):
+        return k % self.gap_every == 0
+
+    def _settled(self, tol):
+        """Without certificates: nodes and edges agree, and nothing moves."""
+        still = self.infeasibility <= tol and self.change <= _STILL * tol
+        return self.gap_every == 0 and still
+
+    def due(self, k, tol):
+        """Every so many passes; without certificates when all has settled."""
+        return self._settled(tol) if self.gap_every == 0 else self._is_time(k)
+
+    def reached(self, tol):
+        """Whether a certificate says so, or all has settled."""
+        return self._settled(tol) or super().reached(tol)
+
+    def certified(self, objective, bound, magnitude):
+        """The certificate of an objective and of the best bound so far."""
+        # A bound that is wrong must not hide behind a better one of before.
+        certify_pair(objective, bound, magnitude)
+        self.dual = max(self.dual, bound)
+        return certify_pair(objective, self.dual, magnitude)
+
+    def entry(self):
+        """Certificate, agreement, and sizes."""
+        sizes = dict(zip(("node_set", "edge_set"), self.set_sizes(), strict=True))
+        return super().entry() | {"infeasibility": self.infeasibility} | sizes
+
+    def published(self):
+        """How far nodes and edges disagree."""
+        return super().published() | {"infeasibility_": self.infeasibility}
+
+
+class Run(Certifying):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
+
+    Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
+    Oracles for Structural SVM of Large Output Domain, NeurIPS.
+    """
 
     #: Fields of the state that are :class:`skstruct.solvers.gdmm.active_sets.ActiveSets`.
     arenas = ()
-    #: Passes between certificates; 0 for one at the end only.
-    gap_every = 10
-    fields = (*Method.fields, "infeasibility", "node_set", "edge_set", "search_seconds")
+    fields = (*Method.fields, *Certifying.measured_fields, "search_seconds")
 
     def __init__(self, problem, decoding, shapes, sample_weight, lam, options, n_jobs):
         super().__init__(problem, shapes, sample_weight, lam, n_jobs)
         self.decoding, self.options = decoding, options
         self.reach = sample_weight / (lam * self.n)
         self.w = zero_weights((shapes[0], (0, 0)))
-        self.dual, self.infeasibility, self.search_seconds = -np.inf, 0.0, 0.0
-        self.change, self.n_passes = np.inf, 0
-        self._headroom = 1024
+        self.search_seconds, self.n_passes, self._headroom = 0.0, 0, 1024
 
     @abstractmethod
     def one_pass(self, order, uniforms, pieces):
@@ -56,10 +105,6 @@ class Run(Method):
         It must lie in the set that the objective ranges over: all nodes agree with their edges, and
         nothing is on pairs that may not occur.
         """
-
-    @abstractmethod
-    def set_sizes(self):
-        """Mean sizes of the active sets of nodes and of edges."""
 
     def over_arena(self, function, *args):
         """Call a kernel until it is done, with larger arenas whenever it stops."""
@@ -90,30 +135,12 @@ class Run(Method):
         order, uniforms = rng.permutation(self.n), rng.random(self.n_draws)
         before = progress.seconds
         self.one_pass(order, uniforms, progress.pieces)
-        self._read_totals(progress.seconds - before)
-        self.n_passes = k
-
-    def _read_totals(self, seconds):
-        """Infeasibility and change of the last pass, and how much of its time the search took."""
-        totals = self.state.totals
+        self.n_passes, totals = k, self.state.totals
         share = totals[SEARCH] / totals[ALL] if totals[ALL] > 0 else np.nan
-        self.search_seconds += share * seconds
+        self.search_seconds += share * (progress.seconds - before)
         self.infeasibility = float(totals[INFEASIBILITY])
         self.change = float(np.sqrt(totals[CHANGE] / self.n_draws))
         totals[:] = 0.0
-
-    def _settled(self, tol):
-        """Without certificates: nodes and edges agree, and nothing moves."""
-        still = self.infeasibility <= tol and self.change <= _STILL * tol
-        return self.gap_every == 0 and still
-
-    def due(self, k, tol):
-        """Every so many passes; without certificates when all has settled."""
-        return self._settled(tol) if self.gap_every == 0 else k % self.gap_every == 0
-
-    def reached(self, tol):
-        """Whether a certificate says so, or all has settled."""
-        return self._settled(tol) or super().reached(tol)
 
     def certify(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
@@ -121,64 +148,16 @@ class Run(Method):
         losses, norm = self.dual_point()
         bound = float(losses @ weight) / self.n - 0.5 * lam * norm
         value = hinge_value(self.decoding(self.problem, w), w, weight, lam, self.n_jobs)
-        # A bound that is wrong must not hide behind a better one of before.
-        certify_pair(value.objective, bound, value.magnitude)
-        self.dual = max(self.dual, bound)
-        self.certificate = certify_pair(value.objective, self.dual, value.magnitude)
+        self.certificate = self.certified(value.objective, bound, value.magnitude)
 
     def work(self):
         """Visits; certificates are not counted."""
         return float(self.n * self.n_passes), 0.0
 
     def entry(self):
-        """Certificate, agreement, and sizes."""
-        node_set, edge_set = self.set_sizes()
-        return super().entry() | {
-            "infeasibility": self.infeasibility,
-            "node_set": node_set,
-            "edge_set": edge_set,
-            "search_seconds": self.search_seconds,
-        }
+        """And how long searches have taken."""
+        return super().entry() | {"search_seconds": self.search_seconds}
 
     def weights(self):
         """A copy of the weights."""
         return Weights(self.w.node.copy(), self.pair_weights())
-
-    def published(self):
-        """How far nodes and edges disagree."""
-        return {"infeasibility_": self.infeasibility}
-
-
-def gdmm(
-    start_run,
-    n_labels: int,
-    sample_weight: np.ndarray,
-    *,
-    variant: str = "bcfw",
-    search: str = "sublinear",
-    rho: float = 1.0,
-    eta: float = 1.0,
-    multipliers: bool = True,
-    n_partitions: int | None = None,
-    gap_every: int = 10,
-    max_iter: int = 100,
-    tol: float = 1e-2,
-    rng: np.random.Generator,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
-
-    Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
-    Oracles for Structural SVMs of Large Output Domain, NeurIPS.
-    """
-    options = GDMMOptions(
-        VARIANTS[variant],
-        SEARCHES[search],
-        float(rho),
-        float(eta) if multipliers else 0.0,
-        n_partitions or n_parts(n_labels, search),
-        1,
-    )
-    method = start_run(options)
-    method.gap_every = gap_every
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)

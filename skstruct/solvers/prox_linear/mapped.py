@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ...core.jit.dispatch import kernel
+from ...core.offsets import places_of
 from ...core.oracles import accumulate, potentials
 from ...core.parallel import effective_threads, make_scratch, private_copy
 from ...core.weights import zero_weights
@@ -16,7 +18,7 @@ from ...data.packing import sample_of
 from ...losses.verbs import loss_oracle, private_loss
 from ...scores import Linearisation, ScoreMap
 from ...scores.base import guarded
-from ..primal import compile_losses, objective_value
+from ..primal import objective_value
 from ..run import SampleOverflow
 
 # Losses and residuals of a batch of samples whose rows are their scores.
@@ -159,45 +161,27 @@ class MappedLosses:
         self.n_calls = 0
         (height, self.n_columns), self.pair_shape = mapped.shapes
         self.ends_shape = height - self.n_rows, self.n_columns
+        self._n_ends = math.prod(self.ends_shape)
+        #: How many weights are of ends and pairs.
+        self.n_tail = self._n_ends + math.prod(self.pair_shape)
         self.table = zero_weights(mapped.shapes)
-        self._values = np.zeros(self.n)
+        #: Losses of the samples at the last call.
+        self.values = np.zeros(self.n)
         n_threads = min(effective_threads(n_jobs), max(1, self.n_rows // _ROWS_A_THREAD))
         problem = mapped.problem
         self._workers = [_Worker(loss, problem, mapped.shapes)]
         for _ in range(1, n_threads):
             self._workers.append(_Worker(private_loss(loss), private_copy(problem), mapped.shapes))
 
-    # Weights as one vector: parameters of the map, then the tail of ends and pairs
-
-    @property
-    def n_tail(self) -> int:
-        """Length of the tail."""
-        return int(np.prod(self.ends_shape) + np.prod(self.pair_shape))
-
-    def weights(self, vector: np.ndarray) -> MapWeights:
-        """The parts of a vector: copies."""
+    def split(self, vector: np.ndarray) -> MapWeights:
+        """Parameters of the map, ends and pairs, in one vector: views."""
         params, tail = np.split(vector, [vector.size - self.n_tail])
-        ends, pair = np.split(tail, [int(np.prod(self.ends_shape))])
-        return MapWeights(
-            params.copy(),
-            ends.reshape(self.ends_shape).copy(),
-            pair.reshape(self.pair_shape).copy(),
-        )
-
-    def pair_view(self, vector: np.ndarray) -> np.ndarray:
-        """The pair table of a vector: a view."""
-        return vector[vector.size - int(np.prod(self.pair_shape)) :].reshape(self.pair_shape)
-
-    def params_of(self, vector: np.ndarray) -> np.ndarray:
-        """The parameters of the map: a view."""
-        return vector[: vector.size - self.n_tail]
+        ends, pair = np.split(tail, [self._n_ends])
+        return MapWeights(params, ends.reshape(self.ends_shape), pair.reshape(self.pair_shape))
 
     def _place_tail(self, vector):
-        """Put the tail into the tables."""
-        tail = vector[vector.size - self.n_tail :]
-        n_ends = int(np.prod(self.ends_shape))
-        self.table.node[self.n_rows :] = tail[:n_ends].reshape(self.ends_shape)
-        self.table.pair[:] = tail[n_ends:].reshape(self.pair_shape)
+        """Put ends and pairs into the tables."""
+        _, self.table.node[self.n_rows :], self.table.pair[:] = self.split(vector)
 
     # Batches
 
@@ -209,9 +193,7 @@ class MappedLosses:
 
     def _batch(self, samples, scale):
         ptr = self.mapped.row_ptr
-        first, lengths = ptr[samples], ptr[samples + 1] - ptr[samples]
-        ends = np.cumsum(lengths)
-        rows = np.arange(ends[-1]) + np.repeat(first - ends + lengths, lengths)
+        _, rows = places_of(ptr[samples], ptr[samples + 1] - ptr[samples])
         return Batch(samples.astype(np.int64), rows, scale)
 
     def spread(self, batch: Batch, values: np.ndarray) -> np.ndarray:
@@ -229,7 +211,7 @@ class MappedLosses:
         self._call(self._workers[0], np.empty(0, dtype=np.int64))
 
     def _call(self, worker, samples):
-        buffers = worker.scratch, worker.augmented, worker.gradient, self._values
+        buffers = worker.scratch, worker.augmented, worker.gradient, self.values
         task = worker.problem, self.table, self.sample_weight, samples
         batch_residuals(worker.loss, *task, *buffers)
 
@@ -239,11 +221,8 @@ class MappedLosses:
         node, pair = worker.gradient.tables
         rows[:] = node[batch.rows]
         node[batch.rows] = 0.0
-        n_ends = int(np.prod(self.ends_shape))
-        if n_ends:
-            tail[:n_ends] = node[self.n_rows :].ravel()
-            node[self.n_rows :] = 0.0
-        tail[n_ends:] = pair.ravel()
+        tail[: self._n_ends], tail[self._n_ends :] = node[self.n_rows :].ravel(), pair.ravel()
+        node[self.n_rows :] = 0.0
         pair[:] = 0.0
 
     def at_batch(self, batch: Batch, scores: np.ndarray, vector: np.ndarray):
@@ -256,11 +235,6 @@ class MappedLosses:
         self._residuals(self._workers[0], batch, rows, tail)
         self.n_calls += batch.samples.size
         return rows, tail
-
-    def batch_loss(self, batch: Batch) -> float:
-        """Mean loss of a batch at the last call."""
-        total = self._values[batch.samples] @ self.sample_weight[batch.samples]
-        return float(total) / batch.samples.size
 
     def at_all(self, scores: np.ndarray, vector: np.ndarray, batches: list[Batch], pieces):
         """Residuals of all samples."""
@@ -281,7 +255,7 @@ class MappedLosses:
             self.n_calls += sum(batch.samples.size for batch in batches[start:stop])
         if pieces.stopped:
             return None
-        mean = float(self._values @ self.sample_weight) / self.n
+        mean = float(self.values @ self.sample_weight) / self.n
         return Residuals(batches, rows, tails, mean) if np.isfinite(mean) else None
 
     def _in_threads(self, run, start, stop):
@@ -299,10 +273,6 @@ class MappedLosses:
         return np.concatenate([params, found.tails.sum(axis=0)]) / self.n
 
     # The objective that is reported
-
-    def compile_objective(self, target) -> None:
-        """Compile :meth:`objective`."""
-        compile_losses(target, self.mapped.problem, self.table)
 
     def objective(self, target, scores: np.ndarray, vector: np.ndarray, lam: float) -> float:
         """``lam/2 |w|^2`` and the mean of another loss."""

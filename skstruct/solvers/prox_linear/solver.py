@@ -9,8 +9,10 @@ import numpy as np
 from ...core.cone import make_cone, settle
 from ...core.weights import Weights, flatten
 from ...losses.verbs import require_smooth
-from ..run import REMEDY, Method, Result, run
-from .mapped import Linearised, MappedLosses, MappedProblem, MapWeights, Residuals
+from ..primal import compile_losses
+from ..run import REMEDY, Method
+from ..sgd import improvement
+from .mapped import Linearised, MappedLosses, Residuals
 
 # Casimir-SVRG on the linearised problem, with mini-batches: the inner solver of prox-linear.
 
@@ -83,7 +85,8 @@ class CasimirSteps:
                         return center
                     snapshot, least, kept = found, value, center
                     gradient = self.losses.gradient(at.linearised, found)
-                    self._succeed()
+                    self._least_caution *= _FORGET
+                    self._caution = max(_BOLDER * self._caution, self._least_caution)
                 else:
                     # Longer steps than the losses bear: once more from the last snapshot.
                     self._fail()
@@ -107,10 +110,6 @@ class CasimirSteps:
     def _steepness(self):
         return self._caution * self.lipschitz
 
-    def _succeed(self):
-        self._least_caution *= _FORGET
-        self._caution = max(_BOLDER * self._caution, self._least_caution)
-
     def _fail(self):
         self._least_caution = _BELOW * self._caution
         self._caution = min(_CAREFUL * self._caution, _MOST_CAREFUL)
@@ -120,7 +119,7 @@ class CasimirSteps:
         return found.loss + 0.5 * self.lam * float(w @ w) + 0.5 / eta * float(change @ change)
 
     def _scores(self, linearised, change):
-        return linearised.scores + linearised.jvp(self.losses.params_of(change))
+        return linearised.scores + linearised.jvp(self.losses.split(change).params)
 
     def _snapshot(self, at, w, rng, pieces):
         batches = self.losses.draw_batches(rng, self.batch_size)
@@ -201,23 +200,6 @@ _RESOLVED = "no step improves the weights any further: increase tol"
 _START, _LONGER = 4.0, 4.0
 
 
-class ProxLinearOptions(NamedTuple):
-    """Choices of a run."""
-
-    # nu, the smoothing.
-    strength: float
-    # Whether the smoothing of outer step k is ``nu / k``.
-    shrinking: bool
-    # The proximal term is ``1 / (2 eta)`` times the squared distance; None for a line search.
-    eta: float | None
-    # Passes of the inner solver.
-    n_passes: int
-    # Samples of a step.
-    batch_size: int
-    # Learning rate of the inner solver; None to measure it.
-    rate: float | None
-
-
 class Stationarity(NamedTuple):
     """What is known of weights without a dual bound."""
 
@@ -250,36 +232,14 @@ class Stationarity(NamedTuple):
         }
 
 
-def prox_linear(
-    mapped: MappedProblem,
-    sample_weight: np.ndarray,
-    lam: float,
-    options: ProxLinearOptions,
-    *,
-    loss,
-    target,
-    start: MapWeights,
-    cone=None,
-    max_iter: int,
-    tol: float,
-    rng: np.random.Generator,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
-
-    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
-    section 6, Algorithm 5.
-    """
-    require_smooth(loss, "prox-linear")
-    method = _ProxLinear(mapped, sample_weight, lam, n_jobs, loss, target, options, start, cone)
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
+def _copied(w):
+    return w._make(table.copy() for table in w)
 
 
 class MappedMethod(Method):
     """Base of methods whose weights are a vector: objectives, the best, and what is returned."""
 
-    def __init__(self, mapped, sample_weight, lam, n_jobs, loss, target, start, cone):
+    def __init__(self, mapped, sample_weight, lam, n_jobs, *, loss, target, start, cone):
         super().__init__(mapped.problem, mapped.shapes, sample_weight, lam, n_jobs)
         self.mapped, self.target = mapped, target
         self.losses = MappedLosses(mapped, sample_weight, loss, n_jobs)
@@ -292,15 +252,15 @@ class MappedMethod(Method):
     def settle(self, vector):
         """Project the pair table to where it must stay: in place."""
         if self.cone.coefficients.size:
-            pair = np.ascontiguousarray(self.losses.pair_view(vector))
-            w = Weights(np.zeros((0, 0)), pair)
+            pair = self.losses.split(vector).pair
+            w = Weights(np.zeros((0, 0)), np.ascontiguousarray(pair))
             settle(self.cone, w)
-            self.losses.pair_view(vector)[:] = w.pair
+            pair[:] = w.pair
 
     def compile(self):
         """Compile outside the clock."""
         self.losses.compile()
-        self.losses.compile_objective(self.target)
+        compile_losses(self.target, self.problem, self.losses.table)
 
     def work(self):
         """Oracle calls; nothing else passes over the data."""
@@ -308,29 +268,39 @@ class MappedMethod(Method):
 
     def weights(self):
         """The present ones."""
-        return self.losses.weights(self.vector)
+        return _copied(self.losses.split(self.vector))
 
     def solution(self):
         """The best ones seen."""
-        return self.losses.weights(self.best[1])
+        return _copied(self.losses.split(self.best[1]))
 
 
-class _ProxLinear(MappedMethod):
-    """One run."""
+class ProxLinear(MappedMethod):
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
+
+    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
+    section 6, Algorithm 5.
+    """
 
     fields = ("stationarity", "gradient_norm", "eta", "smoothing_strength")
 
-    def __init__(self, mapped, sample_weight, lam, n_jobs, loss, target, options, start, cone):
-        super().__init__(mapped, sample_weight, lam, n_jobs, loss, target, start, cone)
-        self.options, self.eta = options, options.eta
-        choices = options.n_passes, options.batch_size, options.rate
-        self.inner = CasimirSteps(self.losses, lam, *choices, self.settle)
-        self.nu, self.at, self._moved = options.strength, None, np.inf
+    def __init__(
+        self, *task, loss, strength, shrinking, eta, n_passes, batch_size, rate, **options
+    ):
+        require_smooth(loss, "prox-linear")
+        super().__init__(*task, loss=loss, **options)
+        # The smoothing; whether that of outer step k is ``nu / k``.
+        self.strength, self.shrinking = strength, shrinking
+        # The proximal term is ``1 / (2 eta)`` times the squared distance; None for a line search.
+        self.fixed_eta = self.eta = eta
+        choices = n_passes, batch_size, rate
+        self.inner = CasimirSteps(self.losses, self.lam, *choices, self.settle)
+        self.nu, self.at, self._moved = strength, None, np.inf
 
     def begin(self, progress):
         """Scores of the start."""
         self.losses.set_strength(self.nu)
-        self.linearised = Linearised(self.mapped, self.losses.params_of(self.vector))
+        self.linearised = Linearised(self.mapped, self.losses.split(self.vector).params)
         self.exact = self._exact(self.vector, self.linearised)
         self.best = self.exact, self.vector
 
@@ -343,9 +313,9 @@ class _ProxLinear(MappedMethod):
     def epoch(self, k, rng, progress):
         """One outer step."""
         pieces = progress.pieces
-        if self.at is None or (self.options.shrinking and k > 1):
-            if self.options.shrinking:
-                self._smooth_by(min(self.nu, self.options.strength / k))
+        if self.at is None or (self.shrinking and k > 1):
+            if self.shrinking:
+                self._smooth_by(min(self.nu, self.strength / k))
             self.at = self._point(self.vector, self.linearised, rng, pieces)
             if self.at is None:
                 return
@@ -382,11 +352,11 @@ class _ProxLinear(MappedMethod):
         squared = float(change @ change)
         if pieces.stopped or squared == 0.0:
             return False
-        linearised = Linearised(self.mapped, self.losses.params_of(w))
+        linearised = Linearised(self.mapped, self.losses.split(w).params)
         point = self._point(w, linearised, rng, pieces)
         if pieces.stopped:
             return False
-        given = self.options.eta is not None
+        given = self.fixed_eta is not None
         if point is None:
             if given:
                 self.losses.refuse_overflow(linearised.all().scores)
@@ -442,77 +412,26 @@ class _ProxLinear(MappedMethod):
 
 # Stochastic subgradients through a score map: the baseline of prox-linear.
 
-_PATIENCE = 5
 # Share of the step that would bring a linear loss to 0, and how many batches are asked.
 _CAREFUL_RATE, _ASKED = 0.1, 8
 
 
-class SubgradientOptions(NamedTuple):
-    """Choices of a run."""
-
-    # The learning rate after t passes: ``rate``, ``rate / (1 + t)`` or ``rate / sqrt(1 + t)``.
-    schedule: str
-    # The first rate; None for a tenth of the step that would bring a linear loss to 0.
-    rate: float | None
-    # Samples of a step.
-    batch_size: int
-
-
-class Improvement(NamedTuple):
-    """What is known of weights."""
-
-    # The objective, and the smallest seen.
-    objective: float
-    best: float
-    # Improvement of the best over the last passes.
-    relative: float
-
-    measure = f"relative improvement over {_PATIENCE} passes"
-
-    @property
-    def record(self):
-        """Its field of the history."""
-        return {"objective": self.objective}
-
-    @property
-    def published(self):
-        """The attribute that it gives an estimator."""
-        return {"objective_": self.best}
-
-
-def mapped_subgradient(
-    mapped: MappedProblem,
-    sample_weight: np.ndarray,
-    lam: float,
-    options: SubgradientOptions,
-    *,
-    target,
-    start: MapWeights,
-    cone=None,
-    max_iter: int,
-    tol: float,
-    rng: np.random.Generator,
-    n_jobs=None,
-    after_epoch,
-) -> Result:
+class MappedSubgradient(MappedMethod):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
 
     Davis, Drusvyatskiy 2018, Stochastic model-based minimization of weakly convex functions; the
     schedules are those of the experiments of Pillutla et al. 2018.
     """
-    method = _Subgradient(mapped, sample_weight, lam, n_jobs, target, options, start, cone)
-    return run(method, max_iter=max_iter, tol=tol, rng=rng, after_epoch=after_epoch)
-
-
-class _Subgradient(MappedMethod):
-    """One run."""
 
     fields = ("learning_rate",)
 
-    def __init__(self, mapped, sample_weight, lam, n_jobs, target, options, start, cone):
-        super().__init__(mapped, sample_weight, lam, n_jobs, target, target, start, cone)
-        self.options, self.trail, self.rate = options, [], options.rate
-        self._now = np.nan
+    def __init__(self, *task, target, schedule, rate, batch_size, **options):
+        super().__init__(*task, loss=target, target=target, **options)
+        # The rate after t passes is the first one, divided by ``(1 + t)`` to some power; where none
+        # is given, it is a tenth of the step that would bring a linear loss to 0.
+        self.falls = {"constant": 0.0, "inverse": 1.0, "sqrt": 0.5}[schedule]
+        self.rate, self.batch_size = rate, batch_size
+        self.trail, self._now = [], np.nan
 
     def begin(self, progress):
         """What the start is worth: no fit ends worse."""
@@ -521,7 +440,7 @@ class _Subgradient(MappedMethod):
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _scores(self):
-        return Linearised(self.mapped, self.losses.params_of(self.vector)).all().scores
+        return Linearised(self.mapped, self.losses.split(self.vector).params).all().scores
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _gradient(self, batch):
@@ -542,7 +461,7 @@ class _Subgradient(MappedMethod):
             lengths = np.diff(mapped.row_ptr)[batch.samples]
             ptr = np.append(0, np.cumsum(lengths))
             part = mapped._replace(rows=mapped.rows[batch.rows], row_ptr=ptr)
-        return Linearised(part, self.losses.params_of(self.vector)).all()
+        return Linearised(part, self.losses.split(self.vector).params).all()
 
     def _first_rate(self, batches):
         """From the gradients of a few batches."""
@@ -551,19 +470,19 @@ class _Subgradient(MappedMethod):
             gradient = self._gradient(batch)
             squared = float(gradient @ gradient)
             if squared > 0.0:
-                steps.append(self.losses.batch_loss(batch) / squared)
+                total = self.losses.values[batch.samples] @ self.sample_weight[batch.samples]
+                steps.append(float(total) / batch.samples.size / squared)
         return _CAREFUL_RATE * float(np.median(steps)) if steps else 1.0
 
     def epoch(self, k, rng, progress):
         """One pass."""
-        batches = self.losses.draw_batches(rng, self.options.batch_size)
+        batches = self.losses.draw_batches(rng, self.batch_size)
         if self.rate is None:
             self.rate = self._first_rate(batches)
-        falls = {"constant": 0.0, "inverse": 1.0, "sqrt": 0.5}[self.options.schedule]
         for first, last in progress.pieces.ranges(0, len(batches)):
             for b in range(first, last):
                 passes = k - 1 + b / len(batches)
-                self._now = self.rate / (1.0 + passes) ** falls
+                self._now = self.rate / (1.0 + passes) ** self.falls
                 step = self._gradient(batches[b])
                 step += self.lam * self.vector
                 step *= self._now
@@ -576,11 +495,7 @@ class _Subgradient(MappedMethod):
         if objective < self.best[0]:
             self.best = objective, self.vector
         self.trail.append(self.best[0])
-        improvement = np.inf
-        if len(self.trail) > _PATIENCE:
-            last = self.trail[-1]
-            improvement = self.trail[-1 - _PATIENCE] / last - 1.0 if last > 0 else 0.0
-        self.certificate = Improvement(objective, self.best[0], improvement)
+        self.certificate = improvement(objective, self.trail)
 
     def reached(self, tol):
         """Whether nothing has improved; with a tolerance of 0 all passes are run."""

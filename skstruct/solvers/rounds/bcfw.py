@@ -1,51 +1,36 @@
-"""Block-coordinate Frank-Wolfe in rounds over parts."""
+"""Block-coordinate Frank-Wolfe in rounds over shards."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights
+from ...data.store import read_tree
 from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
-from ..bcfw.solver import BCFW, PROMISING, RECENT
+from ..bcfw.solver import BCFW, PROMISING, BCFWChoices, faded
 from ..certificate import certify_pair
 from ..primal import compile_hinge
-from ..run import run
 from .blocks import ROUNDING, Blocks, Local
-from .checkpoint import read_state, write_state
+from .checkpoint import write_dual
 from .soundness import close, like, require, require_dual_point
 
 _MEAN = "mean-node", "mean-pair"
 
 
-class BCFWChoices(NamedTuple):
-    """Options of :func:`skstruct.solvers.bcfw.solver.bcfw` that go to the parts."""
+class _OnShard(BCFW):
+    """A run on a shard, which takes the place of neither weights nor dual point for long."""
 
-    # As there.
-    sampling: str
-    pairwise: int
-    n_cached: int
-    use_cache: bool
-
-
-class _InPart(BCFW):
-    """A run on a part, which takes the place of neither weights nor dual point for long."""
-
-    def __init__(self, part, lam, choices):
+    def __init__(self, shard, lam, choices):
         super().__init__(
-            part.problem,
-            part.shapes,
-            part.sample_weight,
+            shard.problem,
+            shard.shapes,
+            shard.sample_weight,
             lam,
             1,
-            start=None,
-            cone=None,
-            averaging=False,
-            gap_every=1,
-            **choices._asdict(),
+            choices=choices,
         )
         # A round is too short for it, and others' weights move, too.
         self._extrapolation = None
@@ -80,38 +65,38 @@ class _InPart(BCFW):
 
 
 class LocalBCFW(Local):
-    """What it does in a part."""
+    """What it does in a shard."""
 
     def __init__(self, choices: BCFWChoices):
         self.choices = choices
 
-    def compile(self, part):
+    def compile(self, shard):
         """Call every kernel on nothing."""
-        method = _InPart(part, 1.0, self.choices)
+        method = _OnShard(shard, 1.0, self.choices)
         method._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        compile_hinge(part.problem, method.w)
+        compile_hinge(shard.problem, method.w)
 
-    def visit(self, part, k, w, turn):
+    def visit(self, shard, k, w, turn):
         """Some visits; sum of losses, block gaps of the last pass, oracle calls, cached steps."""
-        weight = part.sample_weight
+        weight = shard.sample_weight
         n = weight.size
-        method = _InPart(part, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
+        method = _OnShard(shard, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
         if turn.before is not None:
-            method.dual = read_state(turn.before, method.dual)
+            method.dual = read_tree(turn.before, method.dual)
         visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
         totals = method.ascend(w, *visits, (turn.seed, k))
-        write_state(turn.after, method.dual)
+        write_dual(turn.after, method.dual)
         losses = float(np.einsum("i,i->", method.state.losses, weight))
         gap, n_oracle, n_cached = map(float, totals[[GAP, N_ORACLE, N_CACHED]])
         return losses, gap * n / turn.n_samples, n_oracle, n_cached
 
-    def implied(self, part, turn):
-        """Task losses and weights of a dual point that is one of the part."""
-        n = part.sample_weight.size
-        method = _InPart(part, turn.lam * turn.n_samples / n, self.choices)
+    def implied(self, shard, turn):
+        """Task losses and weights of a dual point that is one of the shard."""
+        n = shard.sample_weight.size
+        method = _OnShard(shard, turn.lam * turn.n_samples / n, self.choices)
         known = method.dual
-        state, points = read_state(turn.before, known)
-        follows = require_dual_point(part.problem, part.ends, state, points, known)
+        state, points = read_tree(turn.before, known)
+        follows = require_dual_point(shard, state, points, known)
         names = "losses", "costs", "inner"
         again = state._replace(**{name: getattr(state, name).copy() for name in names})
         method.dual = again, points
@@ -120,11 +105,16 @@ class LocalBCFW(Local):
         require(close(state.costs, again.costs), "costs are wrong")
         # These only choose steps, and have the rounding of many differences.
         require(close(state.inner, again.inner, tolerance=1e-6), "inner is wrong")
-        return float(np.einsum("i,i->", state.losses, part.sample_weight)), method.w
+        return float(np.einsum("i,i->", state.losses, shard.sample_weight)), method.w
 
 
 class BCFWBlocks(Blocks):
-    """Rounds of BCFW: the dual point is a bound as it is."""
+    """Rounds of BCFW: the dual point is a bound as it is.
+
+    Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
+    et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
+    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
+    """
 
     numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "gap", "_objective")
 
@@ -171,19 +161,13 @@ class BCFWBlocks(Blocks):
     def accepted(self, share):
         """The dual, and the mean of the last weights, where steps are pairwise ones.
 
-        As in memory it fades by the pass; but more of them, since weights lean to the last parts.
+        As in memory it fades by the pass; but more of them, since weights lean to the last shards.
         """
         self.dual, _ = self.dual_of(self.loss, self.w)
         if not self.local.choices.pairwise:
             return
         self.n_mean += 1
-        new = max(1.0 - (1.0 - RECENT) ** share, 2.0 / (self.n_mean + 1.0))
-        if self.n_mean == 1:
-            self.mean = self.w.copy()
-            return
-        for mean, now in zip(self.mean.tables, self.w.tables, strict=True):
-            mean *= 1.0 - new
-            mean += new * now
+        self.mean = faded(self.mean, self.w, self.n_mean, share)
 
     def due(self, k, tol):
         """Now and then, and where the block gaps promise the tolerance."""
@@ -221,43 +205,3 @@ class BCFWBlocks(Blocks):
         """Counts."""
         counts = {"n_oracle_calls_": self.n_oracle, "n_cached_steps_": self.n_cached_steps}
         return super().published() | {name: int(count) for name, count in counts.items()}
-
-
-def bcfw_rounds(
-    source,
-    engine,
-    shapes,
-    lam,
-    choices: BCFWChoices,
-    *,
-    states,
-    seed: int,
-    gap_every: int,
-    n_passes: float | None = None,
-    group: int | None = None,
-    max_iter: int,
-    tol: float,
-    after_epoch,
-    keeper=None,
-):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, through its dual.
-
-    Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
-    et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
-    """
-    method = BCFWBlocks(
-        LocalBCFW(choices),
-        source,
-        engine,
-        shapes,
-        lam,
-        states=states,
-        seed=seed,
-        n_passes=n_passes,
-        group=group,
-        gap_every=gap_every,
-    )
-    rng = np.random.default_rng(0)  # of no use here
-    rounds = math.ceil(max_iter / max(method.n_passes, 1.0))
-    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch, keeper=keeper)

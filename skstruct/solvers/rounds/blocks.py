@@ -1,21 +1,21 @@
-"""Structural SVMs in rounds: parts ascend in their own dual blocks, and all changes are added.
+"""Structural SVMs in rounds: shards ascend in their own dual blocks, and all changes are added.
 
 The dual objective is that of all samples: ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, whose
-blocks m_i belong to one part each. In a round some parts start from w, and each ascends, by the
+blocks m_i belong to one shard each. In a round some shards start from w, and each ascends, by the
 method that trains in memory, in what bounds its share of the objective from below while ``|sum_k
 dw_k|^2 <= sigma sum_k |dw_k|^2``::
 
     (1/n) sum_{i in k} s_i c_i  -  lam/2 (2 <w, dw_k> + sigma |dw_k|^2)
 
 With ``u = w + sigma dw_k`` that is, but for a constant and the factor ``n_k / n``, the dual of the
-part alone with the regulariser ``lam n / (sigma n_k)``, at the weights u. The changes ``(u - w) /
+shard alone with the regulariser ``lam n / (sigma n_k)``, at the weights u. The changes ``(u - w) /
 sigma`` are added: every block has only moved in its own set, so that the sum is a dual point, and
-its bound a bound. With sigma the number of parts in the round nothing can go wrong. A smaller one
+its bound a bound. With sigma the number of shards in the round nothing can go wrong. A smaller one
 is tried first; a round that did not ascend is thrown away, and repeated with the safe one.
 
-Parts of a round do not hear of one another, and a part that is visited for long forgets the others:
-rounds of a few parts, drawn anew, that visit a share of each, need far fewer passes than rounds of
-all parts that visit them whole.
+Shards of a round do not hear of one another, and a shard that is visited for long forgets the
+others: rounds of a few, drawn anew, that visit a share of each, need far fewer passes than rounds
+of all shards that visit them whole.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ import numpy as np
 
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
-from ..run import Method
-from .checkpoint import States
+from ..run import Method, run
+from .checkpoint import DualFiles, dual_files
 from .engine import borrowed, gather, received, scatter_add
 from .soundness import close, like, numbers_like, require, require_below
 
-# sigma of a round by the number of its parts. What all parts agree on then overshoots by a third.
+# sigma of a round by the number of its shards. What all shards agree on then overshoots by a third.
 COMMON = 0.75
 # Of the terms of a dual objective: what rounding may take from it.
 ROUNDING = 1e-11
@@ -46,7 +46,7 @@ _LEAST, _MOST = -3, 3
 
 
 class Turn(NamedTuple):
-    """What a part is to do, beside the weights."""
+    """What a shard is to do, beside the weights."""
 
     # The accepted rounds before.
     number: int
@@ -54,9 +54,9 @@ class Turn(NamedTuple):
     before: Path | None
     # Where the new one goes.
     after: Path | None
-    # How much the parts have in common.
+    # How much the shards have in common.
     sigma: float
-    # Passes over the part.
+    # Passes over the shard.
     n_passes: float
     # Of the fit.
     seed: int
@@ -67,24 +67,21 @@ class Turn(NamedTuple):
 
 
 class Local(ABC):
-    """What a method does in a part; it goes with each task, and is small."""
-
-    #: Names of what :meth:`visit` measures, beside the objective.
-    measures: tuple = ()
+    """What a method does in a shard; it goes with each task, and is small."""
 
     @abstractmethod
-    def compile(self, part) -> None:
+    def compile(self, shard) -> None:
         """Call every kernel on nothing."""
 
     @abstractmethod
-    def visit(self, part, k: int, w: Weights, turn: Turn) -> tuple:
-        """Move w and the dual point by a turn; ``sum_i s_i c_i`` of the new one, and `measures`."""
+    def visit(self, shard, k: int, w: Weights, turn: Turn) -> tuple:
+        """Move w and the dual point by a turn; ``sum_i s_i c_i`` and what was measured."""
 
     @abstractmethod
-    def implied(self, part, turn: Turn) -> tuple:
+    def implied(self, shard, turn: Turn) -> tuple:
         """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if it is none."""
 
-    def point(self, part, k: int, turn: Turn) -> tuple:
+    def point(self, shard, k: int, turn: Turn) -> tuple:
         """A dual point for the bound, where it is not the present one."""
         return ()
 
@@ -94,14 +91,14 @@ class Local(ABC):
 
 
 def ascend(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
-    """The task: a turn of part k from its rows of the weights.
+    """The task: a turn of shard k from its rows of the weights.
 
     Returns what it adds to these, the squared norm of that, and what ``visit`` returned.
     """
     w = received(node, pair)
     u = w.copy()
-    with borrowed(source, k) as part:
-        measured = local.visit(part, k, u, turn)
+    with borrowed(source, k) as shard:
+        measured = local.visit(shard, k, u, turn)
     for new, old in zip(u.tables, w.tables, strict=True):
         new -= old
         new /= turn.sigma
@@ -109,48 +106,48 @@ def ascend(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
 
 
 def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
-    """The task: sums of the weighted hinges of a part and of their magnitudes, and ``point``.
+    """The task: sums of the weighted hinges of a shard and of their magnitudes, and ``point``.
 
     ``turn.before`` is None if only hinges are asked for; a loss that is not finite is a
     FloatingPointError.
     """
     w = received(node, pair)
-    with borrowed(source, k) as part:
-        weight = part.sample_weight
-        problem = local.decoding(part.problem, w)
+    with borrowed(source, k) as shard:
+        weight = shard.sample_weight
+        problem = local.decoding(shard.problem, w)
         try:
             value = hinge_value(problem, w, weight, 0.0, 1)
         except FloatingPointError as error:
             raise FloatingPointError(f"shard {k}: {error}") from None
-        point = () if turn.before is None else local.point(part, k, turn)
+        point = () if turn.before is None else local.point(shard, k, turn)
     return value.objective * weight.size, value.magnitude * weight.size, *point
 
 
 def implied(local: Local, source, k: int, turn: Turn) -> tuple:
-    """The task: ``sum_i s_i c_i`` and the weights of a dual point, if it is one of the part."""
-    with borrowed(source, k) as part:
+    """The task: ``sum_i s_i c_i`` and the weights of a dual point, if it is one of the shard."""
+    with borrowed(source, k) as shard:
         try:
-            loss, w = local.implied(part, turn)
+            loss, w = local.implied(shard, turn)
         except ValueError as error:
             raise ValueError(f"{turn.before} is not a dual point of shard {k}: {error}") from error
     return loss, w.node, w.pair
 
 
 def warm_up(local: Local, source, k: int) -> None:
-    """The task: open a part, and compile or load the kernels."""
-    with borrowed(source, k) as part:
-        local.compile(part)
+    """The task: open a shard, and compile or load the kernels."""
+    with borrowed(source, k) as shard:
+        local.compile(shard)
 
 
 def passes_of_round(n_bytes: float, n_visited: float) -> float:
-    """Passes of a round over its parts, by what messages and visits cost; no clock decides."""
+    """Passes of a round over its shards, by what messages and visits cost; no clock decides."""
     ratio = max(n_bytes, 1.0) / (_SEVERAL * _VISIT * max(n_visited, 1.0))
     return 2.0 ** min(max(math.ceil(math.log2(ratio)), _LEAST), _MOST)
 
 
-def parts_of_round(n_parts: int) -> int:
-    """How many parts ascend at once: few, since the passes that are needed grow with them."""
-    return min(n_parts, max(2, math.isqrt(n_parts)))
+def shards_of_round(n_shards: int) -> int:
+    """How many shards ascend at once: few, since the passes that are needed grow with them."""
+    return min(n_shards, max(2, math.isqrt(n_shards)))
 
 
 class Blocks(Method):
@@ -169,7 +166,7 @@ class Blocks(Method):
         shapes: tuple,
         lam: float,
         *,
-        states: States,
+        files: DualFiles,
         seed: int,
         gap_every: int,
         n_passes: float | None = None,
@@ -177,41 +174,41 @@ class Blocks(Method):
     ):
         super().__init__(None, shapes, np.broadcast_to(1.0, source.n_samples), lam, None)
         self.local, self.source, self.engine = local, source, engine
-        self.states, self.seed, self.gap_every = states, seed, gap_every
+        self.files, self.seed, self.gap_every = files, seed, gap_every
         self.w = zero_weights(shapes)
-        self.losses, self.sigma = np.zeros(source.n_parts), 1.0
-        self.group = min(group or parts_of_round(source.n_parts), source.n_parts)
-        # Attempts at rounds; of each part the attempt whose file is its dual point, and its turns.
+        self.losses, self.sigma = np.zeros(source.n_shards), 1.0
+        self.group = min(group or shards_of_round(source.n_shards), source.n_shards)
+        # Attempts at rounds; of each shard the attempt whose file is its dual point, and its turns.
         self.n_attempts = 0
-        self.current, self.n_turns = (np.zeros(source.n_parts, dtype=np.int64) for _ in range(2))
+        self.current, self.n_turns = (np.zeros(source.n_shards, dtype=np.int64) for _ in range(2))
         self.n_bytes, self.n_oracle = 0.0, 0.0
         if n_passes is None:
             n_passes = passes_of_round(self._message(), source.n_visited * shapes[0][1])
         self.n_passes = n_passes
 
     def _message(self):
-        """Bytes to and from all parts in a round."""
+        """Bytes to and from all shards in a round."""
         rows = 0
-        for k in range(self.source.n_parts):
+        for k in range(self.source.n_shards):
             columns = self.source.columns(k)
             less = 0 if columns is None else self.source.n_features - columns.size
             rows += self.shapes[0][0] - less
-        floats = rows * self.shapes[0][1] + self.source.n_parts * np.prod(self.shapes[1])
+        floats = rows * self.shapes[0][1] + self.source.n_shards * np.prod(self.shapes[1])
         return 16.0 * float(floats)
 
     def compile(self):
         """Compile outside the clock."""
-        n = min(self.engine.n_workers, self.source.n_parts)
+        n = min(self.engine.n_workers, self.source.n_shards)
         for _ in self.engine.map(warm_up, n, lambda k: (self.local, self.source, k)):
             pass
 
     def _turn(self, k, after, sigma):
-        files = self.states.path(int(self.current[k]), k), self.states.path(after, k)
+        files = self.files.path(int(self.current[k]), k), self.files.path(after, k)
         number = int(self.n_turns[k])
         return Turn(number, *files, sigma, self.n_passes, self.seed, self.lam, self.n)
 
     def _map(self, task, w, members, turns, take):
-        """Call a task on some parts."""
+        """Call a task on some shards."""
         source = self.source
 
         def arguments(j):
@@ -228,7 +225,7 @@ class Blocks(Method):
             results.close()
 
     def _attempt(self, members, sigma):
-        """A round; its change of the weights, their squared norms, and what parts have measured."""
+        """A round; its change of the weights, their squared norms, and what was measured."""
         self.n_attempts += 1
         change, measured, squares = zero_weights(self.shapes), [], []
 
@@ -243,7 +240,7 @@ class Blocks(Method):
         return change, sum(squares), np.array(measured)
 
     def _round(self, members):
-        """A round of some parts, again if it is not good."""
+        """A round of some shards, again if it is not good."""
         most = float(len(members))
         sigma = max(1.0, COMMON * most)
         while True:
@@ -262,11 +259,11 @@ class Blocks(Method):
         self._drop(members, self.current[members].tolist())
         self.current[members] = self.n_attempts
         self.n_turns[members] += 1
-        self.accepted(len(members) / self.source.n_parts * self.n_passes)
+        self.accepted(len(members) / self.source.n_shards * self.n_passes)
 
     def _drop(self, members, numbers):
         for k, number in zip(members, numbers, strict=True):
-            self.states.drop(number, k)
+            self.files.drop(number, k)
 
     @property
     def loss(self):
@@ -279,8 +276,8 @@ class Blocks(Method):
         return self.n_turns.max() * self.n_passes
 
     def epoch(self, k, rng, progress):
-        """A pass: all parts in groups that are drawn anew, or several where a round has several."""
-        n, size = self.source.n_parts, self.group
+        """A pass: all shards in groups that are drawn anew; several where a round has several."""
+        n, size = self.source.n_shards, self.group
         rng = np.random.default_rng([self.seed, k])
         rounds = []
         for _ in range(max(1, round(1.0 / self.n_passes))):
@@ -292,11 +289,11 @@ class Blocks(Method):
 
     @abstractmethod
     def is_good(self, new, loss, common, sigma):
-        """Whether a round may be kept: its weights, mean loss, and what the parts had in common."""
+        """Whether a round may be kept: its weights, mean loss, and what shards had in common."""
 
     @abstractmethod
     def note(self, members, measured, is_kept):
-        """Take what the parts have measured, sum of losses first, in one row each."""
+        """Take what the shards have measured, sum of losses first, in one row each."""
 
     def accepted(self, share):
         """Follow the new weights, after a round of this share of a pass."""
@@ -307,7 +304,7 @@ class Blocks(Method):
         return loss - norm, abs(loss) + norm
 
     def value(self, w, point=None):
-        """Objective at some weights, and its magnitude; `point` takes the parts of dual points."""
+        """Objective at some weights, and its magnitude; `point` takes the shards of dual points."""
         sums = np.zeros(2)
 
         def take(k, result):
@@ -319,7 +316,7 @@ class Blocks(Method):
             turn = self._turn(k, 0, 1.0)
             return turn._replace(before=None) if point is None else turn
 
-        self._map(measure, w, range(self.source.n_parts), turns, take)
+        self._map(measure, w, range(self.source.n_shards), turns, take)
         self.n_oracle += self.n
         hinge, magnitude = sums / self.n
         return hinge + 0.5 * self.lam * squared_norm(w), magnitude
@@ -341,7 +338,8 @@ class Blocks(Method):
         """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
         numbers |= {"certified": self.certificate is not None}
-        self.states.keep(self.current.tolist())
+        if self.n_attempts:
+            self.files.keep(self.current.tolist())
         return numbers, self._arrays(), {}
 
     def _arrays(self):
@@ -377,7 +375,7 @@ class Blocks(Method):
             require(sound.all(), "current or n_turns are not counts of rounds")
         require(((current > 0) == (n_turns > 0)).all(), "current and n_turns disagree")
         require(numbers["sigma"] >= 1.0, "sigma is below 1")
-        self.states.require(current.tolist())
+        self.files.require(current.tolist())
         for name in self.numbers:
             setattr(self, name, numbers[name])
         for name in self.arrays:
@@ -422,3 +420,13 @@ class Blocks(Method):
     def published(self):
         """Rounds, and bytes between driver and workers."""
         return {"n_rounds_": self.n_attempts, "n_bytes_": int(self.n_bytes)}
+
+
+def run_rounds(kind, *task, max_iter: int, keeper, **options):
+    """Train by a kind of :class:`Blocks`; `options` are its own and those of ``run``."""
+    common = {name: options.pop(name) for name in ("tol", "after_epoch")}
+    with dual_files(*task[1:3], keeper) as files:
+        method = kind(*task, files=files, **options)
+        max_iter = math.ceil(max_iter / max(method.n_passes, 1.0))
+        rng = np.random.default_rng(0)  # of no use here
+        return run(method, max_iter=max_iter, rng=rng, keeper=keeper, **common)

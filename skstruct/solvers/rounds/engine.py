@@ -1,7 +1,7 @@
 """Tasks over joblib's backends: results in order, and lost workers made up for.
 
 Another solver uses it so: its task is a function of a module (workers import it), whose result
-depends on its arguments and on files alone; ``engine.map(task, n_parts, arguments)`` then gives the
+depends on its arguments and on files alone; ``engine.map(task, n_tasks, arguments)`` then gives the
 same bits whichever worker runs it, and however often.
 """
 
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import threading
-import time
+import pickle
+import shutil
+import tempfile
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import wait
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -24,78 +25,44 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from ...core.tree import tree_leaves
 from ...core.weights import Weights
 from ...data.matrices import readable
+from ...data.store import own, remove_left
 
-# A pool of loky's whose worker died while it sent a result, which the pool itself waits for.
+# A worker of loky's pool that is killed while it writes a long message leaves half of it in a pipe
+# which all workers share, and the pool waits for the other half for ever. What a pipe takes at
+# once, at least 4096 bytes, is whole or absent: so long results go into files.
 
-try:
-    from joblib.externals.loky import reusable_executor
-except ImportError:  # pragma: no cover - a joblib that keeps it elsewhere looks after itself
-    reusable_executor = None
-
-# A pool that can tell has told long before.
-_PATIENCE, _LOOK = 5.0, 0.5
+_SHORT = 2048
 
 
-@contextlib.contextmanager
-def watched(patience: float = _PATIENCE):
-    """Make loky's pool say that it is broken where it would wait for ever.
+class _InFile(NamedTuple):
+    """A result in a file, to be read once."""
 
-    It looks for dead workers between results, not within one. Of a worker that is killed while it
-    writes half a result lies in the pipe, and the end never comes as long as anybody else may
-    write: then the others are ended, and this process's own end of the pipe is closed.
-    """
-    over = threading.Event()
-    watchman = threading.Thread(target=_watch, args=(over, patience), daemon=True)
-    watchman.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watchman.join()
+    path: str
+
+    def take(self):
+        """The result."""
+        with open(self.path, "rb") as file:
+            result = pickle.load(file)
+        os.unlink(self.path)
+        return result
 
 
-def _watch(over, patience):
-    since = {}
-    while not over.wait(_LOOK):
-        pool = getattr(reusable_executor, "_executor", None)
-        try:
-            broken, processes = pool._flags.broken, list((pool._processes or {}).values())
-            alive = {process.sentinel: process for process in processes}
-        except AttributeError:  # there is no pool, or it is none that is known here
-            continue
-        if broken is not None:
-            since = {}
-            continue
-        now = time.monotonic()
-        since = {sentinel: since.get(sentinel, now) for sentinel in wait(list(alive), timeout=0)}
-        if any(now - first > patience for first in since.values()):
-            _break_up(pool, [p for sentinel, p in alive.items() if sentinel not in since])
-            return
-
-
-def _break_up(pool, others):
-    for process in others:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    with contextlib.suppress(OSError, AttributeError):
-        pool._result_queue._writer.close()
-
-
-# Parts: what a worker has of a problem that no process holds as a whole.
+# Shards: what a worker has of a problem that no process holds as a whole.
 #
-# A *source* opens parts in any process. It is what tasks carry, so it is small and can be pickled;
-# it has ``token``, a string that no other source of this run has, ``n_parts``, ``columns(k)`` and
-# ``open(k)``, which returns a :class:`Part`. Tasks of any solver begin with ``with borrowed(source,
-# k) as part``; the driver makes what they take by :func:`gather`, and adds what they return by
-# :func:`scatter_add`.
+# A *source* opens shards in any process. It is what tasks carry, so it is small and can be pickled;
+# it has ``token``, a string that no other source of this run has, ``n_shards``, ``columns(k)`` and
+# ``open(k)``, which returns a :class:`ShardProblem`. Tasks of any solver begin with ``with
+# borrowed(source, k) as shard``; the driver makes what they take by :func:`gather`, and adds what
+# they return by :func:`scatter_add`.
 
-# Bytes of parts that a process keeps open.
+# Bytes of shards that a process keeps open.
 LIMIT = 1 << 29
 
 
-class Part(NamedTuple):
+class ShardProblem(NamedTuple):
     """A shard as a problem of its own, on its rows of the weights."""
 
     # A structure's problem, with labels, on local rows; features may be memory maps.
@@ -104,14 +71,16 @@ class Part(NamedTuple):
     loss: Any
     # Shapes of the local weight tables: the pair table is the whole one.
     shapes: tuple
-    # (n_samples,): Weights whose mean over *all* parts is 1.
+    # (n_samples,): Weights whose mean over *all* shards is 1.
     sample_weight: np.ndarray
     # First and second nodes of all edges, and where those of each sample begin.
     ends: tuple = ()
+    # Labels that nodes may have.
+    n_labels: int = 0
 
 
 def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The weights that a part uses."""
+    """The weights that a shard uses."""
     if columns is None:
         return w.node, w.pair
     n = columns.size
@@ -122,7 +91,7 @@ def gather(w: Weights, columns, n_features: int) -> tuple[np.ndarray, np.ndarray
 
 
 def scatter_add(total: Weights, columns, n_features: int, node, pair) -> None:
-    """Add tables of a part to those of all weights."""
+    """Add tables of a shard to those of all weights."""
     pairs = total.pair
     pairs += pair
     table = total.node
@@ -138,46 +107,44 @@ def received(node, pair) -> Weights:
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
 
-def _n_bytes(thing):
-    if isinstance(thing, tuple):
-        return sum(map(_n_bytes, thing))
-    return thing.nbytes if isinstance(thing, np.ndarray) else 0
+def _n_bytes(shard):
+    return sum(leaf.nbytes for leaf in tree_leaves(shard) if isinstance(leaf, np.ndarray))
 
 
 class _Opened:
-    """Parts that are open in this process and not in use."""
+    """Shards that are open in this process and not in use."""
 
     def __init__(self):
-        self._lock, self._parts, self._size = Lock(), OrderedDict(), 0
+        self._lock, self._open, self._size = Lock(), OrderedDict(), 0
+
+    def _pop(self, key):
+        shard = self._open.pop(key, None)
+        self._size -= _n_bytes(shard)
+        return shard
 
     def take(self, key):
-        """A part, which is nobody else's until it is given back; None if it is not here."""
+        """A shard, which is nobody else's until it is given back; None if it is not here."""
         with self._lock:
-            part = self._parts.pop(key, None)
-            self._size -= 0 if part is None else _n_bytes(part)
-            return part
+            return self._pop(key)
 
-    def give(self, key, part):
-        """Keep a part for the next task, if there is room."""
-        size = _n_bytes(part)
+    def give(self, key, shard):
+        """Keep a shard for the next task, if there is room."""
+        size = _n_bytes(shard)
         with self._lock:
-            if key in self._parts:
-                return
-            # Rounds visit all parts in turn: whatever goes comes too late to be of use, so that it
+            # Rounds visit all shards in turn: whatever goes comes too late to be of use, so that it
             # is the new one that goes, unless the old ones are of another fit.
-            for old in [old for old in self._parts if old[0] != key[0]]:
-                if self._size + size <= LIMIT:
-                    break
-                self._size -= _n_bytes(self._parts.pop(old))
-            if self._size + size <= LIMIT or not self._parts:
-                self._parts[key] = part
+            for old in [old for old in self._open if old[0] != key[0]]:
+                if self._size + size > LIMIT:
+                    self._pop(old)
+            if key not in self._open and (self._size + size <= LIMIT or not self._open):
+                self._open[key] = shard
                 self._size += size
 
     def forget(self, token):
-        """Close the parts of a source."""
+        """Close the shards of a source."""
         with self._lock:
-            for key in [key for key in self._parts if key[0] == token]:
-                self._size -= _n_bytes(self._parts.pop(key))
+            for key in [key for key in self._open if key[0] == token]:
+                self._pop(key)
 
 
 _OPENED = _Opened()
@@ -185,22 +152,22 @@ _OPENED = _Opened()
 
 @contextmanager
 def borrowed(source, k: int):
-    """Part k of a source, opened at most once while there is room; nobody else has it meanwhile."""
-    part = _OPENED.take((source.token, k))
-    if part is None:
-        part = source.open(k)
-    yield part
+    """Shard k of a source, opened once while there is room; nobody else has it meanwhile."""
+    shard = _OPENED.take((source.token, k))
+    if shard is None:
+        shard = source.open(k)
+    yield shard
     # Not after an error: nobody knows what it has left.
-    _OPENED.give((source.token, k), part)
+    _OPENED.give((source.token, k), shard)
 
 
 def kind_of(source, k: int) -> type:
-    """The task: the class of a part's problem, which says how its samples are decoded."""
-    with borrowed(source, k) as part:
-        return type(part.problem[0] if type(part.problem) is tuple else part.problem)
+    """The task: the class of a shard's problem, which says how its samples are decoded."""
+    with borrowed(source, k) as shard:
+        return type(shard.problem[0] if type(shard.problem) is tuple else shard.problem)
 
 
-def close_parts(source) -> None:
+def close_shards(source) -> None:
     """Close what this process has open of a source; other processes do so when they need room."""
     _OPENED.forget(source.token)
 
@@ -229,15 +196,28 @@ _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystem
 
 
 class _Sent:
-    """A call as one small object: Ray keeps large arguments of their own for as long as a pool."""
+    """A call as one small object, whose result goes into a file of a folder where it is long.
 
-    __slots__ = ("arguments", "function")
+    (Ray keeps large arguments of their own for as long as a pool.)
+    """
 
-    def __init__(self, function, arguments):
-        self.function, self.arguments = function, arguments
+    def __init__(self, function, arguments, folder=None):
+        self.function, self.arguments, self.folder = function, arguments, folder
 
     def __call__(self):
-        return self.function(*self.arguments)
+        result = self.function(*self.arguments)
+        if self.folder is None:
+            return result
+        try:
+            content = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return result  # loky knows more of pickling
+        if len(content) <= _SHORT:
+            return result
+        handle, path = tempfile.mkstemp(dir=self.folder)
+        with open(handle, "wb") as file:
+            file.write(content)
+        return _InFile(path)
 
 
 class EngineGone(RuntimeError):
@@ -265,6 +245,8 @@ class Engine:
         self.n_losses = 0
         # What keeps the workers of backends that would start new ones for each call.
         self._kept = None
+        # A folder for results, and what removes it.
+        self._folder = None
 
     def __enter__(self):
         return self
@@ -275,6 +257,9 @@ class Engine:
     def close(self) -> None:
         """Let go of workers that were kept; a later task starts new ones."""
         kept, self._kept = self._kept, None
+        if self._folder is not None:
+            self._folder[0]()
+            self._folder = None
         if kept is not None:
             with contextlib.suppress(Exception):  # a cluster that is gone has none
                 kept.__exit__(None, None, None)
@@ -336,19 +321,18 @@ class Engine:
         # release the GIL. Whoever names a backend gets that.
         backend, _ = get_active_backend(prefer="threads")
         options = {"n_jobs": self.n_jobs, "prefer": "threads", "batch_size": 1, "max_nbytes": None}
-        call = delayed(function)
         if getattr(backend, "supports_return_generator", False):
-            is_loky = type(backend).__name__ == "LokyBackend"
-            with watched() if is_loky else contextlib.nullcontext():
-                results = Parallel(return_as="generator", **options)(
-                    call(*arguments(k)) for k in tasks
-                )
-                try:
-                    yield from results
-                finally:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")  # that tasks are cancelled is meant
-                        results.close()
+            folder = self._results() if type(backend).__name__ == "LokyBackend" else None
+            results = Parallel(return_as="generator", **options)(
+                delayed(_Sent(function, arguments(k), folder))() for k in tasks
+            )
+            try:
+                for result in results:
+                    yield result.take() if isinstance(result, _InFile) else result
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that tasks are cancelled is meant
+                    results.close()
             return
         size = _AT_ONCE * self.n_workers
         for first in range(tasks.start, tasks.stop, size):
@@ -356,3 +340,13 @@ class Engine:
             if self._kept is None:
                 self._kept = Parallel(**options).__enter__()
             yield from self._kept(delayed(_Sent(function, arguments(k)))() for k in some)
+
+    def _results(self):
+        """A folder for results, until the engine is closed, or is nobody's any more."""
+        if self._folder is None:
+            remove_left(Path(tempfile.gettempdir()), "skstruct-rounds-*")
+            folder = tempfile.mkdtemp(prefix="skstruct-rounds-")
+            own(Path(folder))
+            remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._folder = remove, folder
+        return self._folder[1]

@@ -1,7 +1,7 @@
-"""GDMM in rounds over parts.
+"""GDMM in rounds over shards.
 
 Of its augmented Lagrangian only ``lam/2 |w|^2`` couples the samples: penalty and multipliers are a
-sample's own. So a part's share of it is bounded as that of any dual is (see
+sample's own. So a shard's share of it is bounded as that of any dual is (see
 :mod:`skstruct.solvers.rounds.blocks`), and its problem is GDMM's with ``reach = sigma s_i / (lam
 n)``. The penalty is ``rho reach``, in units of which the multipliers are kept: ``rho / sigma``
 leaves both as they are, whatever sigma is in a round.
@@ -13,50 +13,47 @@ import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
-from ..certificate import certify_pair
+from ...data.store import read_tree
 from ..gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
 from ..gdmm.factors import FactorRun
-from ..gdmm.solver import SEARCHES, VARIANTS, n_parts
+from ..gdmm.solver import Certifying
 from ..primal import compile_hinge
-from ..run import run
 from .blocks import Blocks, Local
-from .checkpoint import read_state, write_state
+from .checkpoint import write_dual
 from .engine import scatter_add
 from .soundness import require, require_active_sets
 
-_STILL = 0.1
-
 
 class LocalGDMM(Local):
-    """What it does in a part."""
+    """What it does in a shard."""
 
     def __init__(self, options: GDMMOptions, decoding):
         self.options, self._decoding = options, decoding
 
-    def _run(self, part, lam, sigma=1.0):
-        problem, factors = part.problem
-        n = part.sample_weight.size
+    def _run(self, shard, lam, sigma=1.0):
+        problem, factors = shard.problem
+        n = shard.sample_weight.size
         options = self.options._replace(rho=self.options.rho / sigma)
-        arguments = problem, self._decoding, part.shapes, part.sample_weight, lam / (sigma * n)
+        arguments = problem, self._decoding, shard.shapes, shard.sample_weight, lam / (sigma * n)
         return FactorRun(factors, *arguments, options, 1)
 
     def decoding(self, task, w):
         """The problem in the form in which these weights are decoded fastest."""
         return self._decoding(task[0], w)
 
-    def compile(self, part):
+    def compile(self, shard):
         """Call every kernel on nothing."""
-        run = self._run(part, 1.0)
-        w = zero_weights(part.shapes)
+        run = self._run(shard, 1.0)
+        w = zero_weights(shard.shapes)
         run.go_on(w, run.sets)
         run.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         run.consistent_point()
-        compile_hinge(self.decoding(part.problem, w), w)
+        compile_hinge(self.decoding(shard.problem, w), w)
 
-    def visit(self, part, k, w, turn):
+    def visit(self, shard, k, w, turn):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
-        method = self._run(part, turn.lam * turn.n_samples, turn.sigma)
-        sets = None if turn.before is None else read_state(turn.before, method.sets)
+        method = self._run(shard, turn.lam * turn.n_samples, turn.sigma)
+        sets = None if turn.before is None else read_tree(turn.before, method.sets)
         method.go_on(w, sets)
         rng = np.random.default_rng([turn.seed, k, turn.number])
         totals = method.state.totals
@@ -65,35 +62,39 @@ class LocalGDMM(Local):
             order, uniforms = rng.permutation(method.n), rng.random(method.n_draws)
             method.one_pass(order, uniforms, Pieces())
             totals = method.state.totals
-        write_state(turn.after, method.sets)
+        write_dual(turn.after, method.sets)
         w.pair[...] = method.pair_weights()
         nodes, edges = method.state.nodes.size, method.state.edges.size
         sizes = nodes.sum(), nodes.size, edges.sum(), edges.size
         counts = method.n * turn.n_passes, totals[INFEASIBILITY], totals[CHANGE]
         return 0.0, *map(float, (*counts, *sizes))
 
-    def implied(self, part, turn):
+    def implied(self, shard, turn):
         """The weights of the active sets; there is no task loss of them as they are."""
-        method = self._run(part, turn.lam * turn.n_samples)
-        sets = read_state(turn.before, method.sets)
+        method = self._run(shard, turn.lam * turn.n_samples)
+        sets = read_tree(turn.before, method.sets)
         require_active_sets(method, sets)
         return 0.0, method.implied_weights(sets)
 
-    def point(self, part, k, turn):
+    def point(self, shard, k, turn):
         """A consistent dual point near the present one."""
-        method = self._run(part, turn.lam * turn.n_samples)
-        own = read_state(turn.before, method.sets)
-        method.go_on(zero_weights(part.shapes), own)
+        method = self._run(shard, turn.lam * turn.n_samples)
+        own = read_tree(turn.before, method.sets)
+        method.go_on(zero_weights(shard.shapes), own)
         losses, w = method.consistent_point()
-        total = float(np.einsum("i,i->", losses, part.sample_weight))
-        return total, w.node if method.constrained else None, w.pair.reshape(part.shapes[1])
+        total = float(np.einsum("i,i->", losses, shard.sample_weight))
+        return total, w.node if method.constrained else None, w.pair.reshape(shard.shapes[1])
 
 
-class GDMMBlocks(Blocks):
-    """Rounds of GDMM: the bound is that of a consistent dual point."""
+class GDMMBlocks(Certifying, Blocks):
+    """Rounds of GDMM: the bound is that of a consistent dual point.
 
-    fields = (*Blocks.fields, "infeasibility", "node_set", "edge_set")
+    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
+    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
+    Algorithm 1.
+    """
 
+    fields = (*Blocks.fields, *Certifying.measured_fields)
     numbers = (*Blocks.numbers, "dual", "infeasibility", "change", "node_set", "edge_set")
     arrays = (*Blocks.arrays, "measured")
 
@@ -101,9 +102,8 @@ class GDMMBlocks(Blocks):
         super().__init__(*args, **options)
         # Multipliers move after a pass.
         self.n_passes = max(int(self.n_passes), 1)
-        self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
         self.node_set = self.edge_set = 1.0
-        self.measured = np.zeros((self.source.n_parts, 8))
+        self.measured = np.zeros((self.source.n_shards, 8))
 
     def _take(self, numbers, arrays):
         super()._take(numbers, arrays)
@@ -122,25 +122,11 @@ class GDMMBlocks(Blocks):
         self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
 
     def is_good(self, new, loss, common, sigma):
-        """Whether what the parts have in common was less than what they reckoned with.
+        """Whether what the shards have in common was less than what they reckoned with.
 
         Then the augmented Lagrangian has risen by what they gained.
         """
         return common <= sigma
-
-    def _settled(self, tol):
-        still = self.infeasibility <= tol and self.change <= _STILL * tol
-        return self.gap_every == 0 and still
-
-    def due(self, k, tol):
-        """Every so many passes; without certificates when all has settled."""
-        if self.gap_every == 0:
-            return self._settled(tol)
-        return self._is_time(k)
-
-    def reached(self, tol):
-        """Whether a certificate says so, or all has settled."""
-        return (self.n_turns.any() and self._settled(tol)) or super().reached(tol)
 
     def measure(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
@@ -163,73 +149,8 @@ class GDMMBlocks(Blocks):
         self.n_oracle = before
         w = Weights(total.node if kept[1] else self.w.node, total.pair)
         bound, _ = self.dual_of(kept[0] / self.n, w)
-        # A bound that is wrong must not hide behind a better one of before.
-        certify_pair(objective, bound, magnitude)
-        self.dual = max(self.dual, bound)
-        return certify_pair(objective, self.dual, magnitude)
+        return self.certified(objective, bound, magnitude)
 
-    def entry(self):
-        """Certificate, agreement, and sizes."""
-        return super().entry() | {
-            "infeasibility": self.infeasibility,
-            "node_set": self.node_set,
-            "edge_set": self.edge_set,
-        }
-
-    def published(self):
-        """How far nodes and edges disagree."""
-        return super().published() | {"infeasibility_": self.infeasibility}
-
-
-def gdmm_rounds(
-    source,
-    engine,
-    shapes,
-    lam,
-    decoding,
-    *,
-    states,
-    seed: int,
-    variant: str,
-    search: str,
-    rho: float,
-    eta: float,
-    multipliers: bool,
-    n_partitions: int | None,
-    gap_every: int,
-    n_passes: float | None = None,
-    group: int | None = None,
-    max_iter: int,
-    tol: float,
-    after_epoch,
-    keeper=None,
-):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` over all parts, by factorwise oracles.
-
-    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
-    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
-    Algorithm 1.
-    """
-    options = GDMMOptions(
-        VARIANTS[variant],
-        SEARCHES[search],
-        float(rho),
-        float(eta) if multipliers else 0.0,
-        n_partitions or n_parts(shapes[0][1], search),
-        1,
-    )
-    method = GDMMBlocks(
-        LocalGDMM(options, decoding),
-        source,
-        engine,
-        shapes,
-        lam,
-        states=states,
-        seed=seed,
-        n_passes=n_passes,
-        group=group,
-        gap_every=gap_every,
-    )
-    rng = np.random.default_rng(0)  # of no use here
-    rounds = -(-max_iter // method.n_passes)
-    return run(method, max_iter=rounds, tol=tol, rng=rng, after_epoch=after_epoch, keeper=keeper)
+    def set_sizes(self):
+        """Mean sizes of the active sets, when each shard was visited last."""
+        return self.node_set, self.edge_set

@@ -1,4 +1,4 @@
-"""L-BFGS and OWL-QN whose gradients are mapped over the parts of a problem."""
+"""L-BFGS and OWL-QN whose gradients are mapped over the shards of a problem."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ def _sum_of(array):
     return zlib.crc32(np.ascontiguousarray(array))
 
 
-def part_gradient(source, k: int, node, pair):
-    """The task: sum of the losses of a part, of their magnitudes, and the gradient."""
-    with borrowed(source, k) as part:
-        w, gradient = received(node, pair), zero_weights(part.shapes)
-        out = np.zeros((2, part.sample_weight.size))
-        task = part.loss, part.problem, part.sample_weight
+def shard_gradient(source, k: int, node, pair):
+    """The task: sum of the losses of a shard, of their magnitudes, and the gradient."""
+    with borrowed(source, k) as shard:
+        w, gradient = received(node, pair), zero_weights(shard.shapes)
+        out = np.zeros((2, shard.sample_weight.size))
+        task = shard.loss, shard.problem, shard.sample_weight
         BatchGradient(*task, n_jobs=1).add(w, gradient, out, Pieces())
-        loss, magnitude = np.einsum("ki,i->k", out, part.sample_weight)
+        loss, magnitude = np.einsum("ki,i->k", out, shard.sample_weight)
     return gradient.node, gradient.pair, float(loss), float(magnitude)
 
 
 def warm_up(source, k: int) -> None:
-    """A task: open a part, and compile or load the kernels."""
-    with borrowed(source, k) as part:
-        BatchGradient(part.loss, part.problem, part.sample_weight, n_jobs=1).compile(part.shapes)
+    """A task: open a shard, and compile or load the kernels."""
+    with borrowed(source, k) as shard:
+        BatchGradient(shard.loss, shard.problem, shard.sample_weight, n_jobs=1).compile(
+            shard.shapes
+        )
 
 
 class Mapped:
-    """Mixin of :class:`QuasiNewton`: samples are in the parts of a source."""
+    """Mixin of :class:`QuasiNewton`: samples are in the shards of a source."""
 
     def __init__(self, source, engine, shapes, n_samples, lam, **options):
         self.source, self.engine = source, engine
@@ -53,7 +55,7 @@ class Mapped:
         super().__init__(None, shapes, ones, lam, engine.n_threads, **options)
 
     def _compile_gradient(self):
-        n = min(self.engine.n_workers, self.source.n_parts)
+        n = min(self.engine.n_workers, self.source.n_shards)
         for _ in self.engine.map(warm_up, n, lambda k: (self.source, k)):
             pass
 
@@ -64,9 +66,9 @@ class Mapped:
             return source, k, *gather(w, source.columns(k), n_features)
 
         sums = np.zeros(2)
-        results = self.engine.map(part_gradient, source.n_parts, arguments)
+        results = self.engine.map(shard_gradient, source.n_shards, arguments)
         try:
-            for first, last in pieces.ranges(0, source.n_parts):
+            for first, last in pieces.ranges(0, source.n_shards):
                 for k in range(first, last):
                     node, pair, *means = next(results)
                     scatter_add(gradient, source.columns(k), n_features, node, pair)
@@ -156,7 +158,7 @@ def rounds(
     after_epoch,
     keeper=None,
 ) -> Result:
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all parts."""
+    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all shards."""
     require_smooth(loss, "L-BFGS")
     options = {"loss": loss, "start": start}
     if l1_ratio > 0.0:

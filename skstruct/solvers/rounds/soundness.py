@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core.jit.dispatch import kernel
+from ...core.offsets import places_of
 from ...core.oracles import add_indicator, loss_is_linear
 from ..bcfw.kernels import expected_losses
 from ..gdmm.active_sets import layout
@@ -79,7 +80,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     compared with these anyway.
 
     `mass` says what the marginals of each sample add up to, `ends` is that of
-    :class:`skstruct.solvers.rounds.engine.Part`.
+    :class:`skstruct.solvers.rounds.engine.ShardProblem`.
     """
     worst = float(-points.min(initial=0.0))
     cost, n_nodes = getattr(problem, "cost", None), np.diff(problem.label_ptr)
@@ -87,8 +88,8 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     if cost is None or not own_layout or not n_nodes.size:
         return worst
     size, samples = cost.shape[0], np.arange(n_nodes.size)
-    within = np.arange(n_nodes.sum()) - np.repeat(problem.label_ptr[:-1], n_nodes)
-    begin = np.repeat(problem.part_ptr[:-1], n_nodes) + size * within
+    owner, within = places_of(np.zeros_like(n_nodes), n_nodes)
+    begin = problem.part_ptr[owner] + size * within
     nodes = points[begin[:, None] + np.arange(size)]
     off = np.abs(nodes.sum(axis=1) - np.repeat(mass, n_nodes))
     worst = max(worst, float(off.max(initial=0.0)))
@@ -100,8 +101,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     column = getattr(problem.own, "column", None)
     if column is not None and not np.array_equal(column.ravel(), np.arange(size * size)):
         return worst
-    owner = np.repeat(samples, n_tables)
-    within = np.arange(owner.size) - np.repeat(np.cumsum(n_tables) - n_tables, n_tables)
+    owner, within = places_of(np.zeros_like(n_tables), n_tables)
     begin = problem.part_ptr[owner] + n_nodes[owner] * size + within * size * size
     tables = points[begin[:, None] + np.arange(size * size)].reshape(-1, size, size)
     worst = max(worst, float(tables[:, np.isinf(problem.transition_mask)].max(initial=0.0)))
@@ -134,10 +134,9 @@ def _shares(shares):
     return kept, np.maximum(rest, 0.0)
 
 
-def _cached_labellings(problem, ends, state):
+def _cached_labellings(problem, ends, n_labels, state):
     """What the cached labellings explain of a dual point, and the share that they do not."""
     shares, rest = _shares(state.shares)
-    n_labels = problem.cost.shape[0]
     require(((state.labels >= 0) & (state.labels < n_labels)).all(), "a label is out of range")
     explained = np.zeros_like(state.residuals)
     for c, labels in enumerate(state.labels):
@@ -161,9 +160,7 @@ def _cached_points(problem, ends, state, points, known):
     for c in range(shares.shape[1]):
         is_used = points.shares[:, c] >= 0.0
         counts = np.where(is_used, points.sizes[:, c], 0)
-        owner = np.repeat(np.arange(counts.size), counts)
-        place = known.ptr[owner] + np.arange(owner.size)
-        place -= np.repeat(np.cumsum(counts) - counts, counts)
+        owner, place = places_of(known.ptr, counts)
         part = points.part[c, place]
         require(((part >= 0) & (part < size[owner])).all(), "a point has entries out of range")
         point = np.zeros_like(explained)
@@ -176,13 +173,13 @@ def _cached_points(problem, ends, state, points, known):
     return explained, rest
 
 
-def require_dual_point(problem, ends: tuple, state, points, known: tuple) -> np.ndarray:
-    """Refuse a state of BCFW that is not a dual point of a problem; `known` is that of the truth.
+def require_dual_point(shard, state, points, known: tuple) -> np.ndarray:
+    """Refuse a state of BCFW that is not a dual point of a shard; `known` is that of the truth.
 
     Returns the mask of the samples whose task losses follow from the state: that of an evicted
     labelling is lost where it does not add up over parts.
     """
-    start = known[0]
+    problem, ends, start = shard.problem, shard.ends, known[0]
     for name, found in state._asdict().items():
         if name == "gaps":
             same = found.shape == start.gaps.shape and found.dtype == start.gaps.dtype
@@ -199,7 +196,7 @@ def require_dual_point(problem, ends: tuple, state, points, known: tuple) -> np.
             like(found, other, name)
         explained, rest = _cached_points(problem, ends, state, points, known[1])
     else:
-        explained, rest = _cached_labellings(problem, ends, state)
+        explained, rest = _cached_labellings(problem, ends, shard.n_labels, state)
     left = state.residuals - explained
     _add_labellings(problem, problem.labels, np.ones(rest.size), left)
     is_whole = rest <= TOLERANCE
@@ -211,7 +208,6 @@ def require_dual_point(problem, ends: tuple, state, points, known: tuple) -> np.
 
 def _keys(sets, n_keys, what):
     """Where the entries of active sets lie, whose they are, and their keys."""
-    n = sets.size.size
     require((sets.size >= 0).all() and (sets.size <= n_keys).all(), f"{what} have other sizes")
     *places, length = layout(sets.size)
     for found, known in zip((sets.start, sets.room, sets.used), places, strict=True):
@@ -219,9 +215,7 @@ def _keys(sets, n_keys, what):
     for found in (sets.key, sets.share, sets.price, sets.more):
         known = np.empty((length, *found.shape[1:]), found.dtype)
         require(like(found, known, what).shape[1:] in ((), (0,)), f"{what} have more numbers")
-    owner = np.repeat(np.arange(n), sets.size)
-    within = np.arange(owner.size) - np.repeat(np.cumsum(sets.size) - sets.size, sets.size)
-    place = sets.start[owner] + within
+    owner, place = places_of(sets.start, sets.size)
     keys = sets.key[place]
     require(((keys >= 0) & (keys < n_keys)).all(), f"{what} have keys out of range")
     require(np.unique(owner * n_keys + keys).size == keys.size, f"{what} have a key twice")

@@ -6,7 +6,7 @@ import pytest
 from skstruct import BCFWSSVM, Chain
 from skstruct.core.oracles import accumulate, add_indicator
 from skstruct.core.weights import zero_weights
-from skstruct.estimators import svm_bcfw as estimator
+from skstruct.solvers.bcfw.solver import BCFW
 from skstruct.testing import random_sequences
 
 
@@ -14,14 +14,14 @@ from skstruct.testing import random_sequences
 def run(request, monkeypatch):
     """A problem, the shapes of its weights and the dual point after a few passes."""
     kept = {}
-    solve = estimator.bcfw
+    dual_point = BCFW.dual_point
 
-    def keep(problem, shapes, sample_weight, lam, **options):
-        result, state = solve(problem, shapes, sample_weight, lam, **options)
-        kept.update(problem=problem, shapes=shapes, state=state, weight=sample_weight, lam=lam)
-        return result, state
+    def keep(method):
+        kept.update(state=dual_point(method), weight=method.sample_weight)
+        kept.update({name: getattr(method, name) for name in ("problem", "shapes", "lam")})
+        return kept["state"]
 
-    monkeypatch.setattr(estimator, "bcfw", keep)
+    monkeypatch.setattr(BCFW, "dual_point", keep)
     X, y = random_sequences(np.random.default_rng(0), n_samples=6)
     options = {"n_cached": request.param, "max_iter": 7, "tol": 1e-12, "random_state": 0}
     with pytest.warns(Warning, match="max_iter"):

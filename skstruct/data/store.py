@@ -1,0 +1,284 @@
+"""Files that are whole or absent, and arrays in them, with one kind of checksum."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ..core.tree import tree_leaves, tree_like
+
+_PIECE = 1 << 22  # bytes read at once
+_SUM = 16  # bytes of a checksum
+# What reading raises if an array is damaged or larger than memory.
+_UNREADABLE = (ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError)
+
+
+class Damage(ValueError):
+    """A file is not what was written."""
+
+
+class Checked:
+    """A file with the size and the checksum of all that has been written or read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.size = file, 0
+        self._digest = hashlib.blake2b(digest_size=_SUM)
+
+    @property
+    def checksum(self) -> bytes:
+        """That of what has been written or read so far."""
+        return self._digest.digest()
+
+    def _count(self, piece):
+        self.size += len(piece)
+        self._digest.update(piece)
+        return piece
+
+    def write(self, piece: bytes) -> int:
+        """Write a piece."""
+        return self._file.write(self._count(piece))
+
+    def read(self, size: int) -> bytes:
+        """Read a piece."""
+        return self._count(self._file.read(size))
+
+
+@contextlib.contextmanager
+def written_beside(path: Path, *, lasting: bool = False) -> Iterator[IO[bytes]]:
+    """A file that has its name when it is complete; after an error nothing is left of it.
+
+    One that is `lasting` outlives a power cut, and is locked while it is written: see
+    :func:`remove_parts`.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+    try:
+        with open(beside, "wb") as file:
+            if lasting:
+                lock(file.fileno())
+            yield file
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(beside, path)
+        if lasting:
+            _sync(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def remove_parts(folder: Path, pattern: str) -> None:
+    """Delete what processes that were killed have left of lasting files: nobody has it locked."""
+    for part in folder.glob(f"{pattern}.*-*.part"):
+        with contextlib.suppress(OSError), part.open("rb") as file:
+            if lock(file.fileno()):
+                part.unlink()
+
+
+def lock(handle: int) -> bool | None:
+    """Lock an open file or folder until it is closed, or the process is gone.
+
+    False if somebody else has locked it, None where the system or the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _sync(folder):
+    """Let a renamed file outlive a power cut, where folders can be synchronised."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_bytes(path: Path, content: bytes, **how) -> dict:
+    """Write a file; returns its size and checksum."""
+    with written_beside(path, **how) as file:
+        checked = Checked(file)
+        checked.write(content)
+    return {"bytes": checked.size, "checksum": checked.checksum.hex()}
+
+
+def write_array(path: Path, array: np.ndarray, **how) -> dict:
+    """Write an array in NumPy's own format; returns what :func:`open_array` takes."""
+    array = np.ascontiguousarray(array)
+    with written_beside(path, **how) as file:
+        checked = Checked(file)
+        npy.write_array(checked, array, allow_pickle=False)
+    entry = {"bytes": checked.size, "checksum": checked.checksum.hex()}
+    return entry | {"dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def check_size(path: Path, entry: dict) -> None:
+    """Refuse a file that is not there, or not of the size that it was written with."""
+    try:
+        size = path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        raise Damage(f"{path} is missing: the shards are damaged, or not all there") from None
+    if size != entry["bytes"]:
+        raise Damage(
+            f"{path} has {size} bytes, {entry['bytes']} were expected: the file is truncated, or "
+            "another one"
+        )
+
+
+def _sum_of(path, n_bytes):
+    """The checksum of the first bytes of a file, in bounded memory."""
+    with open(path, "rb") as file:
+        checked = Checked(file)
+        while checked.size < n_bytes and checked.read(min(_PIECE, n_bytes - checked.size)):
+            pass
+    return checked.checksum
+
+
+def check_file(path: Path, entry: dict) -> None:
+    """Compare size and checksum of a file."""
+    check_size(path, entry)
+    if _sum_of(path, entry["bytes"]).hex() != entry["checksum"]:
+        raise Damage(f"{path} has another checksum than when it was written: it is damaged")
+
+
+def open_array(path: Path, entry: dict, map_from: float = 0) -> np.ndarray:
+    """Map an array into memory, read-only; one of fewer bytes than `map_from` is read."""
+    check_size(path, entry)
+    try:
+        mode = "r" if entry["bytes"] >= map_from else None
+        array = np.load(path, mmap_mode=mode, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise Damage(f"{path} is no file of an array: {error}") from None
+    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
+        raise Damage(
+            f"{path} has an array of {array.dtype} of shape {array.shape}; {entry['dtype']} of "
+            f"shape {tuple(entry['shape'])} was expected"
+        )
+    return array
+
+
+def write_tree(path: Path, tree: Any) -> None:
+    """Write the arrays of nested tuples, and their checksum."""
+    with written_beside(path) as file:
+        checked = Checked(file)
+        for array in tree_leaves(tree):
+            npy.write_array(checked, np.ascontiguousarray(array), allow_pickle=False)
+        file.write(checked.checksum)
+
+
+def read_tree(path: Path, like: Any) -> Any:
+    """What :func:`write_tree` wrote, if it is of the kind of other nested tuples."""
+    arrays = []
+    with open(path, "rb") as file:
+        checked = Checked(file)
+        for known in tree_leaves(like):
+            try:
+                array = npy.read_array(checked, allow_pickle=False)
+            except _UNREADABLE as error:
+                raise Damage(f"{path} is damaged: {error}") from None
+            if array.dtype != known.dtype or array.ndim != known.ndim:
+                raise Damage(f"{path} is no dual point of these shards")
+            arrays.append(np.ascontiguousarray(array))
+        if file.read(_SUM + 1) != checked.checksum:
+            raise Damage(f"{path} is damaged, or no dual point of these shards")
+    return tree_like(like, iter(arrays))
+
+
+def is_sound_tree(path: Path) -> bool:
+    """Whether a file can be read, and has the checksum that it ends with."""
+    try:
+        size = path.stat().st_size - _SUM
+        with open(path, "rb") as file:
+            file.seek(max(size, 0))
+            known = file.read()
+        return size >= 0 and _sum_of(path, size) == known
+    except OSError:
+        return False
+
+
+def sealed(content: dict) -> dict:
+    """What goes into JSON, with its own checksum."""
+    named = {name: content[name] for name in sorted(content) if name != "checksum"}
+    text = json.dumps(named).encode("ascii")
+    return content | {"checksum": hashlib.blake2b(text, digest_size=_SUM).hexdigest()}
+
+
+# Folders of processes that were killed: who made a folder, and whether that is gone.
+
+_NAME = "owner.json"
+
+
+def _process(pid):
+    """A process, as nothing else is called that runs now; None if that cannot be known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        # Numbers of processes are those of a container.
+        space = os.readlink("/proc/self/ns/pid")
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return None  # another container's /proc
+    except OSError:
+        return None
+    try:
+        # The name, in parentheses, may have spaces.
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None if _is_hidden(pid) else [boot, space, pid, None]
+    return [boot, space, pid, None if state[0] in "ZX" else state[19]]
+
+
+def _is_hidden(pid):
+    """Whether a process of another user runs: /proc may be mounted without those."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def own(folder: Path) -> None:
+    """Write down that this process has made a folder."""
+    with written_beside(folder / _NAME) as file:
+        file.write(json.dumps(_process(os.getpid())).encode())
+
+
+def is_left(folder: Path) -> bool:
+    """Whether the process that made a folder is known to be gone."""
+    try:
+        owner = json.loads((folder / _NAME).read_bytes())
+        pid = owner[2]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return False
+    if type(pid) is not int:
+        return False
+    found = _process(pid)
+    return found is not None and owner[:2] == found[:2] and owner[3:] != found[3:]
+
+
+def remove_left(place: Path, pattern: str) -> None:
+    """Delete the folders of processes that are gone."""
+    with contextlib.suppress(OSError):
+        for folder in place.glob(pattern):
+            if folder.is_dir() and not folder.is_symlink() and is_left(folder):
+                shutil.rmtree(folder, ignore_errors=True)

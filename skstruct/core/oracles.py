@@ -193,6 +193,14 @@ def truth(problem, i, labels):
     """
 
 
+@truth.register(object)
+@kernel
+def _(problem, i, labels):
+    first = problem.label_ptr[i]
+    for t in range(problem.label_ptr[i + 1] - first):
+        labels[t] = problem.labels[first + t]
+
+
 @generic
 def add_indicator(problem, i, labels, c, mu):
     """``mu += c mu(labels)``.

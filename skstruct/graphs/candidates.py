@@ -10,12 +10,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.offsets import ends_of
 from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracle
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import numeric, refuse_masked
-from ..data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ..data.packing import as_list, check_n_features, pack_nodes
+from ..data.samples import packed
 from ..inference.numerics import fast_exp, row_max
 from ..inference.simplex import best_mixture
 from ..losses.task import NamedLoss
@@ -105,6 +105,7 @@ _TARGETS = "index", "losses", "box"
 _DETECTED = 0.5
 
 
+@packed(nodes=("features", "boxes", "losses", "overlap"))
 class CandidateSets(NamedTuple):
     """Packed candidates."""
 
@@ -123,27 +124,6 @@ class CandidateSets(NamedTuple):
     def offsets(self) -> np.ndarray:
         """Where the labels of each sample begin: one a candidate."""
         return self.item_ptr
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of candidates of each sample."""
-        return np.diff(self.item_ptr)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample: none."""
-        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
-
-    def take(self, keep: np.ndarray) -> CandidateSets:
-        """The samples where the mask `keep` is True."""
-        items = np.repeat(keep, self.lengths)
-        rest = (None if a is None else a[items] for a in (self.boxes, self.losses, self.overlap))
-        rows = take_rows(self.features, keep, self.lengths)
-        return CandidateSets(rows, ends_of(self.lengths[keep]), *rest)
-
-    def without_empty(self) -> CandidateSets:
-        """The samples that have candidates: all of them."""
-        return self
 
 
 class Candidates(ItemGraph):

@@ -18,7 +18,6 @@ from ..core.oracles import (
     potentials,
     score,
     task_loss,
-    truth,
 )
 from ..core.proximal import catch_up, catch_up_rows
 from .base import Graph
@@ -201,14 +200,6 @@ def _(problem, i, r, out):
     n, n_parts = counts_of(problem, i)
     for q in range(n, n_parts):
         out[q] = 0.0
-
-
-@truth.register(ItemProblem)
-@kernel
-def _(problem, i, labels):
-    first = problem.label_ptr[i]
-    for q in range(problem.label_ptr[i + 1] - first):
-        labels[q] = problem.labels[first + q]
 
 
 @add_indicator.register(ChoiceProblem)

@@ -26,7 +26,6 @@ from ..core.oracles import (
     score,
     task_loss,
     top_k_oracle,
-    truth,
 )
 from ..core.proximal import catch_up, catch_up_rows
 from ..core.typing import LossLike, SamplesLike
@@ -104,12 +103,6 @@ def _(problem, i, w, clock):
 def _(problem, i, r, out):
     for k in range(problem.cost.shape[0]):
         out[k] = problem.squared_norms[i] * r[k]
-
-
-@truth.register(MultiClassProblem)
-@kernel
-def _(problem, i, labels):
-    labels[0] = problem.labels[i]
 
 
 @add_indicator.register(MultiClassProblem)

@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator
 from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.matrices import numeric, refuse_masked
-from ...data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ...data.packing import as_list, check_n_features, pack_nodes
 from ...data.ragged import object_array
+from ...data.samples import packed
 from ...inference.assignment import assignment, assignment_work
 from ...inference.fertility import fertile_links, fertility_work
 from ...losses.task import cost_matrix
@@ -34,6 +35,7 @@ from .kernels import (
 # Reading pairs and links as users give them.
 
 
+@packed(nodes=("features", "kind"), samples=("sizes",))
 class PairTables(NamedTuple):
     """Packed pairs."""
 
@@ -50,26 +52,6 @@ class PairTables(NamedTuple):
     def offsets(self) -> np.ndarray:
         """Where the labels of each sample begin: one a pair."""
         return self.item_ptr
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of pairs of each sample."""
-        return np.diff(self.item_ptr)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample: none."""
-        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
-
-    def take(self, keep: np.ndarray) -> PairTables:
-        """The samples where the mask `keep` is True."""
-        kind = None if self.kind is None else self.kind[np.repeat(keep, self.lengths)]
-        rows = take_rows(self.features, keep, self.lengths)
-        return PairTables(rows, ends_of(self.lengths[keep]), self.sizes[keep], kind)
-
-    def without_empty(self) -> PairTables:
-        """The samples that have pairs: all of them."""
-        return self
 
     def matrices(self, flat: np.ndarray) -> list:
         """Numbers of all pairs as a view of shape (n_sources, n_targets) a sample."""

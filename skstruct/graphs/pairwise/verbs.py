@@ -13,12 +13,13 @@ from ...core.features import add_outer, constant_rows, scores
 from ...core.gram import gram_of, gram_of_constant, gram_product, not_stored
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
-from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss, truth
+from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss
 from ...core.proximal import catch_up, catch_up_rows
 from ...data.packing import check_n_features
-from ...losses.task import UNWEIGHTED, LossWeights, add_label_costs, label_cost, node_costs
+from ...losses.task import UNWEIGHTED, LossWeights, node_costs
 from ..base import Graph
 from ..layout import example_sequences, feature_rows, no_codes, table_scratch
+from ..problem import Problem
 
 # Graphs of nodes and pairwise edges: what chains and trees share in Python.
 
@@ -107,16 +108,20 @@ class PairwiseGraph(Graph):
             n_edge_features = samples.edge_features.shape[1]
             check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
 
+    def _node_rows(self, samples):
+        """Features in the rows of the node table that they belong to."""
+        return samples.features
+
     def _edge_rows(self, samples):
         """Edge features in the rows of the pair table that they belong to."""
         return samples.edge_features
 
-    def _fields(self, samples, features, classes, fit_intercept, codes, loss):
+    def _fields(self, samples, classes, fit_intercept, codes, loss, mask, allowed):
         """Fields of a problem that do not depend on the order of nodes, and scratch for weights."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, np.diff(samples.offsets)
-        nodes = feature_rows(features, shapes[0][0] - 1 if fit_intercept else -1)
+        nodes = feature_rows(self._node_rows(samples), shapes[0][0] - 1 if fit_intercept else -1)
         for_training = codes is not None
         if self.edge_features:
             edges, n_tables = feature_rows(self._edge_rows(samples), -1), samples.n_edges
@@ -142,6 +147,8 @@ class PairwiseGraph(Graph):
             "n_tables": n_tables,
             "width": shapes[1][1],
             "labels": codes if for_training else no_codes(),
+            "transition_mask": mask.pairs,
+            "allowed": np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
             "cost": cost,
             "normalize": int(normalize),
             "node_gram": node_gram,
@@ -272,12 +279,6 @@ def _(problem, i, w, theta):
                     theta[t * n_labels + k] = -math.inf
 
 
-@count_states.register(PairwiseProblem)
-@kernel
-def _(problem, i):
-    return problem.cost.shape[0]
-
-
 @accumulate.register(PairwiseProblem)
 @kernel
 def _(problem, i, r, c, w):
@@ -307,32 +308,5 @@ def _(problem, i, r, out):
     gram_product(of_edges, edges, i, e0, stop, width, r, out, size, tables.pair)
 
 
-@truth.register(PairwiseProblem)
-@kernel
-def _(problem, i, labels):
-    first = problem.label_ptr[i]
-    for t in range(problem.label_ptr[i + 1] - first):
-        labels[t] = problem.labels[first + t]
-
-
-@augment.register(PairwiseProblem)
-@kernel
-def _(problem, i, theta):
-    first, n, n_labels, _, _ = shape_of(problem, i)
-    share = 1.0 / n if problem.normalize == 1 else 1.0
-    cost, weights = problem.cost, problem.loss_weights
-    for t in range(n):
-        y = problem.labels[first + t]
-        add_label_costs(cost, weights, share, first + t, y, theta, t * n_labels)
-
-
-@task_loss.register(PairwiseProblem)
-@kernel
-def _(problem, i, labels):
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    share = 1.0 / (stop - first) if problem.normalize == 1 else 1.0
-    cost, weights = problem.cost, problem.loss_weights
-    total = 0.0
-    for t in range(first, stop):
-        total += label_cost(cost, weights, share, t, problem.labels[t], labels[t - first])
-    return total
+for _verb in (augment, count_states, task_loss):
+    _verb.register(PairwiseProblem)(_verb.registry[Problem])

@@ -9,7 +9,7 @@ from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .n_best import max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
 from .pairwise import Grid, Pairwise, PairwiseGraph, PairwiseProblem
-from .problem import Problem
+from .problem import NodeGraph, NodeProblem, Problem
 from .tree import Tree
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "Matching",
     "MultiClass",
     "MultiLabel",
+    "NodeGraph",
+    "NodeProblem",
     "Pairwise",
     "PairwiseGraph",
     "PairwiseProblem",

@@ -6,8 +6,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
 
-from ..core.jit.dispatch import kernel
+from ..core.features import add_outer, scores
+from ..core.gram import gram_product, not_stored
+from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import ends_of, longest_item
 from ..core.oracles import (
     accumulate,
@@ -21,10 +25,14 @@ from ..core.oracles import (
     task_loss,
     top_k_oracle,
 )
-from ..core.typing import LossLike
+from ..core.proximal import catch_up, catch_up_rows
+from ..core.typing import LossLike, SamplesLike
 from ..core.weights import Weights, zero_weights
+from ..data.packing import check_n_features, read_sequences
+from ..data.samples import packed
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
-from .layout import feature_rows, no_codes, row_scratch
+from .base import Graph
+from .layout import example_sequences, feature_rows, no_codes, row_scratch
 from .n_best import (
     NBestScratch,
     max_marginals_by_maxima,
@@ -42,6 +50,8 @@ class ProblemScratch(NamedTuple):
     parts: np.ndarray
     # Zeros in training: a sample's gradient.
     weights: Weights
+    # How products with Gram matrices are found: by the table of weights.
+    gram: tuple
     # For max-marginals, and the n best labellings by them.
     n_best: NBestScratch
     # What the structure's own oracles need, a NamedTuple of arrays, or ``()``.
@@ -179,10 +189,170 @@ class Problem(NamedTuple):
                 row=row_scratch(shapes),
                 parts=np.zeros(longest_item(part_ptr)),
                 weights=zero_weights(((0, 0), (0, 0)) if codes is None else shapes),
+                gram=not_stored(),
                 n_best=n_best_scratch(part_ptr, label_ptr, len(classes), n_best),
                 own=scratch,
             ),
         )
+
+
+class NodeProblem(Problem):
+    """Labelled nodes with a row of features each, and no other parts.
+
+    The feature map is given, so a subclass registers oracles alone; weights are a table of features
+    x labels, so ``weight_shapes`` are ``((n_rows, n_classes), (0, 0))``.
+
+    Parameters
+    ----------
+    *fields : object
+        Those of :class:`~skstruct.graphs.Problem`.
+
+    See Also
+    --------
+    skstruct.graphs.Problem : Other parts, by a feature map of one's own.
+    skstruct.graphs.PairwiseProblem : Pairs of labels are parts, too.
+
+    Examples
+    --------
+    >>> from skstruct import MultiClass
+    >>> from skstruct.graphs import NodeProblem
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
+    >>> isinstance(problem, NodeProblem), problem.part_ptr
+    (True, array([0, 2, 4]))
+    """
+
+    adds_by_columns = True
+
+
+@packed()
+class Nodes(NamedTuple):
+    """Packed nodes."""
+
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
+    offsets: np.ndarray
+
+
+class NodeGraph(Graph):
+    """A structure with labelled nodes, a row of features each, and no edges.
+
+    A sample of X is a matrix (n_nodes, n_features). A subclass defines ``make_problem``, by
+    :meth:`NodeProblem.make`, and ``is_labelling`` where not every labelling is one.
+
+    See Also
+    --------
+    skstruct.graphs.NodeProblem : The problem.
+    skstruct.graphs.PairwiseGraph : Pairs of labels have scores, too.
+    skstruct.graphs.Graph : All that a structure may define.
+
+    Examples
+    --------
+    Chains and graphs have what these have:
+
+    >>> from skstruct import Chain
+    >>> from skstruct.graphs import NodeGraph
+    >>> isinstance(Chain(), NodeGraph), NodeGraph.has_node_weights
+    (True, True)
+    """
+
+    takes_partial_labels = has_node_weights = True
+    edge_features = False
+
+    def no_samples(self, estimator: BaseEstimator) -> Nodes:
+        """No samples."""
+        return Nodes(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Nodes:
+        """Pack the nodes."""
+        samples = Nodes(*read_sequences(X)[:2])
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def weight_shapes(
+        self, samples: Any, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(Features, then the intercept) x labels, and no pairs."""
+        return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random sequences."""
+        return example_sequences(rng, sparse_X)
+
+    def _check_counts(self, estimator, samples, reset):
+        """Set or compare the numbers of features of `estimator`; refuse empty training samples."""
+        name = type(estimator).__name__
+        if reset:
+            empty = np.flatnonzero(samples.lengths == 0)
+            if empty.size:
+                raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
+            estimator.n_features_in_ = samples.features.shape[1]
+            if self.edge_features:
+                estimator.n_edge_features_in_ = samples.edge_features.shape[1]
+        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
+        if self.edge_features:
+            n_edge_features = samples.edge_features.shape[1]
+            check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
+
+
+@inner_kernel(inline=True)
+def forbid(problem, i, theta):
+    """-inf for labels that are not allowed."""
+    if problem.allowed.shape[0] > 0:
+        first, n_labels = problem.label_ptr[i], problem.cost.shape[0]
+        for t in range(problem.label_ptr[i + 1] - first):
+            for k in range(n_labels):
+                if problem.allowed[first + t, k] == 0:
+                    theta[t * n_labels + k] = -math.inf
+
+
+@potentials.register(NodeProblem)
+@kernel
+def _(problem, i, w, theta):
+    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
+    scores(problem.nodes, first, stop, n_labels, w.node, w, problem.work.row, theta, 0)
+    forbid(problem, i, theta)
+
+
+@accumulate.register(NodeProblem)
+@kernel
+def _(problem, i, r, c, w):
+    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
+    add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, problem.work.row)
+
+
+@catch_up.register(NodeProblem)
+@kernel
+def _(problem, i, w, clock):
+    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
+    catch_up_rows(problem.nodes, first, stop, w.node, clock.node, clock)
+
+
+@gram.register(NodeProblem)
+@kernel
+def _(problem, i, r, out):
+    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
+    how, table = problem.work.gram, problem.work.weights.node
+    gram_product(how, problem.nodes, i, first, stop, n_labels, r, out, 0, table)
+
+
+@add_indicator.register(NodeProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    n_labels = problem.cost.shape[0]
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        mu[t * n_labels + labels[t]] += c
+
+
+@score.register(NodeProblem)
+@kernel
+def _(problem, i, theta, labels):
+    n_labels, total = problem.cost.shape[0], 0.0
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        total += theta[t * n_labels + labels[t]]
+    return total
 
 
 @score.register(Problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,16 +14,14 @@ from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
 from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss
 from ...core.proximal import catch_up, catch_up_rows
-from ...data.packing import check_n_features
 from ...losses.task import UNWEIGHTED, LossWeights, node_costs
-from ..base import Graph
-from ..layout import example_sequences, feature_rows, no_codes, table_scratch
-from ..problem import Problem
+from ..layout import feature_rows, no_codes, table_scratch
+from ..problem import NodeGraph, Problem, forbid
 
 # Graphs of nodes and pairwise edges: what chains and trees share in Python.
 
 
-class PairwiseGraph(Graph):
+class PairwiseGraph(NodeGraph):
     """A structure with labelled nodes and edges that score pairs of labels.
 
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
@@ -42,8 +39,6 @@ class PairwiseGraph(Graph):
     >>> isinstance(Chain(), PairwiseGraph), isinstance(Matching(), PairwiseGraph)
     (True, False)
     """
-
-    takes_partial_labels = has_node_weights = True
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
@@ -64,7 +59,7 @@ class PairwiseGraph(Graph):
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
         """Random sequences, of pairs of features if edges have features, too."""
-        X, y = example_sequences(rng, sparse_X)
+        X, y = super().example(rng, sparse_X)
         if self.edge_features:
             kind = sparse.csr_matrix if sparse_X else np.asarray
             X = [(x, kind(rng.normal(size=(x.shape[0] - 1, 2)))) for x in X]
@@ -92,21 +87,6 @@ class PairwiseGraph(Graph):
         """Features, offsets and edge features of no samples."""
         edges = np.empty((0, estimator.n_edge_features_in_)) if self.edge_features else None
         return np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64), edges
-
-    def _check_counts(self, estimator, samples, reset):
-        """Set or compare the numbers of features of `estimator`; refuse empty training samples."""
-        name = type(estimator).__name__
-        if reset:
-            empty = np.flatnonzero(samples.lengths == 0)
-            if empty.size:
-                raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
-            estimator.n_features_in_ = samples.features.shape[1]
-            if self.edge_features:
-                estimator.n_edge_features_in_ = samples.edge_features.shape[1]
-        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
-        if self.edge_features:
-            n_edge_features = samples.edge_features.shape[1]
-            check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
 
     def _node_rows(self, samples):
         """Features in the rows of the node table that they belong to."""
@@ -272,11 +252,7 @@ def _(problem, i, w, theta):
             o = size + e * square + j * n_labels
             for k in range(n_labels):
                 theta[o + k] += problem.transition_mask[j, k]
-    if problem.allowed.shape[0] > 0:
-        for t in range(n):
-            for k in range(n_labels):
-                if problem.allowed[first + t, k] == 0:
-                    theta[t * n_labels + k] = -math.inf
+    forbid(problem, i, theta)
 
 
 @accumulate.register(PairwiseProblem)

@@ -137,7 +137,8 @@ def _(problem, i, labels, c, mu):
 @inner_kernel
 def _count(problem, i, theta):
     """The votes for each label."""
-    n_labels, votes = problem.cost.shape[0], problem.work.own.votes
+    n_labels = problem.cost.shape[0]
+    votes = problem.work.own.votes[:n_labels]
     for k in range(n_labels):
         votes[k] = 0.0
         for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
@@ -213,12 +214,10 @@ VOTERS = [
     SAGCRF(tol=1e-9, max_iter=500, random_state=0, solver="sag"),
     SAGCRF(tol=1e-9, solver="lbfgs"),
     BCFWSSVM(tol=1e-6, max_iter=500, random_state=0, loss="normalized_hamming"),
-    CasimirSSVM(tol=1e-5, max_iter=500, random_state=0, loss="normalized_hamming"),
-    CasimirSSVM(
-        tol=1e-5, max_iter=500, random_state=0, loss="normalized_hamming", smoothing="entropy"
-    ),
+    CasimirSSVM(tol=1e-3, random_state=0, loss="normalized_hamming"),
+    CasimirSSVM(tol=1e-3, random_state=0, loss="normalized_hamming", smoothing="entropy"),
     SubgradientSSVM(max_iter=2000, random_state=0, loss="normalized_hamming"),
-    ExtragradientSSVM(tol=1e-5, max_iter=2000, loss="normalized_hamming"),
+    ExtragradientSSVM(tol=1e-3, max_iter=1000, loss="normalized_hamming"),
     ProxLinearSSVM(max_iter=50, random_state=0, loss="normalized_hamming"),
 ]
 

@@ -136,20 +136,19 @@ def _(problem, i, labels, c, mu):
 
 @inner_kernel
 def _count(problem, i, theta):
-    """The votes for each label."""
-    n_labels = problem.cost.shape[0]
-    votes = problem.work.own.votes[:n_labels]
+    """Write the votes for each label to scratch."""
+    n_labels, votes = problem.cost.shape[0], problem.work.own.votes
     for k in range(n_labels):
         votes[k] = 0.0
         for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
             votes[k] += theta[t * n_labels + k]
-    return votes
 
 
 @oracles.max_oracle.register(VoteProblem)
 @kernel
 def _(problem, i, theta, labels):
-    votes = _count(problem, i, theta)
+    _count(problem, i, theta)
+    votes = problem.work.own.votes
     best = np.argmax(votes)
     for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
         labels[t] = best
@@ -159,7 +158,8 @@ def _(problem, i, theta, labels):
 @oracles.exp_oracle.register(VoteProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
-    votes, total = _count(problem, i, theta), 0.0
+    _count(problem, i, theta)
+    votes, total = problem.work.own.votes, 0.0
     top = votes[np.argmax(votes)]
     for k in range(votes.size):
         total += np.exp((votes[k] - top) / temperature)

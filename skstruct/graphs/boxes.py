@@ -26,7 +26,7 @@ from ..core.oracles import (
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
 from ..data.matrices import csr_from_parts, numeric, refuse_masked
-from ..data.packing import as_list, check_n_features, pack_nodes
+from ..data.packing import as_list, pack_nodes
 from ..data.samples import packed
 from ..inference.branch_and_bound import Frontier, make_frontier
 from ..inference.subwindow import (
@@ -512,11 +512,7 @@ class Boxes(ItemGraph):
         n_codes = self.n_codes if reset else estimator.n_features_in_
         samples = read_points(X, n_codes, self.min_size)
         self._check_cells(samples.shapes)
-        if reset:
-            estimator.n_features_in_ = samples.features.shape[1]
-        name = type(estimator).__name__
-        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
-        return samples
+        return self._counted(samples, estimator, reset)
 
     def no_samples(self, estimator: BaseEstimator) -> Points:
         """No samples."""

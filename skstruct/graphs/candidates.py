@@ -14,7 +14,7 @@ from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracl
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import numeric, refuse_masked
-from ..data.packing import as_list, check_n_features, pack_nodes
+from ..data.packing import as_list, pack_nodes
 from ..data.samples import packed
 from ..inference.numerics import fast_exp, row_max
 from ..inference.simplex import best_mixture
@@ -194,11 +194,7 @@ class Candidates(ItemGraph):
             )
         elif self.target == "box":
             raise ValueError("X: with target='box' samples must be tuples (features, boxes)")
-        if reset:
-            estimator.n_features_in_ = features.shape[1]
-        name = type(estimator).__name__
-        check_n_features(features.shape[1], estimator.n_features_in_, name)
-        return CandidateSets(features, item_ptr, boxes)
+        return self._counted(CandidateSets(features, item_ptr, boxes), estimator, reset)
 
     def no_samples(self, estimator: BaseEstimator) -> CandidateSets:
         """No samples."""
@@ -254,13 +250,7 @@ class Candidates(ItemGraph):
 
     def read_allowed(self, allowed: Any, samples: CandidateSets, classes: Any) -> np.ndarray:
         """Masks of shape (n_candidates,), one a sample."""
-        items = as_list(allowed, "allowed")
-        if len(items) != samples.lengths.size:
-            raise ValueError(f"X has {samples.lengths.size} samples, but allowed has {len(items)}")
-        for i, (mask, n) in enumerate(zip(items, samples.lengths, strict=True)):
-            if np.shape(mask) != (n,) or not np.isin(mask, (0, 1)).all():
-                raise ValueError(f"allowed: sample {i} must be a boolean mask of shape ({n},)")
-        return np.concatenate([np.asarray(mask, dtype=np.uint8) for mask in items])
+        return self._read_masks(allowed, [(n,) for n in samples.lengths.tolist()])
 
     # Problems
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.matrices import numeric, refuse_masked
-from ...data.packing import as_list, check_n_features, pack_nodes
+from ...data.packing import as_list, pack_nodes
 from ...data.ragged import object_array
 from ...data.samples import packed
 from ...inference.assignment import assignment, assignment_work
@@ -243,12 +243,7 @@ class Matching(ItemGraph):
         for name in ("null", "repair"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        samples = read_pairs(X)
-        width = samples.features.shape[1]
-        if reset:
-            estimator.n_features_in_ = width
-        check_n_features(width, estimator.n_features_in_, type(estimator).__name__)
-        return samples
+        return self._counted(read_pairs(X), estimator, reset)
 
     def no_samples(self, estimator: BaseEstimator) -> PairTables:
         """No samples."""
@@ -326,15 +321,7 @@ class Matching(ItemGraph):
 
     def read_allowed(self, allowed: Any, samples: PairTables, classes: Any) -> np.ndarray:
         """Masks of shape (n_sources, n_targets), one a sample."""
-        masks = as_list(allowed, "allowed")
-        if len(masks) != len(samples.sizes):
-            raise ValueError(f"X has {len(samples.sizes)} samples, but allowed has {len(masks)}")
-        for i, (mask, size) in enumerate(zip(masks, samples.sizes.tolist(), strict=True)):
-            if np.shape(mask) != tuple(size) or not np.isin(mask, (0, 1)).all():
-                raise ValueError(
-                    f"allowed: sample {i} must be a boolean mask of shape {tuple(size)}"
-                )
-        return np.concatenate([np.asarray(mask, dtype=np.uint8).ravel() for mask in masks])
+        return self._read_masks(allowed, [(n, m) for n, m in samples.sizes.tolist()])
 
     # Problems
 

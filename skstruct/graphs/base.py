@@ -80,7 +80,8 @@ class Graph(ABC, BaseEstimator):
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
     :meth:`make_problem`, and register kernels of verbs for the class of its problem, which should
     have an attribute ``structure``, its name in messages, and ``inference = "relaxed"`` if its max
-    oracle is that of a relaxation. The structure holds its configuration and what fit has learned
+    oracle is that of a relaxation. Four verbs are enough where the problem is a
+    :class:`skstruct.graphs.Problem`. The structure holds its configuration and what fit has learned
     from the labels; :meth:`make_problem` writes nothing to it. It **may** define all the rest. A
     table in :mod:`skstruct.core.oracles` says which verb is needed by whom; what a structure lacks
     raises a TypeError before anything is compiled.

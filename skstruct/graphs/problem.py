@@ -144,12 +144,14 @@ class Problem(NamedTuple):
         ----------
         graph : Graph
             The structure: its ``weight_shapes`` say how large the tables of weights are.
-        samples, classes, fit_intercept, codes, loss, allowed, n_best : object
+        samples, classes, fit_intercept : object
             What :meth:`skstruct.graphs.Graph.make_problem` was given.
         n_parts : ndarray of shape (n_samples,) of int
             Number of parts of each sample.
         own, scratch : tuple
             NamedTuples of the structure's own: what its oracles know, and write to.
+        codes, loss, allowed, n_best : object
+            What ``make_problem`` was given, too.
 
         Returns
         -------

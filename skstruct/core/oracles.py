@@ -15,7 +15,10 @@ Conventions shared by all verbs:
   not to other fields of the problem, and not to `theta` unless the contract says so.
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
 
-A structure registers what it can do; asking for more is a ``TypeError`` before any compile.
+A structure registers what it can do; asking for more is a ``TypeError`` before any compile. A
+problem that is a :class:`skstruct.graphs.Problem` registers four: `potentials` with `accumulate`,
+`add_indicator`, and `max_oracle`, `exp_oracle` or both; the others of the table's first seven rows
+and `max_marginals` have defaults.
 
 =========================================================  =========================================
 Verbs                                                      Needed by
@@ -164,7 +167,7 @@ def gram(problem, i, r, out):
 
 @generic
 def truth(problem, i, labels):
-    """Write the true labelling ``y_i`` to ``labels``.
+    """Write the true labelling ``y_i`` to ``labels``: by default what ``problem.labels`` says.
 
     Parameters
     ----------
@@ -191,6 +194,14 @@ def truth(problem, i, labels):
     >>> labels
     array([0, 1, 0], dtype=int32)
     """
+
+
+@truth.register(object)
+@kernel
+def _(problem, i, labels):
+    first = problem.label_ptr[i]
+    for t in range(problem.label_ptr[i + 1] - first):
+        labels[t] = problem.labels[first + t]
 
 
 @generic

@@ -16,620 +16,6 @@ from ..data.node_weights import balanced_weights, given_weights, read_sequence_w
 from ..data.partial import read_sample_masks
 from ..data.ragged import object_array
 
-# What predictions of a structure look like to users, and how they are scored.
-
-
-class Answers:
-    """From codes of labels to what users get: the part of :class:`Graph` that comes last."""
-
-    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """Per-node results in the shape in which the user gave X.
-
-        Parameters
-        ----------
-        flat : ndarray of shape (n_nodes, ...)
-            Results of all nodes.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray
-            Here an object array of one array a sample; for a table one row a sample.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.answers : Labels, wrapped.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
-        >>> Chain().wrap(np.array(["a", "b", "a"]), samples)
-        array([array(['a', 'b'], dtype='<U1'), array(['a'], dtype='<U1')],
-              dtype=object)
-        """
-        ends = samples.offsets.tolist()
-        return object_array([flat[start:stop] for start, stop in pairwise(ends)])
-
-    def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
-        """Labels of codes: the inverse of :meth:`encode`.
-
-        Parameters
-        ----------
-        codes : ndarray of int32
-            The codes.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        ndarray
-            The labels, in the shape of `codes`.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.encode : The inverse.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> Chain().decode(np.array([1, 0]), np.array(["a", "b"]))
-        array(['b', 'a'], dtype='<U1')
-        """
-        return classes[codes]
-
-    def n_marginals(self, classes: Any) -> int:
-        """Numbers that make up the marginals of a node: the first of its parts.
-
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        int
-            One a class.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.n_states : Labels of a node, which may be more.
-
-        Examples
-        --------
-        >>> from skstruct import Chain
-        >>> Chain().n_marginals(["a", "b", "c"])
-        3
-        """
-        return len(classes)
-
-    def answers(self, codes: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
-        """What ``predict`` returns.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        samples : NamedTuple
-            The packed samples.
-
-        Returns
-        -------
-        ndarray
-            By default the labels of all nodes, wrapped.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.decode : Labels of codes.
-        skstruct.graphs.Graph.wrap : One array a sample.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
-        >>> Chain().answers(np.array([0, 1, 0]), np.array(["a", "b"]), samples)[0]
-        array(['a', 'b'], dtype='<U1')
-        """
-        return self.wrap(self.decode(codes, classes), samples)
-
-    def ranked(self, codes: np.ndarray, classes: Any, samples: Any, i: int) -> np.ndarray:
-        """What ``predict_top_k`` returns for one sample.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (k, ...) of int32
-            Its best labellings, each in the shape that :meth:`wrap` gives a sample.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        samples : NamedTuple
-            The packed samples.
-        i : int
-            Which of them.
-
-        Returns
-        -------
-        ndarray of length k
-            By default their labels.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.answers : The best labellings of all samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> Chain().ranked(np.array([[0, 1], [1, 1]]), np.array(["a", "b"]), None, 0)
-        array([['a', 'b'],
-               ['b', 'b']], dtype='<U1')
-        """
-        return self.decode(codes, classes)
-
-    def score(
-        self,
-        predicted: np.ndarray,
-        truth: np.ndarray,
-        samples: Any,
-        weight: np.ndarray | None,
-        counted: np.ndarray | None = None,
-    ) -> float:
-        """What ``score`` returns.
-
-        Parameters
-        ----------
-        predicted : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        truth : ndarray of shape (n_nodes,) of int32
-            The labels that :meth:`read_y` has read, encoded; -1 for unseen ones.
-        samples : NamedTuple
-            The packed samples.
-        weight : ndarray of shape (n_samples,) or None
-            Weights of samples, not all 0 on those that have nodes.
-        counted : ndarray of shape (n_nodes,) of bool, optional
-            Which nodes have a label, where some have none: only given to a structure that
-            ``takes_partial_labels``.
-
-        Returns
-        -------
-        float
-            By default the share of nodes that are labelled right.
-
-        See Also
-        --------
-        skstruct.metrics.node_accuracy_score : The same of labels.
-
-        Examples
-        --------
-        The second sample has weight 0:
-
-        >>> import numpy as np
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
-        >>> Chain().score(np.array([0, 1, 0]), np.array([0, 0, 1]), samples, np.array([1.0, 0.0]))
-        0.5
-        """
-        of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
-        right = predicted == truth
-        if counted is not None:
-            right, of_nodes = right[counted], None if of_nodes is None else of_nodes[counted]
-        return float(np.average(right, weights=of_nodes))
-
-    def decision(
-        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
-    ) -> np.ndarray:
-        """What ``decision_function`` returns for a table, or a sample's items.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, n_classes)
-            Node scores: features times node weights, with the intercept.
-        estimator : StructuredEstimator
-            Fitted.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            What the user gave.
-        samples : NamedTuple
-            The same, packed.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples,)
-            The scores.
-
-        See Also
-        --------
-        skstruct.SAGCRF.decision_function : Calls it.
-
-        Examples
-        --------
-        With two classes a table has one score a row, that of the second over the first:
-
-        >>> import numpy as np
-        >>> from skstruct import MultiClass
-        >>> MultiClass().decision(np.array([[1.0, 3.0]]), None, [[0.5]], None)
-        array([2.])
-        """
-        return scores
-
-
-# How structures read labels, and what they know of them before weights come in.
-
-
-class Labels:
-    """Mixin of structures: labels of nodes, as most structures have them."""
-
-    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Flat labels of all nodes.
-
-        Parameters
-        ----------
-        y : object
-            What the user gave: here a list, object array or RaggedArray of label sequences.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            The labels.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If there are more or fewer, or something is no label; the message names the sample.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.read_X : The samples that they belong to.
-        skstruct.graphs.Graph.encode : Their codes.
-
-        Examples
-        --------
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
-        >>> Chain().read_y([["a", "b"], ["a"]], samples)
-        array(['a', 'b', 'a'], dtype='<U1')
-        """
-        return label_codes.read_sequence_labels(y, samples.offsets)
-
-    def read_labelling(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Flat labels of one labelling a sample, where y may count several as right.
-
-        Parameters
-        ----------
-        y : object
-            What the user gave.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            By default what :meth:`read_y` reads, which is what ``score`` counts.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.read_y : Reads what ``score`` counts.
-
-        Examples
-        --------
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]]], reset=True)
-        >>> Chain().read_labelling([["a", "b"]], samples)
-        array(['a', 'b'], dtype='<U1')
-        """
-        return self.read_y(y, samples)
-
-    def read_training(
-        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
-    ) -> tuple[NamedTuple, np.ndarray]:
-        """Pack X and y for fit.
-
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Takes the numbers of features.
-        X, y : object
-            What the user gave.
-
-        Returns
-        -------
-        samples : NamedTuple
-            The packed samples.
-        labels : ndarray of shape (n_nodes,)
-            Their labels.
-
-        See Also
-        --------
-        skstruct.testing.training_problem : Goes on to the problem.
-
-        Examples
-        --------
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples, labels = Chain().read_training(BaseEstimator(), [[[1.0], [0.0]]], [["a", "b"]])
-        >>> samples.lengths, labels
-        (array([2]), array(['a', 'b'], dtype='<U1'))
-        """
-        samples = self.read_X(estimator, X, reset=True)
-        return samples, self.read_y(y, samples)
-
-    def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
-        """The labels that occur; a structure that learns more from them does so here.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_nodes,)
-            All labels of the samples that count.
-        samples : NamedTuple
-            The packed samples.
-
-        Returns
-        -------
-        ndarray of shape (n_classes,)
-            Sorted; the estimator's ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If there is one only.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.encode : Codes by these classes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> Chain().find_classes(np.array(["b", "a", "b"]), None)
-        array(['a', 'b'], dtype='<U1')
-        """
-        classes = np.unique(labels)
-        if classes.size < 2:
-            raise ValueError(
-                f"needs at least two classes, but y has only one class: {classes.tolist()[0]!r}"
-            )
-        return classes
-
-    def encode(
-        self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
-    ) -> np.ndarray:
-        """Codes of labels, see :func:`skstruct.data.labels.encode`.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_nodes,)
-            The labels.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        offsets : ndarray of shape (n_samples + 1,)
-            Where each sample begins.
-        unseen : int, optional
-            Code of labels that do not occur; by default they are refused.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,) of int32
-            The codes.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.decode : The inverse.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> labels, classes = np.array(["b", "c"]), np.array(["a", "b"])
-        >>> Chain().encode(labels, classes, np.array([0, 2]), unseen=-1)
-        array([ 1, -1], dtype=int32)
-        """
-        return label_codes.encode(labels, classes, offsets, unseen=unseen)
-
-    def is_labelling(self, codes: np.ndarray, samples: Any, classes: Any) -> np.ndarray:
-        """Which samples have a labelling, where more than forbidden parts decides on that.
-
-        In fit all must; others have the log-likelihood -inf.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (n_nodes,) of int32
-            What :meth:`encode` returned.
-        samples : NamedTuple
-            The packed samples.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of bool
-            By default all are.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_log_likelihood : Is -inf where it is not.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]]], reset=True)
-        >>> Chain().is_labelling(np.array([0, 1], dtype=np.int32), samples, np.array(["a", "b"]))
-        array([ True])
-        """
-        return np.ones(samples.offsets.size - 1, dtype=bool)
-
-    def n_states(self, classes: Any) -> int:
-        """Number of labels that one node can have.
-
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        int
-            All classes.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.n_marginals : Numbers that make up the marginals of a node.
-
-        Examples
-        --------
-        >>> from skstruct import Chain
-        >>> Chain().n_states(["a", "b", "c"])
-        3
-        """
-        return len(classes)
-
-    def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
-        """Masks for constrained decoding.
-
-        Parameters
-        ----------
-        allowed : list of array-like of bool
-            What the user gave: here one mask of shape (n_nodes, n_classes) a sample.
-        samples : NamedTuple
-            The packed samples that they belong to.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes, n_states) of uint8
-            The masks of all nodes.
-
-        Raises
-        ------
-        ValueError
-            If a mask has the wrong shape, or is neither boolean nor of zeros and ones.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict : Takes such masks by its parameter ``allowed``.
-
-        Examples
-        --------
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]]], reset=True)
-        >>> Chain().read_allowed([[[True, False], [True, True]]], samples, ["a", "b"])
-        array([[1, 0],
-               [1, 1]], dtype=uint8)
-        """
-        return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
-
-
-# How structures read weights of classes and of nodes.
-
-
-class NodeWeights:
-    """Mixin of structures: weights of nodes and of classes, as most structures take them."""
-
-    has_node_weights = False
-
-    def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
-        """Weights of nodes in training.
-
-        Parameters
-        ----------
-        node_weight : object
-            What the user gave: here one array a sample, a RaggedArray or one flat array.
-        samples : NamedTuple
-            The packed samples that they belong to.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-            The weights.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If there are more or fewer, or one is negative or not finite.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.read_class_weight : Weights of classes.
-        skstruct.losses.task.node_costs : What the task loss makes of them.
-
-        Examples
-        --------
-        >>> from sklearn.base import BaseEstimator
-        >>> from skstruct import Chain
-        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
-        >>> Chain().read_node_weight([[1, 2], [3]], samples)
-        array([1., 2., 3.])
-        """
-        return read_sequence_weights(node_weight, samples.offsets)
-
-    def read_class_weight(
-        self, class_weight: Any, classes: Any, codes: np.ndarray, counts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of classes in training.
-
-        Parameters
-        ----------
-        class_weight : mapping, "balanced" or None
-            What the user gave.
-        classes : ndarray of shape (n_classes,)
-            What occurs.
-        codes : ndarray of shape (n_nodes,) of int32
-            What :meth:`encode` returned.
-        counts : ndarray of shape (n_nodes,)
-            How often each node counts for "balanced".
-
-        Returns
-        -------
-        factor : ndarray of shape (n_nodes or 1,)
-            Weights that nodes have whatever their classes: here 1.
-        odds : ndarray of shape (n_kinds, n_states)
-            Weights of the classes of each kind of nodes, kinds following each other in turn: here
-            there is one kind.
-
-        Raises
-        ------
-        ValueError
-            If a class is unknown, or a weight is negative or not finite.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.read_node_weight : Weights of nodes.
-        skstruct.losses.task.node_costs : What the task loss makes of them.
-
-        Examples
-        --------
-        A class that is seen a quarter of the time weighs twice as much as on average:
-
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> codes = np.array([0, 0, 0, 1], dtype=np.int32)
-        >>> Chain().read_class_weight("balanced", np.array(["a", "b"]), codes, np.ones(4))[1]
-        array([[0.66666667, 2.        ]])
-        """
-        if class_weight is None:
-            odds = np.ones((1, len(classes)))
-        elif isinstance(class_weight, str):
-            odds = balanced_weights(codes, counts, (1, len(classes)))
-        else:
-            odds = given_weights(class_weight, np.asarray(classes).tolist())[None]
-        return np.ones(1), odds
-
-
 # Which weights of an earlier fit mean the same in a new one.
 
 
@@ -645,79 +31,7 @@ def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
     return np.where((first >= 0) & (second >= 0), n_before * first + second, -1)
 
 
-class KeptWeights:
-    """Mixin of structures: what a warm start takes over when labels have come or gone."""
-
-    def kept_columns(
-        self, previous: Any, classes: Any, previous_classes: Any
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """For each column of the weight tables the one that meant the same in an earlier fit.
-
-        Parameters
-        ----------
-        previous : Graph
-            The structure of the earlier fit, of the same class.
-        classes, previous_classes : ndarray or list
-            What :meth:`find_classes` returned now and then.
-
-        Returns
-        -------
-        node : ndarray of shape (n_columns,) of int
-            For each column of the node table, -1 where there was none. By default columns are
-            labels, which are matched by value.
-        pair : ndarray of shape (n_pair_columns,) of int, or None
-            The same for the pair table; None if nothing is known. By default columns are all pairs
-            of labels.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.kept_pair_rows : The same of rows.
-        skstruct.SAGCRF.partial_fit : One that goes on with other labels.
-
-        Examples
-        --------
-        A label is new, one stays, one has gone:
-
-        >>> from skstruct import Chain
-        >>> node, pair = Chain().kept_columns(Chain(), ["b", "c"], ["a", "b"])
-        >>> node, pair
-        (array([ 1, -1]), array([ 3, -1, -1, -1]))
-        """
-        node = kept_positions(np.asarray(previous_classes).tolist(), np.asarray(classes).tolist())
-        return node, kept_pairs(node, len(previous_classes)).ravel()
-
-    def kept_pair_rows(self, previous: Any, kept: np.ndarray, n_before: int) -> np.ndarray:
-        """For each row of the pair table the one that meant the same in an earlier fit.
-
-        Parameters
-        ----------
-        previous : Graph
-            The structure of the earlier fit, of the same class.
-        kept : ndarray of shape (n_edge_features,) of int
-            For each edge feature its place then, or -1; of edges without features ``[0]``.
-        n_before : int
-            Number of edge features then, 1 without any.
-
-        Returns
-        -------
-        ndarray of int
-            By default the table has a row an edge feature.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.kept_columns : The same of columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> Chain().kept_pair_rows(Chain(), np.array([1, -1]), 2)
-        array([ 1, -1])
-        """
-        return kept
-
-
-class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
+class Graph(ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
@@ -766,7 +80,8 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
     :meth:`make_problem`, and register kernels of verbs for the class of its problem, which should
     have an attribute ``structure``, its name in messages, and ``inference = "relaxed"`` if its max
-    oracle is that of a relaxation. The structure holds its configuration and what fit has learned
+    oracle is that of a relaxation. Four verbs are enough where the problem is a
+    :class:`skstruct.graphs.Problem`. The structure holds its configuration and what fit has learned
     from the labels; :meth:`make_problem` writes nothing to it. It **may** define all the rest. A
     table in :mod:`skstruct.core.oracles` says which verb is needed by whom; what a structure lacks
     raises a TypeError before anything is compiled.
@@ -793,7 +108,7 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
     is_table = False
     has_label_sets = False
     has_items = False
-    takes_partial_labels = False
+    takes_partial_labels = has_node_weights = False
     usual_features = "csr"
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
@@ -1191,3 +506,670 @@ class Graph(Labels, NodeWeights, Answers, KeptWeights, ABC, BaseEstimator):
         True
         """
         return None
+
+    # What it may define: labels
+
+    def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of all nodes.
+
+        Parameters
+        ----------
+        y : object
+            What the user gave: here a list, object array or RaggedArray of label sequences.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            The labels.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are more or fewer, or something is no label; the message names the sample.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_X : The samples that they belong to.
+        skstruct.graphs.Graph.encode : Their codes.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().read_y([["a", "b"], ["a"]], samples)
+        array(['a', 'b', 'a'], dtype='<U1')
+        """
+        return label_codes.read_sequence_labels(y, samples.offsets)
+
+    def read_labelling(self, y: SamplesLike, samples: Any) -> np.ndarray:
+        """Flat labels of one labelling a sample, where y may count several as right.
+
+        Parameters
+        ----------
+        y : object
+            What the user gave.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            By default what :meth:`read_y` reads, which is what ``score`` counts.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_y : Reads what ``score`` counts.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]]], reset=True)
+        >>> Chain().read_labelling([["a", "b"]], samples)
+        array(['a', 'b'], dtype='<U1')
+        """
+        return self.read_y(y, samples)
+
+    def read_training(
+        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
+    ) -> tuple[NamedTuple, np.ndarray]:
+        """Pack X and y for fit.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Takes the numbers of features.
+        X, y : object
+            What the user gave.
+
+        Returns
+        -------
+        samples : NamedTuple
+            The packed samples.
+        labels : ndarray of shape (n_nodes,)
+            Their labels.
+
+        See Also
+        --------
+        skstruct.testing.training_problem : Goes on to the problem.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples, labels = Chain().read_training(BaseEstimator(), [[[1.0], [0.0]]], [["a", "b"]])
+        >>> samples.lengths, labels
+        (array([2]), array(['a', 'b'], dtype='<U1'))
+        """
+        samples = self.read_X(estimator, X, reset=True)
+        return samples, self.read_y(y, samples)
+
+    def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
+        """The labels that occur; a structure that learns more from them does so here.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_nodes,)
+            All labels of the samples that count.
+        samples : NamedTuple
+            The packed samples.
+
+        Returns
+        -------
+        ndarray of shape (n_classes,)
+            Sorted; the estimator's ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If there is one only.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.encode : Codes by these classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().find_classes(np.array(["b", "a", "b"]), None)
+        array(['a', 'b'], dtype='<U1')
+        """
+        classes = np.unique(labels)
+        if classes.size < 2:
+            raise ValueError(
+                f"needs at least two classes, but y has only one class: {classes.tolist()[0]!r}"
+            )
+        return classes
+
+    def encode(
+        self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
+    ) -> np.ndarray:
+        """Codes of labels, see :func:`skstruct.data.labels.encode`.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_nodes,)
+            The labels.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        offsets : ndarray of shape (n_samples + 1,)
+            Where each sample begins.
+        unseen : int, optional
+            Code of labels that do not occur; by default they are refused.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,) of int32
+            The codes.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.decode : The inverse.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> labels, classes = np.array(["b", "c"]), np.array(["a", "b"])
+        >>> Chain().encode(labels, classes, np.array([0, 2]), unseen=-1)
+        array([ 1, -1], dtype=int32)
+        """
+        return label_codes.encode(labels, classes, offsets, unseen=unseen)
+
+    def is_labelling(self, codes: np.ndarray, samples: Any, classes: Any) -> np.ndarray:
+        """Which samples have a labelling, where more than forbidden parts decides on that.
+
+        In fit all must; others have the log-likelihood -inf.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_nodes,) of int32
+            What :meth:`encode` returned.
+        samples : NamedTuple
+            The packed samples.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) of bool
+            By default all are.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_log_likelihood : Is -inf where it is not.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]]], reset=True)
+        >>> Chain().is_labelling(np.array([0, 1], dtype=np.int32), samples, np.array(["a", "b"]))
+        array([ True])
+        """
+        return np.ones(samples.offsets.size - 1, dtype=bool)
+
+    def n_states(self, classes: Any) -> int:
+        """Number of labels that one node can have.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        int
+            All classes.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.n_marginals : Numbers that make up the marginals of a node.
+
+        Examples
+        --------
+        >>> from skstruct import Chain
+        >>> Chain().n_states(["a", "b", "c"])
+        3
+        """
+        return len(classes)
+
+    def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
+        """Masks for constrained decoding.
+
+        Parameters
+        ----------
+        allowed : list of array-like of bool
+            What the user gave: here one mask of shape (n_nodes, n_classes) a sample.
+        samples : NamedTuple
+            The packed samples that they belong to.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_states) of uint8
+            The masks of all nodes.
+
+        Raises
+        ------
+        ValueError
+            If a mask has the wrong shape, or is neither boolean nor of zeros and ones.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict : Takes such masks by its parameter ``allowed``.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]]], reset=True)
+        >>> Chain().read_allowed([[[True, False], [True, True]]], samples, ["a", "b"])
+        array([[1, 0],
+               [1, 1]], dtype=uint8)
+        """
+        return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
+
+    # What it may define: weights of nodes and of classes
+
+    def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
+        """Weights of nodes in training.
+
+        Parameters
+        ----------
+        node_weight : object
+            What the user gave: here one array a sample, a RaggedArray or one flat array.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            The weights.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are more or fewer, or one is negative or not finite.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_class_weight : Weights of classes.
+        skstruct.losses.task.node_costs : What the task loss makes of them.
+
+        Examples
+        --------
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().read_node_weight([[1, 2], [3]], samples)
+        array([1., 2., 3.])
+        """
+        return read_sequence_weights(node_weight, samples.offsets)
+
+    def read_class_weight(
+        self, class_weight: Any, classes: Any, codes: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of classes in training.
+
+        Parameters
+        ----------
+        class_weight : mapping, "balanced" or None
+            What the user gave.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        codes : ndarray of shape (n_nodes,) of int32
+            What :meth:`encode` returned.
+        counts : ndarray of shape (n_nodes,)
+            How often each node counts for "balanced".
+
+        Returns
+        -------
+        factor : ndarray of shape (n_nodes or 1,)
+            Weights that nodes have whatever their classes: here 1.
+        odds : ndarray of shape (n_kinds, n_states)
+            Weights of the classes of each kind of nodes, kinds following each other in turn: here
+            there is one kind.
+
+        Raises
+        ------
+        ValueError
+            If a class is unknown, or a weight is negative or not finite.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.read_node_weight : Weights of nodes.
+        skstruct.losses.task.node_costs : What the task loss makes of them.
+
+        Examples
+        --------
+        A class that is seen a quarter of the time weighs twice as much as on average:
+
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> codes = np.array([0, 0, 0, 1], dtype=np.int32)
+        >>> Chain().read_class_weight("balanced", np.array(["a", "b"]), codes, np.ones(4))[1]
+        array([[0.66666667, 2.        ]])
+        """
+        if class_weight is None:
+            odds = np.ones((1, len(classes)))
+        elif isinstance(class_weight, str):
+            odds = balanced_weights(codes, counts, (1, len(classes)))
+        else:
+            odds = given_weights(class_weight, np.asarray(classes).tolist())[None]
+        return np.ones(1), odds
+
+    # What it may define: answers, and how they are scored
+
+    def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
+        """Per-node results in the shape in which the user gave X.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_nodes, ...)
+            Results of all nodes.
+        samples : NamedTuple
+            The packed samples that they belong to.
+
+        Returns
+        -------
+        ndarray
+            Here an object array of one array a sample; for a table one row a sample.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.answers : Labels, wrapped.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().wrap(np.array(["a", "b", "a"]), samples)
+        array([array(['a', 'b'], dtype='<U1'), array(['a'], dtype='<U1')],
+              dtype=object)
+        """
+        ends = samples.offsets.tolist()
+        return object_array([flat[start:stop] for start, stop in pairwise(ends)])
+
+    def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
+        """Labels of codes: the inverse of :meth:`encode`.
+
+        Parameters
+        ----------
+        codes : ndarray of int32
+            The codes.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        ndarray
+            The labels, in the shape of `codes`.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.encode : The inverse.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().decode(np.array([1, 0]), np.array(["a", "b"]))
+        array(['b', 'a'], dtype='<U1')
+        """
+        return classes[codes]
+
+    def n_marginals(self, classes: Any) -> int:
+        """Numbers that make up the marginals of a node: the first of its parts.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+
+        Returns
+        -------
+        int
+            One a class.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.n_states : Labels of a node, which may be more.
+
+        Examples
+        --------
+        >>> from skstruct import Chain
+        >>> Chain().n_marginals(["a", "b", "c"])
+        3
+        """
+        return len(classes)
+
+    def answers(self, codes: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
+        """What ``predict`` returns.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        samples : NamedTuple
+            The packed samples.
+
+        Returns
+        -------
+        ndarray
+            By default the labels of all nodes, wrapped.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.decode : Labels of codes.
+        skstruct.graphs.Graph.wrap : One array a sample.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().answers(np.array([0, 1, 0]), np.array(["a", "b"]), samples)[0]
+        array(['a', 'b'], dtype='<U1')
+        """
+        return self.wrap(self.decode(codes, classes), samples)
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: Any, i: int) -> np.ndarray:
+        """What ``predict_top_k`` returns for one sample.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (k, ...) of int32
+            Its best labellings, each in the shape that :meth:`wrap` gives a sample.
+        classes : ndarray of shape (n_classes,)
+            What occurs.
+        samples : NamedTuple
+            The packed samples.
+        i : int
+            Which of them.
+
+        Returns
+        -------
+        ndarray of length k
+            By default their labels.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.answers : The best labellings of all samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().ranked(np.array([[0, 1], [1, 1]]), np.array(["a", "b"]), None, 0)
+        array([['a', 'b'],
+               ['b', 'b']], dtype='<U1')
+        """
+        return self.decode(codes, classes)
+
+    def score(
+        self,
+        predicted: np.ndarray,
+        truth: np.ndarray,
+        samples: Any,
+        weight: np.ndarray | None,
+        counted: np.ndarray | None = None,
+    ) -> float:
+        """What ``score`` returns.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (n_nodes,) of int32
+            The best labellings.
+        truth : ndarray of shape (n_nodes,) of int32
+            The labels that :meth:`read_y` has read, encoded; -1 for unseen ones.
+        samples : NamedTuple
+            The packed samples.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of samples, not all 0 on those that have nodes.
+        counted : ndarray of shape (n_nodes,) of bool, optional
+            Which nodes have a label, where some have none: only given to a structure that
+            ``takes_partial_labels``.
+
+        Returns
+        -------
+        float
+            By default the share of nodes that are labelled right.
+
+        See Also
+        --------
+        skstruct.metrics.node_accuracy_score : The same of labels.
+
+        Examples
+        --------
+        The second sample has weight 0:
+
+        >>> import numpy as np
+        >>> from sklearn.base import BaseEstimator
+        >>> from skstruct import Chain
+        >>> samples = Chain().read_X(BaseEstimator(), [[[1.0], [0.0]], [[2.0]]], reset=True)
+        >>> Chain().score(np.array([0, 1, 0]), np.array([0, 0, 1]), samples, np.array([1.0, 0.0]))
+        0.5
+        """
+        of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
+        right = predicted == truth
+        if counted is not None:
+            right, of_nodes = right[counted], None if of_nodes is None else of_nodes[counted]
+        return float(np.average(right, weights=of_nodes))
+
+    def decision(
+        self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
+    ) -> np.ndarray:
+        """What ``decision_function`` returns for a table, or a sample's items.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_classes)
+            Node scores: features times node weights, with the intercept.
+        estimator : StructuredEstimator
+            Fitted.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            What the user gave.
+        samples : NamedTuple
+            The same, packed.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            The scores.
+
+        See Also
+        --------
+        skstruct.SAGCRF.decision_function : Calls it.
+
+        Examples
+        --------
+        With two classes a table has one score a row, that of the second over the first:
+
+        >>> import numpy as np
+        >>> from skstruct import MultiClass
+        >>> MultiClass().decision(np.array([[1.0, 3.0]]), None, [[0.5]], None)
+        array([2.])
+        """
+        return scores
+
+    # What it may define: which weights of an earlier fit mean the same in a new one
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """For each column of the weight tables the one that meant the same in an earlier fit.
+
+        Parameters
+        ----------
+        previous : Graph
+            The structure of the earlier fit, of the same class.
+        classes, previous_classes : ndarray or list
+            What :meth:`find_classes` returned now and then.
+
+        Returns
+        -------
+        node : ndarray of shape (n_columns,) of int
+            For each column of the node table, -1 where there was none. By default columns are
+            labels, which are matched by value.
+        pair : ndarray of shape (n_pair_columns,) of int, or None
+            The same for the pair table; None if nothing is known. By default columns are all pairs
+            of labels.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.kept_pair_rows : The same of rows.
+        skstruct.SAGCRF.partial_fit : One that goes on with other labels.
+
+        Examples
+        --------
+        A label is new, one stays, one has gone:
+
+        >>> from skstruct import Chain
+        >>> node, pair = Chain().kept_columns(Chain(), ["b", "c"], ["a", "b"])
+        >>> node, pair
+        (array([ 1, -1]), array([ 3, -1, -1, -1]))
+        """
+        node = kept_positions(np.asarray(previous_classes).tolist(), np.asarray(classes).tolist())
+        return node, kept_pairs(node, len(previous_classes)).ravel()
+
+    def kept_pair_rows(self, previous: Any, kept: np.ndarray, n_before: int) -> np.ndarray:
+        """For each row of the pair table the one that meant the same in an earlier fit.
+
+        Parameters
+        ----------
+        previous : Graph
+            The structure of the earlier fit, of the same class.
+        kept : ndarray of shape (n_edge_features,) of int
+            For each edge feature its place then, or -1; of edges without features ``[0]``.
+        n_before : int
+            Number of edge features then, 1 without any.
+
+        Returns
+        -------
+        ndarray of int
+            By default the table has a row an edge feature.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.kept_columns : The same of columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> Chain().kept_pair_rows(Chain(), np.array([1, -1]), 2)
+        array([ 1, -1])
+        """
+        return kept

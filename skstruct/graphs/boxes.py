@@ -26,7 +26,8 @@ from ..core.oracles import (
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
 from ..data.matrices import csr_from_parts, numeric, refuse_masked
-from ..data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ..data.packing import as_list, pack_nodes
+from ..data.samples import packed
 from ..inference.subwindow import (
     ALL_OR_NOTHING,
     LOSS,
@@ -56,6 +57,7 @@ _EXPECTED = (
 )
 
 
+@packed(nodes=("features", "places"), samples=("shapes", "gaps"))
 class Points(NamedTuple):
     """Packed images."""
 
@@ -74,31 +76,6 @@ class Points(NamedTuple):
     def offsets(self) -> np.ndarray:
         """Where the labels of each sample begin: four each."""
         return 4 * np.arange(self.item_ptr.size, dtype=np.int64)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of labels of each sample."""
-        return np.full(self.item_ptr.size - 1, 4, dtype=np.int64)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample: none."""
-        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
-
-    def take(self, keep: np.ndarray) -> Points:
-        """The samples where the mask `keep` is True."""
-        counts = np.diff(self.item_ptr)
-        return Points(
-            take_rows(self.features, keep, counts),
-            ends_of(counts[keep]),
-            self.places[np.repeat(keep, counts)],
-            self.shapes[keep],
-            self.gaps[keep],
-        )
-
-    def without_empty(self) -> Points:
-        """The samples that have labels: all of them."""
-        return self
 
 
 def no_points(n_features: int) -> Points:
@@ -536,11 +513,7 @@ class Boxes(ItemGraph):
         n_codes = self.n_codes if reset else estimator.n_features_in_
         samples = read_points(X, n_codes, self.min_size)
         self._check_cells(samples.shapes)
-        if reset:
-            estimator.n_features_in_ = samples.features.shape[1]
-        name = type(estimator).__name__
-        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
-        return samples
+        return self._counted(samples, estimator, reset)
 
     def no_samples(self, estimator: BaseEstimator) -> Points:
         """No samples."""

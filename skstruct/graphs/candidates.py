@@ -10,12 +10,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.offsets import ends_of
 from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracle
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import numeric, refuse_masked
-from ..data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ..data.packing import as_list, pack_nodes
+from ..data.samples import packed
 from ..inference.numerics import fast_exp, row_max
 from ..inference.simplex import best_mixture
 from ..losses.task import NamedLoss
@@ -105,6 +105,7 @@ _TARGETS = "index", "losses", "box"
 _DETECTED = 0.5
 
 
+@packed(nodes=("features", "boxes", "losses", "overlap"))
 class CandidateSets(NamedTuple):
     """Packed candidates."""
 
@@ -123,27 +124,6 @@ class CandidateSets(NamedTuple):
     def offsets(self) -> np.ndarray:
         """Where the labels of each sample begin: one a candidate."""
         return self.item_ptr
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of candidates of each sample."""
-        return np.diff(self.item_ptr)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample: none."""
-        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
-
-    def take(self, keep: np.ndarray) -> CandidateSets:
-        """The samples where the mask `keep` is True."""
-        items = np.repeat(keep, self.lengths)
-        rest = (None if a is None else a[items] for a in (self.boxes, self.losses, self.overlap))
-        rows = take_rows(self.features, keep, self.lengths)
-        return CandidateSets(rows, ends_of(self.lengths[keep]), *rest)
-
-    def without_empty(self) -> CandidateSets:
-        """The samples that have candidates: all of them."""
-        return self
 
 
 class Candidates(ItemGraph):
@@ -214,11 +194,7 @@ class Candidates(ItemGraph):
             )
         elif self.target == "box":
             raise ValueError("X: with target='box' samples must be tuples (features, boxes)")
-        if reset:
-            estimator.n_features_in_ = features.shape[1]
-        name = type(estimator).__name__
-        check_n_features(features.shape[1], estimator.n_features_in_, name)
-        return CandidateSets(features, item_ptr, boxes)
+        return self._counted(CandidateSets(features, item_ptr, boxes), estimator, reset)
 
     def no_samples(self, estimator: BaseEstimator) -> CandidateSets:
         """No samples."""
@@ -274,13 +250,7 @@ class Candidates(ItemGraph):
 
     def read_allowed(self, allowed: Any, samples: CandidateSets, classes: Any) -> np.ndarray:
         """Masks of shape (n_candidates,), one a sample."""
-        items = as_list(allowed, "allowed")
-        if len(items) != samples.lengths.size:
-            raise ValueError(f"X has {samples.lengths.size} samples, but allowed has {len(items)}")
-        for i, (mask, n) in enumerate(zip(items, samples.lengths, strict=True)):
-            if np.shape(mask) != (n,) or not np.isin(mask, (0, 1)).all():
-                raise ValueError(f"allowed: sample {i} must be a boolean mask of shape ({n},)")
-        return np.concatenate([np.asarray(mask, dtype=np.uint8) for mask in items])
+        return self._read_masks(allowed, [(n,) for n in samples.lengths.tolist()])
 
     # Problems
 

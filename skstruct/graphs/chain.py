@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.offsets import ends_of, longest_item
+from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
     edge_marginals,
@@ -25,7 +25,8 @@ from ..core.typing import LossLike, SamplesLike
 from ..core.weights import aligned
 from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
-from ..data.packing import read_sequences, take_rows
+from ..data.packing import read_sequences
+from ..data.samples import packed
 from ..inference.forward_backward import forward_backward, workspace_size
 from ..inference.viterbi import (
     SparseViterbiScratch,
@@ -252,6 +253,7 @@ def _(problem, i, theta, labels):
 __all__ = ["Chain", "ChainProblem", "Sequences"]
 
 
+@packed(edges=("edge_features",))
 class Sequences(NamedTuple):
     """Packed sequences."""
 
@@ -264,27 +266,9 @@ class Sequences(NamedTuple):
     edge_features: np.ndarray | sparse.csr_matrix | None = None
 
     @property
-    def lengths(self) -> np.ndarray:
-        """Number of nodes of each sequence."""
-        return np.diff(self.offsets)
-
-    @property
     def n_edges(self) -> np.ndarray:
         """Number of edges of each sequence."""
         return np.maximum(self.lengths - 1, 0)
-
-    def take(self, keep: np.ndarray) -> Sequences:
-        """The sequences where the mask `keep` is True."""
-        edges = self.edge_features
-        return Sequences(
-            take_rows(self.features, keep, self.lengths),
-            ends_of(self.lengths[keep]),
-            None if edges is None else take_rows(edges, keep, self.n_edges),
-        )
-
-    def without_empty(self) -> Sequences:
-        """The sequences that have nodes; nothing is copied."""
-        return self._replace(offsets=self.offsets[np.append(True, self.lengths > 0)])
 
 
 class Chain(PairwiseGraph):
@@ -358,23 +342,32 @@ class Chain(PairwiseGraph):
             steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)
             check_steps(mask, *steps)
             check_ends(mask, *steps)
-        features = _with_boundary(samples) if self.boundary else samples.features
         n_classes = len(classes)
-        allowed = _allowed(allowed, mask, samples.offsets, n_classes)
+        if mask.bounds_ends:  # each node's labels with the forbidden ends worked in
+            ends, size = samples.offsets, (samples.offsets[-1], n_classes)
+            allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
+            allowed[ends[:-1]] &= mask.start > -math.inf
+            allowed[ends[1:] - 1] &= mask.stop > -math.inf
         longest = max(longest_item(samples.offsets), 1)
-        fields, tables = self._fields(samples, features, classes, fit_intercept, codes, loss)
+        fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
         work = ChainScratch(
             tables=tables,
             best=viterbi_scratch(longest, n_classes, n_best),
             sums=aligned(workspace_size(longest, n_classes), np.empty),
         )
-        return ChainProblem(
-            **fields,
-            transition_mask=mask.pairs,
-            allowed=allowed,
-            own=(),
-            work=work,
-        )
+        return ChainProblem(**fields, own=(), work=work)
+
+    def _node_rows(self, samples):
+        """With `boundary` two more columns, 1 at the first and at the last node of each sample."""
+        features = samples.features
+        if not self.boundary:
+            return features
+        ends = np.zeros((features.shape[0], 2), features.dtype)
+        ends[samples.offsets[:-1], 0] = 1.0
+        ends[samples.offsets[1:] - 1, 1] = 1.0
+        if sparse.issparse(features):
+            return normal_csr(sparse.hstack([features, sparse.csr_matrix(ends)], format="csr"))
+        return np.hstack([features, ends])
 
     def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
         """With sparse transitions, if there are many labels and few such weights."""
@@ -386,28 +379,3 @@ class Chain(PairwiseGraph):
         is_last[samples.offsets[1:] - 1] = True
         first = np.flatnonzero(~is_last[:-1])
         return first, first + 1
-
-
-def _allowed(allowed, mask, offsets, n_classes):
-    """Label mask of each node with the forbidden ends worked in; no rows if all is allowed."""
-    if not mask.bounds_ends:
-        return np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed
-    if allowed is None:
-        allowed = np.ones((offsets[-1], n_classes), dtype=np.uint8)
-    else:
-        allowed = allowed.copy()
-    allowed[offsets[:-1]] &= mask.start > -math.inf
-    allowed[offsets[1:] - 1] &= mask.stop > -math.inf
-    return allowed
-
-
-def _with_boundary(samples: Sequences):
-    """Features with two more columns, 1 at the first and at the last node of each sample."""
-    n_nodes = samples.features.shape[0]
-    first, last = samples.offsets[:-1], samples.offsets[1:] - 1
-    ends = np.zeros((n_nodes, 2), samples.features.dtype)
-    ends[first, 0] = 1.0
-    ends[last, 1] = 1.0
-    if sparse.issparse(samples.features):
-        return normal_csr(sparse.hstack([samples.features, sparse.csr_matrix(ends)], format="csr"))
-    return np.hstack([samples.features, ends])

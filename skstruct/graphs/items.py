@@ -18,9 +18,9 @@ from ..core.oracles import (
     potentials,
     score,
     task_loss,
-    truth,
 )
 from ..core.proximal import catch_up, catch_up_rows
+from ..data.packing import as_list, check_n_features
 from .base import Graph
 from .layout import feature_rows, no_codes, table_scratch
 
@@ -79,6 +79,26 @@ class ItemGraph(Graph):
         array([False,  True, False])
         """
         return codes == 1
+
+    @staticmethod
+    def _counted(samples, estimator, reset):
+        """The samples; sets or compares the number of features of `estimator`."""
+        width = samples.features.shape[1]
+        if reset:
+            estimator.n_features_in_ = width
+        check_n_features(width, estimator.n_features_in_, type(estimator).__name__)
+        return samples
+
+    @staticmethod
+    def _read_masks(allowed, shapes):
+        """Flat masks of items, one of each shape."""
+        masks = as_list(allowed, "allowed")
+        if len(masks) != len(shapes):
+            raise ValueError(f"X has {len(shapes)} samples, but allowed has {len(masks)}")
+        for i, (mask, shape) in enumerate(zip(masks, shapes, strict=True)):
+            if np.shape(mask) != shape or not np.isin(mask, (0, 1)).all():
+                raise ValueError(f"allowed: sample {i} must be a boolean mask of shape {shape}")
+        return np.concatenate([np.asarray(mask, dtype=np.uint8).ravel() for mask in masks])
 
     def n_marginals(self, classes: Any) -> int:
         """One number an item: the probability that it is chosen."""
@@ -201,14 +221,6 @@ def _(problem, i, r, out):
     n, n_parts = counts_of(problem, i)
     for q in range(n, n_parts):
         out[q] = 0.0
-
-
-@truth.register(ItemProblem)
-@kernel
-def _(problem, i, labels):
-    first = problem.label_ptr[i]
-    for q in range(problem.label_ptr[i + 1] - first):
-        labels[q] = problem.labels[first + q]
 
 
 @add_indicator.register(ChoiceProblem)

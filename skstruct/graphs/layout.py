@@ -10,14 +10,15 @@ from sklearn.utils.validation import validate_data
 
 from ..core.features import DenseFeatures, SparseFeatures
 from ..core.gram import product_scratch
-from ..core.offsets import ends_of
 from ..core.weights import aligned
 from ..data.matrices import check_sparse, normal_csr, numeric, readable
-from ..data.packing import check_finite, take_rows
+from ..data.packing import check_finite
+from ..data.samples import packed
 
 # Tables: what structures whose samples are rows read and pack.
 
 
+@packed(nodes=(), samples=("features",))
 class Rows(NamedTuple):
     """Rows of a table, each the one feature row that all nodes of its sample share."""
 
@@ -26,24 +27,6 @@ class Rows(NamedTuple):
     features: np.ndarray | sparse.csr_matrix
     # (n_samples + 1,): Where the nodes of each sample begin.
     offsets: np.ndarray
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of nodes of each sample."""
-        return np.diff(self.offsets)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges that each sample brings: none."""
-        return np.zeros(self.offsets.size - 1, dtype=np.int64)
-
-    def take(self, keep: np.ndarray) -> Rows:
-        """The samples where the mask `keep` is True."""
-        return Rows(take_rows(self.features, keep), ends_of(self.lengths[keep]))
-
-    def without_empty(self) -> Rows:
-        """The samples that have nodes: all of them."""
-        return self
 
 
 def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:

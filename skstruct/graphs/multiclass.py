@@ -11,24 +11,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..core.factors import PairwiseFactors
-from ..core.features import add_outer, scores
 from ..core.jit.dispatch import kernel
 from ..core.oracles import (
-    accumulate,
-    add_indicator,
-    augment,
     euclidean_oracle,
     exp_oracle,
     gram,
     max_marginals,
     max_oracle,
-    potentials,
-    score,
-    task_loss,
     top_k_oracle,
-    truth,
 )
-from ..core.proximal import catch_up, catch_up_rows
 from ..core.typing import LossLike, SamplesLike
 from ..data.labels import read_table_labels
 from ..data.matrices import row_squares
@@ -36,11 +27,19 @@ from ..data.node_weights import read_table_weights
 from ..data.partial import read_table_mask
 from ..inference.numerics import fast_exp, row_max
 from ..inference.simplex import best_mixture
-from ..losses.task import UNWEIGHTED, LossWeights, add_label_costs, label_cost, node_costs
+from ..losses.task import node_costs
 from .base import Graph
 from .layout import Rows, example_sequences, feature_rows, no_codes, no_rows, read_rows, row_scratch
+from .problem import NodeProblem
 
 # One node a sample, for compiled solvers: its problem type and the kernel of each verb.
+
+
+class RowNorms(NamedTuple):
+    """What line searches need."""
+
+    # (n_samples,): Squared norms of the feature rows, the constant feature included.
+    squared_norms: np.ndarray
 
 
 class RowScratch(NamedTuple):
@@ -50,90 +49,18 @@ class RowScratch(NamedTuple):
     row: np.ndarray
 
 
-class MultiClassProblem(NamedTuple):
-    """Single nodes packed for kernels."""
-
-    # A feature row a sample.
-    nodes: tuple
-    # (n_samples + 1,): Multiples of the number of labels, and of 1.
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    # (n_samples,): True labels; empty when unknown.
-    labels: np.ndarray
-    # (n_samples or 0, n_labels): Labels allowed for each sample; no rows when all are.
-    allowed: np.ndarray
-    # (n_labels, n_labels): Task loss of predicting column k where the label is row j.
-    cost: np.ndarray
-    # (n_samples,): Squared norms of the feature rows, the constant feature included.
-    squared_norms: np.ndarray
-    # Scratch of one thread.
-    work: RowScratch
-    # What labels cost where there is a set of them.
-    loss_weights: LossWeights = UNWEIGHTED
+class MultiClassProblem(NodeProblem):
+    """Single nodes packed for kernels; `own` are the squared norms of their feature rows."""
 
     structure = "MultiClass"
-    adds_by_columns = True
-
-
-@potentials.register(MultiClassProblem)
-@kernel
-def _(problem, i, w, theta):
-    n_labels = problem.cost.shape[0]
-    scores(problem.nodes, i, i + 1, n_labels, w.node, w, problem.work.row, theta, 0)
-    if problem.allowed.shape[0] > 0:
-        for k in range(n_labels):
-            if problem.allowed[i, k] == 0:
-                theta[k] = -math.inf
-
-
-@accumulate.register(MultiClassProblem)
-@kernel
-def _(problem, i, r, c, w):
-    n_labels = problem.cost.shape[0]
-    add_outer(problem.nodes, i, i + 1, n_labels, r, 0, c, w.node, w, problem.work.row)
-
-
-@catch_up.register(MultiClassProblem)
-@kernel
-def _(problem, i, w, clock):
-    catch_up_rows(problem.nodes, i, i + 1, w.node, clock.node, clock)
+    not_of_the_dual_set = "cost", "normalize", "loss_weights", "own", "work"
 
 
 @gram.register(MultiClassProblem)
 @kernel
 def _(problem, i, r, out):
     for k in range(problem.cost.shape[0]):
-        out[k] = problem.squared_norms[i] * r[k]
-
-
-@truth.register(MultiClassProblem)
-@kernel
-def _(problem, i, labels):
-    labels[0] = problem.labels[i]
-
-
-@add_indicator.register(MultiClassProblem)
-@kernel
-def _(problem, i, labels, c, mu):
-    mu[labels[0]] += c
-
-
-@score.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, labels):
-    return theta[labels[0]]
-
-
-@augment.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta):
-    add_label_costs(problem.cost, problem.loss_weights, 1.0, i, problem.labels[i], theta, 0)
-
-
-@task_loss.register(MultiClassProblem)
-@kernel
-def _(problem, i, labels):
-    return label_cost(problem.cost, problem.loss_weights, 1.0, i, problem.labels[i], labels[0])
+        out[k] = problem.own.squared_norms[i] * r[k]
 
 
 @max_oracle.register(MultiClassProblem)
@@ -253,7 +180,7 @@ class MultiClass(Graph):
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         n_rows = shapes[0][0]
-        cost, _, loss_weights = node_costs(loss, classes)
+        cost, normalize, loss_weights = node_costs(loss, classes)
         squares = np.zeros(0)
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
@@ -264,9 +191,10 @@ class MultiClass(Graph):
             labels=no_codes() if codes is None else codes,
             allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
             cost=cost,
-            squared_norms=squares,
-            work=RowScratch(row_scratch(shapes)),
+            normalize=int(normalize),
             loss_weights=loss_weights,
+            own=RowNorms(squares),
+            work=RowScratch(row_scratch(shapes)),
         )
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:

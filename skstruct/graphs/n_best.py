@@ -21,6 +21,9 @@ class NBestScratch(NamedTuple):
     max_marginals: np.ndarray
     # The sets.
     branches: Branches
+    # (max_parts,), (max_nodes,): Potentials where a label is forced, and the best labelling then.
+    forced: np.ndarray
+    labels: np.ndarray
 
 
 def n_best_scratch(
@@ -54,10 +57,61 @@ def n_best_scratch(
     (6,)
     """
     if n_best < 2:
-        return NBestScratch(np.zeros(0), np.zeros(0), branch_scratch(1))
+        part_ptr = label_ptr = np.zeros(1, dtype=np.int64)
+        n_states = 0
     n_parts = int(np.diff(part_ptr).max(initial=0))
     n_marginals = int((np.diff(label_ptr) * n_states).max(initial=0))
-    return NBestScratch(np.zeros(n_parts), np.zeros(n_marginals), branch_scratch(n_best))
+    return NBestScratch(
+        theta=np.zeros(n_parts),
+        max_marginals=np.zeros(n_marginals),
+        branches=branch_scratch(max(n_best, 1)),
+        forced=np.zeros(n_parts),
+        labels=np.zeros(int(np.diff(label_ptr).max(initial=0)), dtype=np.int32),
+    )
+
+
+@kernel
+def max_marginals_by_maxima(problem, i, theta, out):
+    """A kernel for :func:`~skstruct.core.oracles.max_marginals`: the maximum under each label.
+
+    As many calls of ``max_oracle`` as nodes have labels, all in all. For structures whose maxima
+    heed the potential -inf of labels in the node block, and whose scratch has ``n_best``.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        A problem with the verbs ``max_oracle`` and ``count_states``.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    out : ndarray of shape (>= n_nodes * n_labels,)
+        Takes the scores.
+
+    See Also
+    --------
+    skstruct.graphs.n_best_scratch : Its scratch; `n_best` must be 2 or more.
+    skstruct.graphs.top_k_by_max_marginals : The n best labellings by it.
+
+    Examples
+    --------
+    >>> from skstruct.core.oracles import max_marginals
+    >>> from skstruct.graphs import Problem, max_marginals_by_maxima
+    >>> max_marginals.registry[Problem] is max_marginals_by_maxima
+    True
+    """
+    scratch, n_states = problem.work.n_best, count_states(problem, i)
+    forced = scratch.forced
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        forced[q] = theta[q]
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        first = t * n_states
+        for k in range(n_states):
+            for other in range(n_states):
+                forced[first + other] = theta[first + other] if other == k else -math.inf
+            out[first + k] = max_oracle(problem, i, forced, scratch.labels)
+        for k in range(n_states):
+            forced[first + k] = theta[first + k]
 
 
 @inner_kernel

@@ -10,194 +10,48 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
-from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.offsets import ends_of, longest_item
-from ..core.oracles import (
-    add_indicator,
-    edge_marginals,
-    exp_oracle,
-    max_marginals,
-    max_oracle,
-    score,
-    top_k_oracle,
-)
+from ..core.jit.dispatch import kernel
+from ..core.offsets import ends_of
+from ..core.oracles import potentials, score
 from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
-from ..data.packing import as_list, pack_nodes, read_edge_features, take_rows
-from ..inference.tree import (
-    Forest,
-    TreeScratch,
-    tree_log_partition,
-    tree_marginals,
-    tree_max,
-    tree_max_marginals,
-    tree_scratch,
-    tree_top_k,
-)
-from .layout import TableScratch
+from ..data.packing import as_list, pack_nodes, read_edge_features
+from ..inference.tree import Forest
+from .pairwise.forest import ForestProblem, forest_of, make_forest
+from .pairwise.graph import Networks
+from .pairwise.kernels import Network
 from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks
 
-# Rooted forests for compiled solvers: the problem type and the kernels of its oracles.
-#
-# The verbs that do not depend on the edges are in :mod:`skstruct.graphs.pairwise.verbs`.
 
-
-class ForestScratch(NamedTuple):
-    """Scratch of forests."""
-
-    # For weight tables.
-    tables: TableScratch
-    # For the oracles.
-    tree: TreeScratch
-
-
-class TreeProblem(PairwiseProblem):
+class TreeProblem(ForestProblem):
     """Rooted forests packed for kernels.
 
-    `own` is the :class:`~skstruct.inference.tree.Forest` of all nodes, counted within each sample.
+    Their potentials have the forbidden steps in them, as those of chains.
     """
 
-    structure = "Tree"
+    structure, remedy = "Tree", ""
 
 
-@inner_kernel(inline=True)
-def _forest(problem, i):
-    """The forest of sample i."""
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    own = problem.own
-    return Forest(
-        own.order[first:stop], own.parent[first:stop], own.link[first:stop], own.flip[first:stop]
-    )
-
-
-@add_indicator.register(TreeProblem)
-@kernel
-def _(problem, i, labels, c, mu):
-    unary, pair = blocks(problem, i, mu)
-    forest = _forest(problem, i)
-    shared = pair.shape[0] == 1
-    for t in range(unary.shape[0]):
-        unary[t, labels[t]] += c
-        p = forest.parent[t]
-        if p >= 0:
-            e = 0 if shared else forest.link[t]
-            if forest.flip[t] == 1:
-                pair[e, labels[t], labels[p]] += c
-            else:
-                pair[e, labels[p], labels[t]] += c
+potentials.register(TreeProblem)(potentials.registry[PairwiseProblem])
 
 
 @score.register(TreeProblem)
 @kernel
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)
-    forest = _forest(problem, i)
-    shared = pair.shape[0] == 1
+    forest = forest_of(problem, i)
     total = 0.0
     for t in range(unary.shape[0]):
         total += unary[t, labels[t]]
         p = forest.parent[t]
         if p >= 0:
-            e = 0 if shared else forest.link[t]
-            total += (
-                pair[e, labels[t], labels[p]]
-                if forest.flip[t] == 1
-                else pair[e, labels[p], labels[t]]
-            )
+            j, k = (labels[t], labels[p]) if forest.flip[t] == 1 else (labels[p], labels[t])
+            total += pair[forest.link[t], j, k]
     return total
 
 
-@max_oracle.register(TreeProblem)
-@kernel
-def _(problem, i, theta, labels):
-    unary, pair = blocks(problem, i, theta)
-    return tree_max(unary, pair, _forest(problem, i), labels, problem.work.tree)
-
-
-@top_k_oracle.register(TreeProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    unary, pair = blocks(problem, i, theta)
-    tree_top_k(unary, pair, _forest(problem, i), values, labels, problem.work.tree)
-
-
-@exp_oracle.register(TreeProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    unary, pair = blocks(problem, i, theta)
-    if mu.shape[0] == 0:
-        return tree_log_partition(unary, pair, temperature, _forest(problem, i), problem.work.tree)
-    node_mu, pair_mu = blocks(problem, i, mu)
-    forest, scratch = _forest(problem, i), problem.work.tree
-    return tree_marginals(unary, pair, temperature, forest, node_mu, pair_mu, forest.link, scratch)
-
-
-@edge_marginals.register(TreeProblem)
-@kernel
-def _(problem, i, theta, mu, out):
-    unary, pair = blocks(problem, i, theta)
-    n_labels = unary.shape[1]
-    forest = _forest(problem, i)
-    n_edges = 0
-    for t in range(unary.shape[0]):
-        n_edges += 1 if forest.parent[t] >= 0 else 0
-    tables = out[: n_edges * n_labels * n_labels].reshape(n_edges, n_labels, n_labels)
-    node_mu = blocks(problem, i, mu)[0]
-    return tree_marginals(unary, pair, 1.0, forest, node_mu, tables, forest.link, problem.work.tree)
-
-
-@max_marginals.register(TreeProblem)
-@kernel
-def _(problem, i, theta, out):
-    unary, pair = blocks(problem, i, theta)
-    best = out[: unary.size].reshape(unary.shape)
-    tree_max_marginals(unary, pair, _forest(problem, i), best, problem.work.tree)
-
-
-__all__ = ["Forests", "Tree", "TreeProblem"]
-
-
-class Forests(NamedTuple):
-    """Packed nodes and the edges between them."""
-
-    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
-    # duplicates.
-    features: np.ndarray | sparse.csr_matrix
-    # (n_samples + 1,): Where the nodes of each sample begin.
-    offsets: np.ndarray
-    # (n_edges, 2): Nodes of each edge, counted within the sample.
-    edges: np.ndarray
-    # (n_samples + 1,): Where the edges of each sample begin.
-    edge_ptr: np.ndarray
-    # (n_edges, n_edge_features): As `features`, of edges.
-    edge_features: np.ndarray | sparse.csr_matrix | None = None
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of nodes of each sample."""
-        return np.diff(self.offsets)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample."""
-        return np.diff(self.edge_ptr)
-
-    def take(self, keep: np.ndarray) -> Forests:
-        """The samples where the mask `keep` is True."""
-        edges = self.edge_features
-        return Forests(
-            take_rows(self.features, keep, self.lengths),
-            ends_of(self.lengths[keep]),
-            self.edges[np.repeat(keep, self.n_edges)],
-            ends_of(self.n_edges[keep]),
-            None if edges is None else take_rows(edges, keep, self.n_edges),
-        )
-
-    def without_empty(self) -> Forests:
-        """The samples that have nodes; nothing is copied."""
-        keep = np.append(True, self.lengths > 0)
-        return self._replace(offsets=self.offsets[keep], edge_ptr=self.edge_ptr[keep])
+__all__ = ["Tree", "TreeProblem"]
 
 
 class Tree(PairwiseGraph):
@@ -241,12 +95,12 @@ class Tree(PairwiseGraph):
         self.edge_features = edge_features
         self.forbidden = forbidden
 
-    def no_samples(self, estimator: BaseEstimator) -> Forests:
+    def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        nodes, offsets, edges = self._no_features(estimator)
-        return Forests(nodes, offsets, np.empty((0, 2), dtype=np.int32), offsets, edges)
+        nodes, offsets, rows = self._no_features(estimator)
+        return Networks(nodes, offsets, np.empty((0, 2), dtype=np.int32), offsets, None, rows)
 
-    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Forests:
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples; their edges must be trees."""
         items = as_list(X, "X")
         wanted = "(features, structure, edge_features)" if self.edge_features else None
@@ -260,11 +114,11 @@ class Tree(PairwiseGraph):
         n_edges = np.array([len(rows) for rows in edges])
         edge_ptr = ends_of(n_edges)
         flat = np.concatenate(edges).astype(np.int32)
-        self._check_cycles(flat, edge_ptr, offsets)
-        edge_features = None
+        samples = Networks(features, offsets, flat, edge_ptr)
+        self._check_cycles(samples)
         if self.edge_features:
-            edge_features = read_edge_features([item[2] for item in items], lengths, n_edges, "X")
-        samples = Forests(features, offsets, flat, edge_ptr, edge_features)
+            rows = read_edge_features([item[2] for item in items], lengths, n_edges, "X")
+            samples = samples._replace(edge_features=rows)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -275,28 +129,26 @@ class Tree(PairwiseGraph):
         chains = [np.arange(len(labels)) - 1 for labels in y]
         return [(x[0], up, *x[1:]) for x, up in zip(parts, chains, strict=True)], y
 
-    def _check_cycles(self, edges, edge_ptr, offsets):
+    def _check_cycles(self, samples):
         """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
-        first, second = _global_ends(edges, edge_ptr, offsets)
-        n = int(offsets[-1])
-        link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
-        n_trees, tree = csgraph.connected_components(link, directed=False)
+        first, _ = samples.global_ends()
+        n_trees, tree = _components(samples)
         surplus = np.bincount(tree[first], minlength=n_trees) - np.bincount(tree, minlength=n_trees)
         if (surplus >= 0).any():
             node = np.flatnonzero(surplus[tree] >= 0)[0]
-            i = int(np.searchsorted(offsets, node, side="right")) - 1
+            i = int(np.searchsorted(samples.offsets, node, side="right")) - 1
             raise ValueError(f"X: the edges of sample {i} have a cycle")
-        several = np.flatnonzero(np.diff(offsets) - np.diff(edge_ptr) > 1)
+        n_roots = samples.lengths - samples.n_edges
+        several = np.flatnonzero(n_roots > 1)
         if not self.forest and several.size:
             i = several[0]
-            n_roots = np.diff(offsets)[i] - np.diff(edge_ptr)[i]
             raise ValueError(
-                f"X: sample {i} has {n_roots} roots: expected one, or Tree(forest=True)"
+                f"X: sample {i} has {n_roots[i]} roots: expected one, or Tree(forest=True)"
             )
 
     def make_problem(
         self,
-        samples: Forests,
+        samples: Networks,
         classes: Any,
         fit_intercept: bool,
         *,
@@ -309,26 +161,18 @@ class Tree(PairwiseGraph):
         mask = step_mask(self.forbidden, classes, "trees")
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
-        n_classes = len(classes)
-        fields, tables = self._fields(
-            samples, samples.features, classes, fit_intercept, codes, loss
+        fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
+        numbers = (
+            samples.numbers() if self.edge_features else np.zeros(len(samples.edges), np.int32)
         )
-        longest = max(longest_item(samples.offsets), 1)
-        work = ForestScratch(
-            tables=tables,
-            tree=tree_scratch(longest, n_classes, n_best),
-        )
-        return TreeProblem(
-            **fields,
-            transition_mask=mask.pairs,
-            allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
-            own=rooted(samples),
-            work=work,
-        )
+        column = np.arange(len(classes) ** 2, dtype=np.int32).reshape(len(classes), -1)
+        network = Network(samples.edges, samples.edge_ptr, numbers, column, ())
+        forest = rooted(samples)
+        return make_forest(TreeProblem, samples, fields, network, tables, n_best, forest, True)
 
-    def edge_ends(self, samples: Forests) -> tuple[np.ndarray, np.ndarray]:
+    def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""
-        return _global_ends(samples.edges, samples.edge_ptr, samples.offsets)
+        return samples.global_ends()
 
 
 def _read_structure(structure, n, i):
@@ -366,9 +210,12 @@ def _read_structure(structure, n, i):
     return edges
 
 
-def _global_ends(edges, edge_ptr, offsets):
-    shift = np.repeat(offsets[:-1], np.diff(edge_ptr))
-    return edges[:, 0] + shift, edges[:, 1] + shift
+def _components(samples):
+    """Number of trees, and which one each node is of."""
+    n = int(samples.offsets[-1])
+    first, second = samples.global_ends()
+    link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
+    return csgraph.connected_components(link, directed=False)
 
 
 def rooted(samples):
@@ -379,9 +226,8 @@ def rooted(samples):
     orientation.
     """
     offsets, n = samples.offsets, int(samples.offsets[-1])
-    first, second = _global_ends(samples.edges, samples.edge_ptr, offsets)
-    link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
-    n_trees, tree = csgraph.connected_components(link, directed=False)
+    first, second = samples.global_ends()
+    n_trees, tree = _components(samples)
     rank = np.isin(np.arange(n), second).astype(np.int64) * n + np.arange(n)
     root = np.full(n_trees, 2 * n)
     np.minimum.at(root, tree, rank)
@@ -398,8 +244,7 @@ def rooted(samples):
     is_root = before == n
     edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)
     child = np.where(before[first] == second, first, second)
-    within = np.arange(first.size) - np.repeat(samples.edge_ptr[:-1], samples.n_edges)
-    edge[child] = within
+    edge[child] = samples.numbers()
     flip[child] = child == first
     return Forest(
         order=(found - start).astype(np.int32),

@@ -476,7 +476,8 @@ def _edge_terms(model, samples, codes, names):
         n_rows, values = 1, ((e, 0, 1.0) for e in range(first.size))
     else:
         n_rows, values = model.n_edge_features_in_, _entries(_edge_features(samples))
-    types = getattr(samples, "types", np.zeros(first.size, dtype=int))
+    types = getattr(samples, "types", None)
+    types = np.zeros(first.size, dtype=int) if types is None else types
     for e, row, value in values:
         at = codes[first[e]], codes[second[e]]
         table = types[e] * n_rows + row

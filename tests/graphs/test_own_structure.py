@@ -5,14 +5,26 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, Chain, MultiClass, SubgradientSSVM
-from skstruct.core import kernel, oracles
+from skstruct import (
+    BCFWSSVM,
+    GDMMSSVM,
+    SAGCRF,
+    CasimirSSVM,
+    Chain,
+    ExtragradientSSVM,
+    MultiClass,
+    ProxLinearSSVM,
+    SubgradientSSVM,
+)
+from skstruct.core import add_outer, inner_kernel, kernel, oracles, scores
 from skstruct.core.factors import PairwiseFactors
 from skstruct.core.offsets import ends_of
 from skstruct.data.packing import pack_nodes
-from skstruct.graphs import Graph
+from skstruct.data.samples import packed
+from skstruct.graphs import Graph, Problem
 from skstruct.graphs.chain import Sequences
 from skstruct.graphs.multiclass import MultiClassProblem
 from skstruct.testing import check_structure, random_sequences, training_problem
@@ -82,6 +94,149 @@ class Described(Named):
             share=np.ones(len(samples.names)),
             mask=problem.transition_mask,
         )
+
+
+@packed()
+class Bags(NamedTuple):
+    """Nodes of samples, in no order."""
+
+    features: np.ndarray
+    offsets: np.ndarray
+
+
+class VoteProblem(Problem):
+    """All nodes of a sample have one label: four verbs, and no more."""
+
+    structure = "Vote"
+
+
+@oracles.potentials.register(VoteProblem)
+@kernel
+def _(problem, i, w, theta):
+    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
+    scores(problem.nodes, first, stop, n_labels, w.node, w, problem.work.row, theta, 0)
+    for q in range((stop - first) * n_labels if problem.allowed.size > 0 else 0):
+        if problem.allowed[first + q // n_labels, q % n_labels] == 0:
+            theta[q] = -np.inf
+
+
+@oracles.accumulate.register(VoteProblem)
+@kernel
+def _(problem, i, r, c, w):
+    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
+    add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, problem.work.row)
+
+
+@oracles.add_indicator.register(VoteProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        mu[t * problem.cost.shape[0] + labels[t]] += c
+
+
+@inner_kernel
+def _count(problem, i, theta):
+    """Write the votes for each label to scratch."""
+    n_labels, votes = problem.cost.shape[0], problem.work.own.votes
+    for k in range(n_labels):
+        votes[k] = 0.0
+        for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+            votes[k] += theta[t * n_labels + k]
+
+
+@oracles.max_oracle.register(VoteProblem)
+@kernel
+def _(problem, i, theta, labels):
+    _count(problem, i, theta)
+    votes = problem.work.own.votes
+    best = np.argmax(votes)
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        labels[t] = best
+    return votes[best]
+
+
+@oracles.exp_oracle.register(VoteProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    _count(problem, i, theta)
+    votes, total = problem.work.own.votes, 0.0
+    top = votes[np.argmax(votes)]
+    for k in range(votes.size):
+        total += np.exp((votes[k] - top) / temperature)
+    for q in range(min(mu.size, problem.part_ptr[i + 1] - problem.part_ptr[i])):
+        mu[q] = np.exp((votes[q % votes.size] - top) / temperature) / total
+    return top + temperature * np.log(total)
+
+
+class Votes(NamedTuple):
+    votes: np.ndarray
+
+
+class Vote(Graph):
+    def read_X(self, estimator, X, reset):
+        samples = Bags(*pack_nodes(X, "X"))
+        if reset:
+            estimator.n_features_in_ = samples.features.shape[1]
+        return samples
+
+    def no_samples(self, estimator):
+        return Bags(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
+
+    def weight_shapes(self, samples, n_classes, fit_intercept):
+        return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
+
+    def make_problem(self, samples, classes, fit_intercept, **options):
+        n_parts, scratch = samples.lengths * len(classes), Votes(np.empty(len(classes)))
+        made = self, samples, classes, fit_intercept, n_parts
+        return VoteProblem.make(*made, scratch=scratch, **options)
+
+    def is_labelling(self, codes, samples, classes):
+        bags = np.split(codes, samples.offsets[1:-1])[: len(samples.lengths)]
+        return np.array([len(set(bag.tolist())) == 1 for bag in bags], dtype=bool)
+
+
+@pytest.fixture(scope="module")
+def bags():
+    rng = np.random.default_rng(3)
+    y = np.arange(12) % 3
+    X = [rng.normal(size=(int(rng.integers(1, 4)), 4)) + np.eye(4)[k] for k in y]
+    return X, y, [np.full(len(x), k) for x, k in zip(X, y, strict=True)]
+
+
+@pytest.mark.parametrize("loss", ["hamming", "normalized_hamming"])
+def test_four_verbs_make_a_structure(loss, bags):
+    X, _, labels = bags
+    known = [(k,) * n for n in range(1, 4) for k in range(3)]
+    check_structure(Vote(), X[:4], labels[:4], loss=loss, labellings=known)
+
+
+VOTERS = [
+    SAGCRF(tol=1e-9, max_iter=500, random_state=0, solver="sag"),
+    SAGCRF(tol=1e-9, solver="lbfgs"),
+    BCFWSSVM(tol=1e-6, max_iter=500, random_state=0, loss="normalized_hamming"),
+    CasimirSSVM(tol=1e-3, random_state=0, loss="normalized_hamming"),
+    CasimirSSVM(tol=1e-3, random_state=0, loss="normalized_hamming", smoothing="entropy"),
+    SubgradientSSVM(max_iter=2000, random_state=0, loss="normalized_hamming"),
+    ExtragradientSSVM(tol=1e-3, max_iter=1000, loss="normalized_hamming"),
+    ProxLinearSSVM(max_iter=50, random_state=0, loss="normalized_hamming"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", VOTERS, ids=lambda estimator: type(estimator).__name__)
+def test_four_verbs_train_every_estimator(estimator, bags):
+    """A bag of nodes that share a label is one node whose features are their sum."""
+    X, y, labels = bags
+    estimator = clone(estimator).set_params(fit_intercept=False)
+    table = np.array([x.sum(axis=0) for x in X])
+    expected = clone(estimator).set_params(graph="multiclass").fit(table, y)
+    voted = estimator.set_params(graph=Vote()).fit(X, labels)
+    assert_allclose(voted.objective_, expected.objective_, rtol=2e-3)
+    assert_allclose(voted.coef_, expected.coef_, atol=0.05)
+    assert [bag[0] for bag in voted.predict(X)] == expected.predict(table).tolist()
+    ranked, _ = voted.predict_top_k(X[:2], k=3)
+    for bag, row in zip(ranked, expected.predict_top_k(table[:2], k=3)[0], strict=True):
+        assert bag[:, 0].tolist() == row[:, 0].tolist()
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ for kind in (ChainByMaxMarginals, TreeByMaxMarginals):
     oracles.top_k_oracle.register(kind)(top_k_by_max_marginals)
 
 ChainWork = namedtuple("ChainWork", "tables best sums n_best")
-TreeWork = namedtuple("TreeWork", "tables tree n_best")
+TreeWork = namedtuple("TreeWork", "tables tree pairs shares n_best")
 
 
 def _by_max_marginals(problem, n_best):

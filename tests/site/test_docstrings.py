@@ -141,8 +141,8 @@ _MAY_LACK = [
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
     # a list, with its use in the chapter on deployment
     (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
-    # the fields are those of its base, PairwiseProblem
-    (r"graphs\.SequenceProblem", {"Parameters"}),
+    # the fields are those of its base
+    (r"graphs\.(Sequence|Node)Problem", {"Parameters"}),
 ]
 # As in doc/conf.py: what is not ours.
 _OTHERS = "sklearn.", "torch."

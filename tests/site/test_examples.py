@@ -57,7 +57,8 @@ def test_train_and_tag(tmp_path, monkeypatch):
 # The gallery's build runs it, and doc/check_build.py looks that it did.
 def test_the_structure_of_the_gallery_is_short_and_made_of_public_names():
     text = OWN_STRUCTURE.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 120
+    assert len(text.partition("# A fifth verb")[0].splitlines()) <= 120
+    assert len(text.splitlines()) <= 150
     listed = {"core.oracles", *re.findall(r"^   ([\w.]+)$", API.read_text(encoding="utf-8"), re.M)}
     imported = {
         f"{node.module}.{alias.name}".removeprefix("skstruct.")

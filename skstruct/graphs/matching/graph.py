@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator
 from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.matrices import numeric, refuse_masked
-from ...data.packing import as_list, check_n_features, pack_nodes, take_rows
+from ...data.packing import as_list, pack_nodes
 from ...data.ragged import object_array
+from ...data.samples import packed
 from ...inference.assignment import assignment, assignment_work
 from ...inference.fertility import fertile_links, fertility_work
 from ...losses.task import cost_matrix
@@ -34,6 +35,7 @@ from .kernels import (
 # Reading pairs and links as users give them.
 
 
+@packed(nodes=("features", "kind"), samples=("sizes",))
 class PairTables(NamedTuple):
     """Packed pairs."""
 
@@ -50,26 +52,6 @@ class PairTables(NamedTuple):
     def offsets(self) -> np.ndarray:
         """Where the labels of each sample begin: one a pair."""
         return self.item_ptr
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of pairs of each sample."""
-        return np.diff(self.item_ptr)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample: none."""
-        return np.zeros(self.item_ptr.size - 1, dtype=np.int64)
-
-    def take(self, keep: np.ndarray) -> PairTables:
-        """The samples where the mask `keep` is True."""
-        kind = None if self.kind is None else self.kind[np.repeat(keep, self.lengths)]
-        rows = take_rows(self.features, keep, self.lengths)
-        return PairTables(rows, ends_of(self.lengths[keep]), self.sizes[keep], kind)
-
-    def without_empty(self) -> PairTables:
-        """The samples that have pairs: all of them."""
-        return self
 
     def matrices(self, flat: np.ndarray) -> list:
         """Numbers of all pairs as a view of shape (n_sources, n_targets) a sample."""
@@ -261,12 +243,7 @@ class Matching(ItemGraph):
         for name in ("null", "repair"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        samples = read_pairs(X)
-        width = samples.features.shape[1]
-        if reset:
-            estimator.n_features_in_ = width
-        check_n_features(width, estimator.n_features_in_, type(estimator).__name__)
-        return samples
+        return self._counted(read_pairs(X), estimator, reset)
 
     def no_samples(self, estimator: BaseEstimator) -> PairTables:
         """No samples."""
@@ -344,15 +321,7 @@ class Matching(ItemGraph):
 
     def read_allowed(self, allowed: Any, samples: PairTables, classes: Any) -> np.ndarray:
         """Masks of shape (n_sources, n_targets), one a sample."""
-        masks = as_list(allowed, "allowed")
-        if len(masks) != len(samples.sizes):
-            raise ValueError(f"X has {len(samples.sizes)} samples, but allowed has {len(masks)}")
-        for i, (mask, size) in enumerate(zip(masks, samples.sizes.tolist(), strict=True)):
-            if np.shape(mask) != tuple(size) or not np.isin(mask, (0, 1)).all():
-                raise ValueError(
-                    f"allowed: sample {i} must be a boolean mask of shape {tuple(size)}"
-                )
-        return np.concatenate([np.asarray(mask, dtype=np.uint8).ravel() for mask in masks])
+        return self._read_masks(allowed, [(n, m) for n, m in samples.sizes.tolist()])
 
     # Problems
 

@@ -30,7 +30,8 @@ from ..layout import (
     read_rows,
     row_scratch,
 )
-from ..tree import Forests, rooted
+from ..pairwise.graph import Networks
+from ..tree import rooted
 from .kernels import (
     FewLabelsProblem,
     LabelForestProblem,
@@ -448,4 +449,4 @@ class MultiLabel(Graph):
     def _rooted(self):
         n, m = self.n_labels_, len(self.edges_)
         ends = np.array([0, n], dtype=np.int64), np.array([0, m], dtype=np.int64)
-        return rooted(Forests(np.empty((n, 0)), ends[0], self.edges_, ends[1]))
+        return rooted(Networks(np.empty((n, 0)), ends[0], self.edges_, ends[1]))

@@ -25,7 +25,6 @@ from ...core.oracles import (
     score,
     task_loss,
     top_k_oracle,
-    truth,
 )
 from ...core.proximal import catch_up, catch_up_rows
 from ...inference.enumeration import (
@@ -138,14 +137,6 @@ def _(problem, i, r, out):
         out[n + j] = 0.0
     for q in range(2 * n, 2 * n + pair_width(problem)):
         out[q] = r[q]
-
-
-@truth.register(LabelSetProblem)
-@kernel
-def _(problem, i, labels):
-    n = n_labels_of(problem)
-    for j in range(n):
-        labels[j] = problem.labels[i * n + j]
 
 
 @add_indicator.register(LabelSetProblem)

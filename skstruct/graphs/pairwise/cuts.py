@@ -134,19 +134,15 @@ def _rows_times(features, table):
     return rows + (table[features.intercept] if features.intercept >= 0 else 0.0)
 
 
-def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
-    """Two labels, and weights that are kept such that edges attract."""
+def make(
+    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
+) -> CutProblem | str:
+    """The problem; or why cuts are no way: two labels, and weights such that edges attract."""
     n_labels = len(network.column)
     if n_labels != 2:
         return f"minimum cuts take 2 labels, there are {n_labels}"
-    attractive = getattr(graph, "attractive", False)
-    return None if attractive else "interactions need not attract (attractive=False)"
-
-
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> CutProblem:
-    """The problem."""
+    if not getattr(graph, "attractive", False):
+        return "interactions need not attract (attractive=False)"
     several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, n_best)
     work = flow_scratch(samples, fields["n_tables"], tables, several)
     return CutProblem(**fields, own=network, work=work)

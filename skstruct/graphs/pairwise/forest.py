@@ -58,7 +58,7 @@ class ForestProblem(NetworkProblem):
 
 
 @inner_kernel(inline=True)
-def _forest(problem, i):
+def forest_of(problem, i):
     """The forest of sample i."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     whole = problem.own.inference.forest
@@ -88,14 +88,14 @@ def _scores(problem, i, theta):
 @kernel
 def _(problem, i, theta, labels):
     unary, pairs = _scores(problem, i, theta)
-    return tree_max(unary, pairs, _forest(problem, i), labels, problem.work.tree)
+    return tree_max(unary, pairs, forest_of(problem, i), labels, problem.work.tree)
 
 
 @top_k_oracle.register(ForestProblem)
 @kernel
 def _(problem, i, theta, values, labels):
     unary, pairs = _scores(problem, i, theta)
-    tree_top_k(unary, pairs, _forest(problem, i), values, labels, problem.work.tree)
+    tree_top_k(unary, pairs, forest_of(problem, i), values, labels, problem.work.tree)
 
 
 @max_marginals.register(ForestProblem)
@@ -103,7 +103,7 @@ def _(problem, i, theta, values, labels):
 def _(problem, i, theta, out):
     unary, pairs = _scores(problem, i, theta)
     best = out[: unary.size].reshape(unary.shape)
-    tree_max_marginals(unary, pairs, _forest(problem, i), best, problem.work.tree)
+    tree_max_marginals(unary, pairs, forest_of(problem, i), best, problem.work.tree)
 
 
 @exp_oracle.register(ForestProblem)
@@ -112,7 +112,7 @@ def _(problem, i, theta, temperature, mu):
     _, n, n_labels, _, n_tables = shape_of(problem, i)
     work, size, square = problem.work, n * n_labels, n_labels * n_labels
     unary, pairs = _scores(problem, i, theta)
-    forest = _forest(problem, i)
+    forest = forest_of(problem, i)
     if mu.shape[0] == 0:
         return tree_log_partition(unary, pairs, temperature, forest, work.tree)
     is_full = problem.width == square
@@ -139,41 +139,35 @@ def _(problem, i, theta, mu, out):
     node_mu = mu[: n * n_labels].reshape(n, n_labels)
     place = own.inference.edge[first : first + n]
     return tree_marginals(
-        unary, pairs, 1.0, _forest(problem, i), node_mu, shares, place, problem.work.tree
+        unary, pairs, 1.0, forest_of(problem, i), node_mu, shares, place, problem.work.tree
     )
-
-
-def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
-    """Which sample has a cycle, or None.
-
-    Leaves the rooted forests in `fields`, for :func:`make`.
-    """
-    forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
-    if cyclic >= 0:
-        return f"sample {cyclic} has a cycle"
-    fields["rooted"] = forest
-    return None
 
 
 def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> ForestProblem:
-    """The problem, after :func:`applies` has agreed."""
-    forest = fields.pop("rooted")
+) -> ForestProblem | str:
+    """The problem, or which sample has a cycle."""
+    forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+    if cyclic >= 0:
+        return f"sample {cyclic} has a cycle"
+    as_given = fields["width"] == len(network.column) ** 2
+    as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
+    return make_forest(ForestProblem, samples, fields, network, tables, n_best, forest, as_given)
+
+
+def make_forest(kind, samples, fields, network, tables, n_best, forest, as_given):
+    """The problem of rooted forests, whose pair scores are to be used as they are, or expanded."""
     table = np.zeros_like(forest.link)
     below = forest.parent >= 0
     start = np.repeat(samples.edge_ptr[:-1], samples.lengths)
     table[below] = network.table[(start + forest.link)[below]]
     n_labels = network.column.shape[0]
-    square = n_labels**2
-    is_full = fields["width"] == square
-    as_given = is_full and not np.isneginf(fields["transition_mask"]).any()
-    n_pairs = square * int(fields["n_tables"].max(initial=1))
+    n_pairs = n_labels**2 * int(fields["n_tables"].max(initial=1))
     work = ForestScratch(
         tables=tables,
         tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
         pairs=np.empty(0 if as_given else n_pairs),
-        shares=np.empty(0 if is_full else n_pairs),
+        shares=np.empty(0 if fields["width"] == n_labels**2 else n_pairs),
     )
     rooted = Rooted(forest._replace(link=table), forest.link, int(as_given))
-    return ForestProblem(**fields, own=network._replace(inference=rooted), work=work)
+    return kind(**fields, own=network._replace(inference=rooted), work=work)

@@ -15,7 +15,8 @@ from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
-from ...data.packing import as_list, pack_nodes, read_edge_features, take_rows
+from ...data.packing import as_list, pack_nodes, read_edge_features
+from ...data.samples import packed
 from ..base import Graph
 from .kernels import Network
 from .verbs import PairwiseGraph
@@ -58,8 +59,8 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
 
 METHODS = "tree", "max-flow", "junction-tree", "roof-dual", "lp"
 
-# Each module has `applies(graph, samples, fields, network)`, which says why not or returns None,
-# and `make(graph, samples, fields, network, tables, n_best)`, which builds the problem.
+# Each module has `make(graph, samples, fields, network, tables, n_best)`, which builds the problem,
+# or says why not.
 _MODULES = {
     "tree": "forest",
     "max-flow": "cuts",
@@ -69,30 +70,24 @@ _MODULES = {
 }
 
 
-def _module(method):
-    return import_module(f"{__package__}.{_MODULES[method]}")
-
-
-def choose_problem(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> NamedTuple:
+def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
     """The problem of the way that the graph asks for, or of the first that applies."""
     asked = graph.inference
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
     refusals = []
     for method in METHODS if asked == "auto" else (asked,):
-        module = _module(method)
-        refusal = module.applies(graph, samples, fields, network)
-        if refusal is None:
-            return module.make(graph, samples, fields, network, tables, n_best)
-        refusals.append(refusal)
+        made = import_module(f"{__package__}.{_MODULES[method]}").make(graph, *parts)
+        if not isinstance(made, str):
+            return made
+        refusals.append(made)
     raise ValueError(f'inference="{asked}": {"; ".join(refusals)}')
 
 
 # Read and pack graphs of nodes and edges, with or without cycles.
 
 
+@packed(edges=("edges", "types", "edge_features"), samples=("shapes",))
 class Networks(NamedTuple):
     """Packed nodes, and the edges between them."""
 
@@ -105,51 +100,17 @@ class Networks(NamedTuple):
     edges: np.ndarray
     # (n_samples + 1,): Where the edges of each sample begin.
     edge_ptr: np.ndarray
-    # (n_edges,): Type of each edge.
-    types: np.ndarray
+    # (n_edges,): Type of each edge, where there can be several.
+    types: np.ndarray | None = None
     # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
     # (n_samples, 2): Height and width of each image.
     shapes: np.ndarray | None = None
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of nodes of each sample."""
-        return np.diff(self.offsets)
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Number of edges of each sample."""
-        return np.diff(self.edge_ptr)
-
     def numbers(self) -> np.ndarray:
         """The edges, counted within each sample."""
         every = np.arange(len(self.edges), dtype=np.int32)
         return every - np.repeat(self.edge_ptr[:-1].astype(np.int32), self.n_edges)
-
-    def take(self, keep: np.ndarray) -> Networks:
-        """The samples where the mask `keep` is True."""
-        edges = np.repeat(keep, self.n_edges)
-        rows = self.edge_features
-        return Networks(
-            take_rows(self.features, keep, self.lengths),
-            ends_of(self.lengths[keep]),
-            self.edges[edges],
-            ends_of(self.n_edges[keep]),
-            self.types[edges],
-            None if rows is None else take_rows(rows, keep, self.n_edges),
-            None if self.shapes is None else self.shapes[keep],
-        )
-
-    def without_empty(self) -> Networks:
-        """The samples that have nodes; nothing is copied."""
-        keep = self.lengths > 0
-        ends = np.append(True, keep)
-        return self._replace(
-            offsets=self.offsets[ends],
-            edge_ptr=self.edge_ptr[ends],
-            shapes=None if self.shapes is None else self.shapes[keep],
-        )
 
     def global_ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The ends of all edges, counted over all samples."""
@@ -548,9 +509,7 @@ class Pairwise(PairwiseGraph):
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
         self.pair_cone(classes)  # refuses what cannot attract
-        fields, tables = self._fields(
-            samples, samples.features, classes, fit_intercept, codes, loss
-        )
+        fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = Network(
             ends=samples.edges,
             ptr=samples.edge_ptr,
@@ -558,10 +517,6 @@ class Pairwise(PairwiseGraph):
             column=pair_columns(self.interactions, n_classes),
             inference=(),
         )
-        fields |= {
-            "transition_mask": mask.pairs,
-            "allowed": np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
-        }
         return choose_problem(self, samples, fields, network, tables, n_best)
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:

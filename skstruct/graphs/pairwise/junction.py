@@ -228,18 +228,15 @@ _LARGEST = 2**32 - 1
 _SEARCHED_AGAIN = 2_000
 
 
-def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
-    """Why there are no junction trees with tables of ``graph.max_table`` entries, or None.
+def _plan(graph, samples, n_labels):
+    """Orders of elimination with tables of ``graph.max_table`` entries at most, or why not.
 
     Where the graph leaves the choice to us, also that a relaxation takes a fraction of the time.
-
-    Leaves the orders of elimination that it has found in `fields`, for :func:`make`.
     """
     limit = graph.max_table
     if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:
         raise ValueError(f"max_table must be a number of at least 1, got {limit!r}")
     limit = min(limit, _LARGEST)
-    n_labels = network.column.shape[0]
     for i in _too_wide(samples, n_labels, limit):
         side = int(samples.shapes[i].min())
         return _refusal(samples, i, n_labels, limit, f"at least {n_labels}^{side + 1}")
@@ -260,8 +257,7 @@ def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str 
         if weighs and found.total > _WORTH * n_scores:
             return f"sample {i} needs {found.total:.6g} entries in all, a relaxation is faster"
         orders[p] = found.order
-    fields["junction_trees"] = plan, where, orders
-    return None
+    return plan, where, orders
 
 
 def _refusal(samples, i, n_labels, limit, size):
@@ -351,10 +347,13 @@ def _concatenate(trees):
 
 def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> JunctionProblem:
-    """The problem, after :func:`applies` has agreed."""
-    plan, where, orders = fields.pop("junction_trees")
+) -> JunctionProblem | str:
+    """The problem, or why its tables are too large."""
     n_labels = network.column.shape[0]
+    planned = _plan(graph, samples, n_labels)
+    if isinstance(planned, str):
+        return planned
+    plan, where, orders = planned
     found = zip(where, orders, strict=True)
     trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
     if not trees:

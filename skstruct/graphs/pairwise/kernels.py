@@ -1,6 +1,5 @@
 """Graphs of nodes and edges for compiled solvers: what all ways of inference share."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from ...core.features import scores
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.oracles import add_indicator, potentials, score
+from ..problem import forbid
 from .verbs import PairwiseProblem, shape_of
 
 
@@ -89,11 +89,7 @@ def _(problem, i, w, theta):
     size, width = n * n_labels, problem.width
     scores(problem.nodes, first, first + n, n_labels, w.node, w, row, theta, 0)
     scores(problem.edges, e0, e0 + n_tables, width, w.pair, w, row, theta, size)
-    if problem.allowed.shape[0] > 0:
-        for t in range(n):
-            for k in range(n_labels):
-                if problem.allowed[first + t, k] == 0:
-                    theta[t * n_labels + k] = -math.inf
+    forbid(problem, i, theta)
 
 
 @add_indicator.register(NetworkProblem)

@@ -290,11 +290,6 @@ def _(problem, i, theta, labels):
     return score(problem, i, theta, labels)
 
 
-def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
-    """Always."""
-    return None
-
-
 def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
 ) -> LPProblem:

@@ -23,16 +23,13 @@ class RoofProblem(FlowProblem):
     method, inference = "roof-dual", "relaxed"
 
 
-def applies(graph: Any, samples: Any, fields: dict, network: NamedTuple) -> str | None:
-    """Only with two labels."""
-    n_labels = len(network.column)
-    return None if n_labels == 2 else f"there are {n_labels} labels, not 2"
-
-
 def make(
     graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> RoofProblem:
-    """The problem."""
+) -> RoofProblem | str:
+    """The problem; or why not: only two labels have a roof dual."""
+    n_labels = len(network.column)
+    if n_labels != 2:
+        return f"there are {n_labels} labels, not 2"
     several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, 1)
     work = flow_scratch(samples, fields["n_tables"], tables, several)
     return RoofProblem(**fields, own=network, work=work)

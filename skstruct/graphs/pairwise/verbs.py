@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +12,16 @@ from ...core.features import add_outer, constant_rows, scores
 from ...core.gram import gram_of, gram_of_constant, gram_product, not_stored
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
-from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss, truth
+from ...core.oracles import accumulate, augment, count_states, gram, potentials, task_loss
 from ...core.proximal import catch_up, catch_up_rows
-from ...data.packing import check_n_features
-from ...losses.task import UNWEIGHTED, LossWeights, add_label_costs, label_cost, node_costs
-from ..base import Graph
-from ..layout import example_sequences, feature_rows, no_codes, table_scratch
+from ...losses.task import UNWEIGHTED, LossWeights, node_costs
+from ..layout import feature_rows, no_codes, table_scratch
+from ..problem import NodeGraph, Problem, forbid
 
 # Graphs of nodes and pairwise edges: what chains and trees share in Python.
 
 
-class PairwiseGraph(Graph):
+class PairwiseGraph(NodeGraph):
     """A structure with labelled nodes and edges that score pairs of labels.
 
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
@@ -41,8 +39,6 @@ class PairwiseGraph(Graph):
     >>> isinstance(Chain(), PairwiseGraph), isinstance(Matching(), PairwiseGraph)
     (True, False)
     """
-
-    takes_partial_labels = has_node_weights = True
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
@@ -63,7 +59,7 @@ class PairwiseGraph(Graph):
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
         """Random sequences, of pairs of features if edges have features, too."""
-        X, y = example_sequences(rng, sparse_X)
+        X, y = super().example(rng, sparse_X)
         if self.edge_features:
             kind = sparse.csr_matrix if sparse_X else np.asarray
             X = [(x, kind(rng.normal(size=(x.shape[0] - 1, 2)))) for x in X]
@@ -92,31 +88,20 @@ class PairwiseGraph(Graph):
         edges = np.empty((0, estimator.n_edge_features_in_)) if self.edge_features else None
         return np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64), edges
 
-    def _check_counts(self, estimator, samples, reset):
-        """Set or compare the numbers of features of `estimator`; refuse empty training samples."""
-        name = type(estimator).__name__
-        if reset:
-            empty = np.flatnonzero(samples.lengths == 0)
-            if empty.size:
-                raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
-            estimator.n_features_in_ = samples.features.shape[1]
-            if self.edge_features:
-                estimator.n_edge_features_in_ = samples.edge_features.shape[1]
-        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
-        if self.edge_features:
-            n_edge_features = samples.edge_features.shape[1]
-            check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
+    def _node_rows(self, samples):
+        """Features in the rows of the node table that they belong to."""
+        return samples.features
 
     def _edge_rows(self, samples):
         """Edge features in the rows of the pair table that they belong to."""
         return samples.edge_features
 
-    def _fields(self, samples, features, classes, fit_intercept, codes, loss):
+    def _fields(self, samples, classes, fit_intercept, codes, loss, mask, allowed):
         """Fields of a problem that do not depend on the order of nodes, and scratch for weights."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, np.diff(samples.offsets)
-        nodes = feature_rows(features, shapes[0][0] - 1 if fit_intercept else -1)
+        nodes = feature_rows(self._node_rows(samples), shapes[0][0] - 1 if fit_intercept else -1)
         for_training = codes is not None
         if self.edge_features:
             edges, n_tables = feature_rows(self._edge_rows(samples), -1), samples.n_edges
@@ -142,6 +127,8 @@ class PairwiseGraph(Graph):
             "n_tables": n_tables,
             "width": shapes[1][1],
             "labels": codes if for_training else no_codes(),
+            "transition_mask": mask.pairs,
+            "allowed": np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
             "cost": cost,
             "normalize": int(normalize),
             "node_gram": node_gram,
@@ -265,17 +252,7 @@ def _(problem, i, w, theta):
             o = size + e * square + j * n_labels
             for k in range(n_labels):
                 theta[o + k] += problem.transition_mask[j, k]
-    if problem.allowed.shape[0] > 0:
-        for t in range(n):
-            for k in range(n_labels):
-                if problem.allowed[first + t, k] == 0:
-                    theta[t * n_labels + k] = -math.inf
-
-
-@count_states.register(PairwiseProblem)
-@kernel
-def _(problem, i):
-    return problem.cost.shape[0]
+    forbid(problem, i, theta)
 
 
 @accumulate.register(PairwiseProblem)
@@ -307,32 +284,5 @@ def _(problem, i, r, out):
     gram_product(of_edges, edges, i, e0, stop, width, r, out, size, tables.pair)
 
 
-@truth.register(PairwiseProblem)
-@kernel
-def _(problem, i, labels):
-    first = problem.label_ptr[i]
-    for t in range(problem.label_ptr[i + 1] - first):
-        labels[t] = problem.labels[first + t]
-
-
-@augment.register(PairwiseProblem)
-@kernel
-def _(problem, i, theta):
-    first, n, n_labels, _, _ = shape_of(problem, i)
-    share = 1.0 / n if problem.normalize == 1 else 1.0
-    cost, weights = problem.cost, problem.loss_weights
-    for t in range(n):
-        y = problem.labels[first + t]
-        add_label_costs(cost, weights, share, first + t, y, theta, t * n_labels)
-
-
-@task_loss.register(PairwiseProblem)
-@kernel
-def _(problem, i, labels):
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    share = 1.0 / (stop - first) if problem.normalize == 1 else 1.0
-    cost, weights = problem.cost, problem.loss_weights
-    total = 0.0
-    for t in range(first, stop):
-        total += label_cost(cost, weights, share, t, problem.labels[t], labels[t - first])
-    return total
+for _verb in (augment, count_states, task_loss):
+    _verb.register(PairwiseProblem)(_verb.registry[Problem])

@@ -14,8 +14,8 @@ from ..inference.bucket_elimination import (
 from ..inference.elimination_order import best_elimination_order, elimination_order, primal_graph
 from ..inference.junction_tree import junction_tree
 from .arguments import check_real
-from .result import MAPResult, Records
-from .scoring import sum_of_maxima
+from .budget import Stopped
+from .scoring import Incumbent
 from .to_tables import write_out
 
 # About half a second of work: Ctrl-C and the time limit come through between pieces.
@@ -52,53 +52,47 @@ def is_forest(graph):
     return len(rows) == first - connected_components(edges, directed=False)[0]
 
 
-def eliminate(tables, order, on_pass=None):
-    """The best labelling and its score, by one elimination; None if `on_pass` stops it."""
-    plan = junction_tree(tables, order)
-    scratch = elimination_scratch(plan)
-    labels = np.zeros(len(tables.n_states), dtype=np.int64)
-    base = np.empty(len(tables.table_ptr), dtype=np.int64)
-    place_factors(tables, plan, tables.table_ptr, labels, base)
-    slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
-    done, n = ends_of(plan.size), len(plan.variable)
-    begin = 0
-    while begin < n:
-        end = min(max(int(np.searchsorted(done, done[begin] + _PIECE)), begin + 1), n)
-        max_buckets(tables, plan, base, plan.live_ptr, slots, back, begin, end, scratch)
-        begin = end
-        if begin < n and on_pass is not None and on_pass(done[begin] / done[n]):
-            return None
-    best_labels(tables, plan, back, labels)
-    return labels, float(slots[0] + tables.scores[base[plan.constant]].sum())
+class Eliminator:
+    """Elimination in one order, of tables of one form."""
+
+    def __init__(self, tables, order):
+        self.plan = plan = junction_tree(tables, order)
+        self._scratch = elimination_scratch(plan)
+        self._base = np.empty(len(tables.table_ptr), dtype=np.int64)
+        self._slots = np.zeros(plan.room[0])
+        self._back = np.empty(plan.back_ptr[-1], dtype=np.uint8)
+
+    def run(self, tables, labels, check=None):
+        """Make the variables of the order optimal given the others, in place; the score."""
+        plan, base, slots, back = self.plan, self._base, self._slots, self._back
+        place_factors(tables, plan, tables.table_ptr, labels, base)
+        done, n, begin = ends_of(plan.size), len(plan.variable), 0
+        while begin < n:
+            end = min(max(int(np.searchsorted(done, done[begin] + _PIECE)), begin + 1), n)
+            max_buckets(tables, plan, base, plan.live_ptr, slots, back, begin, end, self._scratch)
+            begin = end
+            if begin < n and check is not None:
+                check(done[begin] / done[n])
+        best_labels(tables, plan, back, labels)
+        return float(slots[0] + tables.scores[base[plan.constant]].sum())
 
 
-def _as_result(graph, tables, order, on_pass, method):
+def _solve(method, graph, tables, order, tol, budget):
     """The result of an elimination."""
-    records = Records(on_pass)
-    found = eliminate(tables, order, on_pass)
-    if found is None:
-        labels = np.zeros(graph.n_variables, dtype=np.int64)
-        records.add(0, sum_of_maxima(graph.regions), graph.score(labels))
-        message = "stopped before the elimination was done"
-    else:
-        labels = found[0][: graph.n_variables]
-        score = graph.score(labels)
-        records.add(1, max(score, found[1] + graph.offset), score)
-        message = "solved by elimination"
-    return MAPResult(
-        labels=labels,
-        score=records.score,
-        bound=records.bound,
-        optimal=found is not None,
-        history_=records.history(),
-        method=method,
-        n_iter=int(found is not None),
-        converged=found is not None,
-        message=message,
-    )
+    incumbent = Incumbent(graph, tol, budget)
+    labels = np.zeros(len(tables.n_states), dtype=np.int64)
+    try:
+        value = Eliminator(tables, order).run(tables, labels, budget.check)
+    except Stopped:
+        incumbent.begin()
+        return incumbent.result(method, "stopped before the elimination was done", 0, False)
+    labels = labels[: graph.n_variables]
+    score = incumbent.offer(labels, graph.score(labels))
+    incumbent.record(1, max(score, value + graph.offset))
+    return incumbent.result(method, "solved by elimination", 1, True)
 
 
-def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_table=2**24):
+def solve_junction_tree(graph, *, tol, max_iter, rng, budget, max_table=2**24):
     """The best labelling by bucket elimination along a junction tree.
 
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
@@ -112,10 +106,10 @@ def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_t
             f"the junction tree would need a table of more than max_table={max_table:g} entries: "
             'try method="auto", or a larger max_table'
         )
-    return _as_result(graph, tables, found.order, on_pass, "junction-tree")
+    return _solve("junction-tree", graph, tables, found.order, tol, budget)
 
 
-def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
+def solve_max_product(graph, *, tol, max_iter, rng, budget):
     """The best labelling of a forest of variables and factors, by max-product.
 
     Kschischang, Frey, Loeliger 2001, Factor graphs and the sum-product algorithm.
@@ -128,4 +122,4 @@ def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
     tables = write_out(graph, np.inf)
     primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
     order = elimination_order(primal, tables.n_states).order
-    return _as_result(graph, tables, order, on_pass, "max-product")
+    return _solve("max-product", graph, tables, order, tol, budget)

@@ -13,22 +13,10 @@ import numpy as np
 from ..core.offsets import ends_of
 from ..inference.qpbo import Pairs
 from .arguments import integers, numbers
-from .factors import Cardinality, Factors, Potts, Table, check_scores
+from .factors import Factors, Potts, Table, binary_tables, check_scores
 from .regions import Regions, make_regions
 
 # The pairwise part of a factor graph, flat, for algorithms that choose between two labellings.
-
-
-def tables_of(batch):
-    """Scores of a batch of arity 2 as tables of shape (n or 1, states, states)."""
-    if isinstance(batch, Table):
-        return batch.tables
-    counts = np.arange(2)[:, None] + np.arange(2)
-    if isinstance(batch, Cardinality):
-        return batch.scores_by_count[:, counts]
-    first, second = (batch.negated[:, k, None] != np.arange(2) for k in (0, 1))
-    n_true = first[:, :, None].astype(int) + second[:, None, :]
-    return np.where(batch.holds(n_true), 0.0, -np.inf)
 
 
 def is_pairwise(batch):
@@ -45,7 +33,7 @@ def pairs_of(graph):
         if isinstance(batch, Potts):
             rows, n_columns = batch.weights[:, None], 0
         else:
-            tables = tables_of(batch)
+            tables = batch.tables if isinstance(batch, Table) else binary_tables(batch)
             rows, n_columns = tables.reshape(len(tables), -1), tables.shape[2]
         step = rows.shape[1] if len(rows) == len(batch) else 0
         starts.append(n_scores + step * np.arange(len(batch), dtype=np.int64))
@@ -321,11 +309,5 @@ def _as_table(batch):
     """Factors of fewer than two variables as tables; others as they are."""
     if batch.arity > 1 or isinstance(batch, (Table, Potts)):
         return batch
-    if isinstance(batch, Cardinality):
-        tables = batch.scores_by_count
-    else:
-        states = [np.full(batch.scopes.max(initial=0) + 1, k) for k in (0, 1)]
-        tables = np.stack([batch.score(k) for k in states], axis=1)
-    if batch.arity == 0:
-        tables = tables[:, 0]
+    tables = binary_tables(batch)
     return Table(batch.scopes, tables if len(tables) == len(batch) else tables[0])

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..core.offsets import ends_of
 from ..inference.junction_tree import Tables
-from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table, binary_tables
 
 _SMALL_ARITY = 8
 
@@ -25,6 +25,7 @@ class _Writer:
         m, arity = scopes.shape
         if rows is None:
             rows = np.zeros(m, dtype=np.int64) if len(tables) == 1 else np.arange(m)
+        rows = rows.reshape(m)
         flat = tables.reshape(len(tables), -1)
         self.arities.append(np.full(m, arity))
         self.scopes.append(scopes.ravel())
@@ -60,58 +61,34 @@ def _write_potts(writer, batch, n_states):
         writer.add(batch.scopes[of_pair], tables, rows)
 
 
-def _write_small(writer, batch):
-    """The table of every factor of few binary variables."""
-    arity, m = batch.arity, len(batch)
-    labels = np.indices((2,) * arity).reshape(arity, -1)
-    if isinstance(batch, Cardinality):
-        writer.add(batch.scopes, batch.scores_by_count[:, labels.sum(axis=0)])
-        return
-    kinds, rows = np.unique(batch.negated, axis=0, return_inverse=True)
-    counts = (labels[None] != kinds[:, :, None]).sum(axis=1)
-    writer.add(batch.scopes, np.where(batch.holds(counts), 0.0, -np.inf), rows.reshape(m))
-
-
-def _steps(before, after, most):
-    """Table over a count, a literal and the next count; counts stop at `most` (None: do not)."""
-    count, literal, following = np.ogrid[:before, :2, :after]
-    total = count + literal if most is None else np.minimum(count + literal, most)
-    return np.where(following == total, 0.0, -np.inf)
-
-
 def _write_chain(writer, batch):
     """A chain of counters: each is the one before plus a literal."""
     m, arity = batch.scopes.shape
     is_count = isinstance(batch, Cardinality)
-    # A second true literal is forbidden by having no state to go to; of Or only one counts.
-    most = 1 if isinstance(batch, Or) else None
     before = batch.scopes[:, 0]
     negated = np.zeros(batch.scopes.shape, dtype=bool) if is_count else batch.negated
-    flip = negated[:, 0]
     for j in range(1, arity):
-        states = j + 1 if is_count else 2
-        is_last = j == arity - 1
-        if is_last:
-            count, literal = np.ogrid[:states, :2]
-            total = count + literal
-            if is_count:
-                tables = batch.scores_by_count[:, total]
-            else:
-                tables = np.where(batch.holds(total), 0.0, -np.inf)[None]
-        else:
-            tables = _steps(states, j + 2 if is_count else 2, most)[None]
-        variants = np.stack(
-            [tables, tables[:, ::-1], tables[:, :, ::-1], tables[:, ::-1, ::-1]], axis=1
-        ).reshape(4 * len(tables), *tables.shape[1:])
-        which = 2 * negated[:, j] + (flip if j == 1 else 0)
-        rows = which + 4 * (np.arange(m) if len(tables) > 1 else 0)
-        scopes = [before, batch.scopes[:, j]]
-        if not is_last:
-            before = writer.counters(m, tables.shape[-1])
+        count, literal = np.ogrid[: j + 1 if is_count else 2, :2]
+        total, scopes = count + literal, [before, batch.scopes[:, j]]
+        if j < arity - 1:
+            # A second true literal is forbidden by having no state to go to; of Or one counts.
+            total = np.minimum(total, 1) if isinstance(batch, Or) else total
+            states = j + 2 if is_count else 2
+            tables = np.where(total[..., None] == np.arange(states), 0.0, -np.inf)[None]
+            before = writer.counters(m, states)
             scopes.append(before)
-        if is_count:
-            variants, rows = tables, None
-        writer.add(np.stack(scopes, axis=1), variants, rows)
+        elif is_count:
+            tables = batch.scores_by_count[:, total]
+        else:
+            tables = np.where(batch.holds(total), 0.0, -np.inf)[None]
+        rows = None
+        if not is_count:
+            # Literals that are negated have the table with their axis reversed.
+            tables = np.concatenate(
+                [tables, tables[:, :, ::-1], tables[:, ::-1], tables[:, ::-1, ::-1]]
+            )
+            rows = negated[:, j] + 2 * (negated[:, 0] if j == 1 else 0)
+        writer.add(np.stack(scopes, axis=1), tables, rows)
 
 
 def chain_entries(batch):
@@ -140,7 +117,12 @@ def write_out(graph, max_table):
                 f"counters of {chain_entries(batch)} entries, max_table is {max_table:g}"
             )
         elif batch.arity <= _SMALL_ARITY:
-            _write_small(writer, batch)
+            rows, of_row = None, slice(None)
+            if not isinstance(batch, Cardinality):
+                _, of_row, rows = np.unique(
+                    batch.negated, axis=0, return_index=True, return_inverse=True
+                )
+            writer.add(batch.scopes, binary_tables(batch, of_row), rows)
         else:
             _write_chain(writer, batch)
         first += len(batch)

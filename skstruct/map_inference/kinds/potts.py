@@ -29,6 +29,26 @@ def is_soft_table(p, r):
 
 
 @inner_kernel
+def collect_potts(weight, n_own, n_other, other, out, low):
+    """For each label the best partner, less its message: itself or the best other one."""
+    best = second = -math.inf
+    where = -1
+    for b in range(n_other):
+        s = -other[b]
+        if s > best:
+            second = best
+            best, where = s, b
+        elif s > second:
+            second = s
+    for a in range(n_own):
+        s = second if a == where else best
+        if a < n_other:
+            same = weight - other[a]
+            s = same if same > s else s
+        out[a] = s if s > low else low
+
+
+@inner_kernel
 def potts_max(p, r, delta, mu, down, scratch):
     """Best pair of equal labels against the best of different ones, O(states)."""
     first, weight = p.slot_ptr[r], p.scores[p.score_ptr[r]]

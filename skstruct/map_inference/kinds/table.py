@@ -137,6 +137,34 @@ def _sum(values):
     return total
 
 
+# Pairs without their own message.
+
+
+@inner_kernel
+def collect_rows(table, begin, n_rows, n_columns, other, out, low):
+    """For each column the largest entry of a table minus the message of its row."""
+    for b in range(n_columns):
+        out[b] = low
+    for a in range(n_rows):
+        d = other[a]
+        row = begin + a * n_columns
+        for b in range(n_columns):
+            s = table[row + b] - d
+            out[b] = s if s > out[b] else out[b]
+
+
+@inner_kernel
+def collect_columns(table, begin, n_rows, n_columns, other, out, low):
+    """For each row the largest entry of a table minus the message of its column."""
+    for a in range(n_rows):
+        best = low
+        row = begin + a * n_columns
+        for b in range(n_columns):
+            s = table[row + b] - other[b]
+            best = s if s > best else best
+        out[a] = best
+
+
 # Walks through tables row by row: along the last variable, with the children's configurations.
 
 

@@ -16,6 +16,7 @@ from ..regions import CARDINALITY, POTTS, TABLE, VARIABLE
 _WORK_OF_A_PIECE = 2e7
 _EPS = np.finfo(float).eps
 _BLOCK = 1024
+_NOTHING = np.zeros(0)
 
 
 @inner_kernel
@@ -159,16 +160,6 @@ def score_extent(p, extent):
     extent[2] = largest
 
 
-def cut(work):
-    """Where to cut a pass over items of this work, so that Python runs every half second."""
-    ends = np.cumsum(work)
-    n_pieces = max(1, math.ceil(float(ends[-1]) / _WORK_OF_A_PIECE)) if ends.size else 1
-    inner = (
-        np.searchsorted(ends, np.arange(1, n_pieces) * (ends[-1] / n_pieces)) if ends.size else []
-    )
-    return np.unique(np.concatenate([[0], inner, [ends.size]]).astype(np.int64))
-
-
 class Room:
     """Arrays that passes over the regions of a graph work in."""
 
@@ -181,41 +172,40 @@ class Room:
         self.scratch = region_scratch(p)
         own = np.diff(p.message_ptr[p.slot_ptr])
         self.work = p.size * (1 + np.diff(p.parent_ptr)) + own + 10
-        self.cuts = cut(self.work)
+        self.pieces = pieces(self.work)
         extent = np.zeros(3)
         score_extent(p, extent)
         self.mean_range = extent[0] / max(1, self.n_regions)
         self.forbidden = -2.0 * extent[0] - (extent[2] or 1.0)
         self.lowest = p.offset + extent[1]
 
-    def maxima(self, delta, up):
-        """Sums of the regions' maxima and of what they are rounded with, piece by piece."""
-        totals = np.zeros(2)
-        for start, stop in pairwise(self.cuts):
-            max_pass(self.regions, start, stop, delta, self.mu, self.down, up, totals, self.scratch)
-            yield
-        return totals
+    def bound(self, delta, up=_NOTHING):
+        """The non-smooth dual at some messages, and the sum of the regions' maxima.
 
-    def bound(self, totals):
-        """The bound that these sums give."""
+        No labelling has a higher score than the bound, rounded as it is.
+
+        Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
+        eq. 2.
+        """
+        totals = np.zeros(2)
+        for start, stop in self.pieces:
+            max_pass(self.regions, start, stop, delta, self.mu, self.down, up, totals, self.scratch)
         if totals[0] == -math.inf:
-            return -math.inf
+            return -math.inf, -math.inf
         n_sums = min(self.n_regions, _BLOCK) + self.n_regions / _BLOCK + 4
         slack = _EPS * n_sums * (totals[1] + abs(self.regions.offset))
         bound = self.regions.offset + totals[0] + slack
         impossible = not bound >= self.lowest - 1e-9 * (abs(self.lowest) - self.forbidden)
-        return -math.inf if impossible else bound
+        return -math.inf if impossible else bound, float(totals[0])
 
 
-def valid_bound(regions, delta):
-    """The non-smooth dual at some messages: no labelling has a higher score.
-
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, eq. 2.
-    """
-    room = Room(regions)
-    pieces = room.maxima(np.ascontiguousarray(delta, dtype=float), np.zeros(0))
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            return room.bound(end.value)
+def pieces(work):
+    """Ranges of items of this work, cut so that Python runs every half second."""
+    ends = np.cumsum(work)
+    n_pieces = max(1, math.ceil(float(ends[-1]) / _WORK_OF_A_PIECE)) if ends.size else 1
+    inner = (
+        np.searchsorted(ends, np.arange(1, n_pieces) * (ends[-1] / n_pieces))
+        if n_pieces > 1
+        else []
+    )
+    return [*pairwise(np.unique([0, *inner, ends.size]).tolist())]

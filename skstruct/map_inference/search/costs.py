@@ -2,10 +2,11 @@
 
 import heapq
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
-from ..factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from ..factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table, spread, table_of
 
 _STEPS = 1000  # between two looks at the clock
 _LARGE = 4096  # cells; no table grows beyond that
@@ -16,29 +17,11 @@ class Infeasible(Exception):
     """No labelling has a finite score (or one better than the known one)."""
 
 
-def spread(table, scope, full):
-    """A view of a table with one axis for each variable of `full` (1 where it is not in scope)."""
-    order = sorted(range(len(scope)), key=lambda d: full.index(scope[d]))
-    table = table.transpose(order)
-    shape, d = [], 0
-    for variable in full:
-        if variable in scope:
-            shape.append(table.shape[d])
-            d += 1
-        else:
-            shape.append(1)
-    return table.reshape(shape)
-
-
-class Stopped(Exception):
-    """The simplification is to end; the costs are valid, but not yet at least zero."""
-
-
 class Costs:
     """Tables of costs over sorted scopes, with the labels that each variable still has."""
 
-    def __init__(self, unaries, tables, offset=0.0):
-        self.steps, self.stop = 0, None
+    def __init__(self, unaries, tables, offset=0.0, check=None, pinned=()):
+        self.steps, self.check, self.pinned = 0, check, set(pinned)
         self.constant = -float(offset)
         self.domains = [np.arange(len(scores)) for scores in unaries]
         self.unaries = [-np.asarray(scores, dtype=np.float64) for scores in unaries]
@@ -83,10 +66,10 @@ class Costs:
         return scope, self.tables.pop(key)
 
     def _step(self):
-        """Ask at times whether to stop."""
+        """Ask at times whether to stop: the costs are valid then, but may be below zero."""
         self.steps += 1
-        if self.stop is not None and self.steps % _STEPS == 0 and self.stop():
-            raise Stopped
+        if self.check is not None and self.steps % _STEPS == 0:
+            self.check()
 
     def least(self):
         """No labelling costs less."""
@@ -161,13 +144,11 @@ class Costs:
         return tuple(sorted({j for key in self.of[i] for j in self.scopes[key]} - {i}))
 
     def _price(self, i, growth, most_variables):
-        """How many cells an elimination makes; None where it would cost too much."""
+        """How many cells an elimination makes; None where it costs too much, or must not be."""
         others = self._neighbours(i)
-        if len(others) > most_variables:
+        if len(others) > most_variables or i in self.pinned:
             return None
-        cells = 1
-        for j in others:
-            cells *= len(self.domains[j])
+        cells = prod(len(self.domains[j]) for j in others)
         now = sum(self.tables[key].size for key in self.of[i])
         most = max(now, min(growth * now, _LARGE))
         if len(others) > 1 and len(self.domains[i]) > 1 and cells > max(most, 16):
@@ -237,10 +218,7 @@ class Costs:
     def expand(self, labels):
         """Give the eliminated variables their best labels, in place."""
         for i, others, domains, choice in reversed(self.eliminated):
-            at = tuple(
-                int(np.searchsorted(domain, labels[j]))
-                for j, domain in zip(others, domains, strict=True)
-            )
+            at = tuple(map(np.searchsorted, domains, labels[list(others)]))
             labels[i] = self.domains[i][choice[at]]
         return labels
 
@@ -269,7 +247,8 @@ class Expanded:
             for row in range(len(batch)):
                 if isinstance(batch, (Table, Potts)):
                     region_table[region] = len(self.tables)
-                    self.tables.append(_table(batch, row, graph.n_states))
+                    scope = tuple(batch.scopes[row].tolist())
+                    self.tables.append((scope, table_of(batch, row, graph.n_states)))
                 else:
                     self._implicit(batch, row, region - graph.n_variables)
                 region += 1
@@ -279,7 +258,7 @@ class Expanded:
     def _implicit(self, batch, row, number):
         scope = batch.scopes[row]
         if len(scope) <= _SMALL:
-            self.tables.append((tuple(scope.tolist()), _all_scores(batch, row)))
+            self.tables.append((tuple(scope.tolist()), table_of(batch, row, None)))
             return
         n_counts, last = _counts(batch, row)
         if 2 * (n_counts**2).sum() > _MOST_CELLS:
@@ -347,15 +326,6 @@ def _numbers_of(batch):
     return batch.scores_by_count if isinstance(batch, Cardinality) else np.zeros(0)
 
 
-def _table(batch, row, n_states):
-    scope = tuple(batch.scopes[row].tolist())
-    if isinstance(batch, Table):
-        return scope, batch.tables[0 if batch.shared else row]
-    shape = n_states[list(scope)]
-    same = np.arange(shape[0])[:, None] == np.arange(shape[1])
-    return scope, np.where(same, batch.weights[row], 0.0)
-
-
 def _negated(batch, row):
     flags = getattr(batch, "negated", None)
     return np.zeros(batch.arity, dtype=np.int64) if flags is None else flags[row].astype(np.int64)
@@ -373,14 +343,3 @@ def _counts(batch, row):
     elif not isinstance(batch, AtMostOne):
         raise TypeError(f"branch and bound does not know the factors {type(batch).__name__}")
     return np.full(arity, 2), last
-
-
-def _all_scores(batch, row):
-    """The table of a small implicit factor."""
-    arity = batch.arity
-    literals = np.indices((2,) * arity) ^ _negated(batch, row).reshape(-1, *[1] * arity)
-    count = literals.sum(axis=0)
-    if isinstance(batch, Cardinality):
-        scores = batch.scores_by_count
-        return scores[row % len(scores)][count]
-    return np.where(batch.holds(count), 0.0, -np.inf)

@@ -85,37 +85,34 @@ class State(NamedTuple):
     digit: np.ndarray
 
 
-def flatten(variables, unaries, scopes, tables):
-    """Network and state of one component."""
-    rank = {i: k for k, i in enumerate(variables)}
-    n = len(variables)
-    sizes = np.array([len(unaries[i]) for i in variables], dtype=np.int64)
-    scope, stride, owner, flat = [], [], [], []
-    for f, (variables_of, table) in enumerate(zip(scopes, tables, strict=True)):
-        places = np.array([rank[i] for i in variables_of])
+def flatten(unaries, scopes, tables):
+    """Network and state of one component, whose variables are numbered from 0."""
+    n = len(unaries)
+    sizes = np.array([len(costs) for costs in unaries], dtype=np.int64)
+    scope, stride, flat = [], [], []
+    for places, table in zip(scopes, tables, strict=True):
         order = np.argsort(places)
         table = np.ascontiguousarray(table.transpose(order))
-        scope.extend(places[order])
+        scope.extend(np.take(places, order))
         stride.extend(step // table.itemsize for step in table.strides)
-        owner.extend([f] * len(order))
         flat.append(table.ravel())
+    arities = [len(places) for places in scopes]
     state_ptr = ends_of(sizes)
     scope = np.array(scope, dtype=np.int32)
     by_variable = np.argsort(scope, kind="stable").astype(np.int32)
     network = Network(
         state_ptr=state_ptr,
-        scope_ptr=ends_of([len(s) for s in scopes]),
+        scope_ptr=ends_of(arities),
         scope=scope,
         stride=np.array(stride, dtype=np.int64),
         shift_ptr=state_ptr[-1] + ends_of(sizes[scope]),
-        owner=np.array(owner, dtype=np.int32),
+        owner=np.repeat(np.arange(len(scopes), dtype=np.int32), arities),
         table_ptr=ends_of([len(t) for t in flat]),
         table=np.concatenate(flat) if flat else np.zeros(0),
         slots_ptr=ends_of(np.bincount(scope, minlength=n)),
         slots=by_variable,
     )
-    costs = np.concatenate([unaries[i] for i in variables])
-    return network, _state(network, sizes, costs, max([len(s) for s in scopes], default=1))
+    return network, _state(network, sizes, np.concatenate(unaries), max(arities, default=1))
 
 
 def _state(network, sizes, unary, arity):

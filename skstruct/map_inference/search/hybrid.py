@@ -2,12 +2,12 @@
 
 import heapq
 import math
-from itertools import pairwise
 
 import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
-from ..watch import solving_time
+from ...core.parallel import Pieces
+from ..budget import solving_time
 from .flat import (
     ABOVE,
     AT_MOST,
@@ -209,10 +209,9 @@ _LEAST_GROWTH = 1e-3  # of a sweep, as a share of the gap
 _STEP = 0.1  # share of the gap that no event is made for
 _LEAST_STEP = 1e-13  # of all costs: less is rounding
 _ROUNDING = 1e-4  # of units
-_CELLS_A_PIECE = 1 << 25
 
 
-class Part:
+class Component:
     """Search of one connected component.
 
     With a `unit` the costs of all labellings are apart by multiples of it.
@@ -227,9 +226,8 @@ class Part:
         keys = {key for i in variables for key in costs.of[i]}
         keys = sorted(keys, key=lambda key: sorted(rank[i] for i in costs.scopes[key]))
         self.network, self.state = flatten(
-            variables,
-            {i: costs.unaries[i] for i in variables},
-            [costs.scopes[key] for key in keys],
+            [costs.unaries[i] for i in variables],
+            [[rank[i] for i in costs.scopes[key]] for key in keys],
             [costs.tables[key] for key in keys],
         )
         self.width = int(self.state.size.max())
@@ -242,15 +240,10 @@ class Part:
 
     def adopt(self, labels):
         """Begin with a known labelling, if its labels are still there."""
-        places = [
-            int(np.searchsorted(domain, labels[i]))
-            for i, domain in zip(self.variables, self.domains, strict=True)
-        ]
-        for i, domain, place in zip(self.variables, self.domains, places, strict=True):
-            if place >= len(domain) or domain[place] != labels[i]:
-                return
-        self.state.support[:] = places
-        adopt(self.network, self.state)
+        labels = labels[self.variables]
+        if all(map(np.isin, labels, self.domains)):
+            self.state.support[:] = [*map(np.searchsorted, self.domains, labels)]
+            adopt(self.network, self.state)
 
     def write(self, labels):
         """Write the best labelling so far (or what costs least now) into `labels`."""
@@ -267,36 +260,25 @@ class Part:
         else:
             self.unit = 0.0
 
-    def _pieces(self):
-        """Ranges of variables of so many cells that a kernel returns soon."""
-        w = self.network
-        cells = np.diff(w.table_ptr)[w.owner]
-        work = np.cumsum(np.bincount(w.scope, cells, minlength=len(self.variables)))
-        ends = np.searchsorted(work, np.arange(_CELLS_A_PIECE, work[-1], _CELLS_A_PIECE))
-        ends = [0, *sorted(set(ends.tolist()) - {0}), len(self.variables)]
-        return list(pairwise(ends))
-
     def _forget(self):
         """What was moved at the root is never put back."""
         self.state.count[TRAIL] = 0
         self.state.count[STAMP] += 1
 
-    def diffuse(self, interrupted):
+    def diffuse(self, check):
         """Sweep the root until the bound hardly grows."""
-        s, n, pieces = self.state, len(self.variables), self._pieces()
+        s, pieces = self.state, Pieces(check)
         for at in range(_MOST_SWEEPS):
             before = float(s.real[BOUND])
             for forward in (True, False):
-                for begin, end in pieces if forward else pieces[::-1]:
-                    first, last = (begin, end) if forward else (n - end, n - begin)
-                    diffuse(self.network, s, self.width, first, last, forward)
-                    if len(pieces) > 1 and interrupted():
-                        return
+                for begin, end in pieces.ranges(0, len(self.variables)):
+                    diffuse(self.network, s, self.width, begin, end, forward)
                 self._forget()
             growth = float(s.real[BOUND]) - before
             open_gap = min(self.upper - float(s.real[BOUND]), 0.1 * float(s.real[BOUND]))
-            if (at > 3 and growth <= _LEAST_GROWTH * open_gap) or interrupted():
+            if at > 3 and growth <= _LEAST_GROWTH * open_gap:
                 break
+            check()
         settle(self.network, s, self.width)
         self._forget()
 
@@ -308,23 +290,19 @@ class Part:
     @property
     def bound(self):
         """No labelling costs less."""
+        s = self.state
         most = self.upper - (0.0 if self.unit else self.loosest)
         if not self.is_open:
             return most
-        best = self._here()
+        # The current depth-first search, then the other open nodes.
+        depth = slice(self.floor, int(s.count[LEVEL]))
+        bounds = s.level_bound[depth][s.level_open[depth] == 1]
+        best = max(min([float(s.real[BOUND]), *bounds]), self.above)
         if self.heap:
             best = min(best, self.heap[0][0])
         if self.unit and self.upper < np.inf:
             best = most - self.unit * np.floor((most - best) / self.unit + _ROUNDING)
         return min(best, most)
-
-    def _here(self):
-        """Bound of the current depth-first search."""
-        s = self.state
-        level = int(s.count[LEVEL])
-        opened = s.level_open[self.floor : level] == 1
-        bounds = s.level_bound[self.floor : level][opened]
-        return max(min([float(s.real[BOUND]), *bounds]), self.above)
 
     def _put_off(self):
         """Keep what the current depth-first search leaves open."""
@@ -376,7 +354,7 @@ class Part:
             self.most_fails = max(self.most_fails // 2, _LEAST_FAILS)
         self.fails_left = self.most_fails
 
-    def run(self, most_nodes, interrupted):
+    def run(self, most_nodes, check):
         """Search that many nodes; what is found is in the state."""
         if self.is_new:
             start(self.network, self.state)
@@ -399,5 +377,4 @@ class Part:
                     self._put_off()
                 self._pace()
                 self.is_open = self._next()
-            if interrupted():
-                return
+            check()

@@ -12,8 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from ..inference.bucket_elimination import score_factors
 from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.junction_tree import Tables
-from .elimination import Eliminator
-from .to_tables import write_out
+from .elimination import Eliminator, write_out
 
 _PLANS, _FRESH = 24, 0.05
 _PATIENCE = 6

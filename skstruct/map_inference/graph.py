@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.offsets import ends_of
 from ..inference.qpbo import Pairs
-from .arguments import integers, numbers
+from .arguments import check_labels, integers, numbers
 from .factors import Factors, Potts, Table, binary_tables, check_scores
 from .regions import Regions, make_regions
 
@@ -222,17 +222,7 @@ class FactorGraph:
         labels = integers(labels, "labels")
         if labels.ndim == 2:
             return np.array([self.score(row) for row in labels])
-        if labels.shape != self.n_states.shape:
-            raise ValueError(
-                f"labels must have one label for each of {self.n_variables} variables, got the "
-                f"shape {labels.shape}"
-            )
-        wrong = (labels < 0) | (labels >= self.n_states)
-        if wrong.any():
-            v = int(np.argmax(wrong))
-            raise ValueError(
-                f"labels: variable {v} has {self.n_states[v]} states, got label {labels[v]}"
-            )
+        check_labels(labels, self.n_states, "labels")
         total = self.offset + float(self.unary[self.state_ptr[:-1] + labels].sum())
         return total + float(sum(batch.score(labels).sum() for batch in self.factors))
 

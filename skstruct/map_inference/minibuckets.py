@@ -12,7 +12,7 @@ from ..core.offsets import ends_of
 from ..core.parallel import Pieces
 from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.numerics import check_integer
-from .arguments import check_duals, check_order, check_start
+from .arguments import check_duals, check_labels, check_order
 from .budget import Stopped
 from .factors import Potts, Table, spread, table_of
 from .scoring import Incumbent
@@ -261,47 +261,32 @@ def make_plan(n_states, order, clusters, buckets):
 
 
 @inner_kernel
-def _add_message(m, q, table, message, weight, digits):
-    """Add a message to the table of a cluster's parent."""
+def _run_message(m, q, table, message, weight, digits):
+    """Add a message, weighted, to the table of a cluster's parent; without weight, maximise to it.
+
+    The maxima (`weight` is None) are the table's max-marginals on the message's variables.
+    """
     begin, last = m.run_ptr[q], m.run_ptr[q + 1] - 1
     digits[: last - begin + 1] = 0
     n, step = m.run_size[last], m.run_step[last]
     at = 0
     for row in range(0, table.size, n):
-        if step == 1:
+        if weight is None:
+            if step == 1:
+                for k in range(n):
+                    s = table[row + k]
+                    message[at + k] = s if s > message[at + k] else message[at + k]
+            else:
+                for k in range(n):
+                    s = table[row + k]
+                    if s > message[at + k * step]:
+                        message[at + k * step] = s
+        elif step == 1:
             for k in range(n):
                 table[row + k] += weight * message[at + k]
         else:
             for k in range(n):
                 table[row + k] += weight * message[at + k * step]
-        d = last - 1
-        while d >= begin:
-            digits[d - begin] += 1
-            at += m.run_step[d]
-            if digits[d - begin] < m.run_size[d]:
-                break
-            at -= m.run_step[d] * m.run_size[d]
-            digits[d - begin] = 0
-            d -= 1
-
-
-@inner_kernel
-def _max_message(m, q, table, message, digits):
-    """Max-marginals of the parent's table on the variables of a cluster's message."""
-    begin, last = m.run_ptr[q], m.run_ptr[q + 1] - 1
-    digits[: last - begin + 1] = 0
-    n, step = m.run_size[last], m.run_step[last]
-    at = 0
-    for row in range(0, table.size, n):
-        if step == 1:
-            for k in range(n):
-                s = table[row + k]
-                message[at + k] = s if s > message[at + k] else message[at + k]
-        else:
-            for k in range(n):
-                s = table[row + k]
-                if s > message[at + k * step]:
-                    message[at + k * step] = s
         d = last - 1
         while d >= begin:
             digits[d - begin] += 1
@@ -368,7 +353,7 @@ def forward_pass(m, hat, w, start, stop):
             p = m.parent[q]
             if p >= 0:
                 table = hat[m.cell_ptr[p] : m.cell_ptr[p + 1]]
-                _add_message(m, q, table, message, 1.0, w.digits)
+                _run_message(m, q, table, message, 1.0, w.digits)
                 w.left[p] = m.n_children[p]
             else:
                 w.sums[0] += message[0]
@@ -407,10 +392,10 @@ def backward_pass(m, hat, w, labels, start, stop):
             message = w.message[: (m.cell_ptr[q + 1] - m.cell_ptr[q]) // n]
             message[:] = w.low
             parent = hat[m.cell_ptr[p] : m.cell_ptr[p + 1]]
-            _max_message(m, q, parent, message, w.digits)
+            _run_message(m, q, parent, message, None, w.digits)
             share = 1.0 / (w.left[p] + 1.0)
             w.left[p] -= 1
-            _add_message(m, q, parent, message, -share, w.digits)
+            _run_message(m, q, parent, message, -share, w.digits)
             table = hat[m.cell_ptr[q] : m.cell_ptr[q + 1]]
             for at in range(message.size):
                 for k in range(n):
@@ -547,13 +532,13 @@ def solve_mini_buckets(
     """
     patience = check_integer("patience", patience, 1)
     graph = graph.of_variables()
-    start, duals = check_start(graph, start), check_duals(graph, duals)
+    duals = check_duals(graph, duals)
     most_cells = check_integer("most_cells", most_cells, 1)
     order = None if order is None else check_order(graph, order)
     incumbent = Incumbent(graph, tol, budget)
     incumbent.begin()
     if start is not None:
-        incumbent.offer(start)
+        incumbent.offer(check_labels(start, graph.n_states, "start"))
 
     def there_and_back(k):
         bound = buckets.forward()

@@ -23,7 +23,7 @@ from ..inference.bucket_elimination import (
 from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.junction_tree import Tables, junction_tree
 from .budget import Budget, Stopped
-from .to_tables import write_out
+from .elimination import write_out
 
 _MOST_COUNTERS = 1e6
 _FIRST_TEMPERATURE, _COOLING, _PASSES = 0.5, 0.4, 8

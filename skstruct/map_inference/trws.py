@@ -12,9 +12,8 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.parallel import Pieces
 from ..inference.numerics import check_integer
 from .arguments import check_duals, check_order
-from .kinds.potts import collect_potts
 from .kinds.scratch import region_scratch
-from .kinds.table import collect_columns, collect_rows
+from .kinds.table import collect_columns, collect_potts, collect_rows
 from .kinds.verbs import region_max_marginals
 from .regions import CARDINALITY, POTTS, TABLE, VARIABLE, score_extent
 from .scoring import Incumbent

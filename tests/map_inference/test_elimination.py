@@ -21,13 +21,11 @@ from skstruct.map_inference import (
     read_libdai,
     read_uai,
     solve_map,
-    to_tables,
 )
 from skstruct.map_inference.blocks import Reoptimiser, reoptimise
 from skstruct.map_inference.budget import Stopped
-from skstruct.map_inference.elimination import elimination_cost, is_forest
+from skstruct.map_inference.elimination import elimination_cost, is_forest, write_out
 from skstruct.map_inference.tighten import Tightener, bfs_layers, tighten
-from skstruct.map_inference.to_tables import write_out
 from tests.helpers.map_cases import Asked
 
 BINARY = [Cardinality, ExactlyOne, AtMostOne, Or]
@@ -79,7 +77,7 @@ def assert_optimal(result, graph):
 @given(graphs(), st.sampled_from([1, 8]))
 def test_elimination_finds_the_optimum_of_all_kinds_of_factors(graph, small_arity):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(to_tables, "_SMALL_ARITY", small_arity)
+        patch.setattr(elimination, "_SMALL_ARITY", small_arity)
         assert_optimal(solve_map(graph, "junction-tree"), graph)
         if is_forest(graph):
             assert_optimal(solve_map(graph, "max-product"), graph)

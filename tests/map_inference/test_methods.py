@@ -23,7 +23,7 @@ from skstruct.map_inference import (
     read_uai,
     solve_map,
 )
-from skstruct.map_inference.methods.bounds import Room
+from skstruct.map_inference.methods.relaxation import Room
 
 METHODS = {
     "subgradient": {},

@@ -10,9 +10,9 @@ from skstruct.map_inference.blocks import reoptimise
 from skstruct.map_inference.cuts import Fuser, expand
 from skstruct.map_inference.elimination import elimination_cost, is_forest
 from skstruct.map_inference.kinds.scratch import region_scratch
-from skstruct.map_inference.kinds.verbs import has_verb, require_verb
-from skstruct.map_inference.methods.bounds import Room
-from skstruct.map_inference.regions import CARDINALITY, TABLE, make_regions, score_extent
+from skstruct.map_inference.kinds.verbs import require_projection
+from skstruct.map_inference.methods.relaxation import Room
+from skstruct.map_inference.regions import make_regions, score_extent
 from skstruct.map_inference.search import solve_branch_and_bound
 from skstruct.map_inference.simplify import Simplified
 from skstruct.map_inference.tighten import tighten
@@ -75,15 +75,8 @@ def test_kinds_scratch_region_scratch():
     assert (region_scratch(FactorGraph([2, 3], [Potts(0, 1, 1.0)]).regions).hat.size) == 6
 
 
-def test_kinds_verbs_has_verb():
-    assert (has_verb(TABLE, "region_project"), has_verb(CARDINALITY, "region_project")) == (
-        True,
-        False,
-    )
-
-
-def test_kinds_verbs_require_verb():
-    require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_max", "subgradient")
+def test_kinds_verbs_require_projection():
+    require_projection(FactorGraph([2, 2], [Potts(0, 1, 1.0)]), "sdca")
     with pytest.raises(
         TypeError,
         match=re.escape(
@@ -92,7 +85,7 @@ def test_kinds_verbs_require_verb():
             'ftmax"'
         ),
     ):
-        require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_project", "sdca")
+        require_projection(FactorGraph([2, 2], [Or([0, 1])]), "sdca")
 
 
 def test_methods_bounds_room():

@@ -9,12 +9,10 @@ import numpy as np
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.numerics import fast_exp
 from ..arguments import check_positive
-from ..kinds.potts import collect_potts
-from ..kinds.table import collect_columns, collect_rows
+from ..kinds.table import collect_columns, collect_potts, collect_rows
 from ..kinds.verbs import region_max_marginals, region_soft_marginals
 from ..regions import POTTS, TABLE
-from .bounds import hat_scores, own_scores, pieces
-from .driver import Method, Report
+from .relaxation import Method, Report, hat_scores, own_scores, pieces
 
 # A region with more slots is updated as a whole: once for each slot would cost their square.
 _MOST_SLOTS = 4

@@ -8,10 +8,9 @@ import numpy as np
 
 from ...core.jit.dispatch import kernel
 from ..arguments import check_choice, check_positive
-from ..kinds.verbs import region_max_marginals, require_verb
+from ..kinds.verbs import region_max_marginals, require_projection
 from ..regions import AT_MOST_ONE, EXACTLY_ONE
-from .bounds import own_scores
-from .driver import Method, Report
+from .relaxation import Method, Report, own_scores
 
 # Messages to start from that know of the hard constraints.
 
@@ -236,7 +235,8 @@ def _solve(name, graph, tol, max_iter, rng, budget, smoothing, gamma, lam, lipsc
     """Gradient descent of a kind, if it can smooth a graph like this."""
     check_choice("smoothing", smoothing, SMOOTHINGS)
     check_choice("lipschitz", lipschitz, SEARCHES)
-    require_verb(graph, "region_soft_max" if smoothing == "softmax" else "region_project", name)
+    if smoothing == "l2":
+        require_projection(graph, name)
     gamma = check_positive("gamma", gamma)
     own = smoothing, gamma, lam, name != "gradient", lipschitz
     return GradientDescent(graph, tol, rng, budget, *own).run(name, max_iter)

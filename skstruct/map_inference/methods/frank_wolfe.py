@@ -11,10 +11,9 @@ from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
 from ..arguments import check_positive
 from ..budget import Stopped
-from ..kinds.verbs import region_max, region_project, require_verb
+from ..kinds.verbs import region_max, region_project, require_projection
 from ..regions import AT_MOST_ONE
-from .bounds import pieces
-from .driver import Method, Report
+from .relaxation import Method, Report, pieces
 
 
 class Primal(NamedTuple):
@@ -298,6 +297,6 @@ def solve_sdca(graph, *, tol, max_iter, rng, budget, gamma=0.1, lam=0.1):
     4 and Table 1. Shalev-Shwartz, Zhang 2014, Accelerated proximal stochastic dual coordinate
     ascent for regularized loss minimization.
     """
-    require_verb(graph, "region_project", "sdca")
+    require_projection(graph, "sdca")
     gamma, lam = check_positive("gamma", gamma), check_positive("lam", lam)
     return FrankWolfe(graph, tol, rng, budget, lam, gamma).run("sdca", max_iter)

@@ -6,7 +6,6 @@ import numpy as np
 
 from .budget import Stopped
 from .factors import Potts, Table
-from .graph import is_pairwise
 from .methods import find_method
 from .scoring import Incumbent
 
@@ -69,7 +68,7 @@ class _Stages:
     def cut(self):
         """Models of two labels: a minimum cut, or the labels that the roof dual is sure of."""
         graph = self.graph
-        if (graph.n_states > 2).any() or not all(map(is_pairwise, graph.factors)):
+        if (graph.n_states > 2).any() or any(b.arity != 2 for b in graph.factors):
             return {}
         result = self.stage("roof-dual") if graph.factors else None
         if result is None or result.beliefs is None:

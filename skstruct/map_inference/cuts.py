@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..inference.qpbo import HALF, Switcher, pairs_score
-from .graph import in_larger_factors, is_pairwise, pairs_of
+from .graph import pairs_of
 from .scoring import Incumbent
 
 # Moves of many variables at once, by one flow each: fusion of labellings, alpha-expansion.
@@ -26,8 +26,9 @@ class Fuser:
         self.graph = graph
         self._pairs = pairs_of(graph)
         self._switcher = Switcher(self._pairs)
-        held = in_larger_factors(graph)
-        self._held = held if held.any() else None
+        self._held = np.zeros(graph.n_variables, dtype=bool)
+        for batch in graph.factors:
+            self._held[batch.scopes] |= batch.arity > 2
 
     def fuse(
         self, labels: np.ndarray, other: np.ndarray, stop: Callable[[], bool] | None = None
@@ -36,8 +37,7 @@ class Fuser:
 
         Lempitsky, Rother, Roth and Blake 2010, Fusion moves for Markov random field optimization.
         """
-        if self._held is not None:
-            other = np.where(self._held, labels, other)
+        other = np.where(self._held, labels, other)
         if np.array_equal(labels, other):
             return labels
         found = self._switcher.solve(labels, other, stop)
@@ -94,7 +94,7 @@ def _check(graph, method):
         )
     first = 0
     for batch in graph.factors:
-        if not is_pairwise(batch):
+        if batch.arity != 2:
             raise ValueError(
                 f"method {method!r} is for factors of two variables, factor {first} is a "
                 f"{type(batch).__name__} of the variables {batch.scopes[0].tolist()}"

@@ -19,16 +19,13 @@ from .regions import Regions, make_regions
 # The pairwise part of a factor graph, flat, for algorithms that choose between two labellings.
 
 
-def is_pairwise(batch):
-    """Whether a batch has two variables a factor."""
-    return batch.arity == 2
-
-
 def pairs_of(graph):
     """The unaries and all factors of two variables."""
     ends, columns, starts, scores = [np.empty((2, 0), dtype=np.int32)], [], [], []
     n_scores = 0
-    for batch in filter(is_pairwise, graph.factors):
+    for batch in graph.factors:
+        if batch.arity != 2:
+            continue
         ends.append(batch.scopes.T.astype(np.int32))
         if isinstance(batch, Potts):
             rows, n_columns = batch.weights[:, None], 0
@@ -49,15 +46,6 @@ def pairs_of(graph):
         score_ptr=np.concatenate([none, *starts]),
         scores=np.concatenate([np.empty(0), *scores]),
     )
-
-
-def in_larger_factors(graph):
-    """Which variables are in factors of three and more."""
-    found = np.zeros(graph.n_variables, dtype=bool)
-    for batch in graph.factors:
-        if not is_pairwise(batch):
-            found[batch.scopes] = True
-    return found
 
 
 class FactorGraph:

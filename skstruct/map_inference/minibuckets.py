@@ -261,32 +261,47 @@ def make_plan(n_states, order, clusters, buckets):
 
 
 @inner_kernel
-def _run_message(m, q, table, message, weight, digits):
-    """Add a message, weighted, to the table of a cluster's parent; without weight, maximise to it.
-
-    The maxima (`weight` is None) are the table's max-marginals on the message's variables.
-    """
+def _add_message(m, q, table, message, weight, digits):
+    """Add a message to the table of a cluster's parent."""
     begin, last = m.run_ptr[q], m.run_ptr[q + 1] - 1
     digits[: last - begin + 1] = 0
     n, step = m.run_size[last], m.run_step[last]
     at = 0
     for row in range(0, table.size, n):
-        if weight is None:
-            if step == 1:
-                for k in range(n):
-                    s = table[row + k]
-                    message[at + k] = s if s > message[at + k] else message[at + k]
-            else:
-                for k in range(n):
-                    s = table[row + k]
-                    if s > message[at + k * step]:
-                        message[at + k * step] = s
-        elif step == 1:
+        if step == 1:
             for k in range(n):
                 table[row + k] += weight * message[at + k]
         else:
             for k in range(n):
                 table[row + k] += weight * message[at + k * step]
+        d = last - 1
+        while d >= begin:
+            digits[d - begin] += 1
+            at += m.run_step[d]
+            if digits[d - begin] < m.run_size[d]:
+                break
+            at -= m.run_step[d] * m.run_size[d]
+            digits[d - begin] = 0
+            d -= 1
+
+
+@inner_kernel
+def _max_message(m, q, table, message, digits):
+    """Max-marginals of the parent's table on the variables of a cluster's message."""
+    begin, last = m.run_ptr[q], m.run_ptr[q + 1] - 1
+    digits[: last - begin + 1] = 0
+    n, step = m.run_size[last], m.run_step[last]
+    at = 0
+    for row in range(0, table.size, n):
+        if step == 1:
+            for k in range(n):
+                s = table[row + k]
+                message[at + k] = s if s > message[at + k] else message[at + k]
+        else:
+            for k in range(n):
+                s = table[row + k]
+                if s > message[at + k * step]:
+                    message[at + k * step] = s
         d = last - 1
         while d >= begin:
             digits[d - begin] += 1
@@ -353,7 +368,7 @@ def forward_pass(m, hat, w, start, stop):
             p = m.parent[q]
             if p >= 0:
                 table = hat[m.cell_ptr[p] : m.cell_ptr[p + 1]]
-                _run_message(m, q, table, message, 1.0, w.digits)
+                _add_message(m, q, table, message, 1.0, w.digits)
                 w.left[p] = m.n_children[p]
             else:
                 w.sums[0] += message[0]
@@ -392,10 +407,10 @@ def backward_pass(m, hat, w, labels, start, stop):
             message = w.message[: (m.cell_ptr[q + 1] - m.cell_ptr[q]) // n]
             message[:] = w.low
             parent = hat[m.cell_ptr[p] : m.cell_ptr[p + 1]]
-            _run_message(m, q, parent, message, None, w.digits)
+            _max_message(m, q, parent, message, w.digits)
             share = 1.0 / (w.left[p] + 1.0)
             w.left[p] -= 1
-            _run_message(m, q, parent, message, -share, w.digits)
+            _add_message(m, q, parent, message, -share, w.digits)
             table = hat[m.cell_ptr[q] : m.cell_ptr[q + 1]]
             for at in range(message.size):
                 for k in range(n):

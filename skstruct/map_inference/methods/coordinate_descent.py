@@ -166,37 +166,49 @@ def _even_out(p, q, delta, total, down, forbidden):
 
 
 @kernel
-def star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, total, down, scratch):
-    """Blocks of the dual, smoothed by `gamma` or not (None): messages into a region, or of one."""
+def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down, scratch):
+    """Blocks of the non-smooth dual: messages into a region, or all those of a large one."""
     for k in range(start, stop):
         r = order[k]
         if is_wide[r] == 1:
-            if gamma is None:
-                _give_all(p, r, delta, total, forbidden)
-                region_max_marginals(p, r, delta, down, scratch)
-                _give_back(p, r, delta, down, forbidden)
-            else:
-                region_soft_marginals(p, r, delta, gamma, down, scratch)
-                _even_out(p, r, delta, total, down, forbidden)
+            _give_all(p, r, delta, total, forbidden)
+            region_max_marginals(p, r, delta, down, scratch)
+            _give_back(p, r, delta, down, forbidden)
             continue
         _begin_star(p, r, is_wide, delta, total, forbidden)
         for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
             s = p.parent[at]
             q = p.owner[s]
-            if is_wide[q] == 1:
-                continue
-            if gamma is None:
+            if is_wide[q] == 0:
                 if _is_plain_pair(p, q):
                     _pair_max(p, s, delta)
                 else:
                     region_max_marginals(p, q, delta, down, scratch)
                     _add_back(p, s, delta, down)
-            elif _is_plain_pair(p, q) and p.kind[q] == TABLE:
-                _pair_soft_max(p, s, delta, gamma, down)
-            else:
-                region_soft_marginals(p, q, delta, gamma, down, scratch)
-                _add_back(p, s, delta, down)
-            _take(p, s, delta, total, forbidden)
+                _take(p, s, delta, total, forbidden)
+        _share(p, r, is_wide, delta, total)
+
+
+@kernel
+def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, total, down, scratch):
+    """Blocks of the soft-max dual: messages into a region, or a step for those of a large one."""
+    for k in range(start, stop):
+        r = order[k]
+        if is_wide[r] == 1:
+            region_soft_marginals(p, r, delta, gamma, down, scratch)
+            _even_out(p, r, delta, total, down, forbidden)
+            continue
+        _begin_star(p, r, is_wide, delta, total, forbidden)
+        for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+            s = p.parent[at]
+            q = p.owner[s]
+            if is_wide[q] == 0:
+                if _is_plain_pair(p, q) and p.kind[q] == TABLE:
+                    _pair_soft_max(p, s, delta, gamma, down)
+                else:
+                    region_soft_marginals(p, q, delta, gamma, down, scratch)
+                    _add_back(p, s, delta, down)
+                _take(p, s, delta, total, forbidden)
         _share(p, r, is_wide, delta, total)
 
 
@@ -223,10 +235,11 @@ class CoordinateDescent(Method):
         order = self.order if self.n_sweeps % 2 == 0 else self.order[::-1].copy()
         self.n_sweeps += 1
         room = self.room
+        one_pass, own = (soft_star_pass, (self.gamma,)) if self.gamma else (max_star_pass, ())
         for start, stop in self.ranges(self.pieces):
-            star_pass(
-                self.regions, order, start, stop, self.is_wide, self.delta, self.gamma or None,
-                room.forbidden, self.total, room.down, room.scratch,
+            one_pass(
+                self.regions, order, start, stop, self.is_wide, self.delta, *own, room.forbidden,
+                self.total, room.down, room.scratch,
             )  # fmt: skip
         self.passes += 1
 

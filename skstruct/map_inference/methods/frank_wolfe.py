@@ -125,27 +125,34 @@ def _products(p, r, state, mu, down, sums):
 
 
 @kernel
-def step_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, scratch):
-    """Steps on some regions, each to the best point towards its maximiser.
-
-    Without smoothing (`gamma` is None) these are Frank-Wolfe steps, with it those of SDCA.
-    """
+def frank_wolfe_pass(p, order, start, stop, lam, state, delta, mu, down, sums, scratch):
+    """Frank-Wolfe steps on some regions, each to the best point towards its maximiser."""
     for k in range(start, stop):
         r = order[k]
-        if gamma is None:
-            linear = region_max(p, r, delta, mu, down, scratch)
-            measure(p, r, state, delta, mu, down, sums)
-            slope, curvature = linear - (state.own[r] + sums[0]), 0.0
-        else:
-            value = region_project(p, r, delta, gamma, mu, down, scratch)
-            measure(p, r, state, delta, mu, down, sums)
-            _products(p, r, state, mu, down, sums)
-            linear = value + 0.5 * gamma * sums[6]
-            slope = linear - (state.own[r] + sums[0]) - gamma * (sums[5] - sums[4])
-            curvature = gamma * max(sums[4] - 2.0 * sums[5] + sums[6], 0.0)
+        value = region_max(p, r, delta, mu, down, scratch)
+        measure(p, r, state, delta, mu, down, sums)
+        gap = value - (state.own[r] + sums[0])
+        if gap > 0.0:
+            n_parents = p.parent_ptr[r + 1] - p.parent_ptr[r]
+            curvature = (n_parents * sums[3] + sums[2]) / lam
+            step = min(1.0, gap / curvature)
+            move(p, r, state, delta, lam, mu, down, value - sums[1], step)
+
+
+@kernel
+def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, scratch):
+    """Steps on some regions, each to the best point towards its smoothed maximiser."""
+    for k in range(start, stop):
+        r = order[k]
+        value = region_project(p, r, delta, gamma, mu, down, scratch)
+        measure(p, r, state, delta, mu, down, sums)
+        _products(p, r, state, mu, down, sums)
+        linear = value + 0.5 * gamma * sums[6]
+        slope = linear - (state.own[r] + sums[0]) - gamma * (sums[5] - sums[4])
         if slope > 0.0:
             n_parents = p.parent_ptr[r + 1] - p.parent_ptr[r]
-            curvature += (n_parents * sums[3] + sums[2]) / lam
+            apart = sums[4] - 2.0 * sums[5] + sums[6]
+            curvature = gamma * max(apart, 0.0) + (n_parents * sums[3] + sums[2]) / lam
             step = min(1.0, slope / curvature)
             move(p, r, state, delta, lam, mu, down, linear - sums[1], step)
 
@@ -236,11 +243,14 @@ class FrankWolfe(Method):
     def one_pass(self):
         """A step on each region."""
         room, order = self.room, self.rng.permutation(self.room.n_regions)
+        one_pass, own = frank_wolfe_pass, (self.lam,)
+        if self.gamma is not None:
+            one_pass, own = sdca_pass, (self.gamma, self.lam)
         for start, stop in self.ranges(pieces(room.work[order])):
             if self.possible:
-                step_pass(
-                    self.regions, order, start, stop, self.gamma, self.lam, self.state, self.delta,
-                    room.mu, room.down, self.sums, room.scratch,
+                one_pass(
+                    self.regions, order, start, stop, *own, self.state, self.delta, room.mu,
+                    room.down, self.sums, room.scratch,
                 )  # fmt: skip
         if self.possible:
             renew_messages(self.regions, self.lam, self.state, self.delta)

@@ -216,14 +216,22 @@ def pieces(work):
 
 
 @kernel
-def smoothed_pass(p, start, stop, delta, gamma, l2, mu, down, up, totals, scratch):
-    """Add up the soft maxima of some regions, or (`l2` is not None) their L2-smoothed maxima."""
+def soft_max_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
+    """Add up the soft-maxima of some regions."""
     total = 0.0
     for r in range(start, stop):
-        if l2 is None:
-            total += region_soft_max(p, r, delta, gamma, mu, down, scratch)
-        else:
-            total += region_project(p, r, delta, gamma, mu, down, scratch)
+        total += region_soft_max(p, r, delta, gamma, mu, down, scratch)
+        if up.shape[0] > 0:
+            spread(p, r, mu, up)
+    totals[0] += total
+
+
+@kernel
+def project_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
+    """Add up the L2-smoothed maxima of some regions."""
+    total = 0.0
+    for r in range(start, stop):
+        total += region_project(p, r, delta, gamma, mu, down, scratch)
         if up.shape[0] > 0:
             spread(p, r, mu, up)
     totals[0] += total
@@ -278,12 +286,10 @@ class Method(ABC):
 
     def smoothed_dual(self, delta, gamma, smoothing, up=_NOTHING, check=False):
         """A smoothed dual without the offset; marginals of regions go to the room, and to `up`."""
-        l2 = True if smoothing == "l2" else None
+        one_pass = soft_max_pass if smoothing == "softmax" else project_pass
         p, room, totals = self.regions, self.room, np.zeros(1)
         for start, stop in self.ranges() if check else room.pieces:
-            smoothed_pass(
-                p, start, stop, delta, gamma, l2, room.mu, room.down, up, totals, room.scratch
-            )
+            one_pass(p, start, stop, delta, gamma, room.mu, room.down, up, totals, room.scratch)
         return float(totals[0])
 
     def report(self, maxima):

@@ -121,26 +121,18 @@ def flatten(unaries, scopes, tables):
 
 def _state(network, sizes, unary, arity):
     n, width = len(sizes), int(sizes.max())
-    n_costs = int(network.shift_ptr[-1])
-    n_states = int(network.state_ptr[-1])
-    n_functions = len(network.scope_ptr) - 1
+    n_costs, n_states = int(network.shift_ptr[-1]), int(network.state_ptr[-1])
+    n_functions, deepest = len(network.scope_ptr) - 1, n_states + 2
     values = np.concatenate([np.arange(k) for k in sizes]).astype(np.int32)
-    deepest = n_states + 2
-    cost = np.zeros(n_costs)
-    cost[:n_states] = unary
-    real = np.zeros(4)
     # Beyond what any labelling costs: without it the bound of an infeasible node grows for ever.
-    starts = network.table_ptr[:-1]
     finite = np.where(network.table < np.inf, network.table, 0.0)
-    real[UPPER] = np.maximum.reduceat(finite, starts).sum() if len(starts) else 0.0
-    real[UPPER] = 1.0 + 1.001 * (
-        real[UPPER] + np.maximum.reduceat(unary, network.state_ptr[:-1]).sum()
-    )
-    count = np.zeros(9, dtype=np.int64)
-    count[STAMP] = 1
-    count[LAST] = -1
+    most = np.maximum.reduceat(finite, network.table_ptr[:-1]).sum() if n_functions else 0.0
+    most += np.maximum.reduceat(unary, network.state_ptr[:-1]).sum()
+    real, count = np.zeros(4), np.zeros(9, dtype=np.int64)
+    real[UPPER] = 1.0 + 1.001 * most
+    count[STAMP], count[LAST] = 1, -1
     return State(
-        cost=cost,
+        cost=np.concatenate([unary, np.zeros(n_costs - n_states)]),
         stamp=np.zeros(n_costs, dtype=np.int64),
         values=values,
         position=values.copy(),

@@ -6,8 +6,8 @@ import numpy as np
 
 from .budget import Stopped
 from .factors import Potts, Table
-from .methods import find_method
 from .scoring import Incumbent
+from .trws import solve_trws
 
 _FIRST_SWEEPS = 60  # of the whole model
 _SWEEPS, _MORE_SWEEPS = 300, 3000  # of the simplified one
@@ -51,18 +51,17 @@ class _Stages:
         if self.is_over:
             return None
         best, passes = self.best, self.passes
-        function, _ = find_method(method)
         common = {"tol": best.tol, "rng": self.rng, "budget": self.budget}
         with self.budget.part(share * self.budget.seconds_left):
             max_iter = min(max_iter, self.max_iter)
-            result = function(self.graph, max_iter=max_iter, **common, **parameters)
+            result = method(self.graph, max_iter=max_iter, **common, **parameters)
         names = ("passes", "seconds", "bound", "score", "infeasibility")
         for row in zip(*(result.history_[name] for name in names), strict=True):
             done, seconds, bound, score, infeasibility = map(float, row)
             best.bound, score = min(best.bound, bound), max(best.score, score)
             best.rows.append((passes + done, seconds, best.bound, score, infeasibility))
         self.passes += result.n_iter
-        self.found(method, float(result.bound), result.labels)
+        self.found(result.method, float(result.bound), result.labels)
         return result
 
     def cut(self):
@@ -70,7 +69,9 @@ class _Stages:
         graph = self.graph
         if (graph.n_states > 2).any() or any(b.arity != 2 for b in graph.factors):
             return {}
-        result = self.stage("roof-dual") if graph.factors else None
+        from .cuts import solve_roof_dual
+
+        result = self.stage(solve_roof_dual) if graph.factors else None
         if result is None or result.beliefs is None:
             return {}
         sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
@@ -78,7 +79,7 @@ class _Stages:
 
     def sweep(self, passes):
         """Sweeps in the order of TRW-S, from where the last ones ended."""
-        result = self.stage("trws", passes, duals=self.sweeps_duals)
+        result = self.stage(solve_trws, passes, duals=self.sweeps_duals)
         self.sweeps_duals = None if result is None else result.duals
 
     def simplify(self, sure):
@@ -101,20 +102,21 @@ class _Stages:
 
     def eliminate(self):
         """Elimination where its tables are small."""
-        from .elimination import elimination_cost
+        from .elimination import elimination_cost, solve_junction_tree
 
         if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
-            self.stage("junction-tree", max_table=_MOST_TABLE)
+            self.stage(solve_junction_tree, max_table=_MOST_TABLE)
 
     def search(self, thousands, share):
         """Branch and bound; the bound that it reaches."""
+        from .search.branch_and_bound import solve_branch_and_bound
         from .search.costs import TooManyVariables
 
         start = self.lower(self.best.labels)
         start = start if np.isfinite(self.graph.score(start)) else None
         try:
             result = self.stage(
-                "branch-and-bound", thousands, share, start=start, duals=self.sweeps_duals
+                solve_branch_and_bound, thousands, share, start=start, duals=self.sweeps_duals
             )
         except TooManyVariables:
             return np.inf
@@ -133,8 +135,10 @@ class _Stages:
             return bound
         if not all(isinstance(batch, Table | Potts) for batch in self.graph.factors):
             return np.inf
+        from .minibuckets import solve_mini_buckets
+
         options = {"duals": self.sweeps_duals, "start": self.lower(self.best.labels)}
-        result = self.stage("mini-buckets", 30, share, most_cells=_BUCKETS, **options)
+        result = self.stage(solve_mini_buckets, 30, share, most_cells=_BUCKETS, **options)
         return np.inf if result is None else result.bound
 
     def move(self, share, passes):

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..inference.numerics import check_integer
+from . import auto  # noqa: F401 (what runs by default is imported before it runs)
 from .arguments import check_positive, check_real
 from .budget import Budget
 from .graph import FactorGraph

@@ -59,8 +59,11 @@ _MOST_NESTED = 100
 class Parsed:
     """A text as nested groups, and the line of each for messages."""
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name, self.text = name, text
+    def __init__(self, name: str, content: bytes) -> None:
+        try:
+            self.name, self.text = name, content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}: not a UTF-8 text: {error}") from None
         self.root = self._nested()
 
     def fail(self, at: int, expected: str) -> NoReturn:
@@ -134,14 +137,6 @@ class Parsed:
             self.fail(at, "a number")
 
 
-def parse(name: str, content: bytes) -> Parsed:
-    """The text of a file as nested groups."""
-    try:
-        return Parsed(name, content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: not a UTF-8 text: {error}") from None
-
-
 _MUST_BE = re.compile(r"([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)?")
 
 
@@ -205,7 +200,7 @@ def read_cfn(
     {'x': ['a', 'b'], 'y': ['0', '1', '2']}
     """
     name, content = read_bytes(path)
-    parsed = parse(name, content)
+    parsed = Parsed(name, content)
     problem, variables, functions = _sections(parsed)
     sign, top = _objective(parsed, problem)
     domains = _variables(parsed, variables)

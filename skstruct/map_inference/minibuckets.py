@@ -201,14 +201,11 @@ def choose_order(graph, scopes, limit, check=None):
 
 def _runs(scope, parent, n_states):
     """Axes of the parent's table, neighbours joined where the message goes on likewise."""
-    inside = set(scope[:-1])
-    steps, step = {}, 1
-    for v in reversed(scope[:-1]):
-        steps[v] = step
-        step *= int(n_states[v])
+    inside = [int(n_states[v]) for v in scope[:-1]]
+    steps = {v: prod(inside[d + 1 :]) for d, v in enumerate(scope[:-1])}
     sizes, strides = [], []
     for v in parent:
-        size, stride = int(n_states[v]), steps[v] if v in inside else 0
+        size, stride = int(n_states[v]), steps.get(v, 0)
         if size == 1:
             continue
         if sizes and strides[-1] == stride * size:
@@ -223,35 +220,31 @@ def _runs(scope, parent, n_states):
 def make_plan(n_states, order, clusters, buckets):
     """The clusters in flat arrays."""
     dims = [v for scope, _, _ in clusters for v in scope]
-    dim_ptr = ends_of(np.array([len(scope) for scope, _, _ in clusters], dtype=np.int64))
     steps, cells, n_children = [], [], np.zeros(len(clusters), dtype=np.int64)
     run_counts, run_sizes, run_steps = [], [], []
     for scope, _, parent in clusters:
-        step, own = 1, []
-        for v in reversed(scope):
-            own.append(step)
-            step *= int(n_states[v])
-        steps.extend(reversed(own))
-        cells.append(step)
+        shape = [int(n_states[v]) for v in scope]
+        steps += [prod(shape[d + 1 :]) for d in range(len(shape))]
+        cells.append(prod(shape))
         sizes, strides = [], []
         if parent >= 0:
             n_children[parent] += 1
             sizes, strides = _runs(scope, clusters[parent][0], n_states)
         run_counts.append(len(sizes))
-        run_sizes.extend(sizes)
-        run_steps.extend(strides)
+        run_sizes += sizes
+        run_steps += strides
     integers = [np.array(a, dtype=np.int64) for a in (dims, steps, run_sizes, run_steps)]
     return Plan(
         order=np.asarray(order, dtype=np.int64),
         bucket_ptr=np.array(buckets, dtype=np.int64),
-        dim_ptr=dim_ptr,
+        dim_ptr=ends_of([len(scope) for scope, _, _ in clusters]),
         dim=integers[0],
         step=integers[1],
-        cell_ptr=ends_of(np.array(cells, dtype=np.int64)),
+        cell_ptr=ends_of(cells),
         n_own=np.array([n_states[scope[-1]] for scope, _, _ in clusters], dtype=np.int64),
         parent=np.array([parent for _, _, parent in clusters], dtype=np.int64),
         n_children=n_children,
-        run_ptr=ends_of(np.array(run_counts, dtype=np.int64)),
+        run_ptr=ends_of(run_counts),
         run_size=integers[2],
         run_step=integers[3],
     )

@@ -180,12 +180,22 @@ def primal_labels(p, primal, labels):
 
 
 @kernel
-def square_norm(p, state, mu, down, sums):
+def square_norm(p, state):
     """Square norm of all primal variables."""
     total = 0.0
     for r in range(p.kind.shape[0]):
-        _products(p, r, state, mu, down, sums)
-        total += sums[4]
+        if p.size[r] > 0:
+            for x in range(state.primal_ptr[r], state.primal_ptr[r + 1]):
+                total += state.primal[x] ** 2
+        else:
+            none = 1.0
+            begin, m = p.scope_ptr[r], p.message_ptr[p.slot_ptr[r]]
+            for j in range(p.scope_ptr[r + 1] - begin):
+                true = state.projections[m + 2 * j + 1 - p.negated[begin + j]]
+                none -= true
+                total += true * true
+            if p.kind[r] == AT_MOST_ONE:
+                total += none * none
     return total
 
 
@@ -254,9 +264,7 @@ class FrankWolfe(Method):
         primal = float(self.state.own.sum()) - 0.5 * square
         dual = maxima + 0.5 * square
         if self.gamma is not None:
-            mu, down = self.room.mu, self.room.down
-            square_norms = square_norm(self.regions, self.state, mu, down, self.sums)
-            primal -= 0.5 * self.gamma * square_norms
+            primal -= 0.5 * self.gamma * square_norm(self.regions, self.state)
             dual = self.smoothed_dual(self.delta, self.gamma, "l2") + 0.5 * square
         gap, value = max(dual - primal, 0.0), primal + self.regions.offset
         disagreement = self.lam * float(np.linalg.norm(self.delta))

@@ -22,7 +22,7 @@ import frame
 import numpy as np
 from frame import Claim, Panel, first_below, verdict
 
-from skstruct.map_inference.scoring import Decoder
+from skstruct.map_inference.scoring import Incumbent
 
 PAPER = "Meshi, Mahdavi, Schwing 2015, figures 1 and 2"
 TASKS = "stuck", "protein", "horses"
@@ -209,7 +209,7 @@ def panels(found):
 def protein(args):
     """The benchmark's run, with and without local search."""
     found = bench.run_protein(args)
-    with mock.patch.object(Decoder, "improve", return_value=None):
+    with mock.patch.object(Incumbent, "improve", return_value=None):
         return found | {"plain": bench.run_protein(args)["curves"]}
 
 

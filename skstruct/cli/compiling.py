@@ -19,7 +19,7 @@ from ..estimators.base import StructuredEstimator
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..map_inference import FactorGraph, Potts, Table, solve_map
-from ..map_inference.solve import METHODS
+from ..map_inference.methods import METHODS
 from .files import say
 
 _DOC = """\

@@ -76,23 +76,19 @@ def check_order(graph, order):
     return order
 
 
-def check_start(graph, start):
-    """A labelling to start from."""
-    if start is None:
-        return None
-    start = integers(start, "start")
-    if start.shape != graph.n_states.shape:
+def check_labels(labels, n_states, name):
+    """A labelling."""
+    labels = integers(labels, name)
+    if labels.shape != n_states.shape:
         raise ValueError(
-            f"start must have one label for each of {graph.n_variables} variables, got the shape "
-            f"{start.shape}"
+            f"{name} must have one label for each of {n_states.size} variables, got the shape "
+            f"{labels.shape}"
         )
-    wrong = (start < 0) | (start >= graph.n_states)
+    wrong = (labels < 0) | (labels >= n_states)
     if wrong.any():
         v = int(np.argmax(wrong))
-        raise ValueError(
-            f"start: variable {v} has {graph.n_states[v]} states, got label {start[v]}"
-        )
-    return start
+        raise ValueError(f"{name}: variable {v} has {n_states[v]} states, got label {labels[v]}")
+    return labels
 
 
 def check_duals(graph, duals):

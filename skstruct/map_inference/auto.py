@@ -1,23 +1,13 @@
-"""The method "auto": from what is cheap to what is thorough, until the labelling is proved."""
+"""The method "auto": cheap methods first, thorough ones while the labelling is not proved."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .blocks import reoptimise
-from .cuts import expand, solve_roof_dual
-from .elimination import elimination_cost, solve_junction_tree
+from .budget import Stopped
 from .factors import Potts, Table
-from .graph import is_pairwise
-from .minibuckets import solve_mini_buckets
-from .result import HISTORY_FIELDS, MAPResult, is_proved
-from .scoring import score_labels, sum_of_maxima
-from .search.branch_and_bound import solve_branch_and_bound
-from .search.costs import Stopped, TooManyVariables
-from .simplify import Simplified
-from .tighten import tighten
+from .scoring import Incumbent
 from .trws import solve_trws
-from .watch import Part
 
 _FIRST_SWEEPS = 60  # of the whole model
 _SWEEPS, _MORE_SWEEPS = 300, 3000  # of the simplified one
@@ -31,216 +21,160 @@ _BUCKETS = 1 << 18  # cells
 _MUCH_TIGHTER = 0.7
 
 
-class _Run:
-    """The best of all stages, for the graph that the user gave."""
+class _Stages:
+    """The stages, on the graph that the user gave and then on the simplified one.
 
-    def __init__(self, graph, tol, rng, watch):
-        self.graph, self.tol, self.rng, self.watch = graph, tol, rng, watch
-        self.labels = np.zeros(graph.n_variables, dtype=np.int64)
-        self.score = score_labels(graph.regions, self.labels)
-        self.bound = sum_of_maxima(graph.regions)
-        self.duals, self.passes, self.rows, self.how = None, 0, [], ""
-        self.note()
+    Each has a share of the time that is left. What it finds is kept in the incumbent, which is of
+    the graph that the user gave; `lift` is the way there, `lower` the way back.
+    """
 
-    def note(self):
-        self.rows.append((self.passes, self.watch.seconds, self.bound, self.score, np.nan))
-
-    @property
-    def is_proved(self):
-        """Whether the labelling is known to be optimal."""
-        return is_proved(self.score, self.bound, self.tol)
+    def __init__(self, graph, tol, max_iter, rng, budget):
+        self.graph, self.max_iter, self.rng, self.budget = graph, max_iter, rng, budget
+        self.best = Incumbent(graph, tol, budget)
+        self.best.begin()
+        self.lift = self.lower = np.copy
+        self.sweeps_duals, self.duals, self.passes, self.how = None, None, 0, "inspection"
 
     @property
     def is_over(self):
         """Whether there is nothing left to do, or no time to do it."""
-        return self.is_proved or bool(self.watch.reason) or self.watch.seconds_left <= 0
+        return self.best.is_proved or bool(self.budget.reason) or self.budget.seconds_left <= 0
 
-    def offer(self, labels):
-        """Keep a labelling of the whole graph if it is the best."""
-        score = score_labels(self.graph.regions, labels)
-        if score > self.score:
-            self.labels, self.score = labels.copy(), score
+    def found(self, how, bound, labels):
+        """Take over what a stage has found."""
+        self.how = how
+        self.best.offer(self.lift(labels))
+        self.best.record(self.passes, bound)
 
-    def stage(self, method, graph, lift=None, seconds=None, **parameters):
-        """Run a method on the graph or on a simplified one, and take over what it finds."""
-        part = Part(self.watch, seconds=seconds)
-        began = self.watch.seconds
-        limit = part.seconds_left
-        result = method(
-            graph,
-            tol=self.tol,
-            time_limit=None if np.isinf(limit) else max(limit, 1e-3),
-            rng=self.rng,
-            on_pass=part,
-            **parameters,
-        )
-        lift = (lambda labels: labels) if lift is None else lift
-        history = result.history_
-        for row in zip(*(history[name] for name in HISTORY_FIELDS), strict=True):
-            passes, seconds, bound, score, infeasibility = map(float, row)
-            self.bound, at = min(self.bound, bound), max(seconds, began)
-            best = max(self.score, score)
-            self.rows.append((self.passes + passes, at, self.bound, best, infeasibility))
+    def stage(self, method, max_iter=1, share=1.0, **parameters):
+        """Run a method; its result, None if the time is over."""
+        if self.is_over:
+            return None
+        best, passes = self.best, self.passes
+        common = {"tol": best.tol, "rng": self.rng, "budget": self.budget}
+        with self.budget.part(share * self.budget.seconds_left):
+            max_iter = min(max_iter, self.max_iter)
+            result = method(self.graph, max_iter=max_iter, **common, **parameters)
+        names = ("passes", "seconds", "bound", "score", "infeasibility")
+        for row in zip(*(result.history_[name] for name in names), strict=True):
+            done, seconds, bound, score, infeasibility = map(float, row)
+            best.bound, score = min(best.bound, bound), max(best.score, score)
+            best.rows.append((passes + done, seconds, best.bound, score, infeasibility))
         self.passes += result.n_iter
-        self.bound = min(self.bound, float(result.bound))
-        self.how = result.method
-        self.offer(lift(result.labels))
-        self.note()
+        self.found(result.method, float(result.bound), result.labels)
         return result
 
-    def result(self):
-        """What is known at the end."""
-        columns = np.array(self.rows).T
-        # Scores of simplified graphs are rounded differently.
-        columns[3] = np.minimum(columns[3], self.score)
-        message = f"{'proved' if self.is_proved else 'stopped'} by {self.how or 'inspection'}"
-        return MAPResult(
-            labels=self.labels,
-            score=self.score,
-            bound=max(self.bound, self.score),
-            optimal=self.is_proved,
-            duals=self.duals,
-            history_={n: c.copy() for n, c in zip(HISTORY_FIELDS, columns, strict=True)},
-            method="auto",
-            n_iter=self.passes,
-            converged=self.is_proved,
-            message=message,
-        )
+    def cut(self):
+        """Models of two labels: a minimum cut, or the labels that the roof dual is sure of."""
+        graph = self.graph
+        if (graph.n_states > 2).any() or any(b.arity != 2 for b in graph.factors):
+            return {}
+        from .cuts import solve_roof_dual
 
-
-def _cut(run):
-    """Models of two labels: a minimum cut, or labels that the roof dual is sure of."""
-    graph = run.graph
-    two = (graph.n_states <= 2).all() and all(is_pairwise(batch) for batch in graph.factors)
-    if not two or not graph.factors:
-        return {}
-    result = run.stage(solve_roof_dual, graph, max_iter=1)
-    if run.is_over or result.beliefs is None:
-        return {}
-    sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
-    return {v: int(b.argmax()) for v, b in sure}
-
-
-class _Small:
-    """Stages on the simplified graph."""
-
-    def __init__(self, run, simple, max_iter):
-        self.run, self.graph, self.max_iter = run, simple.graph, max_iter
-        self.lift, self.lower = simple.lift, simple.lower
-        self.duals = None
-
-    def _stage(self, method, passes=1, share=1.0, **parameters):
-        """A stage with a share of the time that is left; its result, None if the time is over."""
-        if self.run.is_over:
-            return None
-        seconds = self._seconds(share)
-        passes = min(self.max_iter, passes)
-        return self.run.stage(method, self.graph, self.lift, seconds, max_iter=passes, **parameters)
-
-    def eliminate(self):
-        """Elimination where its tables are small."""
-        if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
-            self._stage(solve_junction_tree, max_table=_MOST_TABLE)
+        result = self.stage(solve_roof_dual) if graph.factors else None
+        if result is None or result.beliefs is None:
+            return {}
+        sure = ((v, b) for v, b in enumerate(result.beliefs) if b.size == 2 and b.max() == 1.0)
+        return {v: int(b.argmax()) for v, b in sure}
 
     def sweep(self, passes):
         """Sweeps in the order of TRW-S, from where the last ones ended."""
-        result = self._stage(solve_trws, passes, duals=self.duals)
-        self.duals = None if result is None else result.duals
+        result = self.stage(solve_trws, passes, duals=self.sweeps_duals)
+        self.sweeps_duals = None if result is None else result.duals
 
-    def search(self, passes, share):
+    def simplify(self, sure):
+        """Go on with a smaller graph; whether there is something left to do."""
+        from .simplify import Simplified
+
+        try:
+            simple = Simplified(self.graph, sure, check=self.budget.check)
+        except Stopped:
+            return False
+        if not simple.is_feasible:
+            self.found("propagation of constraints", -np.inf, self.best.labels)
+            return False
+        self.graph, self.lift, self.lower = simple.graph, simple.lift, simple.lower
+        self.sweeps_duals = None
+        if simple.graph.n_variables == 0:
+            self.found("simplification", simple.graph.offset, np.zeros(0, dtype=np.int64))
+            return False
+        return True
+
+    def eliminate(self):
+        """Elimination where its tables are small."""
+        from .elimination import elimination_cost, solve_junction_tree
+
+        if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
+            self.stage(solve_junction_tree, max_table=_MOST_TABLE)
+
+    def search(self, thousands, share):
         """Branch and bound; the bound that it reaches."""
-        start = self.lower(self.run.labels)
+        from .search.branch_and_bound import solve_branch_and_bound
+        from .search.costs import TooManyVariables
+
+        start = self.lower(self.best.labels)
         start = start if np.isfinite(self.graph.score(start)) else None
         try:
-            result = self._stage(
-                solve_branch_and_bound, passes, share, start=start, duals=self.duals
+            result = self.stage(
+                solve_branch_and_bound, thousands, share, start=start, duals=self.sweeps_duals
             )
         except TooManyVariables:
             return np.inf
         return np.inf if result is None else result.bound
 
-    def _seconds(self, share):
-        left = self.run.watch.seconds_left
-        return None if np.isinf(left) else share * left
-
     def tighten(self, share):
         """Strips that are solved exactly, mini-buckets where those are too wide; their bound."""
-        run = self.run
-        if run.is_over:
+        if self.is_over:
             return np.inf
-        seconds = self._seconds(share)
-        part = Part(run.watch, seconds=seconds)
-        bound, labels = tighten(self.graph, part, seconds, max_iter=_STRIPS)
+        from .tighten import tighten
+
+        with self.budget.part(share * self.budget.seconds_left):
+            bound, labels = tighten(self.graph, self.budget, max_iter=_STRIPS)
         if bound < np.inf:
-            run.bound, run.how = min(run.bound, bound), "exact strips"
-            run.offer(self.lift(labels))
-            run.note()
+            self.found("exact strips", bound, labels)
             return bound
-        if not all(isinstance(b, Table | Potts) for b in self.graph.factors):
+        if not all(isinstance(batch, Table | Potts) for batch in self.graph.factors):
             return np.inf
-        options = {"most_cells": _BUCKETS, "duals": self.duals, "start": self.lower(run.labels)}
-        result = self._stage(solve_mini_buckets, 30, share, **options)
+        from .minibuckets import solve_mini_buckets
+
+        options = {"duals": self.sweeps_duals, "start": self.lower(self.best.labels)}
+        result = self.stage(solve_mini_buckets, 30, share, most_cells=_BUCKETS, **options)
         return np.inf if result is None else result.bound
 
     def move(self, share, passes):
         """Moves of many variables at once; so many passes if there is no time limit."""
-        run = self.run
-        if run.is_over:
+        if self.is_over:
             return
-        part = Part(run.watch, seconds=self._seconds(share))
-        labels = expand(self.graph, self.lower(run.labels), run.rng, part)
-        asked = 0
+        from .blocks import reoptimise
+        from .cuts import expand
 
-        def stop(_):
-            nonlocal asked
-            asked += 1
-            return part(asked / passes) or (np.isinf(part.seconds_left) and asked >= passes)
+        with self.budget.part(share * self.budget.seconds_left):
+            labels = expand(self.graph, self.lower(self.best.labels), self.rng, self.budget)
+            labels = reoptimise(self.graph, labels, self.rng, self.budget, passes)
+        self.found(self.how, np.inf, labels)
 
-        seconds = max(part.seconds_left, 1e-3)
-        labels = reoptimise(self.graph, labels, run.rng, stop, time_limit=seconds)
-        run.offer(self.lift(labels))
-        run.note()
-
-
-def _stages(run, max_iter):
-    """Run stages until the labelling is proved, or the time is over."""
-    sure = _cut(run)
-    if run.is_over:
-        return
-    first = run.stage(solve_trws, run.graph, max_iter=min(max_iter, _FIRST_SWEEPS))
-    run.duals = first.duals
-    if run.is_over or run.graph.n_factors > _MOST_FACTORS:
-        return
-    try:
-        simple = Simplified(run.graph, sure, stop=lambda: run.watch(0.0))
-    except Stopped:
-        return
-    if not simple.is_feasible:
-        run.bound, run.how = -np.inf, "propagation of constraints"
-        run.note()
-        return
-    if simple.graph.n_variables == 0:
-        run.bound, run.how = simple.graph.offset, "simplification"
-        run.offer(simple.lift(np.zeros(0, dtype=np.int64)))
-        run.bound = max(run.bound, run.score)
-        run.note()
-        return
-    small = _Small(run, simple, max_iter)
-    small.eliminate()
-    small.sweep(_SWEEPS)
-    searched = small.search(_FIRST_NODES, 0.15)
-    tightened = small.tighten(0.25)
-    small.move(0.15, _MOVES)
-    if searched == tightened == np.inf:
-        small.sweep(_MORE_SWEEPS)
-    elif tightened - run.score < _MUCH_TIGHTER * (searched - run.score):
-        # The search would have to prove by branching what the strips know at once.
-        small.move(1.0, _MORE_MOVES)
-    else:
-        small.search(_MORE_NODES, 1.0)
+    def run(self):
+        """Run stages until the labelling is proved, or the time is over."""
+        sure = self.cut()
+        self.sweep(_FIRST_SWEEPS)
+        self.duals = self.sweeps_duals
+        if self.is_over or self.graph.n_factors > _MOST_FACTORS or not self.simplify(sure):
+            return
+        self.eliminate()
+        self.sweep(_SWEEPS)
+        searched = self.search(_FIRST_NODES, 0.15)
+        tightened = self.tighten(0.25)
+        self.move(0.15, _MOVES)
+        if searched == tightened == np.inf:
+            self.sweep(_MORE_SWEEPS)
+        elif tightened - self.best.score < _MUCH_TIGHTER * (searched - self.best.score):
+            # The search would have to prove by branching what the strips know at once.
+            self.move(1.0, _MORE_MOVES)
+        else:
+            self.search(_MORE_NODES, 1.0)
 
 
-def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):
+def solve_auto(graph, *, tol, max_iter, rng, budget):
     """Cheap methods first, thorough ones while the labelling is not proved to be optimal.
 
     1. Two labels: a minimum cut where all factors attract, else the roof dual, which fixes labels.
@@ -254,7 +188,11 @@ def solve_auto(graph, *, tol, max_iter, time_limit, rng, on_pass):
     The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``,
     ``"mini-buckets"``.
     """
-    run = _Run(graph.of_variables(), tol, rng, on_pass)
-    if not run.is_proved:
-        _stages(run, max_iter)
-    return run.result()
+    stages = _Stages(graph.of_variables(), tol, max_iter, rng, budget)
+    stages.run()
+    best = stages.best
+    # Scores of simplified graphs are rounded differently.
+    best.rows = [(*row[:3], min(row[3], best.score), row[4]) for row in best.rows]
+    best.bound = max(best.bound, best.score)
+    message = f"{'proved' if best.is_proved else 'stopped'} by {stages.how}"
+    return best.result("auto", message, stages.passes, best.is_proved, duals=stages.duals)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 
 from ..inference.qpbo import HALF, Switcher, pairs_score
-from .graph import in_larger_factors, is_pairwise, pairs_of
-from .result import MAPResult, Records, is_proved
-from .scoring import Decoder
+from .graph import pairs_of
+from .scoring import Incumbent
 
 # Moves of many variables at once, by one flow each: fusion of labellings, alpha-expansion.
 
@@ -26,8 +26,9 @@ class Fuser:
         self.graph = graph
         self._pairs = pairs_of(graph)
         self._switcher = Switcher(self._pairs)
-        held = in_larger_factors(graph)
-        self._held = held if held.any() else None
+        self._held = np.zeros(graph.n_variables, dtype=bool)
+        for batch in graph.factors:
+            self._held[batch.scopes] |= batch.arity > 2
 
     def fuse(
         self, labels: np.ndarray, other: np.ndarray, stop: Callable[[], bool] | None = None
@@ -36,8 +37,7 @@ class Fuser:
 
         Lempitsky, Rother, Roth and Blake 2010, Fusion moves for Markov random field optimization.
         """
-        if self._held is not None:
-            other = np.where(self._held, labels, other)
+        other = np.where(self._held, labels, other)
         if np.array_equal(labels, other):
             return labels
         found = self._switcher.solve(labels, other, stop)
@@ -47,45 +47,35 @@ class Fuser:
         better = pairs_score(self._pairs, fused) > pairs_score(self._pairs, labels)
         return fused if better else labels
 
-    def expand(self, labels: np.ndarray, rng, on_pass: Callable[[float], bool]) -> np.ndarray:
-        """Offer each label to all variables, in random orders, until none is taken.
-
-        Boykov, Veksler and Zabih 2001, Fast approximate energy minimization via graph cuts,
-        section 3.
-        """
-        n_states = self.graph.n_states
-        most = int(n_states.max(initial=1))
-        refused = set()
-        for turn in range(_MOST_ROUNDS):
-            for k, label in enumerate(rng.permutation(most)):
-                # A label that was refused since the last change is refused again.
-                if label in refused:
-                    continue
-                share = (turn + k / most) / _MOST_ROUNDS
-                if on_pass(share):
-                    return labels
-                other = np.where(label < n_states, label, labels)
-                fused = self.fuse(labels, other, lambda share=share: on_pass(share))
-                if fused is not labels:
-                    refused.clear()
-                    labels = fused
-                else:
-                    refused.add(label)
-            if len(refused) == most:
-                break
-        return labels
-
-
-def fuse(graph, labels: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The labelling with labels of another where that is known to be better, by one flow."""
-    return Fuser(graph).fuse(labels, other)
-
 
 def expand(
     graph, labels: np.ndarray, rng, on_pass: Callable[[float], bool] = lambda share: False
 ) -> np.ndarray:
-    """Improve a labelling by moves that offer one label to all variables at once."""
-    return Fuser(graph).expand(labels, rng, on_pass)
+    """Offer each label to all variables, in random orders, until none is taken.
+
+    Boykov, Veksler and Zabih 2001, Fast approximate energy minimization via graph cuts, section 3.
+    """
+    fuser = Fuser(graph)
+    most = int(graph.n_states.max(initial=1))
+    refused = set()
+    for turn in range(_MOST_ROUNDS):
+        for k, label in enumerate(rng.permutation(most)):
+            # A label that was refused since the last change is refused again.
+            if label in refused:
+                continue
+            share = (turn + k / most) / _MOST_ROUNDS
+            if on_pass(share):
+                return labels
+            other = np.where(label < graph.n_states, label, labels)
+            fused = fuser.fuse(labels, other, lambda share=share: on_pass(share))
+            if fused is not labels:
+                refused.clear()
+                labels = fused
+            else:
+                refused.add(label)
+        if len(refused) == most:
+            break
+    return labels
 
 
 # Rounding errors relative to the sum of all sizes: of a flow's value, with much room, and of which
@@ -104,30 +94,12 @@ def _check(graph, method):
         )
     first = 0
     for batch in graph.factors:
-        if not is_pairwise(batch):
+        if batch.arity != 2:
             raise ValueError(
                 f"method {method!r} is for factors of two variables, factor {first} is a "
                 f"{type(batch).__name__} of the variables {batch.scopes[0].tolist()}"
             )
         first += len(batch)
-
-
-def _refuse(ends, method):
-    """Say which factor does not attract."""
-    i, j = ends
-    raise ValueError(
-        f"method {method!r} needs factors that attract, score(0, 0) + score(1, 1) >= score(0, 1) + "
-        f"score(1, 0), if need be with the labels of some variables exchanged: the factor of the "
-        f'variables {i} and {j} does not fit the others; take "roof-dual" or "auto"'
-    )
-
-
-def is_cut(graph):
-    """Whether a graph is of the form that :func:`solve_max_flow` takes."""
-    if (graph.n_states > 2).any() or not all(map(is_pairwise, graph.factors)):
-        return False
-    off = np.zeros(graph.n_variables, dtype=np.int64)
-    return Switcher(pairs_of(graph)).set_up(off, graph.n_states - 1) is None
 
 
 def _without_penalties(graph, pairs):
@@ -147,9 +119,8 @@ def _without_penalties(graph, pairs):
     total = best.sum() + most.sum()
     if not np.isfinite(total) or _CUT_ROUNDING * size <= _NONE * max(1.0, abs(total)):
         return None
-    decoder = Decoder(graph)
-    decoder.improve(decoder.labels)
-    known = decoder.score - graph.offset
+    start = Incumbent(graph, 0.0, None)
+    known = start.improve(start.labels) - graph.offset
     least = known - 1e-9 * (abs(best).sum() + abs(most).sum() + abs(known)) - total
     unary, again = pairs.unary.copy(), pairs.scores.copy()
     unary[unary < least + np.repeat(best, n_states)] = -np.inf
@@ -157,82 +128,64 @@ def _without_penalties(graph, pairs):
     return pairs._replace(unary=unary, scores=again)
 
 
-class _Run:
-    """One run: the switches from label 0 to label 1 of each variable, and the result."""
-
-    def __init__(self, graph, method, tol, on_pass):
-        _check(graph, method)
-        self.graph, self.method, self.tol, self.on_pass = graph, method, tol, on_pass
-        self.pairs = pairs_of(graph)
-        self.switcher, self.records = Switcher(self.pairs), Records(on_pass)
-        self.looks = 0
-
-    def set_up(self):
-        """The first factor that is in the way of a minimum cut, if any."""
-        off = np.zeros(self.graph.n_variables, dtype=np.int64)
-        refused = self.switcher.set_up(off, self.graph.n_states - 1)
-        without = _without_penalties(self.graph, self.pairs)
-        if without is not None:
-            other = Switcher(without)
-            # A pair that is forbidden may repel where its penalty was made up for.
-            if (other.set_up(off, self.graph.n_states - 1) is None) == (refused is None):
-                self.pairs, self.switcher = without, other
-            else:
-                self.switcher.set_up(off, self.graph.n_states - 1)
-        return refused
-
-    def _stop(self):
-        """Nobody knows how long a flow takes."""
-        self.looks += 1
-        return self.on_pass(1.0 - 0.9**self.looks)
-
-    def solve(self):
-        """The result."""
-        found = self.switcher.run(self._stop)
-        halves = found.states == HALF
-        leaning = self.switcher.choices.gain > 0.0
-        labels = np.where(halves, leaning, found.states).astype(np.int64)
-        score = pairs_score(self.pairs, labels) + self.graph.offset
-        if halves.any() or not found.done:
-            decoder = Decoder(self.graph)
-            decoder.offer(labels)
-            decoder.improve(labels)
-            labels, score = decoder.labels, decoder.score
-        bound = found.bound + self.graph.offset
-        size = found.size + abs(self.graph.offset)
-        if found.done and not halves.any():
-            # The flow and the cut are equal but for the rounding of their sums.
-            bound = score if abs(bound - score) <= _ROUNDING * size else max(bound, score)
-            error = _CUT_ROUNDING * size
-            bound += 0.0 if error <= _NONE * max(1.0, abs(score)) else error
-        elif found.bound > -np.inf:
-            bound = max(bound + _ROUNDING * size, score)
-        self.records.add(1, bound, score)
-        proved = is_proved(score, bound, self.tol)
-        share = np.count_nonzero(~halves) / max(halves.size, 1)
-        message = "proved" if proved else f"{share:.1%} of the variables have their best label"
-        return MAPResult(
-            labels=labels,
-            score=score,
-            bound=bound,
-            optimal=proved,
-            beliefs=self._beliefs(found.states) if self.method == "roof-dual" else None,
-            history_=self.records.history(),
-            method=self.method,
-            n_iter=1,
-            converged=found.done,
-            message=message if found.done else "stopped",
+def _solve(method, graph, tol, budget, needs_cut=False):
+    """Switches from label 0 to label 1 of each variable, by one flow."""
+    _check(graph, method)
+    pairs = pairs_of(graph)
+    switcher, off, on = Switcher(pairs), np.zeros_like(graph.n_states), graph.n_states - 1
+    # The first factor that is in the way of a minimum cut, if any.
+    refused = switcher.set_up(off, on)
+    if needs_cut and refused is not None:
+        i, j = refused
+        raise ValueError(
+            f"method {method!r} needs factors that attract, score(0, 0) + score(1, 1) >= "
+            f"score(0, 1) + score(1, 0), if need be with the labels of some variables exchanged: "
+            f"the factor of the variables {i} and {j} does not fit the others; take "
+            f'"roof-dual" or "auto"'
         )
+    without = _without_penalties(graph, pairs)
+    if without is not None:
+        other = Switcher(without)
+        # A pair that is forbidden may repel where its penalty was made up for.
+        if (other.set_up(off, on) is None) == (refused is None):
+            pairs, switcher = without, other
+        else:
+            switcher.set_up(off, on)
+    looks = itertools.count(1)
+    # Nobody knows how long a flow takes.
+    found = switcher.run(lambda: budget(1.0 - 0.9 ** next(looks)))
+    incumbent = Incumbent(graph, tol, budget)
+    halves = found.states == HALF
+    labels = np.where(halves, switcher.choices.gain > 0.0, found.states).astype(np.int64)
+    if halves.any() or not found.done:
+        incumbent.offer(incumbent.labels)
+        incumbent.offer(labels)
+        incumbent.improve(labels)
+    else:
+        incumbent.offer(labels, pairs_score(pairs, labels) + graph.offset)
+    score, bound = incumbent.score, found.bound + graph.offset
+    size = found.size + abs(graph.offset)
+    if found.done and not halves.any():
+        # The flow and the cut are equal but for the rounding of their sums.
+        bound = score if abs(bound - score) <= _ROUNDING * size else max(bound, score)
+        error = _CUT_ROUNDING * size
+        bound += 0.0 if error <= _NONE * max(1.0, abs(score)) else error
+    elif found.bound > -np.inf:
+        bound = max(bound + _ROUNDING * size, score)
+    incumbent.record(1, bound)
+    message = "proved"
+    if not incumbent.is_proved:
+        message = f"{np.mean(~halves):.1%} of the variables have their best label"
+    beliefs = None
+    if method == "roof-dual":
+        # Marginals of the optimum of the relaxation.
+        kinds = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])[found.states]
+        beliefs = [row[:k] for row, k in zip(kinds, graph.n_states, strict=True)]
+    message = message if found.done else "stopped"
+    return incumbent.result(method, message, 1, found.done, beliefs=beliefs)
 
-    def _beliefs(self, states):
-        """Marginals of the optimum of the relaxation."""
-        kinds = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])[states]
-        if (self.graph.n_states == 2).all():
-            return list(kinds)
-        return [row[:k] for row, k in zip(kinds, self.graph.n_states, strict=True)]
 
-
-def solve_max_flow(graph, *, tol, max_iter, time_limit, rng, on_pass):
+def solve_max_flow(graph, *, tol, max_iter, rng, budget):
     """The best labelling of a model of two attracting labels, by a minimum cut.
 
     Factors of two variables attract if ``score(0, 0) + score(1, 1) >= score(0, 1) + score(1, 0)``.
@@ -241,14 +194,10 @@ def solve_max_flow(graph, *, tol, max_iter, time_limit, rng, on_pass):
 
     Kolmogorov and Zabih 2004, What energy functions can be minimized via graph cuts?, section 4.
     """
-    run = _Run(graph, "max-flow", tol, on_pass)
-    ends = run.set_up()
-    if ends is not None:
-        _refuse(ends, "max-flow")
-    return run.solve()
+    return _solve("max-flow", graph, tol, budget, needs_cut=True)
 
 
-def solve_roof_dual(graph, *, tol, max_iter, time_limit, rng, on_pass):
+def solve_roof_dual(graph, *, tol, max_iter, rng, budget):
     """The LP relaxation of a model of two labels by one max flow, and labels that it proves.
 
     The relaxation over the local polytope has a half-integral optimum, the *roof dual*. Variables
@@ -259,6 +208,4 @@ def solve_roof_dual(graph, *, tol, max_iter, time_limit, rng, on_pass):
     Boros and Hammer 2002, Pseudo-Boolean optimization, section 5; Kolmogorov and Rother 2007,
     Minimizing nonsubmodular functions with graph cuts: a review.
     """
-    run = _Run(graph, "roof-dual", tol, on_pass)
-    run.set_up()
-    return run.solve()
+    return _solve("roof-dual", graph, tol, budget)

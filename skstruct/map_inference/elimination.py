@@ -12,11 +12,136 @@ from ..inference.bucket_elimination import (
     place_factors,
 )
 from ..inference.elimination_order import best_elimination_order, elimination_order, primal_graph
-from ..inference.junction_tree import junction_tree
+from ..inference.junction_tree import Tables, junction_tree
 from .arguments import check_real
-from .result import MAPResult, Records
-from .scoring import sum_of_maxima
-from .to_tables import write_out
+from .budget import Stopped
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table, binary_tables
+from .scoring import Incumbent
+
+# Factor graphs as tables only: what elimination works on.
+
+_SMALL_ARITY = 8
+
+
+class _Writer:
+    """Collects scopes and tables of factors."""
+
+    def __init__(self, graph):
+        self.n_states = [graph.n_states]
+        self.n_variables = graph.n_variables
+        n = graph.n_variables
+        self.arities, self.scopes = [np.ones(n, dtype=np.int64)], [np.arange(n)]
+        self.starts, self.scores = [graph.state_ptr[:-1]], [graph.unary]
+        self.n_scores = graph.unary.size
+
+    def add(self, scopes, tables, rows=None):
+        """Factors of one arity; `rows`: which table each has, by default its own or the one."""
+        m, arity = scopes.shape
+        if rows is None:
+            rows = np.zeros(m, dtype=np.int64) if len(tables) == 1 else np.arange(m)
+        rows = rows.reshape(m)
+        flat = tables.reshape(len(tables), -1)
+        self.arities.append(np.full(m, arity))
+        self.scopes.append(scopes.ravel())
+        self.starts.append(self.n_scores + rows * flat.shape[1])
+        self.scores.append(flat.ravel())
+        self.n_scores += flat.size
+
+    def counters(self, m, states):
+        """New variables, one for each of m factors."""
+        first = self.n_variables
+        self.n_states.append(np.full(m, states))
+        self.n_variables += m
+        return np.arange(first, first + m)
+
+    def tables(self):
+        """All of it."""
+        return Tables(
+            np.concatenate(self.n_states),
+            ends_of(np.concatenate(self.arities)),
+            np.concatenate(self.scopes).astype(np.int32),
+            np.concatenate(self.starts),
+            np.concatenate(self.scores),
+        )
+
+
+def _write_potts(writer, batch, n_states):
+    """Each weight's table once for each pair of state counts."""
+    sizes = n_states[batch.scopes]
+    for pair in np.unique(sizes, axis=0):
+        of_pair = (sizes == pair).all(axis=1)
+        weights, rows = np.unique(batch.weights[of_pair], return_inverse=True)
+        tables = np.where(np.eye(*pair, dtype=bool), weights[:, None, None], 0.0)
+        writer.add(batch.scopes[of_pair], tables, rows)
+
+
+def _write_chain(writer, batch):
+    """A chain of counters: each is the one before plus a literal."""
+    m, arity = batch.scopes.shape
+    is_count = isinstance(batch, Cardinality)
+    before = batch.scopes[:, 0]
+    negated = np.zeros(batch.scopes.shape, dtype=bool) if is_count else batch.negated
+    for j in range(1, arity):
+        count, literal = np.ogrid[: j + 1 if is_count else 2, :2]
+        total, scopes = count + literal, [before, batch.scopes[:, j]]
+        if j < arity - 1:
+            # A second true literal is forbidden by having no state to go to; of Or one counts.
+            total = np.minimum(total, 1) if isinstance(batch, Or) else total
+            states = j + 2 if is_count else 2
+            tables = np.where(total[..., None] == np.arange(states), 0.0, -np.inf)[None]
+            before = writer.counters(m, states)
+            scopes.append(before)
+        elif is_count:
+            tables = batch.scores_by_count[:, total]
+        else:
+            tables = np.where(batch.holds(total), 0.0, -np.inf)[None]
+        rows = None
+        if not is_count:
+            # Literals that are negated have the table with their axis reversed.
+            tables = np.concatenate(
+                [tables, tables[:, :, ::-1], tables[:, ::-1], tables[:, ::-1, ::-1]]
+            )
+            rows = negated[:, j] + 2 * (negated[:, 0] if j == 1 else 0)
+        writer.add(np.stack(scopes, axis=1), tables, rows)
+
+
+def chain_entries(batch):
+    """Entries of the tables of a batch's chains of counters."""
+    arity = batch.arity
+    if arity <= _SMALL_ARITY:
+        return 0
+    if isinstance(batch, Cardinality):
+        return arity**3 * 2 // 3 + len(batch.scores_by_count) * 2 * arity
+    return 32 * arity
+
+
+def write_out(graph, max_table):
+    """Tables of all factors; implicit ones through counters, new variables after the others."""
+    writer, first = _Writer(graph), 0
+    for batch in graph.factors:
+        if isinstance(batch, Table):
+            writer.add(batch.scopes, batch.tables)
+        elif isinstance(batch, Potts):
+            _write_potts(writer, batch, graph.n_states)
+        elif not isinstance(batch, (Cardinality, ExactlyOne, AtMostOne, Or)):
+            raise ValueError(f"factor {first}: {type(batch).__name__} has no tables")
+        elif chain_entries(batch) > max_table:
+            raise ValueError(
+                f"factor {first}: {type(batch).__name__} of {batch.arity} variables would need "
+                f"counters of {chain_entries(batch)} entries, max_table is {max_table:g}"
+            )
+        elif batch.arity <= _SMALL_ARITY:
+            rows, of_row = None, slice(None)
+            if not isinstance(batch, Cardinality):
+                _, of_row, rows = np.unique(
+                    batch.negated, axis=0, return_index=True, return_inverse=True
+                )
+            writer.add(batch.scopes, binary_tables(batch, of_row), rows)
+        else:
+            _write_chain(writer, batch)
+        first += len(batch)
+    return writer.tables()
+
 
 # About half a second of work: Ctrl-C and the time limit come through between pieces.
 _PIECE = 2e8
@@ -52,53 +177,47 @@ def is_forest(graph):
     return len(rows) == first - connected_components(edges, directed=False)[0]
 
 
-def eliminate(tables, order, on_pass=None):
-    """The best labelling and its score, by one elimination; None if `on_pass` stops it."""
-    plan = junction_tree(tables, order)
-    scratch = elimination_scratch(plan)
-    labels = np.zeros(len(tables.n_states), dtype=np.int64)
-    base = np.empty(len(tables.table_ptr), dtype=np.int64)
-    place_factors(tables, plan, tables.table_ptr, labels, base)
-    slots, back = np.zeros(plan.room[0]), np.empty(plan.back_ptr[-1], dtype=np.uint8)
-    done, n = ends_of(plan.size), len(plan.variable)
-    begin = 0
-    while begin < n:
-        end = min(max(int(np.searchsorted(done, done[begin] + _PIECE)), begin + 1), n)
-        max_buckets(tables, plan, base, plan.live_ptr, slots, back, begin, end, scratch)
-        begin = end
-        if begin < n and on_pass is not None and on_pass(done[begin] / done[n]):
-            return None
-    best_labels(tables, plan, back, 0, n, labels)
-    return labels, float(slots[0] + tables.scores[base[plan.constant]].sum())
+class Eliminator:
+    """Elimination in one order, of tables of one form."""
+
+    def __init__(self, tables, order):
+        self.plan = plan = junction_tree(tables, order)
+        self._scratch = elimination_scratch(plan)
+        self._base = np.empty(len(tables.table_ptr), dtype=np.int64)
+        self._slots = np.zeros(plan.room[0])
+        self._back = np.empty(plan.back_ptr[-1], dtype=np.uint8)
+
+    def run(self, tables, labels, check=None):
+        """Make the variables of the order optimal given the others, in place; the score."""
+        plan, base, slots, back = self.plan, self._base, self._slots, self._back
+        place_factors(tables, plan, tables.table_ptr, labels, base)
+        done, n, begin = ends_of(plan.size), len(plan.variable), 0
+        while begin < n:
+            end = min(max(int(np.searchsorted(done, done[begin] + _PIECE)), begin + 1), n)
+            max_buckets(tables, plan, base, plan.live_ptr, slots, back, begin, end, self._scratch)
+            begin = end
+            if begin < n and check is not None:
+                check(done[begin] / done[n])
+        best_labels(tables, plan, back, 0, n, labels)
+        return float(slots[0] + tables.scores[base[plan.constant]].sum())
 
 
-def _as_result(graph, tables, order, on_pass, method):
+def _solve(method, graph, tables, order, tol, budget):
     """The result of an elimination."""
-    records = Records(on_pass)
-    found = eliminate(tables, order, on_pass)
-    if found is None:
-        labels = np.zeros(graph.n_variables, dtype=np.int64)
-        records.add(0, sum_of_maxima(graph.regions), graph.score(labels))
-        message = "stopped before the elimination was done"
-    else:
-        labels = found[0][: graph.n_variables]
-        score = graph.score(labels)
-        records.add(1, max(score, found[1] + graph.offset), score)
-        message = "solved by elimination"
-    return MAPResult(
-        labels=labels,
-        score=records.score,
-        bound=records.bound,
-        optimal=found is not None,
-        history_=records.history(),
-        method=method,
-        n_iter=int(found is not None),
-        converged=found is not None,
-        message=message,
-    )
+    incumbent = Incumbent(graph, tol, budget)
+    labels = np.zeros(len(tables.n_states), dtype=np.int64)
+    try:
+        value = Eliminator(tables, order).run(tables, labels, budget.check)
+    except Stopped:
+        incumbent.begin()
+        return incumbent.result(method, "stopped before the elimination was done", 0, False)
+    labels = labels[: graph.n_variables]
+    score = incumbent.offer(labels, graph.score(labels))
+    incumbent.record(1, max(score, value + graph.offset))
+    return incumbent.result(method, "solved by elimination", 1, True)
 
 
-def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_table=2**24):
+def solve_junction_tree(graph, *, tol, max_iter, rng, budget, max_table=2**24):
     """The best labelling by bucket elimination along a junction tree.
 
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
@@ -112,10 +231,10 @@ def solve_junction_tree(graph, *, tol, max_iter, time_limit, rng, on_pass, max_t
             f"the junction tree would need a table of more than max_table={max_table:g} entries: "
             'try method="auto", or a larger max_table'
         )
-    return _as_result(graph, tables, found.order, on_pass, "junction-tree")
+    return _solve("junction-tree", graph, tables, found.order, tol, budget)
 
 
-def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
+def solve_max_product(graph, *, tol, max_iter, rng, budget):
     """The best labelling of a forest of variables and factors, by max-product.
 
     Kschischang, Frey, Loeliger 2001, Factor graphs and the sum-product algorithm.
@@ -128,4 +247,4 @@ def solve_max_product(graph, *, tol, max_iter, time_limit, rng, on_pass):
     tables = write_out(graph, np.inf)
     primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
     order = elimination_order(primal, tables.n_states).order
-    return _as_result(graph, tables, order, on_pass, "max-product")
+    return _solve("max-product", graph, tables, order, tol, budget)

@@ -556,3 +556,33 @@ class Or(LogicFactors):
     def holds(n_true: np.ndarray) -> np.ndarray:
         """Whether there are some."""
         return n_true >= 1
+
+
+# Tables of single factors, and of the implicit ones among them.
+
+
+def binary_tables(batch, rows=slice(None)):
+    """Tables of factors of binary variables: one for each, or one for all."""
+    literals = np.indices((2,) * batch.arity)
+    if isinstance(batch, Cardinality):
+        scores = batch.scores_by_count
+        return scores[slice(None) if len(scores) == 1 else rows][:, literals.sum(axis=0)]
+    negated = batch.negated[rows].reshape(-1, batch.arity, *[1] * batch.arity)
+    return np.where(batch.holds((literals != negated).sum(axis=1)), 0.0, -np.inf)
+
+
+def table_of(batch, row, n_states):
+    """The table of one factor."""
+    if isinstance(batch, Table):
+        return batch.tables[row % len(batch.tables)]
+    if isinstance(batch, Potts):
+        equal = np.eye(*n_states[batch.scopes[row]], dtype=bool)
+        return np.where(equal, batch.weights[row], 0.0)
+    return binary_tables(batch, [row])[0]
+
+
+def spread(table, scope, full):
+    """A view of a table with one axis for each variable of `full` (1 where it is not in scope)."""
+    table = table.transpose(sorted(range(len(scope)), key=lambda d: full.index(scope[d])))
+    sizes = iter(table.shape)
+    return table.reshape([next(sizes) if variable in scope else 1 for variable in full])

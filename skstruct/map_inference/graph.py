@@ -12,40 +12,25 @@ import numpy as np
 
 from ..core.offsets import ends_of
 from ..inference.qpbo import Pairs
-from .arguments import integers, numbers
-from .factors import Cardinality, Factors, Potts, Table, check_scores
+from .arguments import check_labels, integers, numbers
+from .factors import Factors, Potts, Table, binary_tables, check_scores
 from .regions import Regions, make_regions
 
 # The pairwise part of a factor graph, flat, for algorithms that choose between two labellings.
-
-
-def tables_of(batch):
-    """Scores of a batch of arity 2 as tables of shape (n or 1, states, states)."""
-    if isinstance(batch, Table):
-        return batch.tables
-    counts = np.arange(2)[:, None] + np.arange(2)
-    if isinstance(batch, Cardinality):
-        return batch.scores_by_count[:, counts]
-    first, second = (batch.negated[:, k, None] != np.arange(2) for k in (0, 1))
-    n_true = first[:, :, None].astype(int) + second[:, None, :]
-    return np.where(batch.holds(n_true), 0.0, -np.inf)
-
-
-def is_pairwise(batch):
-    """Whether a batch has two variables a factor."""
-    return batch.arity == 2
 
 
 def pairs_of(graph):
     """The unaries and all factors of two variables."""
     ends, columns, starts, scores = [np.empty((2, 0), dtype=np.int32)], [], [], []
     n_scores = 0
-    for batch in filter(is_pairwise, graph.factors):
+    for batch in graph.factors:
+        if batch.arity != 2:
+            continue
         ends.append(batch.scopes.T.astype(np.int32))
         if isinstance(batch, Potts):
             rows, n_columns = batch.weights[:, None], 0
         else:
-            tables = tables_of(batch)
+            tables = batch.tables if isinstance(batch, Table) else binary_tables(batch)
             rows, n_columns = tables.reshape(len(tables), -1), tables.shape[2]
         step = rows.shape[1] if len(rows) == len(batch) else 0
         starts.append(n_scores + step * np.arange(len(batch), dtype=np.int64))
@@ -61,15 +46,6 @@ def pairs_of(graph):
         score_ptr=np.concatenate([none, *starts]),
         scores=np.concatenate([np.empty(0), *scores]),
     )
-
-
-def in_larger_factors(graph):
-    """Which variables are in factors of three and more."""
-    found = np.zeros(graph.n_variables, dtype=bool)
-    for batch in graph.factors:
-        if not is_pairwise(batch):
-            found[batch.scopes] = True
-    return found
 
 
 class FactorGraph:
@@ -234,17 +210,7 @@ class FactorGraph:
         labels = integers(labels, "labels")
         if labels.ndim == 2:
             return np.array([self.score(row) for row in labels])
-        if labels.shape != self.n_states.shape:
-            raise ValueError(
-                f"labels must have one label for each of {self.n_variables} variables, got the "
-                f"shape {labels.shape}"
-            )
-        wrong = (labels < 0) | (labels >= self.n_states)
-        if wrong.any():
-            v = int(np.argmax(wrong))
-            raise ValueError(
-                f"labels: variable {v} has {self.n_states[v]} states, got label {labels[v]}"
-            )
+        check_labels(labels, self.n_states, "labels")
         total = self.offset + float(self.unary[self.state_ptr[:-1] + labels].sum())
         return total + float(sum(batch.score(labels).sum() for batch in self.factors))
 
@@ -321,11 +287,5 @@ def _as_table(batch):
     """Factors of fewer than two variables as tables; others as they are."""
     if batch.arity > 1 or isinstance(batch, (Table, Potts)):
         return batch
-    if isinstance(batch, Cardinality):
-        tables = batch.scores_by_count
-    else:
-        states = [np.full(batch.scopes.max(initial=0) + 1, k) for k in (0, 1)]
-        tables = np.stack([batch.score(k) for k in states], axis=1)
-    if batch.arity == 0:
-        tables = tables[:, 0]
+    tables = binary_tables(batch)
     return Table(batch.scopes, tables if len(tables) == len(batch) else tables[0])

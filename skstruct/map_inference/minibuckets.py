@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import ends_of
+from ..core.parallel import Pieces
 from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.numerics import check_integer
-from .arguments import check_duals, check_order, check_start
-from .factors import Potts, Table
-from .result import MAPResult, Records, is_proved
-from .scoring import Decoder, sum_of_maxima
-from .search.costs import Stopped
-from .watch import Asking
+from .arguments import check_duals, check_labels, check_order
+from .budget import Stopped
+from .factors import Potts, Table, spread, table_of
+from .scoring import Incumbent
 
 # Which factors are eliminated together, when tables may not grow beyond a limit.
 
-_PLAN_STEPS = 250  # between two looks at the clock
+_PLAN_STEPS, _STEPS = 250, 1000  # between two looks at the clock
 
 
 class Plan(NamedTuple):
@@ -52,13 +51,6 @@ class Plan(NamedTuple):
     run_step: np.ndarray
 
 
-def _cells(scope, n_states):
-    cells = 1
-    for v in scope:
-        cells *= int(n_states[v])
-    return cells
-
-
 class _Cluster:
     """A mini-bucket while it is filled: its variables, items (factors >= 0, messages < 0)."""
 
@@ -66,7 +58,7 @@ class _Cluster:
         self.block, self.scope, self.items, self.cells = block, set(), [], 1
 
     def cells_with(self, scope, n_states):
-        return self.cells * _cells(scope - self.scope, n_states)
+        return self.cells * prod(n_states[v] for v in scope - self.scope)
 
     def add(self, scope, item, n_states):
         self.cells = self.cells_with(scope, n_states)
@@ -182,12 +174,12 @@ class _Partition:
             self.messages[self.rank[scope[-2]]].append(message)
 
 
-def partition(n_states, scopes, order, limit, look=None):
+def partition(n_states, scopes, order, limit, check=None):
     """The clusters of all buckets: (variables, factors, position of the parent) each."""
     work = _Partition(n_states, scopes, order, limit)
     for position in range(len(order)):
-        if look is not None and position % _PLAN_STEPS == 0:
-            look()
+        if check is not None and position % _PLAN_STEPS == 0:
+            check()
         work.buckets.append(len(work.clusters))
         work.eliminate(position)
     work.buckets.append(len(work.clusters))
@@ -195,35 +187,25 @@ def partition(n_states, scopes, order, limit, look=None):
     return [(*c, parents.get(k, -1)) for k, c in enumerate(work.clusters)], work.buckets
 
 
-def choose_order(graph, scopes, limit, look=None):
+def choose_order(graph, scopes, limit, check=None):
     """The order of elimination that splits least: as numbered, by min-fill, or along a front."""
     n = graph.n_variables
-    ends = ends_of(np.array([len(scope) for scope in scopes], dtype=np.int64))
-    flat = np.array([v for scope in scopes for v in scope], dtype=np.int32)
-    primal = primal_graph(graph.n_states, ends, flat)
-    best, fewest = np.arange(n), np.inf
-    for rule in ("given", "min-fill", "sweep"):
-        order = best
-        if rule != "given":
-            found = elimination_order(primal, graph.n_states, rule).order
-            rest = np.setdiff1d(np.arange(n), found)
-            order = np.concatenate([rest, found]).astype(np.int64)
-        n_clusters = len(partition(graph.n_states, scopes, order, limit, look)[0])
-        if n_clusters < fewest:
-            best, fewest = order, n_clusters
-    return best
+    ends = ends_of([len(scope) for scope in scopes])
+    primal = primal_graph(graph.n_states, ends, np.concatenate(scopes).astype(np.int32))
+    orders = [np.arange(n)]
+    for rule in ("min-fill", "sweep"):
+        found = elimination_order(primal, graph.n_states, rule).order
+        orders.append(np.concatenate([np.setdiff1d(np.arange(n), found), found]))
+    return min(orders, key=lambda o: len(partition(graph.n_states, scopes, o, limit, check)[0]))
 
 
 def _runs(scope, parent, n_states):
     """Axes of the parent's table, neighbours joined where the message goes on likewise."""
-    inside = set(scope[:-1])
-    steps, step = {}, 1
-    for v in reversed(scope[:-1]):
-        steps[v] = step
-        step *= int(n_states[v])
+    inside = [int(n_states[v]) for v in scope[:-1]]
+    steps = {v: prod(inside[d + 1 :]) for d, v in enumerate(scope[:-1])}
     sizes, strides = [], []
     for v in parent:
-        size, stride = int(n_states[v]), steps[v] if v in inside else 0
+        size, stride = int(n_states[v]), steps.get(v, 0)
         if size == 1:
             continue
         if sizes and strides[-1] == stride * size:
@@ -238,35 +220,31 @@ def _runs(scope, parent, n_states):
 def make_plan(n_states, order, clusters, buckets):
     """The clusters in flat arrays."""
     dims = [v for scope, _, _ in clusters for v in scope]
-    dim_ptr = ends_of(np.array([len(scope) for scope, _, _ in clusters], dtype=np.int64))
     steps, cells, n_children = [], [], np.zeros(len(clusters), dtype=np.int64)
     run_counts, run_sizes, run_steps = [], [], []
     for scope, _, parent in clusters:
-        step, own = 1, []
-        for v in reversed(scope):
-            own.append(step)
-            step *= int(n_states[v])
-        steps.extend(reversed(own))
-        cells.append(step)
+        shape = [int(n_states[v]) for v in scope]
+        steps += [prod(shape[d + 1 :]) for d in range(len(shape))]
+        cells.append(prod(shape))
         sizes, strides = [], []
         if parent >= 0:
             n_children[parent] += 1
             sizes, strides = _runs(scope, clusters[parent][0], n_states)
         run_counts.append(len(sizes))
-        run_sizes.extend(sizes)
-        run_steps.extend(strides)
+        run_sizes += sizes
+        run_steps += strides
     integers = [np.array(a, dtype=np.int64) for a in (dims, steps, run_sizes, run_steps)]
     return Plan(
         order=np.asarray(order, dtype=np.int64),
         bucket_ptr=np.array(buckets, dtype=np.int64),
-        dim_ptr=dim_ptr,
+        dim_ptr=ends_of([len(scope) for scope, _, _ in clusters]),
         dim=integers[0],
         step=integers[1],
-        cell_ptr=ends_of(np.array(cells, dtype=np.int64)),
+        cell_ptr=ends_of(cells),
         n_own=np.array([n_states[scope[-1]] for scope, _, _ in clusters], dtype=np.int64),
         parent=np.array([parent for _, _, parent in clusters], dtype=np.int64),
         n_children=n_children,
-        run_ptr=ends_of(np.array(run_counts, dtype=np.int64)),
+        run_ptr=ends_of(run_counts),
         run_size=integers[2],
         run_step=integers[3],
     )
@@ -439,8 +417,7 @@ def backward_pass(m, hat, w, labels, start, stop):
                         table[row + k] += w.marginals[(q - first) * n + k]
 
 
-_ROUNDING = 1e-12
-_STEPS = 1000  # between two looks at the clock
+_ROUNDING, _MOST_CELLS = 1e-12, 1 << 24
 
 
 class Work(NamedTuple):
@@ -460,25 +437,20 @@ class Work(NamedTuple):
     low: float
 
 
-def tables_of(graph, delta=None, look=None):
+def tables_of(graph, delta=None, check=None):
     """Scopes and tables of all factors, unaries included; reparametrised by messages."""
     unary, p, r = graph.unary.copy(), graph.regions, graph.n_variables
     scopes, tables = [], []
     for batch in graph.factors:
+        if not isinstance(batch, Table | Potts):
+            raise TypeError(
+                f"mini-buckets take Table and Potts factors, factor {r - graph.n_variables} is "
+                f"a {type(batch).__name__} of {batch.arity} variables"
+            )
         for row, scope in enumerate(batch.scopes.tolist()):
-            if look is not None and r % _STEPS == 0:
-                look()
-            shape = graph.n_states[scope]
-            if isinstance(batch, Table):
-                table = batch.tables[0 if batch.shared else row]
-            elif isinstance(batch, Potts):
-                same = np.arange(shape[0])[:, None] == np.arange(shape[1])
-                table = np.where(same, batch.weights[row], 0.0)
-            else:
-                raise TypeError(
-                    f"mini-buckets take Table and Potts factors, factor {r - graph.n_variables} is "
-                    f"a {type(batch).__name__} of {batch.arity} variables"
-                )
+            if check is not None and r % _STEPS == 0:
+                check()
+            table = table_of(batch, row, graph.n_states)
             if delta is not None:
                 for d, slot in enumerate(range(p.slot_ptr[r], p.slot_ptr[r + 1])):
                     part = delta[p.message_ptr[slot] : p.message_ptr[slot + 1]]
@@ -487,87 +459,58 @@ def tables_of(graph, delta=None, look=None):
             scopes.append(tuple(scope))
             tables.append(table)
             r += 1
-    for v in range(graph.n_variables):
-        scopes.append((v,))
-        tables.append(unary[graph.state_ptr[v] : graph.state_ptr[v + 1]])
-    return scopes, tables
+    scopes += [(v,) for v in range(graph.n_variables)]
+    return scopes, tables + np.split(unary, graph.state_ptr[1:-1])
 
 
-class MiniBuckets(Asking):
-    """Clusters of a graph, and passes over them."""
+class MiniBuckets:
+    """Clusters of a graph, and passes over them; `check` may raise between pieces of work."""
 
-    def __init__(self, graph, order, limit, delta=None, most_cells=1 << 24, look=None):
-        super().__init__()
-        self.graph = graph
-        scopes, tables = tables_of(graph, delta, look)
+    def __init__(self, graph, order, limit, delta=None, check=None):
+        self.graph, self._pieces = graph, Pieces(check)
+        scopes, tables = tables_of(graph, delta, check)
         if order is None:
-            order = choose_order(graph, scopes, limit, look)
-        self.order = order
-        while True:
-            clusters, buckets = partition(graph.n_states, scopes, order, limit, look)
+            order = choose_order(graph, scopes, limit, check)
+        cells = np.inf
+        while cells > _MOST_CELLS:
+            clusters, buckets = partition(graph.n_states, scopes, order, limit, check)
             cells = sum(int(np.prod(graph.n_states[scope])) for scope, _, _ in clusters)
-            if cells <= most_cells or limit <= 4:
+            if limit <= 4:
                 break
             limit //= 2
-        self.limit, self.cells = limit, cells
-        self.plan = make_plan(graph.n_states, order, clusters, buckets)
+        self.plan = plan = make_plan(graph.n_states, order, clusters, buckets)
         self.hat = np.zeros(cells)
-        finite = [np.abs(t[np.isfinite(t)]).sum() for t in tables]
         for q, (scope, factors, _) in enumerate(clusters):
-            if look is not None and q % _STEPS == 0:
-                look()
+            if check is not None and q % _STEPS == 0:
+                check()
             shape = graph.n_states[scope]
-            table = self.hat[self.plan.cell_ptr[q] : self.plan.cell_ptr[q + 1]].reshape(shape)
-            place = {v: d for d, v in enumerate(scope)}
+            table = self.hat[plan.cell_ptr[q] : plan.cell_ptr[q + 1]].reshape(shape)
             for f in factors:
-                axes = [place[v] for v in scopes[f]]
-                ordered = tables[f].transpose(np.argsort(axes))
-                table += ordered.reshape([n if d in axes else 1 for d, n in enumerate(shape)])
-        widest = max(int(n) for n in np.diff(self.plan.bucket_ptr))
-        most = int(graph.n_states.max())
+                table += spread(tables[f], scopes[f], scope)
+        finite = sum(float(np.abs(t[np.isfinite(t)]).sum()) for t in tables)
+        widest = int(np.diff(plan.bucket_ptr).max())
         self.work = Work(
-            message=np.zeros(int(np.diff(self.plan.cell_ptr).max())),
-            marginals=np.zeros((widest + 1) * most),
-            left=self.plan.n_children.copy(),
-            digits=np.zeros(int(np.diff(self.plan.dim_ptr).max()) + 1, dtype=np.int64),
+            message=np.zeros(int(np.diff(plan.cell_ptr).max())),
+            marginals=np.zeros((widest + 1) * int(graph.n_states.max())),
+            left=plan.n_children.copy(),
+            digits=np.zeros(int(np.diff(plan.dim_ptr).max()) + 1, dtype=np.int64),
             sums=np.array([graph.offset, 1.0 + abs(graph.offset)]),
-            low=-8.0 * (1.0 + float(np.sum(finite))),
+            low=-8.0 * (1.0 + finite),
         )
-        self.is_exact = bool((np.diff(self.plan.bucket_ptr) == 1).all())
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
 
-    def forward(self, ask=None):
-        """Eliminate all variables: the bound; None if `ask` has stopped it."""
-        self._ask = ask
+    def forward(self):
+        """Eliminate all variables: the bound."""
         for start, stop in self._pieces.ranges(0, self.graph.n_variables):
             forward_pass(self.plan, self.hat, self.work, start, stop)
-        if self.stopped:
-            return None
         total, size = self.work.sums
         return float(total + (_ROUNDING * size if total > -np.inf else 0.0))
 
-    def backward(self, ask=None):
-        """Decode, and hand scores back; whether it went through."""
-        self._ask = ask
+    def backward(self):
+        """Decode, and hand scores back: the labels."""
         for start, stop in self._pieces.ranges(0, self.graph.n_variables):
             backward_pass(self.plan, self.hat, self.work, self.labels, start, stop)
-        return not self.stopped
-
-
-def _set_up(graph, order, most_cells, duals, on_pass):
-    """The mini-buckets; None if `on_pass` has stopped it."""
-    most_cells = check_integer("most_cells", most_cells, 1)
-    duals = check_duals(graph, duals)
-    order = None if order is None else check_order(graph, order)
-
-    def look():
-        if on_pass(0.0):
-            raise Stopped
-
-    try:
-        return MiniBuckets(graph, order, most_cells, duals, look=look)
-    except Stopped:
-        return None
+        return self.labels
 
 
 def solve_mini_buckets(
@@ -575,9 +518,8 @@ def solve_mini_buckets(
     *,
     tol,
     max_iter,
-    time_limit,
     rng,
-    on_pass,
+    budget,
     most_cells=1 << 14,
     order=None,
     duals=None,
@@ -598,45 +540,29 @@ def solve_mini_buckets(
     """
     patience = check_integer("patience", patience, 1)
     graph = graph.of_variables()
-    start = check_start(graph, start)
-    decoder, records = Decoder(graph), Records(on_pass)
+    duals = check_duals(graph, duals)
+    most_cells = check_integer("most_cells", most_cells, 1)
+    order = None if order is None else check_order(graph, order)
+    incumbent = Incumbent(graph, tol, budget)
+    incumbent.begin()
     if start is not None:
-        decoder.offer(start)
-    records.add(0, sum_of_maxima(graph.regions), decoder.score)
-    buckets = _set_up(graph, order, most_cells, duals, on_pass)
-    bounds, message, done = [], "max_iter is reached", 0
-    if buckets is None:
-        max_iter, message = 0, "stopped"
-    for k in range(1, max_iter + 1):
-        ask = partial(on_pass, (k - 1) / max_iter)
-        bound = buckets.forward(ask)
-        if bound is None or not buckets.backward(ask):
-            message = "stopped"
-            break
-        decoder.offer(buckets.labels)
-        if k & (k - 1) == 0:
-            decoder.improve(buckets.labels)
-        records.add(k, bound, decoder.score)
-        done = k
-        if is_proved(decoder.score, records.bound, tol):
-            message = "proved"
-            break
-        bounds.append(records.bound)
-        small = 1e-4 * (records.bound - decoder.score)
-        if k > patience and bounds[-patience - 1] - bounds[-1] <= small:
-            message = "stalled"
-            break
-        if on_pass(k / max_iter, bound=records.bound, score=decoder.score):
-            message = "stopped"
-            break
-    return MAPResult(
-        labels=decoder.labels,
-        score=decoder.score,
-        bound=records.bound,
-        optimal=is_proved(decoder.score, records.bound, tol),
-        history_=records.history(),
-        method="mini-buckets",
-        n_iter=done,
-        converged=message in ("proved", "stalled"),
-        message=message,
-    )
+        incumbent.offer(check_labels(start, graph.n_states, "start"))
+
+    def there_and_back(k):
+        bound = buckets.forward()
+        labels = buckets.backward()
+        incumbent.offer(labels)
+        incumbent.record(k, bound)
+        return labels
+
+    def least_gain():
+        return 1e-4 * (incumbent.bound - incumbent.score)
+
+    try:
+        buckets = MiniBuckets(graph, order, most_cells, duals, check=incumbent.check)
+    except Stopped:
+        n_passes, message = 0, "stopped"
+    else:
+        n_passes, message = incumbent.run_passes(there_and_back, max_iter, patience, least_gain)
+    converged = message in ("proved", "stalled")
+    return incumbent.result("mini-buckets", message, n_passes, converged)

@@ -74,24 +74,12 @@ class Regions(NamedTuple):
 
 
 def _scores_of(batch):
-    """Scores of a batch in one flat array, and where each factor's begin in it."""
+    """Scores of a batch, a row for each factor or one for all."""
     if isinstance(batch, Table):
-        rows = batch.tables.reshape(len(batch.tables), -1)
-    elif isinstance(batch, Potts):
-        rows = batch.weights[:, None]
-    elif isinstance(batch, Cardinality):
-        rows = batch.scores_by_count
-    else:
-        return np.zeros(0), np.zeros(len(batch), dtype=np.int64)
-    starts = np.arange(len(batch), dtype=np.int64) * rows.shape[1]
-    return rows.reshape(-1), starts if len(rows) == len(batch) else np.zeros_like(starts)
-
-
-def _sizes(batch, n_states):
-    """Configurations of each factor, 0 where they are not written out."""
-    if isinstance(batch, (Table, Potts)):
-        return n_states[batch.scopes].prod(axis=1)
-    return np.zeros(len(batch), dtype=np.int64)
+        return batch.tables.reshape(len(batch.tables), -1)
+    if isinstance(batch, Potts):
+        return batch.weights[:, None]
+    return batch.scores_by_count if isinstance(batch, Cardinality) else np.zeros((1, 0))
 
 
 def _pair_positions(graph):
@@ -170,17 +158,16 @@ def _concatenated(graph):
     starts, scores, n_scores = [graph.state_ptr[:-1]], [graph.unary], graph.unary.size
     scopes, negated = [np.arange(n, dtype=np.int32)], [np.zeros(n, dtype=np.uint8)]
     for batch in graph.factors:
-        flat, begin = _scores_of(batch)
-        kinds.append(np.full(len(batch), KINDS[type(batch)], dtype=np.uint8))
-        sizes.append(_sizes(batch, n_states))
-        starts.append(begin + n_scores)
-        scores.append(flat)
-        n_scores += flat.size
+        m, rows = len(batch), _scores_of(batch)
+        is_written = isinstance(batch, (Table, Potts))
+        kinds.append(np.full(m, KINDS[type(batch)], dtype=np.uint8))
+        sizes.append(is_written * n_states[batch.scopes].prod(axis=1))
+        starts.append(n_scores + np.arange(m) * rows.shape[1] * (len(rows) == m))
+        scores.append(rows.reshape(-1))
+        n_scores += rows.size
         scopes.append(batch.scopes.reshape(-1).astype(np.int32))
-        flags = getattr(batch, "negated", None)
-        if flags is None:
-            flags = np.zeros(batch.scopes.size, dtype=np.uint8)
-        negated.append(flags.reshape(-1).astype(np.uint8))
+        flags = getattr(batch, "negated", np.zeros(1))
+        negated.append(np.broadcast_to(flags, batch.scopes.shape).reshape(-1).astype(np.uint8))
     return map(np.concatenate, (kinds, sizes, starts, scores, scopes, negated))
 
 

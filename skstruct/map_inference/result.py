@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-#: What `history_` holds, one entry a record.
-HISTORY_FIELDS = ("passes", "seconds", "bound", "score", "infeasibility")
+#: What `history_` holds, one entry a record; the last two for methods that have them only.
+HISTORY_FIELDS = "passes", "seconds", "bound", "score", "infeasibility", "objective", "dual_gap"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -76,7 +76,7 @@ class MAPResult:
     optimal: bool
     duals: np.ndarray | None = None
     beliefs: list | None = None
-    history_: dict = field(default_factory=lambda: {name: np.zeros(0) for name in HISTORY_FIELDS})
+    history_: dict = field(default_factory=lambda: dict.fromkeys(HISTORY_FIELDS[:5], np.zeros(0)))
     method: str = ""
     n_iter: int = 0
     converged: bool = False
@@ -97,23 +97,3 @@ def is_proved(score, bound, tol):
     """Whether `bound` proves that a labelling of this score is optimal."""
     finite = np.isfinite(score) and np.isfinite(bound)
     return bound == score or bool(finite and bound - score <= tol * max(1.0, abs(score)))
-
-
-class Records:
-    """The records of a run, in lists until the end; keeps the best of bounds and scores."""
-
-    def __init__(self, watch):
-        self._watch = watch
-        self._rows = []
-        self.bound, self.score = np.inf, -np.inf
-
-    def add(self, passes, bound, score, infeasibility=np.nan):
-        """Note the state after some passes."""
-        self.bound, self.score = min(self.bound, bound), max(self.score, score)
-        row = passes, self._watch.seconds, self.bound, self.score, infeasibility
-        self._rows.append(row)
-
-    def history(self):
-        """The records as arrays."""
-        columns = np.array(self._rows, dtype=float).reshape(-1, len(HISTORY_FIELDS)).T
-        return {name: c.copy() for name, c in zip(HISTORY_FIELDS, columns, strict=True)}

@@ -1,11 +1,13 @@
-"""Scores of labellings, and improvement of one label at a time."""
+"""Scores of labellings, improvement of one label at a time, and the best labelling of a run."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
+from .budget import Stopped
 from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_extent
+from .result import HISTORY_FIELDS, MAPResult, is_proved
 
 
 @inner_kernel
@@ -159,25 +161,29 @@ def sum_of_maxima(p):
     return total
 
 
-# From messages to labellings: the best one of several ways, kept.
+class Incumbent:
+    """The best labelling and bound of a run, its records, and the result that is made of them."""
 
-
-class Decoder:
-    """Keep the best labelling that is offered; improve labellings label by label."""
-
-    def __init__(self, graph):
-        self._p = p = graph.regions
+    def __init__(self, graph, tol, budget):
+        self.graph, self.tol, self.budget = graph, tol, budget
         self.labels = np.zeros(graph.n_variables, dtype=np.int64)
-        self.score = score_labels(p, self.labels)
-        self._work = self.labels.copy()
-        self._order = np.arange(graph.n_variables)
-        self._counts = np.zeros(p.kind.size, dtype=np.int64)
-        self._scratch = np.zeros(int(graph.n_states.max(initial=1)))
-        self._low = -2.0 * (1.0 + score_extent(p))
+        self.score, self.bound = -np.inf, np.inf
+        self.rows, self.share = [], 0.0
+        self._scratch = None
 
-    def offer(self, labels):
+    @property
+    def is_proved(self):
+        """Whether the labelling is known to be optimal."""
+        return is_proved(self.score, self.bound, self.tol)
+
+    def begin(self):
+        """Start with label 0 everywhere, and the bound without any messages."""
+        self.offer(self.labels)
+        self.record(0, sum_of_maxima(self.graph.regions))
+
+    def offer(self, labels, score=None):
         """Keep a copy of a labelling if it is the best; its score."""
-        score = score_labels(self._p, labels)
+        score = score_labels(self.graph.regions, labels) if score is None else score
         if score > self.score:
             self.score = score
             self.labels[:] = labels
@@ -185,11 +191,63 @@ class Decoder:
 
     def improve(self, labels, passes=20):
         """Offer what iterated conditional modes make of a labelling; its score."""
-        self._work[:] = labels
+        p = self.graph.regions
+        if self._scratch is None:
+            low = -2.0 * (1.0 + score_extent(p))
+            row = np.zeros(int(self.graph.n_states.max(initial=1)))
+            self._scratch = np.zeros(p.kind.size, dtype=np.int64), low, row
+        labels, order = labels.copy(), np.arange(p.n_variables)
         for _ in range(passes):
-            changed = improve_labels(
-                self._p, self._order, self._work, self._counts, self._low, self._scratch
-            )
-            if not changed:
+            if not improve_labels(p, order, labels, *self._scratch):
                 break
-        return self.offer(self._work)
+        return self.offer(labels)
+
+    def record(self, passes, bound, infeasibility=np.nan, *own):
+        """Note the state after some passes; `own`: the method's objective, and its dual gap."""
+        self.bound = min(self.bound, bound)
+        seconds = self.budget.seconds
+        self.rows.append((passes, seconds, self.bound, self.score, infeasibility, *own))
+
+    def check(self, *_):
+        """Raise `Stopped` if it is time to stop, in the middle of a pass."""
+        self.budget.check(self.share, self.bound, self.score)
+
+    def run_passes(self, one_pass, max_iter, patience, least_gain):
+        """Lower the bound until it proves the labelling, or stalls; how many passes, and why.
+
+        Pass k is ``one_pass(k)``, which returns what it decoded. Passes stall where the last
+        `patience` of them have not gained ``least_gain()``.
+        """
+        bounds = []
+        for k in range(1, max_iter + 1):
+            self.share = (k - 1) / max_iter
+            try:
+                labels = one_pass(k)
+            except Stopped:
+                return k - 1, "stopped"
+            if self.is_proved:
+                return k, "proved"
+            if k & (k - 1) == 0:
+                self.improve(labels)
+            bounds.append(self.bound)
+            if k > patience and bounds[-patience - 1] - bounds[-1] <= least_gain():
+                return k, "stalled"
+            if self.budget(k / max_iter, self.bound, self.score):
+                return k, "stopped"
+        return max_iter, "max_iter is reached"
+
+    def result(self, method, message, n_iter, converged, **more):
+        """What is known at the end."""
+        history = np.array(self.rows, dtype=float).T
+        return MAPResult(
+            labels=self.labels,
+            score=self.score,
+            bound=self.bound,
+            optimal=self.is_proved,
+            history_={n: c.copy() for n, c in zip(HISTORY_FIELDS, history, strict=False)},
+            method=method,
+            n_iter=n_iter,
+            converged=converged,
+            message=message,
+            **more,
+        )

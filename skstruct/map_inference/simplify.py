@@ -4,39 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .factors import AtMostOne, Cardinality, Or, Potts, Table
+from .factors import AtMostOne, Cardinality, Or, Potts, Table, table_of
 from .graph import FactorGraph
 from .search.costs import Costs, Infeasible
 
 _SMALL_ARITY = 4
-
-
-def small_table(batch, row, n_states):
-    """The table of one factor; None for an implicit factor of many variables."""
-    shape = n_states[batch.scopes[row]]
-    if isinstance(batch, Table):
-        return batch.tables[0 if batch.shared else row]
-    if isinstance(batch, Potts):
-        return np.where(np.eye(*shape, dtype=bool), batch.weights[row], 0.0)
-    if batch.arity > _SMALL_ARITY:
-        return None
-    labels = np.indices(shape).reshape(batch.arity, -1)
-    if isinstance(batch, Cardinality):
-        scores = batch.scores_by_count[row % len(batch.scores_by_count)]
-        return scores[labels.sum(axis=0)].reshape(shape)
-    count = (labels != batch.negated[row][:, None]).sum(axis=0)
-    return np.where(batch.holds(count), 0.0, -np.inf).reshape(shape)
-
-
-class _PinnedCosts(Costs):
-    """Costs some of whose variables are not eliminated: implicit factors need them."""
-
-    def __init__(self, unaries, tables, offset, pinned):
-        super().__init__(unaries, tables, offset)
-        self.pinned = pinned
-
-    def _price(self, i, growth, most_variables):
-        return None if self.pinned[i] else super()._price(i, growth, most_variables)
 
 
 class Simplified:
@@ -47,21 +19,19 @@ class Simplified:
     that it replaces (leaves, evidence, variables of degree two).
     """
 
-    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, stop=None):
+    def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, check=None):
         self._whole = graph
         unaries = np.split(graph.unary, graph.state_ptr[1:-1]) if graph.n_variables else []
-        pinned = np.zeros(graph.n_variables, dtype=bool)
-        tables, self._implicit = [], []
+        tables, self._implicit, pinned = [], [], set()
         for batch in graph.factors:
             for row, scope in enumerate(batch.scopes.tolist()):
-                table = small_table(batch, row, graph.n_states)
-                if table is None:
-                    pinned[scope] = True
-                    self._implicit.append((batch, row))
+                if batch.arity <= _SMALL_ARITY or isinstance(batch, Table | Potts):
+                    tables.append((scope, table_of(batch, row, graph.n_states)))
                 else:
-                    tables.append((scope, table))
-        self._costs = _PinnedCosts(unaries, tables, graph.offset, pinned)
-        self._costs.stop = stop
+                    pinned.update(scope)
+                    self._implicit.append((batch, row))
+        # Implicit factors need their variables.
+        self._costs = Costs(unaries, tables, graph.offset, check, pinned)
         self.is_feasible, self.graph = True, None
         try:
             for v, label in (fixed or {}).items():

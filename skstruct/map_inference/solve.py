@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -11,63 +10,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..inference.numerics import check_integer
+from . import auto  # noqa: F401 (what runs by default is imported before it runs)
 from .arguments import check_positive, check_real
+from .budget import Budget
 from .graph import FactorGraph
+from .methods import find_method
 from .result import MAPResult, is_proved
-from .watch import Watch
 
-#: Where each method stands; loaded when it is asked for.
-METHODS = {
-    "auto": "auto:solve_auto",
-    "subgradient": "methods.first_order:solve_subgradient",
-    "coordinate-descent": "methods.coordinate_descent:solve_coordinate_descent",
-    "gradient": "methods.first_order:solve_gradient",
-    "accelerated-gradient": "methods.first_order:solve_accelerated_gradient",
-    "frank-wolfe": "methods.frank_wolfe:solve_frank_wolfe",
-    "sdca": "methods.frank_wolfe:solve_sdca",
-    "strong-accelerated": "methods.first_order:solve_strong_accelerated",
-    "decreasing-smoothing": "methods.coordinate_descent:solve_decreasing_smoothing",
-    "trws": "trws:solve_trws",
-    "mini-buckets": "minibuckets:solve_mini_buckets",
-    "max-product": "elimination:solve_max_product",
-    "junction-tree": "elimination:solve_junction_tree",
-    "max-flow": "cuts:solve_max_flow",
-    "roof-dual": "cuts:solve_roof_dual",
-    "branch-and-bound": "search.branch_and_bound:solve_branch_and_bound",
-}
 _ROUNDING = 1e-8
-_COMMON = ("tol", "max_iter", "time_limit", "rng", "on_pass")
-
-
-def find_method(name):
-    """The function of a method and the names of its own parameters."""
-    if not isinstance(name, str) or name not in METHODS:
-        known = ", ".join(repr(m) for m in METHODS)
-        raise ValueError(f"method must be one of {known}; got {name!r}")
-    module, function = METHODS[name].split(":")
-    function = getattr(importlib.import_module(f".{module}", __package__), function)
-    kinds = inspect.Parameter.KEYWORD_ONLY
-    names = [p.name for p in inspect.signature(function).parameters.values() if p.kind == kinds]
-    return function, [n for n in names if n not in _COMMON]
-
-
-def _check_common(tol, max_iter, time_limit, callbacks, verbose):
-    check_real("tol", tol, 0)
-    check_integer("max_iter", max_iter, 1)
-    if time_limit is not None:
-        check_positive("time_limit", time_limit, finite=False)
-    if not isinstance(verbose, Integral | np.bool_):
-        raise TypeError(f"verbose must be an integer, got {verbose!r}")
-    if callbacks is None:
-        return ()
-    return tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
-
-
-def _check_own(method, own, parameters):
-    unknown = sorted(parameters.keys() - set(own))
-    if unknown:
-        has = ", ".join(own) if own else "none of its own"
-        raise TypeError(f"method {method!r} has no parameter {', '.join(unknown)}; it has: {has}")
 
 
 def solve_map(
@@ -153,26 +103,26 @@ def solve_map(
     if not isinstance(graph, FactorGraph):
         raise TypeError(f"graph must be a FactorGraph, got a {type(graph).__name__}")
     function, own = find_method(method)
-    _check_own(method, own, parameters)
-    callbacks = _check_common(tol, max_iter, time_limit, callbacks, verbose)
+    unknown = ", ".join(sorted(parameters.keys() - set(own)))
+    if unknown:
+        has = ", ".join(own) if own else "none of its own"
+        raise TypeError(f"method {method!r} has no parameter {unknown}; it has: {has}")
+    check_real("tol", tol, 0)
+    check_integer("max_iter", max_iter, 1)
+    if time_limit is not None:
+        check_positive("time_limit", time_limit, finite=False)
+    if not isinstance(verbose, Integral | np.bool_):
+        raise TypeError(f"verbose must be an integer, got {verbose!r}")
+    if not isinstance(callbacks, list | tuple):
+        callbacks = () if callbacks is None else (callbacks,)
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    watch = Watch(time_limit, callbacks, verbose, method)
-    common = {
-        "tol": float(tol),
-        "max_iter": int(max_iter),
-        "time_limit": time_limit,
-        "rng": np.random.default_rng(seed),
-        "on_pass": watch,
-    }
-    result = watch.run(lambda: function(graph, **common, **parameters))
+    budget = Budget(time_limit, callbacks, verbose, method)
+    common = {"tol": float(tol), "max_iter": int(max_iter), "rng": np.random.default_rng(seed)}
+    result = budget.run(lambda: function(graph, **common, budget=budget, **parameters))
     if verbose:
-        own = f" (and {watch.compile_seconds:.2f} s for kernels)" if watch.compile_seconds else ""
-        print(f"[{method}] {watch.seconds:.2f} s{own}: {result!r}; {result.message}")
-    return _certified(graph, result, method, tol, watch)
-
-
-def _certified(graph, result, method, tol, watch):
-    """The result with its score evaluated on the graph that the user gave."""
+        own = f" (and {budget.compile_seconds:.2f} s for kernels)" if budget.compile_seconds else ""
+        print(f"[{method}] {budget.seconds:.2f} s{own}: {result!r}; {result.message}")
+    # The score is evaluated on the graph that the user gave.
     labels = np.ascontiguousarray(result.labels, dtype=np.int64)
     score = float(graph.score(labels))
     if not result.bound >= score - _ROUNDING * max(1.0, abs(score)):
@@ -181,18 +131,15 @@ def _certified(graph, result, method, tol, watch):
         )
     # Both sides are rounded sums: an exact method's bound may be a few ulps below the score.
     bound = max(float(result.bound), score)
-    history = result.history_ | {"bound": np.maximum(result.history_["bound"], score)}
-    return MAPResult(
+    return replace(
+        result,
         labels=labels,
         score=score,
         bound=bound,
         optimal=is_proved(score, bound, tol),
-        duals=result.duals,
-        beliefs=result.beliefs,
-        history_=history,
+        history_=result.history_ | {"bound": np.maximum(result.history_["bound"], score)},
         method=method,
-        n_iter=result.n_iter,
         converged=bool(result.converged),
-        message=watch.reason or result.message,
-        compile_seconds=watch.compile_seconds,
+        message=budget.reason or result.message,
+        compile_seconds=budget.compile_seconds,
     )

@@ -22,8 +22,8 @@ from ..inference.bucket_elimination import (
 )
 from ..inference.elimination_order import elimination_order, primal_graph
 from ..inference.junction_tree import Tables, junction_tree
-from .to_tables import write_out
-from .watch import solving_time
+from .budget import Budget, Stopped
+from .elimination import write_out
 
 _MOST_COUNTERS = 1e6
 _FIRST_TEMPERATURE, _COOLING, _PASSES = 0.5, 0.4, 8
@@ -237,87 +237,67 @@ class Tightener:
         return value, out[:share] - out[share:]
 
 
-class _Stopped(Exception):
-    """The time is over."""
-
-
-def tighten(graph, on_pass=None, time_limit=None, max_table=2**20, max_iter=200):
+def tighten(graph, budget=None, max_table=2**20, max_iter=200):
     """An upper bound on the scores of a graph, by strips that are solved exactly.
 
     Komodakis, Paragios, Tziritas 2011, MRF energy minimization and beyond via dual decomposition.
     """
-    clock = _Clock(on_pass, time_limit, max_iter)
-    bound, labels = np.inf, np.zeros(graph.n_variables, dtype=np.int64)
+    budget = Budget() if budget is None else budget
+    passes, bound, labels = 0, np.inf, np.zeros(graph.n_variables, dtype=np.int64)
     try:
         tables = write_out(graph, _MOST_COUNTERS)
     except ValueError:
         return bound, labels
-    layer = bfs_layers(
-        primal_graph(tables.n_states, tables.scope_ptr, tables.scope), tables.n_states
-    )
-    done = None
+
+    def check():
+        nonlocal passes
+        passes += 1
+        if passes >= max_iter:
+            raise Stopped
+        budget.check(passes / max_iter)
+
+    primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
+    layer, done = bfs_layers(primal, tables.n_states), None
     for level in [*[table for table in _LEVELS if table < max_table], max_table]:
         model = Tightener(tables, layer, level)
         if model.strips is None or model.entries == done or model.memory > _MEMORY:
             continue
         done = model.entries
         seconds = _SECONDS_AN_ENTRY * model.entries
-        if bound < np.inf and seconds > clock.seconds_left:
+        if bound < np.inf and seconds > budget.seconds_left:
             break
-        model.prepare()
-        messages = np.zeros(model.strips.share)
-        model.evaluate(messages)
-        goes_on = not clock.is_over()
-        if goes_on and _SOFT_PASS * seconds < clock.seconds_left:
-            is_last = level == max_table
-            goes_on = _descend(model, messages, clock, _STAGES if is_last else _FEW_STAGES)
+        goes_on, n_stages = (
+            len(model.strips.first) > 0,
+            _FEW_STAGES if level < max_table else _STAGES,
+        )
+        try:
+            model.prepare()
+            messages = np.zeros(model.strips.share)
+            model.evaluate(messages)
+            check()
+            if _SOFT_PASS * seconds < budget.seconds_left:
+                _descend(model, messages, n_stages, check)
+        except Stopped:
+            goes_on = False
         if model.bound + graph.offset < bound:
             bound, labels = model.bound + graph.offset, model.labels[: graph.n_variables]
-        if not goes_on or len(model.strips.first) == 0 or bound == -np.inf:
+        if not goes_on or bound == -np.inf:
             break
     return bound, labels
 
 
-class _Clock:
-    """Counts passes, and asks whether to stop."""
-
-    def __init__(self, on_pass, time_limit, max_iter):
-        self._began, self._limit = solving_time(), time_limit
-        self._on_pass, self._max_iter, self._passes = on_pass, max_iter, 0
-
-    @property
-    def seconds_left(self):
-        """Until the time limit."""
-        left = np.inf if self._limit is None else self._limit
-        return left - (solving_time() - self._began)
-
-    def is_over(self):
-        """Whether to stop; called after each pass."""
-        self._passes += 1
-        share = self._passes / self._max_iter
-        if self._limit is not None:
-            share = max(share, 1.0 - self.seconds_left / self._limit)
-        stops = self._on_pass is not None and self._on_pass(min(share, 1.0))
-        return stops or share >= 1.0
-
-
-def _descend(model, messages, clock, stages):
-    """Quasi-Newton steps on softened bounds; returns False if it is time to stop."""
+def _descend(model, messages, n_stages, check):
+    """Quasi-Newton steps on softened bounds."""
     temperature = _FIRST_TEMPERATURE * model.scale
     if not (np.isfinite(model.bound) and temperature > 0 and len(messages)):
-        return True
+        return
 
     def objective(x, temperature):
         found = model.soft_bound(x, temperature)
         model.evaluate(x)
-        if clock.is_over():
-            raise _Stopped
+        check()
         return found
 
-    try:
-        for _ in range(stages):
-            messages = fmin_l_bfgs_b(objective, messages, args=(temperature,), maxfun=_PASSES)[0]
-            temperature *= _COOLING
-    except _Stopped:
-        return False
-    return True
+    for _ in range(n_stages):
+        messages = fmin_l_bfgs_b(objective, messages, args=(temperature,), maxfun=_PASSES)[0]
+        temperature *= _COOLING

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,14 +9,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.parallel import Pieces
 from ..inference.numerics import check_integer
 from .arguments import check_duals, check_order
 from .kinds.scratch import region_scratch
+from .kinds.table import collect_columns, collect_potts, collect_rows
 from .kinds.verbs import region_max_marginals
 from .regions import CARDINALITY, POTTS, TABLE, VARIABLE, score_extent
-from .result import MAPResult, Records, is_proved
-from .scoring import Decoder, sum_of_maxima
-from .watch import Asking
+from .scoring import Incumbent
 
 # Messages of tables of three and more variables to one of them.
 
@@ -150,63 +149,18 @@ class Sweep(NamedTuple):
 
 
 @inner_kernel
-def _collect_rows(table, begin, n_rows, n_columns, other, out, low):
-    """For each column the largest entry of a table minus the message of its row."""
-    for b in range(n_columns):
-        out[b] = low
-    for a in range(n_rows):
-        d = other[a]
-        row = begin + a * n_columns
-        for b in range(n_columns):
-            s = table[row + b] - d
-            out[b] = s if s > out[b] else out[b]
-
-
-@inner_kernel
-def _collect_columns(table, begin, n_rows, n_columns, other, out, low):
-    """For each row the largest entry of a table minus the message of its column."""
-    for a in range(n_rows):
-        best = low
-        row = begin + a * n_columns
-        for b in range(n_columns):
-            s = table[row + b] - other[b]
-            best = s if s > best else best
-        out[a] = best
-
-
-@inner_kernel
-def _collect_potts(weight, n_own, n_other, other, out, low):
-    """The same for a Potts factor, in linear time."""
-    best = second = -np.inf
-    where = -1
-    for b in range(n_other):
-        s = -other[b]
-        if s > best:
-            second = best
-            best, where = s, b
-        elif s > second:
-            second = s
-    for a in range(n_own):
-        s = second if a == where else best
-        if a < n_other:
-            same = weight - other[a]
-            s = same if same > s else s
-        out[a] = s if s > low else low
-
-
-@inner_kernel
 def _collect_pair(p, z, r, q, n_own, other, out):
     """Message of a factor of two variables to the one in its slot `q`."""
     begin = p.score_ptr[r]
     n_other = p.n_states[p.child[p.slot_ptr[r] + 1 - q]]
     if p.kind[r] == POTTS:
-        _collect_potts(p.scores[begin], n_own, n_other, other, out, z.low)
+        collect_potts(p.scores[begin], n_own, n_other, other, out, z.low)
     elif q == 1:
-        _collect_rows(p.scores, begin, n_other, n_own, other, out, z.low)
+        collect_rows(p.scores, begin, n_other, n_own, other, out, z.low)
     elif z.flipped.size == 0 or n_other <= _SMALL_TABLE:
-        _collect_columns(p.scores, begin, n_own, n_other, other, out, z.low)
+        collect_columns(p.scores, begin, n_own, n_other, other, out, z.low)
     else:
-        _collect_rows(z.flipped, begin, n_other, n_own, other, out, z.low)
+        collect_rows(z.flipped, begin, n_other, n_own, other, out, z.low)
 
 
 @inner_kernel
@@ -373,11 +327,6 @@ _ROUNDING, _MESSAGE_ROUNDING = 1e-13, 16 * np.finfo(float).eps
 _SMALL = 4
 
 
-def finite_range(p):
-    """Something below which a score is as good as -inf: the sum of all regions' ranges."""
-    return -8.0 * (1.0 + score_extent(p))
-
-
 def make_order(graph, p, order):
     """The variables in an order, by name or as given."""
     n = graph.n_variables
@@ -408,7 +357,7 @@ def make_sweep(graph, p, order="given"):
         role=np.zeros(p.child.size, dtype=np.uint8),
         share=np.zeros(graph.n_variables),
         flipped=flipped,
-        low=finite_range(p),
+        low=-8.0 * (1.0 + score_extent(p)),  # below the sum of all regions' ranges
         hat=np.zeros(most),
         given=np.zeros(most),
         labels=np.zeros(graph.n_variables, dtype=np.int64),
@@ -422,29 +371,25 @@ def make_sweep(graph, p, order="given"):
     return z
 
 
-class Sweeper(Asking):
-    """Sweeps over a graph, forward and backward in turn."""
+class Sweeper:
+    """Sweeps over a graph, forward and backward in turn; `check` may raise between pieces."""
 
-    def __init__(self, graph, order="given", delta=None):
-        super().__init__()
+    def __init__(self, graph, order="given", delta=None, check=None):
         self.graph, self.p = graph, graph.regions
         self.z = make_sweep(graph, self.p, order)
         self.delta = np.zeros(self.p.message_ptr[-1]) if delta is None else delta.copy()
-        self._sums = np.zeros(2)
+        self._pieces, self._sums = Pieces(check), np.zeros(2)
         self._down = self._scratch = None
         if (self.p.kind >= CARDINALITY).any():
             self._down, self._scratch = np.zeros_like(self.delta), region_scratch(self.p)
 
-    def sweep(self, forward, ask=None):
-        """One sweep: the bound; None if `ask` has stopped it."""
-        self._ask, self._sums[:] = ask, 0.0
-        n = self.graph.n_variables
+    def sweep(self, forward):
+        """One sweep, which leaves what it has decoded in `z.labels`: the bound."""
+        self._sums[:] = 0.0
         if self._scratch is not None:
             visit_implicit(self.p, self.z, self.delta, self._down, self._scratch)
-        for start, stop in self._pieces.ranges(0, n):
+        for start, stop in self._pieces.ranges(0, self.graph.n_variables):
             sweep(self.p, self.z, self.delta, start, stop, forward, self._sums)
-        if self.stopped:
-            return None
         total, size = self._sums
         if total == -np.inf:
             return total
@@ -452,15 +397,8 @@ class Sweeper(Asking):
         moved = _MESSAGE_ROUNDING * float(np.abs(self.delta).sum())
         return self.graph.offset + total + _ROUNDING * (1.0 + size) + moved
 
-    @property
-    def labels(self):
-        """What the last sweep has decoded."""
-        return self.z.labels
 
-
-def solve_trws(
-    graph, *, tol, max_iter, time_limit, rng, on_pass, order="given", duals=None, patience=_PATIENCE
-):
+def solve_trws(graph, *, tol, max_iter, rng, budget, order="given", duals=None, patience=_PATIENCE):
     """Sequential coordinate descent on the LP dual, in the order of TRW-S.
 
     Sweeps go forward and backward over the variables. Each collects the max-marginals of its
@@ -471,51 +409,26 @@ def solve_trws(
     V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (larger factors).
     """
     patience = check_integer("patience", patience, 1)
-    flat = graph.of_variables()
-    sweeper = Sweeper(flat, order, check_duals(flat, duals))
-    decoder = Decoder(flat)
-    records = Records(on_pass)
-    records.add(0, sum_of_maxima(graph.regions), decoder.score)
-    bounds, message, done = [], "max_iter is reached", 0
-    for k in range(1, max_iter + 1):
+    incumbent = Incumbent(graph.of_variables(), tol, budget)
+    incumbent.begin()
+    graph = incumbent.graph
+    sweeper = Sweeper(graph, order, check_duals(graph, duals), incumbent.check)
+
+    def both_ways(k):
         for forward in (True, False):
-            bound = sweeper.sweep(forward, partial(on_pass, (k - 1) / max_iter))
-            if bound is None:
+            bound = sweeper.sweep(forward)
+            incumbent.offer(sweeper.z.labels)
+            incumbent.record(k, bound)
+            if incumbent.is_proved:
                 break
-            decoder.offer(sweeper.labels)
-            records.add(k, bound, decoder.score)
-            if is_proved(decoder.score, records.bound, tol):
-                break
-        if sweeper.stopped:
-            message = "stopped"
-            break
-        done = k
-        if is_proved(decoder.score, records.bound, tol):
-            message = "proved"
-            break
-        if k & (k - 1) == 0:
-            decoder.improve(sweeper.labels)
-        bounds.append(records.bound)
-        small = 0.1 * tol * max(1.0, abs(records.bound))
-        if k > patience and bounds[-patience - 1] - bounds[-1] <= small:
-            message = "stalled"
-            break
-        if on_pass(k / max_iter, bound=records.bound, score=decoder.score):
-            message = "stopped"
-            break
-    decoder.improve(decoder.labels)
-    if decoder.score > records.score:
-        records.add(done, records.bound, decoder.score)
-    return MAPResult(
-        labels=decoder.labels,
-        score=decoder.score,
-        bound=records.bound,
-        optimal=is_proved(decoder.score, records.bound, tol),
-        duals=sweeper.delta,
-        beliefs=None,
-        history_=records.history(),
-        method="trws",
-        n_iter=done,
-        converged=message in ("proved", "stalled"),
-        message=message,
-    )
+        return sweeper.z.labels
+
+    def least_gain():
+        return 0.1 * tol * max(1.0, abs(incumbent.bound))
+
+    n_passes, message = incumbent.run_passes(both_ways, max_iter, patience, least_gain)
+    known = incumbent.score
+    if incumbent.improve(incumbent.labels) > known:
+        incumbent.record(n_passes, incumbent.bound)
+    converged = message in ("proved", "stalled")
+    return incumbent.result("trws", message, n_passes, converged, duals=sweeper.delta)

@@ -13,6 +13,7 @@ from skstruct.map_inference import (
     Potts,
     Table,
 )
+from skstruct.map_inference.budget import Budget
 
 
 def enumerate_best(graph):
@@ -57,3 +58,14 @@ def graph_with_implicit(seed):
     unaries = rng.integers(-2, 3, 2 * n).astype(float)
     unaries[rng.random(2 * n) < 0.15] = -np.inf
     return FactorGraph(np.full(n, 2), factors, unaries=unaries, offset=0.5)
+
+
+class Asked(Budget):
+    """A budget that asks a function whether it is spent."""
+
+    def __init__(self, is_spent):
+        super().__init__()
+        self.is_spent = is_spent
+
+    def __call__(self, share, bound=None, score=None):
+        return bool(self.is_spent(share, bound, score))

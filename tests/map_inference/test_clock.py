@@ -11,7 +11,7 @@ import pytest
 
 from skstruct.core.jit.numba_private import JIT_IS_DISABLED, compile_seconds, hold_interrupts
 from skstruct.map_inference import FactorGraph, Potts, solve_map
-from skstruct.map_inference.watch import Part, Watch
+from skstruct.map_inference.budget import Budget
 
 pytestmark = pytest.mark.skipif(JIT_IS_DISABLED, reason="nothing is compiled")
 
@@ -68,33 +68,33 @@ def clock(monkeypatch):
 
 
 def test_compiling_does_not_count_towards_a_limit(clock):
-    watch = Watch(time_limit=10.0)
-    part = Part(watch, seconds=5.0)
-    inner = _Slow(clock, 30.0)
-    hold_interrupts(inner)
-    outer = _Slow(clock, 20.0, inner)
-    hold_interrupts(outer)
-    clock[0] += 1.0
-    outer.compile(None)
-    assert (watch.seconds, watch.compile_seconds, watch.seconds_left) == (1.0, 50.0, 9.0)
-    assert not watch(0.1)
-    assert not part(0.1)
-    clock[0] += 4.0
-    assert part(0.2)
-    assert not watch(0.2)
+    budget = Budget(time_limit=10.0)
+    with budget.part(5.0):
+        inner = _Slow(clock, 30.0)
+        hold_interrupts(inner)
+        outer = _Slow(clock, 20.0, inner)
+        hold_interrupts(outer)
+        clock[0] += 1.0
+        outer.compile(None)
+        assert (budget.seconds, budget.compile_seconds, budget.seconds_left) == (1.0, 50.0, 4.0)
+        assert not budget(0.1)
+        clock[0] += 4.0
+        assert budget(0.2)
+    assert budget.seconds_left == 5.0
+    assert not budget(0.2)
     clock[0] += 5.0
-    assert watch(0.3)
-    assert watch.reason == "the time limit is reached"
+    assert budget(0.3)
+    assert budget.reason == "the time limit is reached"
 
 
 def test_compiling_in_other_threads_is_theirs(clock):
-    watch = Watch(time_limit=10.0)
+    budget = Budget(time_limit=10.0)
     slow = _Slow(clock, 30.0)
     hold_interrupts(slow)
     thread = threading.Thread(target=slow.compile, args=(None,))
     thread.start()
     thread.join()
-    assert (watch.seconds, watch.compile_seconds) == (30.0, 0.0)
+    assert (budget.seconds, budget.compile_seconds) == (30.0, 0.0)
 
 
 def test_a_compile_that_fails_is_counted_once(clock):
@@ -112,7 +112,7 @@ def test_a_compile_that_fails_is_counted_once(clock):
     with pytest.raises(numba.TypingError):
         wrong.compile((numba.int64,))
     assert compile_seconds() - before == 7.0
-    assert Watch().compile_seconds == 0.0
+    assert Budget().compile_seconds == 0.0
 
 
 @pytest.mark.parametrize("methods", [["auto"], ["trws"], ["max-flow", "subgradient"]])
@@ -125,6 +125,6 @@ def test_limits_hold_for_solving_where_kernels_are_new(methods):
 def test_verbose_says_how_long_kernels_took(monkeypatch, capsys):
     graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=np.eye(2))
     solve_map(graph, "trws")
-    monkeypatch.setattr(Watch, "compile_seconds", 2.5)
+    monkeypatch.setattr(Budget, "compile_seconds", 2.5)
     assert solve_map(graph, "trws", verbose=1).compile_seconds == 2.5
     assert "s (and 2.50 s for kernels): MAPResult(" in capsys.readouterr().out

@@ -21,12 +21,12 @@ from skstruct.map_inference import (
     read_libdai,
     read_uai,
     solve_map,
-    to_tables,
 )
 from skstruct.map_inference.blocks import Reoptimiser, reoptimise
-from skstruct.map_inference.elimination import elimination_cost, is_forest
+from skstruct.map_inference.budget import Stopped
+from skstruct.map_inference.elimination import elimination_cost, is_forest, write_out
 from skstruct.map_inference.tighten import Tightener, bfs_layers, tighten
-from skstruct.map_inference.to_tables import write_out
+from tests.helpers.map_cases import Asked
 
 BINARY = [Cardinality, ExactlyOne, AtMostOne, Or]
 
@@ -77,7 +77,7 @@ def assert_optimal(result, graph):
 @given(graphs(), st.sampled_from([1, 8]))
 def test_elimination_finds_the_optimum_of_all_kinds_of_factors(graph, small_arity):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(to_tables, "_SMALL_ARITY", small_arity)
+        patch.setattr(elimination, "_SMALL_ARITY", small_arity)
         assert_optimal(solve_map(graph, "junction-tree"), graph)
         if is_forest(graph):
             assert_optimal(solve_map(graph, "max-product"), graph)
@@ -140,14 +140,17 @@ def test_a_stopped_elimination_still_has_a_bound(monkeypatch):
     graph = FactorGraph([2] * 10, [chain])
     shares = []
 
-    def stop(share):
+    def stop(share, *_):
         shares.append(share)
         return len(shares) == 2
 
     tables = write_out(graph, 100)
-    assert elimination.eliminate(tables, np.arange(10, dtype=np.int32), stop) is None
+    eliminator = elimination.Eliminator(tables, np.arange(10, dtype=np.int32))
+    labels = np.zeros(10, dtype=np.int64)
+    with pytest.raises(Stopped):
+        eliminator.run(tables, labels, Asked(stop).check)
     assert 0 < shares[0] < shares[1] < 1
-    labels, value = elimination.eliminate(tables, np.arange(10, dtype=np.int32))
+    value = eliminator.run(tables, labels)
     assert value == pytest.approx(graph.score(labels))
 
 
@@ -205,11 +208,11 @@ def test_blocks_find_the_optimum_of_a_frustrated_grid():
     rng = np.random.default_rng(0)
     left = [200]
 
-    def stop(share):
+    def stop(share, *_):
         left[0] -= 1
         return left[0] == 0
 
-    labels = reoptimise(graph, np.zeros(196), rng, on_pass=stop, max_table=2**6, time_limit=1e6)
+    labels = reoptimise(graph, np.zeros(196), rng, Asked(stop), max_table=2**6)
     assert left[0] == 0
     assert graph.score(labels) >= optimum - 1e-3 * abs(optimum)
     again = reoptimise(graph, np.zeros(196), np.random.default_rng(0), max_table=2**6)

@@ -4,23 +4,12 @@ import numpy as np
 import pytest
 
 from skstruct.map_inference import Cardinality, FactorGraph, Potts, Table, solve_map
+from skstruct.map_inference.budget import Stopped
 from skstruct.map_inference.elimination import elimination_cost
+from skstruct.map_inference.methods import METHODS
 from skstruct.map_inference.minibuckets import solve_mini_buckets
-from skstruct.map_inference.search.costs import Stopped
 from skstruct.map_inference.simplify import Simplified
-from skstruct.map_inference.solve import METHODS
-
-
-class Asked:
-    """A watch that asks a function of its own."""
-
-    seconds = 0.0
-
-    def __init__(self, stop):
-        self._stop = stop
-
-    def __call__(self, share, bound=None, score=None):
-        return self._stop(share, bound, score)
+from tests.helpers.map_cases import Asked
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +128,8 @@ def test_setting_up_mini_buckets_heeds_the_clock():
         looks.append(share)
         return True
 
-    common = {"tol": 1e-6, "max_iter": 5, "time_limit": None, "rng": None}
-    result = solve_mini_buckets(graph, **common, on_pass=Asked(stop))
+    common = {"tol": 1e-6, "max_iter": 5, "rng": None}
+    result = solve_mini_buckets(graph, **common, budget=Asked(stop))
     assert len(looks) == 1
     assert result.message == "stopped"
     assert result.score == pytest.approx(graph.score(result.labels))
@@ -149,7 +138,7 @@ def test_setting_up_mini_buckets_heeds_the_clock():
 
 def test_simplification_can_be_stopped():
     with pytest.raises(Stopped):
-        Simplified(_stuck_grid(30), stop=lambda: True)
+        Simplified(_stuck_grid(30), check=Asked(lambda *row: True).check)
 
 
 def test_mini_buckets_of_nested_regions():

@@ -13,6 +13,7 @@ from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGra
 from skstruct.map_inference.kinds import verbs
 from skstruct.map_inference.kinds.scratch import region_scratch
 from skstruct.map_inference.kinds.table import fill_hat
+from skstruct.map_inference.regions import CARDINALITY, OR
 
 NOTHING = np.zeros(0)
 
@@ -154,7 +155,7 @@ def check_region(graph, r, delta, gamma):
         value, mu, down = run(region_soft_max, gamma, with_mu=with_mu)
         tolerances = loose + 1e-12 * gamma, within
         check_marginals(dense, mu, down, soft, value, soft_max(hat, gamma), tolerances)
-        if verbs.has_verb(p.kind[r], "region_project"):
+        if p.kind[r] not in (CARDINALITY, OR):
             u = projection(hat, gamma) if feasible else np.zeros_like(hat)
             linear = (u[u > 0] * hat[u > 0]).sum() if feasible else -np.inf
             value, mu, down = run(region_project, gamma, with_mu=with_mu)
@@ -413,8 +414,5 @@ def test_a_method_names_the_factor_that_lacks_its_verb():
     """With its position among the factors, and what to do instead."""
     factors = [Potts([0, 1], [1, 2], 1.0), Or([[0, 1], [1, 2]]), Cardinality([0, 1], [0, 0, 1])]
     graph = FactorGraph([2, 2, 2], factors)
-    verbs.require_verb(graph, "region_soft_max", "gradient")
     with pytest.raises(TypeError, match=r'sdca needs projections, .* factor 2 \(Or\).*"softmax"'):
-        verbs.require_verb(graph, "region_project", "sdca")
-    with pytest.raises(ValueError, match="verb must be one of region_max"):
-        verbs.require_verb(graph, "region_min", "sdca")
+        verbs.require_projection(graph, "sdca")

@@ -20,7 +20,7 @@ def test_bounds_fall_and_hold(seed, forbidden, limit, with_duals):
     bounds = []
     for _ in range(5):
         bounds.append(buckets.forward())
-        assert buckets.backward()
+        assert buckets.backward().shape == (graph.n_variables,)
     if best > -np.inf:
         assert min(bounds) >= best
         assert (np.diff(bounds) <= 1e-9).all()

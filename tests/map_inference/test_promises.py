@@ -14,7 +14,7 @@ from skstruct.map_inference import (
     Table,
     solve_map,
 )
-from skstruct.map_inference.solve import METHODS
+from skstruct.map_inference.methods import METHODS
 
 # What these do not take: cycles, more than two labels, factors without projections or tables.
 REFUSING = {"max-product", "max-flow", "roof-dual", "sdca", "gradient", "accelerated-gradient"}

@@ -18,6 +18,7 @@ from skstruct.map_inference import (
     read_uai,
 )
 from skstruct.map_inference.search import solve_branch_and_bound
+from tests.helpers.map_cases import Asked
 
 
 def best_score(graph):
@@ -144,7 +145,7 @@ def test_stopped_at_once_keeps_a_valid_bound():
         calls.append((share, bound, score))
         return True
 
-    result = solve_branch_and_bound(graph, start=start, on_pass=stop)
+    result = solve_branch_and_bound(graph, start=start, budget=Asked(stop))
     assert len(calls) == 1
     assert not result.optimal
     assert graph.score(start) <= result.score <= best_score(graph) <= result.bound
@@ -155,7 +156,7 @@ def test_stopped_while_simplifying():
     n = 3000
     pairs = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
     graph = FactorGraph([2] * n, [Potts(*pairs.T, -1.0)])
-    result = solve_branch_and_bound(graph, on_pass=lambda *row: True)
+    result = solve_branch_and_bound(graph, budget=Asked(lambda *row: True))
     assert result.score <= 0 <= result.bound
     assert not result.optimal
     assert solve_branch_and_bound(graph).score == 0
@@ -167,7 +168,7 @@ def test_bounds_fall_and_scores_rise():
     factors = [Table(p, 3 * rng.normal(size=(2, 2))) for p in itertools.combinations(range(n), 2)]
     seen = []
     result = solve_branch_and_bound(
-        FactorGraph([2] * n, factors), on_pass=lambda *row: seen.append(row)
+        FactorGraph([2] * n, factors), budget=Asked(lambda *row: seen.append(row))
     )
     assert result.optimal
     bounds, scores = np.array(seen)[:, 1:].T

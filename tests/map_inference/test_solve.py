@@ -11,29 +11,26 @@ from hypothesis import strategies as st
 from sklearn.callback import ProgressBar
 
 from skstruct.map_inference import FactorGraph, MAPResult, Potts, read_uai, solve, solve_map
-from skstruct.map_inference.result import Records
+from skstruct.map_inference.methods import METHODS
+from skstruct.map_inference.scoring import Incumbent
 from tests.helpers.map_cases import enumerate_best, graph_with_implicit, random_graph
 
 
-def enumerate_all(graph, *, tol, max_iter, time_limit, rng, on_pass, pause=0.0, interrupt_at=None):
+def enumerate_all(graph, *, tol, max_iter, rng, budget, pause=0.0, interrupt_at=None):
     """A method as others: looks at all labellings, one a pass."""
-    records = Records(on_pass)
-    best, labels, count = -np.inf, np.zeros(graph.n_variables, dtype=np.int64), 0
+    best, count = Incumbent(graph, tol, budget), 0
     every = list(itertools.product(*map(range, graph.n_states)))
     for row in every:
         count += 1
-        if graph.score(row) > best:
-            best, labels = graph.score(row), np.array(row)
-        records.add(count, np.inf, best)
+        best.offer(np.array(row), graph.score(row))
+        best.record(count, np.inf)
         if interrupt_at == count:
             signal.raise_signal(signal.SIGINT)
         time.sleep(pause)
-        if on_pass(count / len(every), bound=np.inf, score=best):
+        if budget(count / len(every), bound=np.inf, score=best.score):
             break
-    bound = best if count == len(every) else 1e3
-    return MAPResult(
-        labels, best, bound, True, history_=records.history(), n_iter=count, message="all seen"
-    )
+    best.bound = best.score if count == len(every) else 1e3
+    return best.result("all", "all seen", count, True)
 
 
 @pytest.fixture
@@ -109,8 +106,8 @@ class TestFront:
         assert stop.names[-1] == "end"
 
     def test_pieces_of_long_steps(self, graph, monkeypatch):
-        monkeypatch.setattr("skstruct.map_inference.watch._LONG_STEP", 0.0)
-        monkeypatch.setattr("skstruct.map_inference.watch._SECONDS_A_PIECE", 0.0)
+        monkeypatch.setattr("skstruct.map_inference.budget._LONG_STEP", 0.0)
+        monkeypatch.setattr("skstruct.map_inference.budget._SECONDS_A_PIECE", 0.0)
         names = []
 
         class Listen:
@@ -165,11 +162,11 @@ def test_bad_parameters(graph, parameters, error, match):
         solve_map(graph, **({"method": "all"} | parameters))
 
 
-@pytest.mark.parametrize("method", solve.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_found(method):
     function, own = solve.find_method(method)
     assert callable(function)
-    assert not {"tol", "max_iter", "time_limit", "rng", "on_pass"} & set(own)
+    assert not {"tol", "max_iter", "rng", "budget"} & set(own)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 0.6]))

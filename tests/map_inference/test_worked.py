@@ -7,12 +7,12 @@ import pytest
 
 from skstruct.map_inference import FactorGraph, Or, Potts, Table, solve_map
 from skstruct.map_inference.blocks import reoptimise
-from skstruct.map_inference.cuts import Fuser, expand, fuse, is_cut
+from skstruct.map_inference.cuts import Fuser, expand
 from skstruct.map_inference.elimination import elimination_cost, is_forest
 from skstruct.map_inference.kinds.scratch import region_scratch
-from skstruct.map_inference.kinds.verbs import has_verb, require_verb
-from skstruct.map_inference.methods.bounds import valid_bound
-from skstruct.map_inference.regions import CARDINALITY, TABLE, make_regions, score_extent
+from skstruct.map_inference.kinds.verbs import require_projection
+from skstruct.map_inference.methods.relaxation import Room
+from skstruct.map_inference.regions import make_regions, score_extent
 from skstruct.map_inference.search import solve_branch_and_bound
 from skstruct.map_inference.simplify import Simplified
 from skstruct.map_inference.tighten import tighten
@@ -27,10 +27,6 @@ def test_blocks_reoptimise():
     ring = FactorGraph([2] * 4, [Potts([0, 1, 2, 3], [1, 2, 3, 0], -1.0)])
     labels = reoptimise(ring, [0, 0, 0, 0], np.random.default_rng(0))
     assert (ring.score(labels)) == 0.0
-
-
-def test_exact_cuts_is_cut():
-    assert (is_cut(FactorGraph([2, 2, 2], [Potts([0, 1], [1, 2], [1.0, -1.0])]))) is True
 
 
 def test_exact_cuts_solve_max_flow():
@@ -67,7 +63,7 @@ def test_expansion_fuser():
 
 def test_expansion_fuse():
     graph = FactorGraph([3, 3], [Potts(0, 1, 1.0)], unaries=[[0, 1, 0], [0, 0, 5]])
-    assert repr(fuse(graph, np.array([0, 0]), np.array([1, 2]))) == "array([1, 2])"
+    assert repr(Fuser(graph).fuse(np.array([0, 0]), np.array([1, 2]))) == "array([1, 2])"
 
 
 def test_expansion_expand():
@@ -79,15 +75,8 @@ def test_kinds_scratch_region_scratch():
     assert (region_scratch(FactorGraph([2, 3], [Potts(0, 1, 1.0)]).regions).hat.size) == 6
 
 
-def test_kinds_verbs_has_verb():
-    assert (has_verb(TABLE, "region_project"), has_verb(CARDINALITY, "region_project")) == (
-        True,
-        False,
-    )
-
-
-def test_kinds_verbs_require_verb():
-    require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_max", "subgradient")
+def test_kinds_verbs_require_projection():
+    require_projection(FactorGraph([2, 2], [Potts(0, 1, 1.0)]), "sdca")
     with pytest.raises(
         TypeError,
         match=re.escape(
@@ -96,12 +85,12 @@ def test_kinds_verbs_require_verb():
             'ftmax"'
         ),
     ):
-        require_verb(FactorGraph([2, 2], [Or([0, 1])]), "region_project", "sdca")
+        require_projection(FactorGraph([2, 2], [Or([0, 1])]), "sdca")
 
 
-def test_methods_bounds_valid_bound():
+def test_methods_bounds_room():
     graph = FactorGraph([2, 2], [Potts(0, 1, 1.0)], unaries=[[0, 1], [0.5, 0]])
-    assert (round(float(valid_bound(graph.regions, np.zeros(4))), 9)) == 2.5
+    assert (round(Room(graph.regions).bound(np.zeros(4))[0], 9)) == 2.5
 
 
 def test_methods_coordinate_descent_solve_coordinate_descent():

@@ -4,8 +4,3 @@ A new kind of factor is a class in :mod:`skstruct.map_inference.factors`, a code
 :mod:`skstruct.map_inference.regions`, a file here with its verbs, and a branch for each of these in
 :mod:`skstruct.map_inference.kinds.verbs`, which says what they do.
 """
-
-from .scratch import RegionScratch, region_scratch
-from .verbs import has_verb, require_verb
-
-__all__ = ["RegionScratch", "has_verb", "region_scratch", "require_verb"]

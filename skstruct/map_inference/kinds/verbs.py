@@ -14,13 +14,11 @@ of finite score agrees with it. Nothing is ever NaN.
 
 from ...core.jit.dispatch import inner_kernel
 from ..regions import CARDINALITY, KINDS, OR, POTTS
-from .cardinality import (
+from .implicit import (
     cardinality_max,
     cardinality_max_marginals,
     cardinality_soft_marginals,
-    cardinality_soft_max,
-)
-from .logic import (
+    normalise_pairs,
     one_max,
     one_max_marginals,
     one_project,
@@ -29,17 +27,14 @@ from .logic import (
     or_max,
     or_max_marginals,
     or_soft_marginals,
-    or_soft_max,
 )
-from .potts import (
+from .table import (
     is_soft_table,
     is_table,
     potts_max,
     potts_max_marginals,
     potts_soft_marginals,
     potts_soft_max,
-)
-from .table import (
     table_max,
     table_max_marginals,
     table_project,
@@ -47,37 +42,16 @@ from .table import (
     table_soft_max,
 )
 
-VERBS = {
-    "region_max": "maxima",
-    "region_soft_max": "soft maxima",
-    "region_project": "projections",
-    "region_max_marginals": "max-marginals",
-    "region_soft_marginals": "soft marginals",
-}
-_LACKING = {CARDINALITY: {"region_project"}, OR: {"region_project"}}
-_INSTEAD = {
-    "region_project": (
-        'try "coordinate-descent" or "frank-wolfe", or "strong-accelerated" with '
-        'smoothing="softmax"'
-    )
-}
 
-
-def has_verb(kind, verb):
-    """Whether regions of a kind have a verb."""
-    if verb not in VERBS:
-        raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
-    return verb not in _LACKING.get(int(kind), ())
-
-
-def require_verb(graph, verb, method):
-    """Refuse a method for graphs with a factor that lacks what the method needs."""
+def require_projection(graph, method):
+    """Refuse a method for graphs with a factor that has no L2-smoothed maximum."""
     first = 0
     for batch in graph.factors:
-        if not has_verb(KINDS[type(batch)], verb):
+        if KINDS[type(batch)] in (CARDINALITY, OR):
             raise TypeError(
-                f"{method} needs {VERBS[verb]}, which factor {first} ({type(batch).__name__}) does "
-                f"not have; {_INSTEAD[verb]}"
+                f"{method} needs projections, which factor {first} ({type(batch).__name__}) does "
+                'not have; try "coordinate-descent" or "frank-wolfe", or "strong-accelerated" with '
+                'smoothing="softmax"'
             )
         first += len(batch)
 
@@ -105,10 +79,10 @@ def region_soft_max(p, r, delta, gamma, mu, down, scratch):
         return table_soft_max(p, r, delta, gamma, mu, down, scratch)
     if kind == POTTS:
         return potts_soft_max(p, r, delta, gamma, down, scratch)
-    if kind == CARDINALITY:
-        return cardinality_soft_max(p, r, delta, gamma, down, scratch)
-    if kind == OR:
-        return or_soft_max(p, r, delta, gamma, down, scratch)
+    if kind in (CARDINALITY, OR):
+        value = region_soft_marginals(p, r, delta, gamma, down, scratch)
+        normalise_pairs(p, r, value, gamma, down)
+        return value
     return one_soft_max(p, r, delta, gamma, down, scratch)
 
 
@@ -116,7 +90,7 @@ def region_soft_max(p, r, delta, gamma, mu, down, scratch):
 def region_project(p, r, delta, gamma, mu, down, scratch):
     """Maximum of ``<u, hat> - gamma / 2 * |u|^2`` over the simplex; u in `mu` and `down`.
 
-    For kinds that have it: see :func:`require_verb`.
+    For kinds that have it: see :func:`require_projection`.
     """
     if p.kind[r] <= POTTS:
         return table_project(p, r, delta, gamma, mu, down, scratch)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.numerics import fast_exp
 from ..arguments import check_positive
+from ..kinds.table import collect_columns, collect_potts, collect_rows
 from ..kinds.verbs import region_max_marginals, region_soft_marginals
 from ..regions import POTTS, TABLE
-from .bounds import cut, hat_scores, own_scores
-from .driver import Method, Report, drive, smoothed_dual
+from .relaxation import Method, Report, hat_scores, own_scores, pieces
 
 # A region with more slots is updated as a whole: once for each slot would cost their square.
 _MOST_SLOTS = 4
@@ -29,47 +28,20 @@ def _is_plain_pair(p, q):
 
 
 @inner_kernel
-def _potts_max(p, q, to, n, by, m, delta):
-    """Best partner of each label: itself, or the best other one."""
-    weight, best, second, at = p.scores[p.score_ptr[q]], -math.inf, -math.inf, 0
-    for j in range(m):
-        score = -delta[by + j]
-        if score > best:
-            best, second, at = score, best, j
-        elif score > second:
-            second = score
-    for i in range(n):
-        unequal = second if i == at else best
-        equal = weight - delta[by + i] if i < m else -math.inf
-        delta[to + i] = max(equal, unequal)
-
-
-@inner_kernel
 def _pair_max(p, s, delta):
     """Max-marginals of a plain pair without what it tells slot `s`, written there."""
     q = p.owner[s]
-    first = p.slot_ptr[q]
+    first, begin = p.slot_ptr[q], p.score_ptr[q]
     other = 2 * first + 1 - s
     to, by = p.message_ptr[s], p.message_ptr[other]
     n, m = p.message_ptr[s + 1] - to, p.message_ptr[other + 1] - by
-    if p.kind[q] == POTTS:
-        _potts_max(p, q, to, n, by, m, delta)
-        return
-    scores = p.scores[p.score_ptr[q] : p.score_ptr[q] + n * m]
     messages, out = delta[by : by + m], delta[to : to + n]
-    if s == first:
-        for i in range(n):
-            row, best = scores[i * m : i * m + m], -math.inf
-            for j in range(m):
-                best = max(best, row[j] - messages[j])
-            out[i] = best
+    if p.kind[q] == POTTS:
+        collect_potts(p.scores[begin], n, m, messages, out, -math.inf)
+    elif s == first:
+        collect_columns(p.scores, begin, n, m, messages, out, -math.inf)
     else:
-        for i in range(n):
-            out[i] = scores[i] - messages[0]
-        for j in range(1, m):
-            row, message = scores[j * n : j * n + n], messages[j]
-            for i in range(n):
-                out[i] = max(out[i], row[i] - message)
+        collect_rows(p.scores, begin, m, n, messages, out, -math.inf)
 
 
 @inner_kernel
@@ -180,6 +152,19 @@ def _give_back(p, q, delta, down, forbidden):
             delta[first + x] += down[first + x] / (n_slots + 1)
 
 
+@inner_kernel
+def _even_out(p, q, delta, total, down, forbidden):
+    """The mean of the exact updates of single messages of region `q`, a convex combination."""
+    n_slots = p.slot_ptr[q + 1] - p.slot_ptr[q]
+    for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
+        hat_scores(p, p.child[s], delta, total)
+        first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
+        _clip(total, 0, n, forbidden)
+        _clip(down, first, n, forbidden)
+        for x in range(n):
+            delta[first + x] += (down[first + x] - total[x]) / (n_slots + 1)
+
+
 @kernel
 def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down, scratch):
     """Blocks of the non-smooth dual: messages into a region, or all those of a large one."""
@@ -202,19 +187,6 @@ def max_star_pass(p, order, start, stop, is_wide, delta, forbidden, total, down,
                     _add_back(p, s, delta, down)
                 _take(p, s, delta, total, forbidden)
         _share(p, r, is_wide, delta, total)
-
-
-@inner_kernel
-def _even_out(p, q, delta, total, down, forbidden):
-    """The mean of the exact updates of single messages of region `q`, a convex combination."""
-    n_slots = p.slot_ptr[q + 1] - p.slot_ptr[q]
-    for s in range(p.slot_ptr[q], p.slot_ptr[q + 1]):
-        hat_scores(p, p.child[s], delta, total)
-        first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
-        _clip(total, 0, n, forbidden)
-        _clip(down, first, n, forbidden)
-        for x in range(n):
-            delta[first + x] += (down[first + x] - total[x]) / (n_slots + 1)
 
 
 @kernel
@@ -243,8 +215,8 @@ def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, tota
 class CoordinateDescent(Method):
     """Sweeps of star updates, there and back, and updates of large regions as wholes."""
 
-    def __init__(self, graph, tol, rng, smoothing):
-        super().__init__(graph, tol, rng)
+    def __init__(self, graph, tol, rng, budget, smoothing):
+        super().__init__(graph, tol, rng, budget)
         p, self.gamma = self.regions, smoothing
         self.monotone_bound = smoothing == 0
         self.is_wide = (np.diff(p.slot_ptr) > _MOST_SLOTS).astype(np.uint8)
@@ -254,33 +226,27 @@ class CoordinateDescent(Method):
         visits = np.bincount(p.child, weights=self.room.work[p.owner], minlength=p.kind.size)
         # A visit of a cardinality factor may cost the square of its variables.
         visits = visits + self.is_wide * np.diff(p.slot_ptr).astype(float) ** 2
-        self.cuts = cut(visits[self.order])
+        self.pieces = pieces(visits[self.order])
         self.total = np.zeros(self.room.mu.size)
         self.last, self.stalled, self.n_sweeps = math.inf, 0, 0
 
-    def pieces(self):
+    def one_pass(self):
         """A sweep, in the opposite direction of the last one."""
         order = self.order if self.n_sweeps % 2 == 0 else self.order[::-1].copy()
         self.n_sweeps += 1
         room = self.room
         one_pass, own = (soft_star_pass, (self.gamma,)) if self.gamma else (max_star_pass, ())
-        for start, stop in pairwise(self.cuts):
+        for start, stop in self.ranges(self.pieces):
             one_pass(
                 self.regions, order, start, stop, self.is_wide, self.delta, *own, room.forbidden,
                 self.total, room.down, room.scratch,
             )  # fmt: skip
-            yield
         self.passes += 1
-
-    def objective(self, maxima):
-        """The dual that is minimised, with the offset."""
-        if not self.gamma:
-            return self.regions.offset + maxima
-        return self.regions.offset + smoothed_dual(self.room, self.delta, self.gamma)
 
     def report(self, maxima):
         """It ends where the objective no longer falls: at the optimum, or where it is stuck."""
-        value = self.objective(maxima)
+        value = self.smoothed_dual(self.delta, self.gamma, "softmax") if self.gamma else maxima
+        value += self.regions.offset
         fall = self.last - value
         self.last = value
         self.stalled = 0 if fall > _STALLED * self.tol * max(1.0, abs(value)) else self.stalled + 1
@@ -292,7 +258,7 @@ class CoordinateDescent(Method):
         return self.smooth_beliefs(self.gamma, True) if self.gamma else None
 
 
-def solve_coordinate_descent(graph, *, tol, max_iter, time_limit, rng, on_pass, smoothing=0.0):
+def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0):
     """Block coordinate descent on the dual by star updates (MPLP), non-smooth or soft-max.
 
     Every region that is contained in others gets all its messages at once; regions with more than
@@ -304,8 +270,8 @@ def solve_coordinate_descent(graph, *, tol, max_iter, time_limit, rng, on_pass, 
     Convergence, Table 1.
     """
     smoothing = check_positive("smoothing", smoothing, zero=True)
-    method = CoordinateDescent(graph, tol, rng, smoothing)
-    return drive("coordinate-descent", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+    method = CoordinateDescent(graph, tol, rng, budget, smoothing)
+    return method.run("coordinate-descent", max_iter)
 
 
 # Soft-max coordinate descent whose smoothing decreases until it no longer matters.
@@ -317,16 +283,17 @@ _SHARE = 0.5
 class DecreasingSmoothing(CoordinateDescent):
     """Halves the smoothing once what is left to gain at the present one is small."""
 
-    def __init__(self, graph, tol, rng, gamma):
-        super().__init__(graph, tol, rng, gamma)
+    def __init__(self, graph, tol, rng, budget, gamma):
+        super().__init__(graph, tol, rng, budget, gamma or 1.0)
+        if gamma is None:
+            self.gamma = 0.1 * self.room.mean_range or 1.0
         self.up = np.zeros(self.room.n_messages)
 
     def report(self, maxima):
         """Compare the fall of the smoothed dual with its distance from the non-smooth one."""
         bound = self.regions.offset + maxima
-        value = self.regions.offset + smoothed_dual(
-            self.room, self.delta, self.gamma, "softmax", self.up
-        )
+        value = self.smoothed_dual(self.delta, self.gamma, "softmax", self.up)
+        value += self.regions.offset
         self.up -= self.room.down
         left = float(np.abs(self.up).sum()) * self.room.mean_range
         cost, done = value - bound, ""
@@ -340,7 +307,7 @@ class DecreasingSmoothing(CoordinateDescent):
         return Report(value, float(np.linalg.norm(self.up)), done=done)
 
 
-def solve_decreasing_smoothing(graph, *, tol, max_iter, time_limit, rng, on_pass, gamma=None):
+def solve_decreasing_smoothing(graph, *, tol, max_iter, rng, budget, gamma=None):
     """Soft-max coordinate descent with a smoothing that is halved until it is below `tol`.
 
     Savchynskyy, Schmidt, Kappes, Schnörr 2012, Efficient MRF energy minimization via adaptive
@@ -349,7 +316,5 @@ def solve_decreasing_smoothing(graph, *, tol, max_iter, time_limit, rng, on_pass
     """
     if gamma is not None:
         gamma = check_positive("gamma", gamma)
-    method = DecreasingSmoothing(graph, tol, rng, gamma or 1.0)
-    if gamma is None:
-        method.gamma = 0.1 * method.room.mean_range or 1.0
-    return drive("decreasing-smoothing", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+    method = DecreasingSmoothing(graph, tol, rng, budget, gamma)
+    return method.run("decreasing-smoothing", max_iter)

@@ -8,10 +8,9 @@ import numpy as np
 
 from ...core.jit.dispatch import kernel
 from ..arguments import check_choice, check_positive
-from ..kinds.verbs import region_max_marginals, require_verb
+from ..kinds.verbs import region_max_marginals, require_projection
 from ..regions import AT_MOST_ONE, EXACTLY_ONE
-from .bounds import own_scores
-from .driver import Method, Report, drive, smoothed_pieces
+from .relaxation import Method, Report, own_scores
 
 # Messages to start from that know of the hard constraints.
 
@@ -62,29 +61,25 @@ class Subgradient(Method):
 
     always = True
 
-    def __init__(self, graph, tol, rng, step):
-        super().__init__(graph, tol, rng)
+    def __init__(self, graph, tol, rng, budget, step):
+        super().__init__(graph, tol, rng, budget)
         self.up = np.zeros(self.room.n_messages)
         self.delta = hard_start(self.room)
         self.relative, self.step, self.value = step, 0.0, 0.0
 
-    def pieces(self):
+    def one_pass(self):
         """The bound that is evaluated after each pass leaves what the next step needs."""
         np.subtract(self.up, self.room.down, out=self.up)
         self.passes += 1
         if self.passes == 1:
-            self.step = self.relative * self._first_step()
+            # Polyak's, as if the first labels' score were the optimum.
+            square, distance = float(self.up @ self.up), self.value - self.best.score
+            first = 0.5 * self.room.mean_range or 1.0
+            if square > 0.0 and np.isfinite(distance):
+                first = distance / square
+            self.step = self.relative * first
         self.up *= self.step / np.sqrt(self.passes)
         self.delta -= self.up
-        yield
-
-    def _first_step(self):
-        """Polyak's, as if the first labels' score were the optimum."""
-        square = float(self.up @ self.up)
-        distance = self.value - self.decoder.score
-        if not (square > 0.0 and np.isfinite(distance)):
-            return 0.5 * self.room.mean_range or 1.0
-        return distance / square
 
     def report(self, maxima):
         """The bound is the objective; where all maximisers agree it is the optimum."""
@@ -94,14 +89,14 @@ class Subgradient(Method):
         return Report(self.value, done=done)
 
 
-def solve_subgradient(graph, *, tol, max_iter, time_limit, rng, on_pass, step=1.0):
+def solve_subgradient(graph, *, tol, max_iter, rng, budget, step=1.0):
     """Subgradient descent on the dual, steps ``c / sqrt(t)``.
 
     Komodakis, Paragios, Tziritas 2007, MRF optimization via dual decomposition. Meshi, Mahdavi,
     Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, Table 1.
     """
-    method = Subgradient(graph, tol, rng, check_positive("step", step))
-    return drive("subgradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+    step = check_positive("step", step)
+    return Subgradient(graph, tol, rng, budget, step).run("subgradient", max_iter)
 
 
 SMOOTHINGS = ("softmax", "l2")
@@ -142,18 +137,16 @@ def lipschitz_bound(regions, gamma, smoothing):
 class GradientDescent(Method):
     """Steps along the disagreement of the smoothed maximisers, perhaps with momentum."""
 
-    def __init__(self, graph, tol, rng, smoothing, gamma, lam, accelerated, lipschitz):
-        super().__init__(graph, tol, rng)
+    def __init__(self, graph, tol, rng, budget, smoothing, gamma, lam, accelerated, lipschitz):
+        super().__init__(graph, tol, rng, budget)
         self.smoothing, self.gamma, self.lam = smoothing, gamma, lam
         self.accelerated, self.searches = accelerated, lipschitz == "search"
-        n = self.room.n_messages
         if not lam:
             self.delta = hard_start(self.room)
         self.constant = lipschitz_bound(self.regions, gamma, smoothing)
         if self.searches:
             self.constant *= _FIRST_GUESS
-        self.marginals = np.zeros(n)
-        self.gradient = np.zeros(n)
+        self.marginals, self.gradient = np.zeros((2, self.room.n_messages))
         # Where the gradient is taken; without momentum the messages themselves.
         self.point = self.delta.copy() if accelerated else self.delta
         self.momentum = 1.0
@@ -162,10 +155,9 @@ class GradientDescent(Method):
 
     def _look(self, point):
         """Value of the objective, and the disagreement into `marginals`."""
-        room = self.room
-        value = yield from smoothed_pieces(room, point, self.gamma, self.smoothing, self.marginals)
+        value = self.smoothed_dual(point, self.gamma, self.smoothing, self.marginals, check=True)
         self.passes += 1
-        self.marginals -= room.down
+        self.marginals -= self.room.down
         return value + (0.5 * self.lam * float(point @ point) if self.lam else 0.0)
 
     def _take_gradient(self, value):
@@ -176,11 +168,10 @@ class GradientDescent(Method):
             self.gradient += self.lam * self.point
         self.norm = float(np.linalg.norm(self.gradient))
 
-    def pieces(self):
+    def one_pass(self):
         """A step, of a length that is searched for if that is asked for."""
         if not self.known:
-            value = yield from self._look(self.point)
-            self._take_gradient(value)
+            self._take_gradient(self._look(self.point))
         before = self.constant
         if self.searches:
             self.constant *= _SHRINK
@@ -190,7 +181,7 @@ class GradientDescent(Method):
             trial += self.point
             if not self.searches:
                 break
-            value = yield from self._look(trial)
+            value = self._look(trial)
             rounding = _ROUNDING * self.room.n_regions**0.5 * max(1.0, abs(self.value))
             if value <= self.value - 0.5 * step * self.norm**2 + rounding:
                 break
@@ -240,47 +231,31 @@ class GradientDescent(Method):
         return self.smooth_beliefs(self.gamma, self.smoothing == "softmax")
 
 
-def check_smoothing(graph, name, smoothing, gamma, lipschitz):
-    """The number `gamma`, if a method can smooth a graph like this."""
+def _solve(name, graph, tol, max_iter, rng, budget, smoothing, gamma, lam, lipschitz):
+    """Gradient descent of a kind, if it can smooth a graph like this."""
     check_choice("smoothing", smoothing, SMOOTHINGS)
     check_choice("lipschitz", lipschitz, SEARCHES)
-    require_verb(graph, "region_soft_max" if smoothing == "softmax" else "region_project", name)
-    return check_positive("gamma", gamma)
+    if smoothing == "l2":
+        require_projection(graph, name)
+    gamma = check_positive("gamma", gamma)
+    own = smoothing, gamma, lam, name != "gradient", lipschitz
+    return GradientDescent(graph, tol, rng, budget, *own).run(name, max_iter)
 
 
 def solve_gradient(
-    graph,
-    *,
-    tol,
-    max_iter,
-    time_limit,
-    rng,
-    on_pass,
-    smoothing="softmax",
-    gamma=0.1,
-    lipschitz="search",
+    graph, *, tol, max_iter, rng, budget, smoothing="softmax", gamma=0.1, lipschitz="search"
 ):
     """Gradient descent on a smoothed dual.
 
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     3 and Table 1.
     """
-    gamma = check_smoothing(graph, "gradient", smoothing, gamma, lipschitz)
-    method = GradientDescent(graph, tol, rng, smoothing, gamma, 0.0, False, lipschitz)
-    return drive("gradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+    own = smoothing, gamma, 0.0, lipschitz
+    return _solve("gradient", graph, tol, max_iter, rng, budget, *own)
 
 
 def solve_accelerated_gradient(
-    graph,
-    *,
-    tol,
-    max_iter,
-    time_limit,
-    rng,
-    on_pass,
-    smoothing="l2",
-    gamma=0.1,
-    lipschitz="search",
+    graph, *, tol, max_iter, rng, budget, smoothing="l2", gamma=0.1, lipschitz="search"
 ):
     """Nesterov's accelerated gradient descent on a smoothed dual, with restarts.
 
@@ -289,33 +264,17 @@ def solve_accelerated_gradient(
     decomposition and MAP labeling. O'Donoghue, Candès 2015, Adaptive restart for accelerated
     gradient schemes.
     """
-    gamma = check_smoothing(graph, "accelerated-gradient", smoothing, gamma, lipschitz)
-    method = GradientDescent(graph, tol, rng, smoothing, gamma, 0.0, True, lipschitz)
-    return drive("accelerated-gradient", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
-
-
-# Accelerated gradient descent on the smooth and strongly convex dual.
+    own = smoothing, gamma, 0.0, lipschitz
+    return _solve("accelerated-gradient", graph, tol, max_iter, rng, budget, *own)
 
 
 def solve_strong_accelerated(
-    graph,
-    *,
-    tol,
-    max_iter,
-    time_limit,
-    rng,
-    on_pass,
-    smoothing="l2",
-    gamma=0.1,
-    lam=0.1,
-    lipschitz="search",
+    graph, *, tol, max_iter, rng, budget, smoothing="l2", gamma=0.1, lam=0.1, lipschitz="search"
 ):
     """Accelerated gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
 
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     4 and Table 1.
     """
-    gamma = check_smoothing(graph, "strong-accelerated", smoothing, gamma, lipschitz)
-    lam = check_positive("lam", lam)
-    method = GradientDescent(graph, tol, rng, smoothing, gamma, lam, True, lipschitz)
-    return drive("strong-accelerated", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+    own = smoothing, gamma, check_positive("lam", lam), lipschitz
+    return _solve("strong-accelerated", graph, tol, max_iter, rng, budget, *own)

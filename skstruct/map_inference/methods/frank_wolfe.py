@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +10,10 @@ import numpy as np
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
 from ..arguments import check_positive
-from ..kinds.verbs import region_max, region_project, require_verb
+from ..budget import Stopped
+from ..kinds.verbs import region_max, region_project, require_projection
 from ..regions import AT_MOST_ONE
-from .bounds import cut
-from .driver import Method, Report, drive, smoothed_dual
+from .relaxation import Method, Report, pieces
 
 
 class Primal(NamedTuple):
@@ -93,147 +92,6 @@ def move(p, r, state, delta, lam, mu, down, own, step):
                 delta[p.message_ptr[p.parent[at]] + x] -= change / lam
 
 
-@kernel
-def frank_wolfe_pass(p, order, start, stop, lam, state, delta, mu, down, sums, scratch):
-    """Frank-Wolfe steps on some regions, each to the best point towards its maximiser."""
-    for k in range(start, stop):
-        r = order[k]
-        value = region_max(p, r, delta, mu, down, scratch)
-        measure(p, r, state, delta, mu, down, sums)
-        gap = value - (state.own[r] + sums[0])
-        if gap > 0.0:
-            n_parents = p.parent_ptr[r + 1] - p.parent_ptr[r]
-            curvature = (n_parents * sums[3] + sums[2]) / lam
-            step = min(1.0, gap / curvature)
-            move(p, r, state, delta, lam, mu, down, value - sums[1], step)
-
-
-@kernel
-def renew_messages(p, lam, state, delta):
-    """The messages that belong to the primal variables, without what roundings added up to."""
-    for s in range(p.child.shape[0]):
-        first = state.primal_ptr[p.child[s]] - p.message_ptr[s]
-        for k in range(p.message_ptr[s], p.message_ptr[s + 1]):
-            delta[k] = (state.projections[k] - state.primal[first + k]) / lam
-
-
-@kernel
-def primal_labels(p, primal, labels):
-    """The label of each variable whose primal variable is largest."""
-    first = 0
-    for v in range(p.n_variables):
-        best = 0
-        for x in range(1, p.size[v]):
-            if primal[first + x] > primal[first + best]:
-                best = x
-        labels[v] = best
-        first += p.size[v]
-
-
-class FrankWolfe(Method):
-    """Steps on one region at a time, in random order; see Algorithm 1 of the paper.
-
-    Variables of regions that are in no other are not stored, only their scores and what they are
-    on their children.
-    """
-
-    stores_all = False
-
-    def __init__(self, graph, tol, rng, lam):
-        super().__init__(graph, tol, rng)
-        p, self.lam = self.regions, lam
-        kept = np.diff(p.parent_ptr) > 0
-        kept[: p.n_variables] = True
-        primal_ptr = ends_of(np.where(kept | self.stores_all, p.size, 0))
-        self.state = Primal(
-            primal_ptr=primal_ptr,
-            primal=np.zeros(int(primal_ptr[-1])),
-            projections=np.zeros(self.room.n_messages),
-            own=np.zeros(self.room.n_regions),
-        )
-        self.sums = np.zeros(6)
-        # Not before the start is complete, and never if a region has no finite score.
-        self.possible = False
-
-    def begin(self):
-        """Start at the maximisers of the regions' own scores."""
-        room, totals = self.room, np.zeros(1)
-        for start, stop in pairwise(room.cuts):
-            start_pass(
-                self.regions, start, stop, self.state, self.delta, room.mu, room.down, totals,
-                room.scratch,
-            )  # fmt: skip
-            yield
-        self.possible = bool(np.isfinite(totals[0]))
-        if self.possible:
-            renew_messages(self.regions, self.lam, self.state, self.delta)
-        self.passes += 1
-
-    def one_pass(self, order, start, stop):
-        """Steps on some regions."""
-        room = self.room
-        frank_wolfe_pass(
-            self.regions, order, start, stop, self.lam, self.state, self.delta, room.mu, room.down,
-            self.sums, room.scratch,
-        )  # fmt: skip
-
-    def pieces(self):
-        """A step on each region."""
-        order = self.rng.permutation(self.room.n_regions)
-        cuts = cut(self.room.work[order])
-        for start, stop in pairwise(cuts):
-            if self.possible:
-                self.one_pass(order, start, stop)
-            yield
-        if self.possible:
-            renew_messages(self.regions, self.lam, self.state, self.delta)
-        self.passes += 1
-
-    def report(self, maxima):
-        """The primal objective, with the duality gap of Algorithm 1."""
-        if not self.possible:
-            return Report(math.nan)
-        square = self.lam * float(self.delta @ self.delta)
-        own = float(self.state.own.sum())
-        return self.known(own - 0.5 * square, maxima - own + square)
-
-    def known(self, value, gap):
-        """A report of a primal value and its gap."""
-        value += self.regions.offset
-        gap = max(gap, 0.0)
-        disagreement = self.lam * float(np.linalg.norm(self.delta))
-        done = ""
-        if gap <= self.tol * max(1.0, abs(value)):
-            done = "the duality gap of the soft-constrained problem is below tol"
-        return Report(value, disagreement, gap, done)
-
-    def labellings(self):
-        """Those of the messages, and of the primal variables."""
-        yield from super().labellings()
-        labels = np.zeros(self.graph.n_variables, dtype=np.int64)
-        primal_labels(self.regions, self.state.primal, labels)
-        yield labels
-
-    def beliefs(self):
-        """The primal variables."""
-        if not self.possible:
-            return None
-        return self.state.primal[: self.graph.unary.size].copy()
-
-
-def solve_frank_wolfe(graph, *, tol, max_iter, time_limit, rng, on_pass, lam=0.01):
-    """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
-
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4 and Algorithm 1.
-    """
-    method = FrankWolfe(graph, tol, rng, check_positive("lam", lam))
-    return drive("frank-wolfe", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
-
-
-# Stochastic dual coordinate ascent on the smooth and strongly convex dual.
-
-
 @inner_kernel
 def _products(p, r, state, mu, down, sums):
     """Into `sums`: square norm of region `r`'s variables, their product with a new point, its norm.
@@ -267,6 +125,21 @@ def _products(p, r, state, mu, down, sums):
 
 
 @kernel
+def frank_wolfe_pass(p, order, start, stop, lam, state, delta, mu, down, sums, scratch):
+    """Frank-Wolfe steps on some regions, each to the best point towards its maximiser."""
+    for k in range(start, stop):
+        r = order[k]
+        value = region_max(p, r, delta, mu, down, scratch)
+        measure(p, r, state, delta, mu, down, sums)
+        gap = value - (state.own[r] + sums[0])
+        if gap > 0.0:
+            n_parents = p.parent_ptr[r + 1] - p.parent_ptr[r]
+            curvature = (n_parents * sums[3] + sums[2]) / lam
+            step = min(1.0, gap / curvature)
+            move(p, r, state, delta, lam, mu, down, value - sums[1], step)
+
+
+@kernel
 def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, scratch):
     """Steps on some regions, each to the best point towards its smoothed maximiser."""
     for k in range(start, stop):
@@ -282,6 +155,28 @@ def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, s
             curvature = gamma * max(apart, 0.0) + (n_parents * sums[3] + sums[2]) / lam
             step = min(1.0, slope / curvature)
             move(p, r, state, delta, lam, mu, down, linear - sums[1], step)
+
+
+@kernel
+def renew_messages(p, lam, state, delta):
+    """The messages that belong to the primal variables, without what roundings added up to."""
+    for s in range(p.child.shape[0]):
+        first = state.primal_ptr[p.child[s]] - p.message_ptr[s]
+        for k in range(p.message_ptr[s], p.message_ptr[s + 1]):
+            delta[k] = (state.projections[k] - state.primal[first + k]) / lam
+
+
+@kernel
+def primal_labels(p, primal, labels):
+    """The label of each variable whose primal variable is largest."""
+    first = 0
+    for v in range(p.n_variables):
+        best = 0
+        for x in range(1, p.size[v]):
+            if primal[first + x] > primal[first + best]:
+                best = x
+        labels[v] = best
+        first += p.size[v]
 
 
 @kernel
@@ -304,36 +199,105 @@ def square_norm(p, state):
     return total
 
 
-class SDCA(FrankWolfe):
-    """The same steps towards smoothed maximisers; all tables have primal variables."""
+class FrankWolfe(Method):
+    """Steps on one region at a time, in random order; see Algorithm 1 of the paper.
 
-    stores_all = True
+    With a smoothing `gamma` they go towards smoothed maximisers: stochastic dual coordinate ascent.
+    Variables of regions that are in no other are stored for these only; else their scores and what
+    they are on their children.
+    """
 
-    def __init__(self, graph, tol, rng, gamma, lam):
-        super().__init__(graph, tol, rng, lam)
-        self.gamma = gamma
+    def __init__(self, graph, tol, rng, budget, lam, gamma=None):
+        super().__init__(graph, tol, rng, budget)
+        p, self.lam, self.gamma = self.regions, lam, gamma
+        kept = (np.diff(p.parent_ptr) > 0) | (gamma is not None)
+        kept[: p.n_variables] = True
+        primal_ptr = ends_of(np.where(kept, p.size, 0))
+        self.state = Primal(
+            primal_ptr=primal_ptr,
+            primal=np.zeros(int(primal_ptr[-1])),
+            projections=np.zeros(self.room.n_messages),
+            own=np.zeros(self.room.n_regions),
+        )
         self.sums = np.zeros(7)
+        # Not before the start is complete, and never if a region has no finite score.
+        self.possible = False
 
-    def one_pass(self, order, start, stop):
-        """Steps on some regions."""
-        room = self.room
-        sdca_pass(
-            self.regions, order, start, stop, self.gamma, self.lam, self.state, self.delta, room.mu,
-            room.down, self.sums, room.scratch,
-        )  # fmt: skip
+    def begin(self):
+        """Start at the maximisers of the regions' own scores."""
+        room, totals = self.room, np.zeros(1)
+        try:
+            for start, stop in self.ranges():
+                start_pass(
+                    self.regions, start, stop, self.state, self.delta, room.mu, room.down, totals,
+                    room.scratch,
+                )  # fmt: skip
+        except Stopped:
+            return False
+        self.possible = bool(np.isfinite(totals[0]))
+        if self.possible:
+            renew_messages(self.regions, self.lam, self.state, self.delta)
+        self.passes += 1
+        return True
+
+    def one_pass(self):
+        """A step on each region."""
+        room, order = self.room, self.rng.permutation(self.room.n_regions)
+        one_pass, own = frank_wolfe_pass, (self.lam,)
+        if self.gamma is not None:
+            one_pass, own = sdca_pass, (self.gamma, self.lam)
+        for start, stop in self.ranges(pieces(room.work[order])):
+            if self.possible:
+                one_pass(
+                    self.regions, order, start, stop, *own, self.state, self.delta, room.mu,
+                    room.down, self.sums, room.scratch,
+                )  # fmt: skip
+        if self.possible:
+            renew_messages(self.regions, self.lam, self.state, self.delta)
+        self.passes += 1
 
     def report(self, maxima):
-        """The smoothed primal objective and its duality gap."""
+        """The primal objective, with the duality gap of Algorithm 1."""
         if not self.possible:
             return Report(math.nan)
         square = self.lam * float(self.delta @ self.delta)
         primal = float(self.state.own.sum()) - 0.5 * square
-        primal -= 0.5 * self.gamma * square_norm(self.regions, self.state)
-        dual = smoothed_dual(self.room, self.delta, self.gamma, "l2") + 0.5 * square
-        return self.known(primal, dual - primal)
+        dual = maxima + 0.5 * square
+        if self.gamma is not None:
+            primal -= 0.5 * self.gamma * square_norm(self.regions, self.state)
+            dual = self.smoothed_dual(self.delta, self.gamma, "l2") + 0.5 * square
+        gap, value = max(dual - primal, 0.0), primal + self.regions.offset
+        disagreement = self.lam * float(np.linalg.norm(self.delta))
+        done = ""
+        if gap <= self.tol * max(1.0, abs(value)):
+            done = "the duality gap of the soft-constrained problem is below tol"
+        return Report(value, disagreement, gap, done)
+
+    def labellings(self):
+        """Those of the messages, and of the primal variables."""
+        yield from super().labellings()
+        labels = np.zeros(self.graph.n_variables, dtype=np.int64)
+        primal_labels(self.regions, self.state.primal, labels)
+        yield labels
+
+    def beliefs(self):
+        """The primal variables."""
+        if not self.possible:
+            return None
+        return self.state.primal[: self.graph.unary.size].copy()
 
 
-def solve_sdca(graph, *, tol, max_iter, time_limit, rng, on_pass, gamma=0.1, lam=0.1):
+def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=0.01):
+    """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
+
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
+    4 and Algorithm 1.
+    """
+    lam = check_positive("lam", lam)
+    return FrankWolfe(graph, tol, rng, budget, lam).run("frank-wolfe", max_iter)
+
+
+def solve_sdca(graph, *, tol, max_iter, rng, budget, gamma=0.1, lam=0.1):
     """Stochastic dual coordinate ascent where smoothing and penalty make all rates linear.
 
     The dual is L2-smoothed by `gamma` and has ``lam / 2 * |delta|^2`` added; the steps are on its
@@ -343,7 +307,6 @@ def solve_sdca(graph, *, tol, max_iter, time_limit, rng, on_pass, gamma=0.1, lam
     4 and Table 1. Shalev-Shwartz, Zhang 2014, Accelerated proximal stochastic dual coordinate
     ascent for regularized loss minimization.
     """
-    require_verb(graph, "region_project", "sdca")
+    require_projection(graph, "sdca")
     gamma, lam = check_positive("gamma", gamma), check_positive("lam", lam)
-    method = SDCA(graph, tol, rng, gamma, lam)
-    return drive("sdca", method, tol=tol, max_iter=max_iter, on_pass=on_pass)
+    return FrankWolfe(graph, tol, rng, budget, lam, gamma).run("sdca", max_iter)

@@ -30,6 +30,11 @@ class Numeric(NamedTuple):
     at: int
     values: np.ndarray
 
+    @property
+    def items(self):
+        """The numbers as words."""
+        return [Word(self.at, f"{value:.17g}") for value in self.values.tolist()]
+
 
 class Group(NamedTuple):
     """What stands between brackets or braces."""
@@ -54,8 +59,11 @@ _MOST_NESTED = 100
 class Parsed:
     """A text as nested groups, and the line of each for messages."""
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name, self.text = name, text
+    def __init__(self, name: str, content: bytes) -> None:
+        try:
+            self.name, self.text = name, content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}: not a UTF-8 text: {error}") from None
         self.root = self._nested()
 
     def fail(self, at: int, expected: str) -> NoReturn:
@@ -129,14 +137,6 @@ class Parsed:
             self.fail(at, "a number")
 
 
-def parse(name: str, content: bytes) -> Parsed:
-    """The text of a file as nested groups."""
-    try:
-        return Parsed(name, content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: not a UTF-8 text: {error}") from None
-
-
 _MUST_BE = re.compile(r"([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)?")
 
 
@@ -200,7 +200,7 @@ def read_cfn(
     {'x': ['a', 'b'], 'y': ['0', '1', '2']}
     """
     name, content = read_bytes(path)
-    parsed = parse(name, content)
+    parsed = Parsed(name, content)
     problem, variables, functions = _sections(parsed)
     sign, top = _objective(parsed, problem)
     domains = _variables(parsed, variables)
@@ -273,9 +273,6 @@ def _objective(parsed, problem):
 
 def _variables(parsed, section):
     """The values of each variable by its name, in the file's order: their names, or how many."""
-    if isinstance(section, Numeric):
-        items = [Word(section.at, f"{size:.17g}") for size in section.values.tolist()]
-        section = Group(section.at, items)
     names: dict[str, list[str] | int] = {}
     n_states, most = 0, most_states(len(parsed.text))
     items = iter(section.items)
@@ -303,13 +300,10 @@ def _domain(parsed, label, domain):
         if not (size.is_integer() and 1 <= size < 2**31):
             parsed.fail(domain.at, f"at least 1 value of {label} (interval variables are not read)")
         return int(size)
-    if isinstance(domain, Numeric):
-        values = [f"{value:.17g}" for value in domain.values.tolist()]
-    else:
-        for item in domain.items:
-            if not isinstance(item, Word):
-                parsed.fail(item.at, f"the name of a value of {label}")
-        values = [item.text for item in domain.items]
+    for item in domain.items:
+        if not isinstance(item, Word):
+            parsed.fail(item.at, f"the name of a value of {label}")
+    values = [item.text for item in domain.items]
     if not values or len(set(values)) < len(values):
         parsed.fail(domain.at, f"different names of the values of {label}, at least 1")
     for k, value in enumerate(values):
@@ -427,11 +421,8 @@ class _Network:
             inside = different and min(scope) >= 0 and max(scope) < self.n_states.size
             if inside and self.positions.keys().isdisjoint(map(str, scope)):
                 return scope
-            words = [Word(item.at, f"{value:.17g}") for value in item.values.tolist()]
-        else:
-            words = item.items if isinstance(item, Group) else [item]
         scope = []
-        for word in words:
+        for word in [item] if isinstance(item, Word) else item.items:
             text = word.text if isinstance(word, Word) else ""
             v = self.positions.get(text, int(text) if text.isdecimal() else -1)
             if not 0 <= v < self.n_states.size:
@@ -594,9 +585,7 @@ class _Source:
         return self.fields[name]
 
     def _items(self, name, item):
-        if isinstance(item, Numeric):
-            return [Word(item.at, f"{value:.17g}") for value in item.values.tolist()]
-        if not isinstance(item, Group):
+        if isinstance(item, Word):
             self._fail(item, f"{name}, a list")
         return item.items
 

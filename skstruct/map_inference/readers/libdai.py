@@ -15,6 +15,7 @@ from .text import (
     check_cells,
     check_scopes,
     check_states,
+    fill_cells,
     most_states,
     ragged,
     read_bytes,
@@ -121,12 +122,11 @@ def _potentials(numbers, start, count, size):
     at = ragged(start, 2 * count)[::2]
     cells = numbers.integers(at, 0, size - 1, "an entry of the table, from 0 to {high}")
     cells += np.repeat(np.arange(start.size), count) * size
-    order = np.argsort(cells, kind="stable")
-    again = np.flatnonzero(np.diff(cells[order]) == 0)
-    if again.size:
-        numbers.fail(int(at[order[again[0] + 1]]), "an entry that was not given before")
-    given = numbers.values[at + 1]
-    numbers.check(at + 1, ~((given >= 0) & (given < np.inf)), "a potential, finite and >= 0")
     values = np.zeros(start.size * size)
-    values[cells] = given
+
+    def wrong(given):
+        return ~((given >= 0) & (given < np.inf))
+
+    expected = "a potential, finite and >= 0"
+    fill_cells(numbers, values, at, cells, at + 1, wrong, "an entry", expected)
     return values

@@ -266,6 +266,16 @@ def by_shape(
     yield from sorted(groups, key=lambda group: int(group[0][0]))
 
 
+def fill_cells(numbers, table, at, cells, given, wrong, once, expected) -> None:
+    """Write numbers into cells of a table; `at`: the entries' places, `given` those of numbers."""
+    order = np.argsort(cells, kind="stable")
+    again = np.flatnonzero(np.diff(cells[order]) == 0)
+    if again.size:
+        numbers.fail(int(at[order[again[0] + 1]]), f"{once} that was not given before")
+    numbers.check(given, wrong(numbers.values[given]), expected)
+    table[cells] = numbers.values[given]
+
+
 def tables(scopes: np.ndarray, scores: np.ndarray, n_states: np.ndarray) -> Table:
     """A batch of tables; a constant of -inf forbids the states of the first variable instead."""
     if scopes.shape[1] == 0:

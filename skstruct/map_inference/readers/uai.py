@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..factors import Cardinality, Potts, Table
+from ..factors import Potts, Table, table_of
 from ..graph import FactorGraph
 from .text import (
     Numbers,
@@ -289,27 +289,11 @@ def _potentials(scope, scores):
     return np.exp(scores)
 
 
-def _dense(batch, n_states, first) -> Iterator[np.ndarray]:
+def _dense(batch, n_states, first):
     """The table of each factor of a batch."""
-    if isinstance(batch, Table):
-        yield from np.broadcast_to(batch.tables, (len(batch), *batch.tables.shape[1:]))
-    elif isinstance(batch, Potts):
-        for scope, weight in zip(batch.scopes, batch.weights, strict=True):
-            yield weight * np.eye(*n_states[scope])
-    else:
-        if batch.arity > _MOST_VARIABLES:
-            raise ValueError(
-                f"factor {first}: a {type(batch).__name__} of {batch.arity} variables is too large "
-                f"for a table, {_MOST_VARIABLES} at most"
-            )
-        states = np.indices((2,) * batch.arity).reshape(batch.arity, -1).T
-        for row in range(len(batch)):
-            yield _binary(batch, row, states)
-
-
-def _binary(batch, row, states):
-    """The table of a factor of binary variables, whose configurations are `states`."""
-    if isinstance(batch, Cardinality):
-        return batch.scores_by_count[row % len(batch.scores_by_count)][states.sum(axis=1)]
-    n_true = (states.astype(bool) != batch.negated[row]).sum(axis=1)
-    return np.where(batch.holds(n_true), 0.0, -np.inf)
+    if not isinstance(batch, Table | Potts) and batch.arity > _MOST_VARIABLES:
+        raise ValueError(
+            f"factor {first}: a {type(batch).__name__} of {batch.arity} variables is too large "
+            f"for a table, {_MOST_VARIABLES} at most"
+        )
+    return (table_of(batch, row, n_states) for row in range(len(batch)))

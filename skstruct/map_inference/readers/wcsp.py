@@ -15,6 +15,7 @@ from .text import (
     check_scopes,
     check_states,
     counts_or_tables,
+    fill_cells,
     most_cells,
     ragged,
     read_bytes,
@@ -263,11 +264,8 @@ def _costs(numbers, start, count, default, shape):
     for d, n in enumerate(shape):
         cells = cells * n + numbers.integers(at + d, 0, n - 1, "a state from 0 to {high}")
     cells += np.repeat(np.arange(start.size), count) * size
-    order = np.argsort(cells, kind="stable")
-    again = np.flatnonzero(np.diff(cells[order]) == 0)
-    if again.size:
-        numbers.fail(int(at[order[again[0] + 1]]), "a tuple that was not given before")
     given = at + len(shape)
-    numbers.check(given, ~(numbers.values[given] >= 0), "a cost >= 0")
-    costs.ravel()[cells] = numbers.values[given]
+    fill_cells(
+        numbers, costs.ravel(), at, cells, given, lambda v: ~(v >= 0), "a tuple", "a cost >= 0"
+    )
     return costs

@@ -1,11 +1,14 @@
 """Costs of a factor graph (best score minus score), simplified before the search."""
 
+import copy
 import heapq
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
-from ..factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from ..elimination import chain_entries, write_out
+from ..factors import Cardinality, Potts, Table, spread, table_of
 
 _STEPS = 1000  # between two looks at the clock
 _LARGE = 4096  # cells; no table grows beyond that
@@ -16,29 +19,11 @@ class Infeasible(Exception):
     """No labelling has a finite score (or one better than the known one)."""
 
 
-def spread(table, scope, full):
-    """A view of a table with one axis for each variable of `full` (1 where it is not in scope)."""
-    order = sorted(range(len(scope)), key=lambda d: full.index(scope[d]))
-    table = table.transpose(order)
-    shape, d = [], 0
-    for variable in full:
-        if variable in scope:
-            shape.append(table.shape[d])
-            d += 1
-        else:
-            shape.append(1)
-    return table.reshape(shape)
-
-
-class Stopped(Exception):
-    """The simplification is to end; the costs are valid, but not yet at least zero."""
-
-
 class Costs:
     """Tables of costs over sorted scopes, with the labels that each variable still has."""
 
-    def __init__(self, unaries, tables, offset=0.0):
-        self.steps, self.stop = 0, None
+    def __init__(self, unaries, tables, offset=0.0, check=None, pinned=()):
+        self.steps, self.check, self.pinned = 0, check, set(pinned)
         self.constant = -float(offset)
         self.domains = [np.arange(len(scores)) for scores in unaries]
         self.unaries = [-np.asarray(scores, dtype=np.float64) for scores in unaries]
@@ -83,10 +68,10 @@ class Costs:
         return scope, self.tables.pop(key)
 
     def _step(self):
-        """Ask at times whether to stop."""
+        """Ask at times whether to stop: the costs are valid then, but may be below zero."""
         self.steps += 1
-        if self.stop is not None and self.steps % _STEPS == 0 and self.stop():
-            raise Stopped
+        if self.check is not None and self.steps % _STEPS == 0:
+            self.check()
 
     def least(self):
         """No labelling costs less."""
@@ -161,13 +146,11 @@ class Costs:
         return tuple(sorted({j for key in self.of[i] for j in self.scopes[key]} - {i}))
 
     def _price(self, i, growth, most_variables):
-        """How many cells an elimination makes; None where it would cost too much."""
+        """How many cells an elimination makes; None where it costs too much, or must not be."""
         others = self._neighbours(i)
-        if len(others) > most_variables:
+        if len(others) > most_variables or i in self.pinned:
             return None
-        cells = 1
-        for j in others:
-            cells *= len(self.domains[j])
+        cells = prod(len(self.domains[j]) for j in others)
         now = sum(self.tables[key].size for key in self.of[i])
         most = max(now, min(growth * now, _LARGE))
         if len(others) > 1 and len(self.domains[i]) > 1 and cells > max(most, 16):
@@ -237,10 +220,7 @@ class Costs:
     def expand(self, labels):
         """Give the eliminated variables their best labels, in place."""
         for i, others, domains, choice in reversed(self.eliminated):
-            at = tuple(
-                int(np.searchsorted(domain, labels[j]))
-                for j, domain in zip(others, domains, strict=True)
-            )
+            at = tuple(map(np.searchsorted, domains, labels[list(others)]))
             labels[i] = self.domains[i][choice[at]]
         return labels
 
@@ -260,46 +240,43 @@ class Expanded:
     """Unaries and tables with the scores of a graph."""
 
     def __init__(self, graph, duals=None):
-        ends = graph.state_ptr
-        self.unaries = [graph.unary[a:b].copy() for a, b in pairwise(ends)]
+        n = graph.n_variables
+        self.unaries = [graph.unary[a:b].copy() for a, b in pairwise(graph.state_ptr)]
         self.tables, self.hidden = [], []
-        region_table = {}
-        region = graph.n_variables
+        region_table, region, large = {}, n, []
         for batch in graph.factors:
-            for row in range(len(batch)):
-                if isinstance(batch, (Table, Potts)):
-                    region_table[region] = len(self.tables)
-                    self.tables.append(_table(batch, row, graph.n_states))
-                else:
-                    self._implicit(batch, row, region - graph.n_variables)
-                region += 1
+            if not isinstance(batch, Table | Potts) and batch.arity > _SMALL:
+                large.append(batch)
+                if chain_entries(batch) > _MOST_CELLS:
+                    raise TooManyVariables(
+                        f"branch and bound does not take factor {region - n}: "
+                        f"{type(batch).__name__} of {batch.arity} variables"
+                    )
+            else:
+                for row, scope in enumerate(batch.scopes.tolist()):
+                    if isinstance(batch, Table | Potts):
+                        region_table[region + row] = len(self.tables)
+                    self.tables.append((tuple(scope), table_of(batch, row, graph.n_states)))
+            region += len(batch)
         if duals is not None:
             self._move(graph.regions, np.asarray(duals, dtype=np.float64), region_table)
+        if large:
+            self._add_chains(graph, large)
 
-    def _implicit(self, batch, row, number):
-        scope = batch.scopes[row]
-        if len(scope) <= _SMALL:
-            self.tables.append((tuple(scope.tolist()), _all_scores(batch, row)))
-            return
-        n_counts, last = _counts(batch, row)
-        if 2 * (n_counts**2).sum() > _MOST_CELLS:
-            raise TooManyVariables(
-                f"branch and bound does not take factor {number}: {type(batch).__name__} of "
-                f"{len(scope)} variables"
-            )
-        flip = _negated(batch, row)
-        before, counts = int(scope[0]), np.array([flip[0], 1 - flip[0]])
-        for d in range(1, len(scope)):
-            after = counts[:, None] + np.array([flip[d], 1 - flip[d]])
-            if isinstance(batch, Or):
-                after = np.minimum(after, 1)
-            size = int(n_counts[d])
-            scores = np.where(after[:, :, None] == np.arange(size), 0.0, -np.inf)
-            itself = len(self.unaries)
-            self.unaries.append(last if d == len(scope) - 1 else np.zeros(size))
-            self.tables.append(((before, int(scope[d]), itself), scores))
-            self.hidden.append((itself, before, int(scope[d]), np.minimum(after, size - 1)))
-            before, counts = itself, np.arange(size)
+    def _add_chains(self, graph, factors):
+        """Implicit factors of many variables; their messages are left out."""
+        n, chains = graph.n_variables, copy.copy(graph)
+        chains.factors = factors
+        written = write_out(chains, np.inf)
+        self.unaries += [np.zeros(size) for size in written.n_states[n:]]
+        for f, (begin, end) in enumerate(pairwise(written.scope_ptr)):
+            scope = tuple(written.scope[begin:end].tolist())
+            if f >= n:
+                shape, start = written.n_states[list(scope)], written.table_ptr[f]
+                table = written.scores[start : start + shape.prod()].reshape(shape)
+                self.tables.append((scope, table))
+                if scope[-1] >= n:
+                    self.hidden.append((scope[2], scope[0], scope[1], table.argmax(axis=2)))
 
     def _move(self, regions, duals, region_table):
         """Reparametrise by messages in the layout of the regions; implicit factors keep theirs."""
@@ -345,42 +322,3 @@ def _numbers_of(batch):
     if isinstance(batch, Potts):
         return batch.weights
     return batch.scores_by_count if isinstance(batch, Cardinality) else np.zeros(0)
-
-
-def _table(batch, row, n_states):
-    scope = tuple(batch.scopes[row].tolist())
-    if isinstance(batch, Table):
-        return scope, batch.tables[0 if batch.shared else row]
-    shape = n_states[list(scope)]
-    same = np.arange(shape[0])[:, None] == np.arange(shape[1])
-    return scope, np.where(same, batch.weights[row], 0.0)
-
-
-def _negated(batch, row):
-    flags = getattr(batch, "negated", None)
-    return np.zeros(batch.arity, dtype=np.int64) if flags is None else flags[row].astype(np.int64)
-
-
-def _counts(batch, row):
-    """States of the counter after each variable, and scores of the last one's."""
-    arity = batch.arity
-    if isinstance(batch, Cardinality):
-        scores = batch.scores_by_count
-        return np.arange(2, arity + 2), scores[row % len(scores)].copy()
-    last = np.zeros(2)
-    if isinstance(batch, (ExactlyOne, Or)):
-        last[0] = -np.inf
-    elif not isinstance(batch, AtMostOne):
-        raise TypeError(f"branch and bound does not know the factors {type(batch).__name__}")
-    return np.full(arity, 2), last
-
-
-def _all_scores(batch, row):
-    """The table of a small implicit factor."""
-    arity = batch.arity
-    literals = np.indices((2,) * arity) ^ _negated(batch, row).reshape(-1, *[1] * arity)
-    count = literals.sum(axis=0)
-    if isinstance(batch, Cardinality):
-        scores = batch.scores_by_count
-        return scores[row % len(scores)][count]
-    return np.where(batch.holds(count), 0.0, -np.inf)

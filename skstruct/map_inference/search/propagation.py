@@ -1,9 +1,179 @@
 """Soft local consistency (FDAC and existential supports): a bound that grows with each decision."""
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
-from .flat import BOUND, FOUND, GAP, LEVEL, SIZES, STAMP, STEP, TRAIL, UPPER, VISITS
+from ...core.offsets import ends_of
+
+# The flat arrays that the kernels of the search work on.
+
+# Places in State.real: the bound so far, the cost of the best labelling, what a proof may leave
+# open, the least move of costs that is worth an event.
+BOUND, UPPER, GAP, STEP = range(4)
+# Places in State.count.
+TRAIL, SIZES, LEVEL, STAMP, NODES, FAILS, LAST, FOUND, VISITS = range(9)
+
+# Decisions: a variable has a label, or not; its label is at most this one, or above it. The other
+# branch of a decision has the code with the last bit flipped.
+UNEQUAL, EQUAL, AT_MOST, ABOVE = range(4)
+
+
+class Network(NamedTuple):
+    """Cost functions of a search; variables in their order, scopes ascending."""
+
+    # (n_variables + 1,): Where the unary costs of each variable begin.
+    state_ptr: np.ndarray
+    # Variables of each function; a place in `scope` is a slot.
+    scope_ptr: np.ndarray
+    scope: np.ndarray
+    # (n_slots,): Step of a slot's variable in the table, where its shifts begin in ``State.cost``,
+    # function.
+    stride: np.ndarray
+    shift_ptr: np.ndarray
+    owner: np.ndarray
+    # Costs of the functions, row-major, inf where forbidden.
+    table_ptr: np.ndarray
+    table: np.ndarray
+    # Slots of each variable.
+    slots_ptr: np.ndarray
+    slots: np.ndarray
+
+
+class State(NamedTuple):
+    """Where a search stands."""
+
+    # Unary costs, then the shifts: a function costs its table minus its slots' shifts.
+    cost: np.ndarray
+    # The last level that noted each entry of `cost`.
+    stamp: np.ndarray
+    # Labels left: the first ``size[i]`` of variable i's `values`, as a sparse set.
+    values: np.ndarray
+    position: np.ndarray
+    size: np.ndarray
+    size_stamp: np.ndarray
+    # What to put back.
+    trail_at: np.ndarray
+    trail_cost: np.ndarray
+    trail_variable: np.ndarray
+    trail_size: np.ndarray
+    # Decisions.
+    level_trail: np.ndarray
+    level_sizes: np.ndarray
+    level_bound: np.ndarray
+    level_variable: np.ndarray
+    level_value: np.ndarray
+    # Levels whose other branch is still to be taken.
+    level_open: np.ndarray
+    # Decisions.
+    level_kind: np.ndarray
+    # (n_variables,): Labels that cost least now; the best labelling.
+    support: np.ndarray
+    best: np.ndarray
+    # Functions to visit, variables with new unary costs, variables without a free support.
+    dirty: np.ndarray
+    raised: np.ndarray
+    doubtful: np.ndarray
+    # (n_functions,): 1 + failures, for the order of variables.
+    weight: np.ndarray
+    # Scalars (see the constants of this file).
+    real: np.ndarray
+    count: np.ndarray
+    # Scratch of :mod:`.marginals`.
+    mass: np.ndarray
+    offset: np.ndarray
+    low: np.ndarray
+    total: np.ndarray
+    digit: np.ndarray
+
+
+def flatten(unaries, scopes, tables):
+    """Network and state of one component, whose variables are numbered from 0."""
+    n = len(unaries)
+    sizes = np.array([len(costs) for costs in unaries], dtype=np.int64)
+    scope, stride, flat = [], [], []
+    for places, table in zip(scopes, tables, strict=True):
+        order = np.argsort(places)
+        table = np.ascontiguousarray(table.transpose(order))
+        scope.extend(np.take(places, order))
+        stride.extend(step // table.itemsize for step in table.strides)
+        flat.append(table.ravel())
+    arities = [len(places) for places in scopes]
+    state_ptr = ends_of(sizes)
+    scope = np.array(scope, dtype=np.int32)
+    by_variable = np.argsort(scope, kind="stable").astype(np.int32)
+    network = Network(
+        state_ptr=state_ptr,
+        scope_ptr=ends_of(arities),
+        scope=scope,
+        stride=np.array(stride, dtype=np.int64),
+        shift_ptr=state_ptr[-1] + ends_of(sizes[scope]),
+        owner=np.repeat(np.arange(len(scopes), dtype=np.int32), arities),
+        table_ptr=ends_of([len(t) for t in flat]),
+        table=np.concatenate(flat) if flat else np.zeros(0),
+        slots_ptr=ends_of(np.bincount(scope, minlength=n)),
+        slots=by_variable,
+    )
+    return network, _state(network, sizes, np.concatenate(unaries), max(arities, default=1))
+
+
+def _state(network, sizes, unary, arity):
+    n, width = len(sizes), int(sizes.max())
+    n_costs, n_states = int(network.shift_ptr[-1]), int(network.state_ptr[-1])
+    n_functions, deepest = len(network.scope_ptr) - 1, n_states + 2
+    values = np.concatenate([np.arange(k) for k in sizes]).astype(np.int32)
+    # Beyond what any labelling costs: without it the bound of an infeasible node grows for ever.
+    finite = np.where(network.table < np.inf, network.table, 0.0)
+    most = np.maximum.reduceat(finite, network.table_ptr[:-1]).sum() if n_functions else 0.0
+    most += np.maximum.reduceat(unary, network.state_ptr[:-1]).sum()
+    real, count = np.zeros(4), np.zeros(9, dtype=np.int64)
+    real[UPPER] = 1.0 + 1.001 * most
+    count[STAMP], count[LAST] = 1, -1
+    return State(
+        cost=np.concatenate([unary, np.zeros(n_costs - n_states)]),
+        stamp=np.zeros(n_costs, dtype=np.int64),
+        values=values,
+        position=values.copy(),
+        size=sizes.astype(np.int32),
+        size_stamp=np.zeros(n, dtype=np.int64),
+        trail_at=np.zeros(4 * n_costs, dtype=np.int64),
+        trail_cost=np.zeros(4 * n_costs),
+        trail_variable=np.zeros(deepest + 4 * n, dtype=np.int32),
+        trail_size=np.zeros(deepest + 4 * n, dtype=np.int32),
+        level_trail=np.zeros(deepest, dtype=np.int64),
+        level_sizes=np.zeros(deepest, dtype=np.int64),
+        level_bound=np.zeros(deepest),
+        level_variable=np.zeros(deepest, dtype=np.int32),
+        level_value=np.zeros(deepest, dtype=np.int32),
+        level_open=np.zeros(deepest, dtype=np.uint8),
+        level_kind=np.zeros(deepest, dtype=np.uint8),
+        support=np.zeros(n, dtype=np.int32),
+        best=np.full(n, -1, dtype=np.int32),
+        dirty=np.ones(n_functions, dtype=np.uint8),
+        raised=np.zeros(n, dtype=np.uint8),
+        doubtful=np.zeros(n, dtype=np.uint8),
+        weight=np.ones(n_functions),
+        real=real,
+        count=count,
+        mass=np.zeros(arity * width),
+        offset=np.zeros(arity * width, dtype=np.int64),
+        low=np.zeros(width),
+        total=np.zeros(width),
+        digit=np.zeros(arity, dtype=np.int64),
+    )
+
+
+def grown(state):
+    """The state with twice the room for what to put back."""
+    return state._replace(
+        **{
+            name: np.concatenate([getattr(state, name)] * 2)
+            for name in ("trail_at", "trail_cost", "trail_variable", "trail_size")
+        }
+    )
+
 
 # Domains, costs that can be put back, and the least costs of a function label by label.
 
@@ -166,14 +336,8 @@ def _fold(w, s, base, mass, row, begin, end, inner, n_inner):
 
 
 @inner_kernel
-def least_costs(w, s, f, slot, width):
-    """``low[k]``: the least loaded cost of a function for each label of a slot."""
-    least_costs_of(w, s, f, slot, width, 0, s.size[w.scope[slot]])
-
-
-@inner_kernel
-def least_costs_of(w, s, f, slot, width, first, last):
-    """The same for some of the labels."""
+def least_costs(w, s, f, slot, width, first, last):
+    """``low[k]``: the least loaded cost of a function for some labels of a slot."""
     begin, end = w.scope_ptr[f], w.scope_ptr[f + 1]
     arity, d = end - begin, slot - begin
     row = d * width
@@ -205,12 +369,6 @@ def least_costs_of(w, s, f, slot, width, first, last):
             return
 
 
-@inner_kernel
-def blame(s, f):
-    """A function that failed counts in the order of variables."""
-    s.weight[f] += 1.0
-
-
 _MOST_VISITS = 20  # of each function in one sweep, for the sake of costs alone
 _MOST_ROUNDS = 30  # of existential supports in one node
 
@@ -235,33 +393,36 @@ def _sweep_labels(w, s, slot):
 
 
 @inner_kernel
-def _take(w, s, f, slot, width, least):
-    """Move ``low`` from a function to its slot's variable."""
+def _take(w, s, f, slot, width):
+    """Move ``low`` from a function to its slot's variable; whether there was something to move."""
     i = w.scope[slot]
     first, row = w.state_ptr[i], (slot - w.scope_ptr[f]) * width
+    taken = False
     for k in range(s.size[i]):
         move = s.low[k]
         if move > 0.0:
+            taken = True
             value = s.values[first + k]
             at = w.shift_ptr[slot] + value
             set_cost(s, at, s.cost[at] + move)
             set_cost(s, first + value, s.cost[first + value] + move)
             s.mass[row + k] -= move
-            if move > least:
+            if move > s.real[STEP]:
                 s.raised[i] = 1
+    return taken
 
 
 @inner_kernel
 def _project(w, s, f, slot, width):
     """Arc consistency of one slot; False if it has no label left."""
-    least_costs(w, s, f, slot, width)
+    least_costs(w, s, f, slot, width, 0, s.size[w.scope[slot]])
     state = _sweep_labels(w, s, slot)
     if state < 0:
         return False
     if state > 0:
         load(w, s, f, width)
-        least_costs(w, s, f, slot, width)
-    _take(w, s, f, slot, width, s.real[STEP])
+        least_costs(w, s, f, slot, width, 0, s.size[w.scope[slot]])
+    _take(w, s, f, slot, width)
     return True
 
 
@@ -276,7 +437,9 @@ def _extend(w, s, f, slot, width):
     if most == 0.0:
         return
     add_unary(w, s, f, slot, width, -1.0)
-    least_costs(w, s, f, slot, width)  # the target's mass is already lowered by what it took
+    least_costs(
+        w, s, f, slot, width, 0, s.size[w.scope[slot]]
+    )  # the target's mass is already lowered by what it took
     for k in range(s.size[i]):
         value = s.values[first + k]
         need = min(-s.low[k], s.cost[first + value])
@@ -295,27 +458,14 @@ def _collect(w, s, f, target, width):
         for q in range(begin, end):
             if q != target:
                 add_unary(w, s, f, q, width, 1.0)
-        least_costs(w, s, f, target, width)
+        least_costs(w, s, f, target, width, 0, s.size[w.scope[target]])
         state = _sweep_labels(w, s, target)
         if state < 0:
             return False
         if state == 0 or turn == 1:
             break
         load(w, s, f, width)
-    i = w.scope[target]
-    first, row = w.state_ptr[i], (target - begin) * width
-    taken = False
-    for k in range(s.size[i]):
-        move = max(s.low[k], 0.0)
-        value = s.values[first + k]
-        s.mass[row + k] -= move
-        taken = taken or move > 0.0
-        if move > 0.0:
-            at = w.shift_ptr[target] + value
-            set_cost(s, at, s.cost[at] + move)
-            set_cost(s, first + value, s.cost[first + value] + move)
-            if move > s.real[STEP]:
-                s.raised[i] = 1
+    taken = _take(w, s, f, target, width)
     for q in range(begin, end):
         if q != target and taken:
             _extend(w, s, f, q, width)
@@ -332,14 +482,12 @@ def _visit(w, s, f, width):
     while target < end and s.size[w.scope[target]] == 1:
         target += 1
     load(w, s, f, width)
-    if target < end:
-        if not _collect(w, s, f, target, width):
-            return False
-        for q in range(end - 1, begin - 1, -1):
-            if q != target and s.size[w.scope[q]] > 1 and not _project(w, s, f, q, width):
-                return False
-    else:
-        if not _project(w, s, f, begin, width):
+    if target == end:
+        return _project(w, s, f, begin, width)
+    if not _collect(w, s, f, target, width):
+        return False
+    for q in range(end - 1, begin - 1, -1):
+        if q != target and s.size[w.scope[q]] > 1 and not _project(w, s, f, q, width):
             return False
     return True
 
@@ -396,25 +544,11 @@ def sweep(w, s, width):
                 s.dirty[f] = 0
                 s.count[VISITS] += 1
                 any_dirty = True
-                if not _visit(w, s, f, width):
-                    blame(s, f)
-                    return False
-                if not _settle(w, s):
-                    blame(s, f)
+                if not (_visit(w, s, f, width) and _settle(w, s)):
+                    s.weight[f] += 1.0
                     return False
         if not any_dirty:
             return True
-
-
-@inner_kernel
-def cell_cost(w, s, f):
-    """What a function costs at the supports."""
-    at, moved = w.table_ptr[f], 0.0
-    for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
-        value = s.support[w.scope[q]]
-        at += value * w.stride[q]
-        moved += s.cost[w.shift_ptr[q] + value]
-    return w.table[at] - moved
 
 
 @inner_kernel
@@ -445,7 +579,12 @@ def doubt(w, s):
     for i in range(len(s.size)):
         total += s.cost[w.state_ptr[i] + s.support[i]]
     for f in range(len(s.dirty)):
-        cost = cell_cost(w, s, f)
+        at, moved = w.table_ptr[f], 0.0
+        for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
+            value = s.support[w.scope[q]]
+            at += value * w.stride[q]
+            moved += s.cost[w.shift_ptr[q] + value]
+        cost = w.table[at] - moved
         total += cost
         if cost > s.real[STEP]:
             for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
@@ -477,7 +616,7 @@ def _star_totals(w, s, i, width, begin, end):
         for q in range(w.scope_ptr[f], w.scope_ptr[f + 1]):
             if q != slot:
                 add_unary(w, s, f, q, width, 1.0)
-        least_costs_of(w, s, f, slot, width, begin, end)
+        least_costs(w, s, f, slot, width, begin, end)
         for k in range(begin, end):
             s.total[k] += s.low[k]
 
@@ -516,7 +655,7 @@ def exist(w, s, i, width):
         f = w.owner[w.slots[at]]
         load(w, s, f, width)
         if not _collect(w, s, f, w.slots[at], width):
-            blame(s, f)
+            s.weight[f] += 1.0
             return -1
         s.dirty[f] = 1
     s.raised[i] = 1
@@ -560,17 +699,11 @@ def propagate(w, s, width):
 @inner_kernel
 def _gather(w, s, i, width):
     """Move the least costs of all functions of a variable to it."""
-    first = w.state_ptr[i]
     for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
         slot = w.slots[at]
         load(w, s, w.owner[slot], width)
-        least_costs(w, s, w.owner[slot], slot, width)
-        for k in range(s.size[i]):
-            value = s.values[first + k]
-            move = max(s.low[k], 0.0)
-            shift = w.shift_ptr[slot] + value
-            set_cost(s, shift, s.cost[shift] + move)
-            set_cost(s, first + value, s.cost[first + value] + move)
+        least_costs(w, s, w.owner[slot], slot, width, 0, s.size[i])
+        _take(w, s, w.owner[slot], slot, width)
     lower(w, s, i)
 
 

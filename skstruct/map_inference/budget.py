@@ -1,4 +1,4 @@
-"""Between the passes of a MAP solver: time limits, Ctrl-C, callbacks, lines on the terminal."""
+"""The budget of a MAP run: its clock, time limit, callbacks, Ctrl-C and lines on the terminal."""
 
 from __future__ import annotations
 
@@ -6,31 +6,20 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
+from math import inf
 
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 from ..core.jit.numba_private import compile_seconds
-from ..core.parallel import Pieces
-
-# Long passes of MAP solvers in pieces, between which a watch is asked whether to stop.
-
-
-class Asking:
-    """What the parts of a solver have that may be stopped within a pass."""
-
-    def __init__(self):
-        self._pieces = Pieces(self._piece_done)
-        self.stopped, self._ask = False, None
-
-    def _piece_done(self, share):
-        self.stopped |= self._ask is not None and bool(self._ask())
-        return self.stopped
-
 
 _STEPS = 100
 _LONG_STEP = 1.0
 _SECONDS_A_LINE = 1.0
 _SECONDS_A_PIECE = 0.1
+
+
+class Stopped(Exception):
+    """The budget is spent in the middle of a pass, or of what prepares the passes."""
 
 
 def solving_time() -> float:
@@ -42,27 +31,25 @@ class MAPInference(CallbackSupportMixin):
     """What scikit-learn's callbacks see as the estimator of a run of ``solve_map``."""
 
     @with_callbacks
-    def run(self, watch, function):
+    def run(self, budget, function):
         """Call a function while the callbacks are set up."""
-        context = self._init_callback_context("solve_map", max_subtasks=_STEPS)
-        context.call_on_fit_task_begin(estimator=self)
-        watch.context = context
+        budget.context = self._init_callback_context("solve_map", max_subtasks=_STEPS)
+        budget.context.call_on_fit_task_begin(estimator=self)
         result = function()
-        context.call_on_fit_task_end(estimator=self)
+        budget.context.call_on_fit_task_end(estimator=self)
         return result
 
 
-class Watch:
+class Budget:
     """Ask between passes whether to stop, and tell callbacks and the terminal of the progress."""
 
     def __init__(self, time_limit=None, callbacks=(), verbose=0, name="MAP"):
         self._printed = self._piece_began = time.perf_counter()
         self._began, self._compiled = solving_time(), compile_seconds()
-        self._limit = time_limit
+        self._limit, self._end_of_part = inf if time_limit is None else time_limit, inf
         self._verbose, self._name = verbose, name
         self.reason = ""
-        self._host = MAPInference()
-        self._host.set_callbacks(*callbacks)
+        self._host = MAPInference().set_callbacks(*callbacks)
         self._has_callbacks = bool(callbacks)
         self.context = self._step = None
         self._steps_done = 0
@@ -79,20 +66,34 @@ class Watch:
 
     @property
     def seconds_left(self) -> float:
-        """Until the time limit; inf without one."""
-        return float("inf") if self._limit is None else self._limit - self.seconds
+        """Until the time limit, or the end of the present part; inf without a limit."""
+        return min(self._limit, self._end_of_part) - self.seconds
+
+    @contextmanager
+    def part(self, seconds=inf):
+        """Within it, the budget is spent after so many seconds."""
+        self._end_of_part = self.seconds + seconds
+        try:
+            yield
+        finally:
+            self._end_of_part = inf
 
     def __call__(self, share, bound=None, score=None):
         """Whether to stop; `share` of the work is done."""
-        if self._limit is not None:
-            share = max(share, self.seconds / self._limit)
-            if not self.reason and self.seconds >= self._limit:
-                self.reason = "the time limit is reached"
+        seconds = self.seconds
+        share = min(max(share, seconds / self._limit), 1.0)
+        if seconds >= self._limit and not self.reason:
+            self.reason = "the time limit is reached"
         if self._verbose:
             self._print(share, bound, score)
         if self.context is not None and self._has_callbacks:
-            self._tell(min(share, 1.0))
-        return bool(self.reason)
+            self._tell(share)
+        return bool(self.reason) or seconds >= self._end_of_part
+
+    def check(self, share=0.0, bound=None, score=None):
+        """Raise `Stopped` if it is time to stop."""
+        if self(share, bound, score):
+            raise Stopped
 
     def _print(self, share, bound, score):
         now = time.perf_counter()
@@ -101,7 +102,7 @@ class Watch:
         self._printed = now
         known = "" if bound is None else f", bound {bound:.9g}"
         known += "" if score is None else f", score {score:.9g}"
-        print(f"[{self._name}] {self.seconds:.2f} s, {min(share, 1.0):.0%}{known}")
+        print(f"[{self._name}] {self.seconds:.2f} s, {share:.0%}{known}")
 
     def _tell(self, share):
         """Steps of a hundredth each; the callbacks hear of pieces of those that take long."""
@@ -128,16 +129,10 @@ class Watch:
             self._step.call_on_fit_task_begin(estimator=self._host)
 
     def run(self, function):
-        """The result of a function; Ctrl-C makes the watch stop it, a second one breaks it off."""
-        with self._interruptible():
-            return self._host.run(self, function)
-
-    @contextmanager
-    def _interruptible(self):
+        """The result of a function; Ctrl-C makes the budget stop it, a second one breaks it off."""
         in_main = threading.current_thread() is threading.main_thread()
         if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            yield
-            return
+            return self._host.run(self, function)
 
         def stop(number, frame):
             if self.reason == "interrupted":
@@ -146,34 +141,6 @@ class Watch:
 
         signal.signal(signal.SIGINT, stop)
         try:
-            yield
+            return self._host.run(self, function)
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class Part:
-    """The watch of a part of a run, whose progress counts from `start` to `stop`."""
-
-    def __init__(self, watch, start=0.0, stop=1.0, seconds=None):
-        self._watch, self._start, self._stop = watch, start, stop
-        self._end = float("inf") if seconds is None else watch.seconds + seconds
-
-    @property
-    def seconds(self) -> float:
-        """Of the whole."""
-        return self._watch.seconds
-
-    @property
-    def seconds_left(self) -> float:
-        """For this part."""
-        return min(self._watch.seconds_left, self._end - self.seconds)
-
-    @property
-    def reason(self) -> str:
-        """Why the whole is to stop."""
-        return self._watch.reason
-
-    def __call__(self, share, bound=None, score=None):
-        """Whether to stop the part."""
-        whole = self._start + (self._stop - self._start) * min(share, 1.0)
-        return self._watch(whole, bound, score) or self.seconds >= self._end

@@ -75,6 +75,7 @@ _MOVED = {
     "inspection.grid_display": "inspection.displays",
     "inspection.map_display": "inspection.displays",
     "map_inference.constraints": "map_inference.factors",
+    "map_inference.result": "map_inference.scoring",
     "metrics.node_metrics": "metrics.nodes",
     "metrics.chunk_metrics": "metrics.chunks",
     "preprocessing.alignment.features": "preprocessing.alignment",

@@ -10,15 +10,7 @@ import numpy as np
 from ..core.features import add_outer, scores
 from ..core.gram import gram_of, gram_product, not_stored
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.oracles import (
-    accumulate,
-    add_indicator,
-    augment,
-    gram,
-    potentials,
-    score,
-    task_loss,
-)
+from ..core.oracles import accumulate, add_indicator, augment, gram, potentials, score, task_loss
 from ..core.proximal import catch_up, catch_up_rows
 from ..data.packing import as_list, check_n_features
 from .base import Graph

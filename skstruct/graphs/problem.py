@@ -33,12 +33,7 @@ from ..data.samples import packed
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
 from .base import Graph
 from .layout import example_sequences, feature_rows, no_codes, row_scratch
-from .n_best import (
-    NBestScratch,
-    max_marginals_by_maxima,
-    n_best_scratch,
-    top_k_by_max_marginals,
-)
+from .n_best import NBestScratch, max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
 
 
 class ProblemScratch(NamedTuple):

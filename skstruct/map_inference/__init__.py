@@ -3,7 +3,7 @@
 from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
 from .graph import FactorGraph
 from .readers import read_cfn, read_libdai, read_uai, read_wcsp, write_uai
-from .result import MAPResult
+from .scoring import MAPResult
 from .solve import solve_map
 
 __all__ = [

@@ -15,7 +15,7 @@ from .arguments import check_positive, check_real
 from .budget import Budget
 from .graph import FactorGraph
 from .methods import find_method
-from .result import MAPResult, is_proved
+from .scoring import MAPResult, is_proved
 
 _ROUNDING = 1e-8
 

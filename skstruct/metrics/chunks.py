@@ -12,8 +12,7 @@ from sklearn.metrics import classification_report, precision_recall_fscore_suppo
 from ..core.typing import SamplesLike
 from ..data.constraints import scheme_name
 from ..data.values import as_labels, family
-from .scores import check_average, documented, one_score
-from .validation import read_pair
+from .validation import check_average, documented, one_score, read_pair
 
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
 

@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report
 
 from ..core.typing import SamplesLike
-from .scores import check_average, documented, one_score
-from .validation import flat_pair, read_pair
+from .validation import check_average, documented, flat_pair, one_score, read_pair
 
 _PARAMETERS = {
     "y_true": "y_true, y_pred : sequences of label sequences, or of label images\n"

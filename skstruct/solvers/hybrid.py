@@ -1,4 +1,4 @@
-"""SAG or OEG first, and L-BFGS from where it would be faster: what ``solver="auto"`` runs."""
+"""``solver="auto"``: SAG or OEG, then L-BFGS; a file of its own, since neither knows the others."""
 
 from __future__ import annotations
 

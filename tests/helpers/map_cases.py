@@ -4,15 +4,7 @@ import itertools
 
 import numpy as np
 
-from skstruct.map_inference import (
-    AtMostOne,
-    Cardinality,
-    ExactlyOne,
-    FactorGraph,
-    Or,
-    Potts,
-    Table,
-)
+from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGraph, Or, Potts, Table
 from skstruct.map_inference.budget import Budget
 
 

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skstruct.map_inference import (
-    Cardinality,
-    FactorGraph,
-    Potts,
-    Table,
-    solve_map,
-)
+from skstruct.map_inference import Cardinality, FactorGraph, Potts, Table, solve_map
 from skstruct.map_inference.trws import Sweeper
 from tests.helpers.map_cases import enumerate_best, graph_with_implicit, random_graph
 from tests.helpers.rounding import sum_error

@@ -1,7 +1,7 @@
 """Small worked examples of the internals of metrics."""
 
 from skstruct.metrics.chunks import read_chunk_labels
-from skstruct.metrics.scores import documented, one_score
+from skstruct.metrics.validation import documented, one_score
 
 
 def test_chunking_read_chunk_labels():

@@ -90,7 +90,7 @@ def _removed_when_terminated(new):
 
 
 def _mode(target):
-    """Who may do what with a file, as before; mkstemp lets its owner only."""
+    """Return the permissions of a file, new or old; mkstemp lets its owner only."""
     if os.path.exists(target):
         return stat.S_IMODE(os.stat(target).st_mode)
     mask = os.umask(0)

@@ -20,7 +20,7 @@ _NAME = "llvm.prefetch.p0"
 
 
 def _nothing(table, row, column):
-    """Without a compiler there is nobody to ask."""
+    """Plain Python: do nothing."""
 
 
 @intrinsic(_nothing)

@@ -30,7 +30,7 @@ def not_stored():
 
 
 def gram_of_constant(n_samples, n_rows):
-    """Of samples that have the same rows, orthogonal ones of norm 1."""
+    """Return the Gram matrix of samples with orthonormal rows: the identity."""
     ptr = np.zeros(n_samples + 1, dtype=np.int64)
     return Gram(np.eye(n_rows, dtype=np.float32).reshape(-1), ptr)
 

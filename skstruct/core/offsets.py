@@ -16,7 +16,7 @@ def longest_item(ptr):
 
 
 def places_of(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of runs of places: for each place its run, and the place."""
+    """Return for each place of consecutive runs its run, and the place within all."""
     owner = np.repeat(np.arange(lengths.size), lengths)
     within = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return owner, starts[owner] + within

@@ -41,7 +41,7 @@ _SPINS = 4000
 
 
 def _address_of_yield():
-    """Of the C function without arguments that lets other threads run; 0 where there is none."""
+    """Return the address of the C function that yields the processor; 0 if there is none."""
     try:
         if sys.platform == "win32":
             function = ctypes.windll.kernel32.SwitchToThread

@@ -24,7 +24,7 @@ def tree_leaves(tree: Any) -> Iterator[Any]:
 
 
 def tree_like(tree: Any, leaves: Iterator[Any]) -> Any:
-    """The same nested tuples around other leaves."""
+    """Rebuild nested tuples around other leaves."""
     if not isinstance(tree, tuple):
         return next(leaves)
     return getattr(tree, "_make", tuple)([tree_like(item, leaves) for item in tree])

@@ -36,7 +36,7 @@ class Checked:
 
     @property
     def checksum(self) -> bytes:
-        """That of what has been written or read so far."""
+        """Return the checksum of all that was written or read so far."""
         return self._digest.digest()
 
     def _count(self, piece):

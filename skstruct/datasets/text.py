@@ -330,7 +330,7 @@ def iter_conll(
 
 
 def _named(path, sentences):
-    """The same, with the name of the file in what reading it raises."""
+    """Yield the sentences; errors name the file."""
     try:
         yield from sentences
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:

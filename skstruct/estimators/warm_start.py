@@ -177,7 +177,7 @@ def first_map_weights(model, previous, first: NamedTuple) -> NamedTuple:
 
 
 def _kept_linear(model, previous, old, first):
-    """The same of linear maps, whose parameters are a node table but for its ends."""
+    """Match parameters of linear maps: a node table without its end rows."""
     before, now = previous.score_map_, model.score_map_
     features, constants = before.tables(old[0])
     has = [one.shape_[0] > one.n_features_in_ for one in (before, now)]

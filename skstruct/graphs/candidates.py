@@ -298,7 +298,7 @@ class Candidates(ItemGraph):
         return samples.boxes[chosen] if self.target == "box" else chosen - samples.item_ptr[:-1]
 
     def ranked(self, codes: np.ndarray, classes: Any, samples: CandidateSets, i: int) -> np.ndarray:
-        """The same for the candidates of one sample, best first."""
+        """Return the n best candidates of one sample, best first."""
         chosen = np.argmax(codes, axis=1)
         return samples.boxes[samples.item_ptr[i] + chosen] if self.target == "box" else chosen
 
@@ -395,7 +395,7 @@ def _read_losses(y, samples):
 
 
 def _read_overlaps(y, samples):
-    """Of every candidate's box with the true one."""
+    """Read the overlaps of every candidate's box with the true one."""
     items = _targets(y, samples)
     for i, item in enumerate(items):
         read_boxes([item], f"y: sample {i}: its box", 1)

@@ -123,7 +123,7 @@ class Tree(PairwiseGraph):
         return samples
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
-        """The same with each node below the one before it."""
+        """Return example chains as trees: each node is the child of the previous one."""
         X, y = super().example(rng, sparse_X)
         parts = [x if self.edge_features else (x,) for x in X]
         chains = [np.arange(len(labels)) - 1 for labels in y]

@@ -345,7 +345,7 @@ def _settle_rows(n, m, low, dual, reduced):
 
 @inner_kernel
 def _settle_columns(n, m, low, dual, reduced, work):
-    """The same for every target; all go side by side."""
+    """Update every target; all steps are simultaneous."""
     total, count, threshold = work.rest, work.image, work.search
     for j in range(m):
         threshold[j] = -math.inf

@@ -275,7 +275,7 @@ def _log_one_plus(t):
 
 @inner_kernel
 def _log_sum_of_two(n, sums, out):
-    """The same for two states."""
+    """Specialise to two states."""
     for j in range(n):
         x, y = sums[2 * j], sums[2 * j + 1]
         best = y if y > x else x
@@ -336,7 +336,7 @@ def _max_beliefs(n, states, sums, known, is_root, belief):
 
 @inner_kernel
 def _sum_beliefs_of_two(n, sums, known, is_root, belief):
-    """The same for two states."""
+    """Specialise to two states."""
     for j in range(n):
         x, y = sums[2 * j], sums[2 * j + 1]
         best = y if y > x else x

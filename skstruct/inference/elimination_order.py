@@ -231,7 +231,7 @@ def _connect(w, n):
 
 @inner_kernel
 def _heaviest(w, v):
-    """Of vertex v and its neighbours, that with the most around it; the highest rank of these."""
+    """Return the neighbour of v with the largest degree (or v), and the highest rank."""
     best = v
     e = w.first[v]
     while e >= 0:
@@ -386,7 +386,7 @@ def _work(ptr, neighbours, states, rank, room, sums):
 
 
 def _with_room(w):
-    """The same with room for twice as many edges."""
+    """Return the graph with capacity for twice as many edges."""
     n = len(w.link)
     link = np.concatenate((w.link, np.arange(n + 1, 2 * n + 1)))
     link[-1] = w.count[3]

@@ -217,7 +217,7 @@ def _add_table(choices, e, i, j, t00, t01, t10, t11):
 
 @inner_kernel
 def _add_edge(choices, e, i, j, t00, t01, t10, t11):
-    """The same where no row or column is ruled out."""
+    """The case in which no row or column is ruled out."""
     there = back = 0.0
     repels = t00 == -math.inf or t11 == -math.inf
     # A forbidden entry may stand for any score: take one that leaves no interaction but the ban.

@@ -61,7 +61,7 @@ class Budget:
 
     @property
     def compile_seconds(self) -> float:
-        """Of compiling since the beginning."""
+        """Seconds of compiling since the start."""
         return compile_seconds() - self._compiled
 
     @property

@@ -178,7 +178,7 @@ def _negated(p, r, slot):
 
 @inner_kernel
 def _add_implicit(p, r, negated, label, count, low, scores):
-    """The same for an implicit factor, whose count of true literals is known."""
+    """Score an implicit factor whose count of true literals is known."""
     others = count - (label != negated)
     for k in range(2):
         s = score_of_count(p, r, others + (k != negated))

@@ -402,7 +402,7 @@ def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: 
 
 
 def _check_scores_again(score_map, params, rows, scores):
-    """Of the last row alone where rows are for themselves, else of all."""
+    """Check scores of the last row again if rows are independent, else of all."""
     name, last = type(score_map).__name__, max(rows.shape[0] - 1, 0) if score_map.rowwise else 0
     again = score_map.scores(guarded(params), rows[last:])
     if np.abs(again - scores[last:]).max(initial=0.0) <= _AGREES * np.abs(scores).max(initial=0.0):

@@ -38,7 +38,7 @@ from .reading import Shards, describe, refuse_unpackable
 
 
 def relocated(error: Exception, first: int) -> Exception:
-    """The same error with the numbers that samples have among all."""
+    """Return the error with sample numbers counted over all shards."""
     if type(error) not in (ValueError, TypeError, FloatingPointError):
         return error
 

@@ -72,7 +72,7 @@ class Ridge:
         return self.lam * spread / loss if loss > 0.0 < spread else self.lam
 
     def next_weight(self, weight: float, total: float) -> float:
-        """The same for the next block."""
+        """Return the weight of the next block."""
         # Between keeping what the last block ended with and beginning anew.
         return 0.1 * (weight + self.lam * total)
 
@@ -96,12 +96,12 @@ class Ball:
         self.mixture = BallMixture(radius, zero_weights(shapes), cone)
 
     def first_weight(self, spread: float, loss: float) -> float:
-        """As of :class:`Ridge`; the optimum is at most the radius away."""
+        """Return the weight of the first block, as the optimum is within the radius."""
         # Few samples end at the other side of the hull, where both divergences are this large.
         return 0.2 * max(spread, 1e-12) / self.radius**2
 
     def next_weight(self, weight: float, total: float) -> float:
-        """The same for the next block: of both blocks there is less to go."""
+        """Return the weight of the next block: the distance to go has become less."""
         return weight
 
     def bound(self, term: float, direction: Weights) -> float:
@@ -198,7 +198,7 @@ class _Answer(NamedTuple):
     magnitude: float
 
     def divergence(self, other):
-        """Of the other's projections from these."""
+        """Return the divergence of the other's projections from these."""
         moved = (self.z - other.z) @ self.gradient + (self.c - other.c) * self.task_loss
         return moved - self.value + other.value
 

@@ -146,7 +146,7 @@ class SGD(Method):
         return self.average[0], 0.0
 
     def weights(self):
-        """Those of the last objective."""
+        """Return the weights of the last objective."""
         return self.value.copy()
 
     def solution(self):
@@ -159,7 +159,7 @@ class SGD(Method):
 
 
 def improvement(objective: float, trail: list) -> Improvement:
-    """Of the best objectives over the last passes, relative; inf before there are as many."""
+    """Return the relative improvement over the last passes; inf before there are enough."""
     relative = np.inf
     if len(trail) > _PATIENCE:
         relative = trail[-1 - _PATIENCE] / trail[-1] - 1.0 if trail[-1] > 0 else 0.0

@@ -138,7 +138,7 @@ class _KernelCompiler(Compiler):
 
 
 class _CheapCompiler(_KernelCompiler):
-    """The same for kernels that are called seldom."""
+    """The compiler of kernels that are seldom called."""
 
     def __init__(self, typingctx, targetctx, library, *args):
         if library is None:
@@ -148,7 +148,7 @@ class _CheapCompiler(_KernelCompiler):
 
 
 class _InnerCompiler(_KernelCompiler):
-    """The same for kernels that only other kernels call."""
+    """The compiler of kernels that only other kernels call."""
 
     def __init__(self, typingctx, targetctx, library, *args):
         if library is None:

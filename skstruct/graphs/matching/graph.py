@@ -358,7 +358,7 @@ class Matching(ItemGraph):
 
     @staticmethod
     def _costs(samples, cost, normalize, codes):
-        """Of a missed and of an extra link, and of the labelling that is trained toward."""
+        """Return the costs of a missed and of an extra link, and of the target labelling."""
         share = 1.0 / samples.lengths if normalize else np.ones(samples.lengths.size)
         missed, extra, starts = cost[1, 0] * share, cost[0, 1] * share, samples.item_ptr[:-1]
         n_missed, n_extra = (
@@ -374,7 +374,7 @@ class Matching(ItemGraph):
         return object_array([np.argwhere(pairs) for pairs in samples.matrices(codes)])
 
     def ranked(self, codes: np.ndarray, classes: Any, samples: PairTables, i: int) -> np.ndarray:
-        """The same for the matchings of one sample, best first."""
+        """Return the n best matchings of one sample, best first."""
         size = samples.sizes[i].tolist()
         return object_array([np.argwhere(pairs.reshape(size)) for pairs in codes])
 

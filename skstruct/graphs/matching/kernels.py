@@ -267,7 +267,7 @@ def _(problem, i, theta, out):
 
 @inner_kernel
 def _max_marginals(n, m, theta, fixed, out, own, work):
-    """Of all pairs, where some must be linked."""
+    """Return max-marginals of all pairs, given that some must be linked."""
     null, degree = own.null, own.max_degree
     fertile_max_marginals(theta, n, m, null, degree, fixed, work.links, work.flow, out, work.detour)
 

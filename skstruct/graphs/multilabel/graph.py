@@ -304,7 +304,7 @@ class MultiLabel(Graph):
     def read_class_weight(
         self, class_weight: Any, classes: Any, codes: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of a mapping the weights of labels, on or off; "balanced" weighs on and off."""
+        """Read weights of labels from a mapping; "balanced" weighs on and off."""
         n = len(classes)
         factor, odds = np.ones(n), np.ones((n, 2))
         if isinstance(class_weight, str):

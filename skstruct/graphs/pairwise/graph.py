@@ -323,7 +323,7 @@ class Pairwise(PairwiseGraph):
         self.max_table = max_table
 
     def exactly(self) -> Graph:
-        """The same graph by a junction tree, whose tables may be larger."""
+        """Return this structure with a junction tree, whose tables may be larger."""
         exact = copy.copy(self)
         exact.inference, exact.max_table = "junction-tree", max(self.max_table, _LARGE_TABLE)
         return exact

@@ -155,7 +155,7 @@ def _soft_sum(values, others, gamma, joined):
 
 @inner_kernel
 def _soft_sum_backwards(values, others, gamma, joined):
-    """The same with the second array from its end."""
+    """As above, with the second array in reverse."""
     n = values.shape[0]
     for s in range(n):
         joined[s] = values[s] + others[n - 1 - s]
@@ -265,7 +265,7 @@ def _literals(p, r, delta, hat):
 
 @inner_kernel
 def _configurations(p, r, delta, hat):
-    """The same, with a last entry for none where at most one may hold; their number."""
+    """Fill in the literals, and a last entry for none if at most one may hold; their number."""
     n, constant = _literals(p, r, delta, hat)
     if p.kind[r] == AT_MOST_ONE:
         hat[n] = 0.0

@@ -274,7 +274,7 @@ class FrankWolfe(Method):
         return Report(value, disagreement, gap, done)
 
     def labellings(self):
-        """Those of the messages, and of the primal variables."""
+        """Return the labellings of the messages, and of the primal variables."""
         yield from super().labellings()
         labels = np.zeros(self.graph.n_variables, dtype=np.int64)
         primal_labels(self.regions, self.state.primal, labels)

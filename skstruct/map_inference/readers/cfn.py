@@ -546,7 +546,7 @@ class _Source:
         self.fields = _tagged(network.parsed, group, tags)
 
     def word(self, name: str, choices: list[str]) -> str:
-        """One of some words."""
+        """Read one of some words."""
         item = self._field(name)
         if not isinstance(item, Word) or item.text not in choices:
             self._fail(item, f"{name}, one of {', '.join(choices)}")

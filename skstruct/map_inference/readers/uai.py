@@ -193,7 +193,7 @@ def _read_evidence(evidence, n_states):
 
 
 def _of_mapping(evidence, n_states):
-    """The same of a mapping, checked."""
+    """Read a mapping, and check it."""
     for v, state in evidence.items():
         _check_below(v, n_states.size, "variable")
         _check_below(state, int(n_states[v]), f"state of variable {v}:")

@@ -171,7 +171,7 @@ def _move(problem, samples, before, after, residuals):
 
 
 def with_truth(state, problem, labels: np.ndarray):
-    """The same mixtures of labellings as a dual point of the problem with other true labels."""
+    """Return the dual point with its mixtures of labellings, for other true labels."""
     ptr = problem.label_ptr
     differ = np.append(0, np.cumsum(problem.labels != labels))[ptr]
     samples = np.flatnonzero(np.diff(differ))

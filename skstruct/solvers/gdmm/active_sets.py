@@ -252,7 +252,7 @@ def layout(size, headroom=1024):
 
 
 def packed(sets, headroom=1024):
-    """The same lists in an arena with as much free room as they use, and some more."""
+    """Copy the lists into an arena with at least as much free space as they use."""
     start, room, used, length = layout(sets.size, headroom)
     out = _arena(start, sets.size.copy(), room, used, length, sets.more.shape[1])
     _copy(sets, out)

@@ -277,7 +277,7 @@ class FactorRun(Run):
         return losses, squared_norm(w)
 
     def consistent_point(self):
-        """The same with its weights."""
+        """Return the consistent dual point with its weights."""
         if self.constrained:
             return self._tree_point()
         table = np.zeros(self.shapes[1])

@@ -140,7 +140,7 @@ def search_pair(options, state, n_first, n_second, penalty, uniform):
 
 @inner_kernel
 def _search_ordered(state, n_first, n_second, penalty):
-    """The same by the trees: both labels without messages, one of them, none."""
+    """Search a pair by tournament trees: both labels without messages, one, or none."""
     table, turned = state.table, state.turned
     top, a, b = table_best(table, state.rows, state.pad.mark[0], state.pad.mark[1], -math.inf)
     for q in range(n_first):
@@ -490,7 +490,7 @@ def gdmm_pass(graph, options, state, w, order, uniforms):
 
 @kernel
 def greedy_pass(graph, options, state, w, order, uniforms):
-    """The same for BGCD: in each sample the most violating node and edge get new entries."""
+    """A BGCD pass: in each sample the most violating node and edge get new entries."""
     begin = cycles()
     done = True
     while done and state.cursor[0] < order.shape[0]:

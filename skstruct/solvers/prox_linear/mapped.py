@@ -110,11 +110,11 @@ class Linearised:
         self._rowwise = score_map.rowwise
 
     def all(self) -> Linearisation | _Joined:
-        """Of all rows."""
+        """Linearise the scores of all rows."""
         return self._parts if self._rowwise else _Joined(self._parts)
 
     def of(self, batch: Batch) -> Linearisation | _Joined:
-        """Of the rows of a batch."""
+        """Linearise the scores of the rows of a batch."""
         if self._rowwise:
             return self._parts.take(batch.rows)
         return _Joined([self._parts[i] for i in batch.samples])

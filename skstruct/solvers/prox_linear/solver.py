@@ -444,7 +444,7 @@ class MappedSubgradient(MappedMethod):
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _gradient(self, batch):
-        """Of the mean loss of a batch, a subgradient."""
+        """Return a subgradient of the mean loss of a batch."""
         here = self._linearised(batch)
         found = self.losses.at_batch(batch, here.scores, self.vector)
         if found is None:

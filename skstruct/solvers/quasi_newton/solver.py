@@ -431,7 +431,7 @@ class QuasiNewton(Method):
             return False
 
     def certify(self):
-        """Of the last iterate: nearly always known."""
+        """Return the certificate of the last iterate, which is nearly always known."""
         here = self._here
         if not here.known:
             self._evaluate(here, Pieces())

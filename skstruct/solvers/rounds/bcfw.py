@@ -198,7 +198,7 @@ class BCFWBlocks(Blocks):
         return known
 
     def weights(self):
-        """Those of the certificate."""
+        """Return the weights of the certificate."""
         return (self.mean if self.use_mean else self.w).copy()
 
     def published(self):

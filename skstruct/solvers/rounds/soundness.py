@@ -148,7 +148,7 @@ def _cached_labellings(problem, ends, n_labels, state):
 
 
 def _cached_points(problem, ends, state, points, known):
-    """The same for points of a relaxation, whose task losses are compared, too."""
+    """Check points of a relaxation; their task losses are compared, too."""
     require(np.array_equal(points.ptr, known.ptr), "the room for points is another one")
     room, size = np.diff(known.ptr)[:, None], np.diff(problem.part_ptr)
     require(((points.sizes >= 0) & (points.sizes <= room)).all(), "a point has too many entries")
@@ -223,7 +223,7 @@ def _keys(sets, n_keys, what):
 
 
 def _distributions(sets, true, n_keys, what):
-    """The same of sets whose shares are distributions, the truth first."""
+    """Check active sets whose shares are distributions, the true labelling first."""
     place, owner, keys = _keys(sets, n_keys, what)
     require((sets.size >= 1).all() and (sets.key[sets.start] == true).all(), f"{what} lack truth")
     shares, size = sets.share[place], sets.size.size

@@ -334,7 +334,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
                 'labels and of sets of labels is not convex; use solver="auto" or "lbfgs"'
             )
         if not isinstance(self._training_loss(), LogLoss):
-            raise ValueError("margin needs a label for each node: with missing labels use None")
+            what = "a loss of your own" if self.margin is None else "margin"
+            raise ValueError(f"{what} needs a label for each node: with missing labels use None")
         if self.l1_ratio > 0:
             raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
         loss, start = data.completion.marginal_log_loss(), common.pop("start")

@@ -1,4 +1,4 @@
-"""Structures: a folder each, with the public class and the kernels of its problem."""
+"""Structures: a file or a folder each, with the public class and the kernels of its problem."""
 
 from .base import Graph
 from .boxes import Boxes

@@ -122,7 +122,7 @@ def fitted(estimator, graph, X, y):
 
 def masks(model, X, y):
     """What allows every label at every node."""
-    packed = model._read_samples(X)
+    packed = model.graph_.read_X(model, X, reset=False)
     n = model.graph_.n_states(model.classes_)
     if model.graph_.is_table:
         return np.ones((*np.shape(y), n), dtype=bool)

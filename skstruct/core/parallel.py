@@ -349,7 +349,7 @@ def count_threads(problem, n_jobs):
 def team_pieces(team, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Pieces of a range, for one thread of a team, until another one fails."""
     for piece in Pieces().ranges(start, stop):
-        if team[_FAILED]:
+        if team.size and team[_FAILED]:
             return
         yield piece
 

@@ -165,8 +165,12 @@ def open_array(path: Path, entry: dict, map_from: float = 0) -> np.ndarray:
     """Map an array into memory, read-only; one of fewer bytes than `map_from` is read."""
     check_size(path, entry)
     try:
-        mode = "r" if entry["bytes"] >= map_from else None
-        array = np.load(path, mmap_mode=mode, allow_pickle=False)
+        # Not np.load, which opens archives, too.
+        if entry["bytes"] >= map_from:
+            array = npy.open_memmap(path, mode="r")
+        else:
+            with open(path, "rb") as file:
+                array = npy.read_array(file, allow_pickle=False)
     except _UNREADABLE as error:
         raise Damage(f"{path} is no file of an array: {error}") from None
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:

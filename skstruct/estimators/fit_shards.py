@@ -139,21 +139,28 @@ def fit_shards(model, shards, given, checkpoint):
     try:
         context, common = model._begin(new, shards, None)
         common |= {"lam": lam, "start": start, "keeper": keeper}
-        with Engine(model.n_jobs) as engine:
-            result = new._train_rounds(source, engine, shapes, **common)
-            if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
-                kinds = engine.map(kind_of, source.n_shards, lambda k: (source, k))
-                new._publish_inference(*kinds)
+        result = _train(new, source, shapes, common)
         return model._become(new, result, context, shards, None)
-    except EngineGone as error:
-        raise EngineGone(f"{error}; {_what_is_safe(keeper)}") from error
-    except OSError as error:
-        text = f"{error.strerror or error}; {_what_is_safe(keeper)}"
-        raise OSError(error.errno, text) from error
     finally:
         close_shards(source)
         if keeper is not None:
             keeper.close()
+
+
+def _train(new, source, shapes, common):
+    """Train in rounds; errors of workers and disks say what is safe."""
+    try:
+        with Engine(new.n_jobs) as engine:
+            result = new._train_rounds(source, engine, shapes, **common)
+            if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
+                kinds = engine.map(kind_of, source.n_shards, lambda k: (source, k))
+                new._publish_inference(*kinds)
+        return result
+    except EngineGone as error:
+        raise EngineGone(f"{error}; {_what_is_safe(common['keeper'])}") from error
+    except OSError as error:
+        text = f"{error.strerror or error}; {_what_is_safe(common['keeper'])}"
+        raise OSError(error.errno, text) from error
 
 
 # Parameters that change nothing but where a training ends, and how fast it is.

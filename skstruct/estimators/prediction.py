@@ -213,7 +213,7 @@ def _score_shards(self, X, y=None, sample_weight=None):
     right, total, unseen = map(sum, zip(*_over_shards(model, shards, _count_right), strict=True))
     if unseen.any():
         labels, n_nodes = shards.classes[unseen > 0], shards.n_nodes.sum()
-        warnings.warn(unseen_labels(labels, unseen.sum(), n_nodes), UserWarning, stacklevel=4)
+        warnings.warn(unseen_labels(labels, unseen.sum(), n_nodes), UserWarning, stacklevel=3)
     return float(right / total)
 
 
@@ -458,7 +458,7 @@ class Predictor(NamedFeatures):
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
         if not is_exact and self.graph_.inference_ == "exact":
-            warnings.warn(why_relaxed(problem), UserWarning, stacklevel=5)
+            warnings.warn(why_relaxed(problem), UserWarning, stacklevel=4)
 
         def run(part, start, stop):
             scratch = make_scratch(part)

@@ -18,8 +18,8 @@ class CannotWarmStart(Exception):
 
 
 def warn_of_restart(text) -> None:
-    """Tell the user of a fit that weights begin anew."""
-    warnings.warn(f"warm_start: {text}", UserWarning, stacklevel=9)
+    """Tell the user of a fit that weights start from scratch."""
+    warnings.warn(f"warm_start: {text}", UserWarning, stacklevel=6)
 
 
 def match_columns(before, now, n_before: int, n_now: int, what: str = "features"):

@@ -545,6 +545,8 @@ def solve_mini_buckets(
     order = None if order is None else check_order(graph, order)
     incumbent = Incumbent(graph, tol, budget)
     incumbent.begin()
+    if not graph.n_variables:
+        return incumbent.result("mini-buckets", "there are no variables", 0, True)
     if start is not None:
         incumbent.offer(check_labels(start, graph.n_states, "start"))
 

@@ -37,16 +37,16 @@ def blocks(task: Task) -> list[tuple[int, int]]:
 def in_threads(task: Task, function) -> None:
     """Call ``function(problem, room, block, start, stop)`` for all blocks."""
     runs = blocks(task)
-    left = iter(enumerate(runs))  # whichever thread is free takes the next
+    n_threads = min(torch.get_num_threads(), len(runs))
 
     def some(k, team):
         room = task.take()
         problem = task.problem._replace(work=room.work)
-        for block, ends in left:
-            function(problem, room, block, *ends)
+        for block in range(k, len(runs), n_threads):
+            function(problem, room, block, *runs[block])
         task.give(room)
 
-    run_team(some, min(torch.get_num_threads(), len(runs)))
+    run_team(some, n_threads)
 
 
 def values_of(loss, task: Task, w: Weights) -> np.ndarray:

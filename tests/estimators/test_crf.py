@@ -246,7 +246,9 @@ def test_warm_start_ignores_weights_of_another_problem(sequences):
     crf = SAGCRF(warm_start=True, **TIGHT).fit(X, y)
     other = [x[:, :3] for x in X]
     fresh = SAGCRF(**TIGHT).fit(other, y)
-    with pytest.warns(UserWarning, match="X has 3 features, in the fit before it had 5") as caught:
+    with pytest.warns(
+        UserWarning, match="X has 3 features, in the previous fit it had 5"
+    ) as caught:
         crf.fit(other, y)
     assert caught[0].filename == __file__
     assert (crf.node_weights_ == fresh.node_weights_).all()

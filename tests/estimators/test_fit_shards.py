@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skstruct import BCFWSSVM, SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
 from skstruct.core.weights import Weights
+from skstruct.data.store import Damage, open_array, sealed, write_array
 from skstruct.datasets import Shards, pack_shards
 from skstruct.solvers.rounds import engine as engines
 from skstruct.solvers.rounds import quasi
@@ -477,3 +478,49 @@ def test_what_is_not_for_shards_is_refused(samples, shards, tmp_path):
     bare = pack_shards(X, None, tmp_path / "bare")
     with pytest.raises(ValueError, match="the shards have no labels"):
         SAGCRF().fit(bare)
+
+
+class _FullDisk:
+    """A callback that cannot store the model, after it has been taken over."""
+
+    def setup(self, estimator, context): ...
+    def teardown(self, estimator, context): ...
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name == "fit":
+            raise PermissionError(13, "cannot store", "model.pkl")
+
+
+def test_errors_of_callbacks_are_not_those_of_workers(shards):
+    crf = SAGCRF(max_iter=2, tol=1.0).set_callbacks(_FullDisk())
+    with pytest.raises(PermissionError) as caught:
+        crf.fit(shards)
+    assert (caught.value.strerror, caught.value.filename) == ("cannot store", "model.pkl")
+    assert hasattr(crf, "coef_")
+
+
+@pytest.mark.parametrize("file", [3, None, True, ["a"]])
+def test_states_name_their_files_by_text(shards, tmp_path, file):
+    folder = tmp_path / "folder"
+    crf = SAGCRF(tol=0.0, max_iter=3)
+    with pytest.warns(ConvergenceWarning):
+        crf.fit(shards, checkpoint=folder)
+    for path in folder.glob("round-*.json"):
+        state = json.loads(path.read_text())
+        for entry in state["arrays"].values():
+            entry["file"] = file
+        path.write_text(json.dumps(sealed(state)))
+    with pytest.warns(UserWarning, match="damaged"):
+        SAGCRF(tol=1.0, max_iter=3).fit(shards, checkpoint=folder)
+
+
+def test_archives_are_no_arrays(tmp_path):
+    path = tmp_path / "table.npy"
+    entry = write_array(path, np.arange(3.0))
+    with open(path, "wb") as file:
+        np.savez(file, table=np.arange(3.0))
+    entry |= {"bytes": path.stat().st_size}
+    for map_from in (0, np.inf):
+        with pytest.raises(Damage, match="no file of an array"):
+            open_array(path, entry, map_from)

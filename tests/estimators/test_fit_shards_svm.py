@@ -412,6 +412,15 @@ def test_passes_of_several_rounds_and_rounds_of_several_passes(shards):
     assert blocks.passes_of_round(1e12, 0.0) == 8.0
 
 
+def test_certificates_of_gdmm_are_due_by_passes(shards):
+    class Long(GDMMSSVM):
+        _passes_of_round = 8
+
+    svm = _quietly(Long(gap_every=10, max_iter=4, tol=0.0, random_state=0), shards)
+    # The first round ends after 8 passes, before the tenth.
+    assert np.isfinite(svm.history_["objective"]).tolist() == [False, True, True, True]
+
+
 @pytest.mark.parametrize("kind", [CasimirSSVM, ExtragradientSSVM, ProxLinearSSVM, SubgradientSSVM])
 def test_other_svms_name_those_that_train_on_shards(shards, kind):
     with pytest.raises(TypeError, match=f"{kind.__name__} needs all samples.*BCFWSSVM or GDMMSSVM"):

@@ -166,9 +166,11 @@ def test_the_fingerprint_of_a_nested_problem():
     star = [(x, np.minimum(parents, 0)) for x, parents in X]
     assert dual_set(problem(star)) != known
     for name in ("order", "parent", "link", "flip"):
-        array = getattr(plain.own, name).copy()
+        array = getattr(plain.own.inference.forest, name).copy()
         array[0] += 1
-        assert dual_set(plain._replace(own=plain.own._replace(**{name: array}))) != known
+        rooted = plain.own.inference
+        rooted = rooted._replace(forest=rooted.forest._replace(**{name: array}))
+        assert dual_set(plain._replace(own=plain.own._replace(inference=rooted))) != known
 
 
 def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):

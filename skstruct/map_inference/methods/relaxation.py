@@ -282,7 +282,11 @@ class Method(ABC):
         """The pieces of a pass, between which the budget is asked."""
         for start, stop in self.room.pieces if pieces is None else pieces:
             yield start, stop
-            self.best.check()
+            self._check()
+
+    def _check(self):
+        self.best.share = self.passes / self.max_iter
+        self.best.check()
 
     def smoothed_dual(self, delta, gamma, smoothing, up=_NOTHING, check=False):
         """A smoothed dual without the offset; marginals of regions go to the room, and to `up`."""
@@ -329,6 +333,7 @@ class Method(ABC):
     def run(self, name, max_iter):
         """Passes until the end, a proof, the last pass, or a stop from outside; the result."""
         best, n_iter, message = self.best, 0, "the largest number of passes is reached"
+        self.max_iter = max_iter
         stopped = not self.begin()
         duals = self.delta if self.monotone_bound else self.delta.copy()
         end = self.evaluate(duals)
@@ -336,8 +341,7 @@ class Method(ABC):
             n_iter += 1
             try:
                 self.one_pass()
-                best.share = self.passes / max_iter
-                best.check()
+                self._check()
             except Stopped:
                 stopped, message = True, "stopped between passes"
             is_due = self.always or self.passes <= _ALWAYS or n_iter % _THEN_EVERY == 0

@@ -183,8 +183,10 @@ def _read_state(path):
     require(path.name == _STATE.format(state["round"]), "the state of another round")
     for entry in (state["arrays"] | state["constant"]).values():
         _require_alike(entry, _ENTRY)
-        file = str(entry["file"])
-        require(Path(file).name == file, f"{file} is not a file of the folder")
+        file = entry["file"]
+        require(
+            type(file) is str and Path(file).name == file, f"{file} is not a file of the folder"
+        )
     return state
 
 

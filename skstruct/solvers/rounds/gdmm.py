@@ -95,6 +95,8 @@ class GDMMBlocks(Certifying, Blocks):
     """
 
     fields = (*Blocks.fields, *Certifying.measured_fields)
+    # `gap_every` counts passes, of which a round has several.
+    _is_time = Blocks._is_time
     numbers = (*Blocks.numbers, "dual", "infeasibility", "change", "node_set", "edge_set")
     arrays = (*Blocks.arrays, "measured")
 

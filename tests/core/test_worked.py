@@ -21,8 +21,14 @@ from skstruct.core.jit.cache_key import (
     problem_kernels,
 )
 from skstruct.core.jit.compilers import inner_options, outer_options
-from skstruct.core.jit.dispatch import compiled_kernels, require
-from skstruct.core.jit.numba_private import DiskCache, announced_compiles, intrinsic, known_options
+from skstruct.core.jit.dispatch import compiled_kernels, kernel, require
+from skstruct.core.jit.numba_private import (
+    JIT_IS_DISABLED,
+    DiskCache,
+    announced_compiles,
+    intrinsic,
+    known_options,
+)
 from skstruct.core.memory import available_bytes, check_memory, shown
 from skstruct.core.offsets import ends_of, longest_item
 from skstruct.core.oracles import exp_oracle, has_own_loss, loss_is_linear
@@ -126,8 +132,14 @@ def test_numba_private_intrinsic():
 
 def test_numba_private_announced_compiles():
     names = []
+
+    @kernel
+    def twice(x):
+        return 2.0 * x
+
     with announced_compiles(names.append):
-        pass
+        assert twice(1.5) == 3.0
+    assert [name.rpartition(".")[2] for name in names] == ([] if JIT_IS_DISABLED else ["twice"])
 
 
 def test_numba_private_diskcache():
@@ -264,8 +276,10 @@ def test_weights_inner_product():
 
 
 def test_weights_fold():
-    w = lazy_weights(zero_weights(((1, 1), (0, 0))))
+    w = lazy_weights(Weights(np.full((2, 1), 3.0), np.zeros((0, 0))))
     fold(w)
+    assert squared_norm(w) == 18.0
+    assert plain_weights(w, ((2, 1), (0, 0))).node.tolist() == [[3.0], [3.0]]
 
 
 def test_weights_squared_norms():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
@@ -169,6 +170,8 @@ def test_matrices_check_sparse():
 
 def test_matrices_refuse_masked():
     refuse_masked(np.ma.masked_array([1.0, 2.0]), "X")
+    with pytest.raises(ValueError, match="X"):
+        refuse_masked(np.ma.masked_array([1.0, 2.0], mask=[False, True]), "X")
 
 
 def test_matrices_numeric():

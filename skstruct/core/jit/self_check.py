@@ -1,10 +1,10 @@
-"""Before the first compile, check that tricks whose failure would be silent still work.
+"""Check tricks whose failure would be silent; apart, since it must compile kernels itself.
 
 References (:mod:`skstruct.core.jit.references`) rest on what LLVM makes of loads that never change,
 and passes are dropped by name (:mod:`skstruct.core.jit.compilers`). A numba in which one of these
-means something else would compile, and compute wrong numbers. So a kernel with a known answer comes
-first; if it fails, tricks are given up, one after the other. What passed is remembered beside the
-compiled kernels, which are of one numba.
+means something else would compile, and compute wrong numbers. So before the first compile comes a
+kernel with a known answer; if it fails, tricks are given up, one after the other. What passed is
+remembered beside the compiled kernels, which are of one numba.
 """
 
 import warnings

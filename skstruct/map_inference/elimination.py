@@ -105,13 +105,14 @@ def _write_chain(writer, batch):
         writer.add(np.stack(scopes, axis=1), tables, rows)
 
 
-def chain_entries(batch):
-    """Entries of the tables of a batch's chains of counters."""
+def chain_entries(batch, one=False):
+    """Entries of the tables of a batch's chains of counters, or of those of one of its factors."""
     arity = batch.arity
     if arity <= _SMALL_ARITY:
         return 0
     if isinstance(batch, Cardinality):
-        return arity**3 * 2 // 3 + len(batch.scores_by_count) * 2 * arity
+        n_last = 1 if one else len(batch.scores_by_count)
+        return arity**3 * 2 // 3 + n_last * 2 * arity
     return 32 * arity
 
 

@@ -17,6 +17,7 @@ from skstruct.map_inference import (
     Table,
     read_uai,
 )
+from skstruct.map_inference.elimination import chain_entries
 from skstruct.map_inference.search import solve_branch_and_bound
 from tests.helpers.map_cases import Asked
 
@@ -230,3 +231,10 @@ def test_known_optima(shared_data, file, optimum):
     result = solve_branch_and_bound(read_uai(shared_data / "map_models" / file))
     assert result.optimal
     assert result.score == pytest.approx(optimum, rel=1e-8)
+
+
+def test_the_limit_of_counters_is_for_one_factor_of_a_batch():
+    rng = np.random.default_rng(0)
+    many = Cardinality(np.tile(np.arange(9), (50, 1)), rng.normal(size=(50, 10)))
+    single = Cardinality([np.arange(9)], rng.normal(size=(1, 10)))
+    assert chain_entries(many, one=True) == chain_entries(single) < chain_entries(many)

@@ -236,13 +236,6 @@ class TooManyVariables(TypeError):
     """A factor has too many variables for a table or a chain of counters."""
 
 
-def _entries_of_one(batch):
-    """Entries of the tables of one factor of a batch."""
-    rows = len(batch.scores_by_count) if isinstance(batch, Cardinality) else 1
-    entries = chain_entries(batch)
-    return entries - (rows - 1) * 2 * batch.arity if entries else 0
-
-
 class Expanded:
     """Unaries and tables with the scores of a graph."""
 
@@ -254,7 +247,7 @@ class Expanded:
         for batch in graph.factors:
             if not isinstance(batch, Table | Potts) and batch.arity > _SMALL:
                 large.append(batch)
-                if _entries_of_one(batch) > _MOST_CELLS:
+                if chain_entries(batch, one=True) > _MOST_CELLS:
                     raise TooManyVariables(
                         f"branch and bound does not take factor {region - n}: "
                         f"{type(batch).__name__} of {batch.arity} variables"

@@ -76,6 +76,11 @@ class PartialLabels(NamedTuple):
         """Mask of the nodes that have no single label."""
         return self.which != KNOWN
 
+    def take(self, keep: np.ndarray) -> PartialLabels | None:
+        """Those of the nodes that are kept; None if all of these have a label."""
+        which = self.which[keep]
+        return None if (which == KNOWN).all() else self._replace(which=which)
+
     def listed(self) -> list[np.ndarray]:
         """The labels of the sets that occur, an array a set."""
         used = np.unique(self.which[self.which > MISSING])

@@ -22,9 +22,10 @@ from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind, wrong_graph
+from ..losses.task import weighted
 from ..shards.reading import Shards
 from ..solvers.run import SampleOverflow
-from .class_weight import hinge_weights, weighted
+from .class_weight import hinge_weights
 from .early_stopping import Restoring, begin_validation, end_validation
 from .fit_shards import fit_shards
 from .persistence import CompactPickles
@@ -271,7 +272,8 @@ class StructuredEstimator(
             problem = new._make_problem(data)
             shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
             context, common = self._begin(new, X, y)
-            common["start"] = new._start(self._previous(), problem, shapes)
+            previous = self if getattr(self, "warm_start", False) else None
+            common["start"] = new._start(previous, problem, shapes)
             try:
                 if data.completion is None:
                     result = new._solve(problem, shapes, data.sample_weight, data.lam, **common)
@@ -315,10 +317,6 @@ class StructuredEstimator(
             print(f"[{type(self).__name__}] compiling {name}{kept}")
 
         return announced_compiles(announce)
-
-    def _previous(self):
-        """Return the model that a warm start begins at: this one, or an unfitted one."""
-        return self if getattr(self, "warm_start", False) else self._unfitted()
 
     def _begin(self, new, X, y):
         """Return the callbacks' context of a fit, and the arguments of every solver."""
@@ -414,8 +412,8 @@ class StructuredEstimator(
         return np.random.default_rng(seed)
 
     def _start(self, previous, problem, shapes):
-        """Return where the solver starts: by default the previous weights that still apply."""
-        return first_weights(self, previous, shapes)
+        """Return where a warm start begins: at the weights of `previous` that still apply."""
+        return None if previous is None else first_weights(self, previous, shapes)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

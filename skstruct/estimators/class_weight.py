@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..losses.task import UNWEIGHTED, LossWeights, WeightedLoss
+from ..losses.task import UNWEIGHTED, LossWeights
 
 _NONE = np.empty(0)
 
 
 def read_node_weight(graph, class_weight, node_weight, samples, partial):
-    """Return the weights of all nodes; None if neither these nor class weights are given."""
-    if class_weight is None and node_weight is None:
-        return None
+    """Return the weights of all nodes where these or class weights are given."""
     given = "class_weight" if node_weight is None else "node_weight"
     if partial is not None:
         raise ValueError(
@@ -58,11 +56,6 @@ def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
     if weights.offset.size:
         weights = weights._replace(offset=weights.offset[np.repeat(keep, data.samples.lengths)])
     return _kept(data, keep)._replace(loss_weights=weights)
-
-
-def weighted(loss, weights: LossWeights):
-    """Return the task loss for ``make_problem``, weighted."""
-    return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
 
 
 def _kept(data, keep):

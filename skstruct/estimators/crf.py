@@ -15,7 +15,7 @@ from ..core.typing import LossLike, PathLike, RandomStateLike
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.log import LogLoss, SoftmaxMargin
-from ..losses.task import NamedLoss, WeightedLoss
+from ..losses.task import NamedLoss, WeightedLoss, weighted
 from ..solvers.casimir import SmoothCasimir
 from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG
@@ -23,11 +23,10 @@ from ..solvers.quasi_newton.orthant import OrthantWise
 from ..solvers.quasi_newton.solver import QuasiNewton
 from ..solvers.rounds.quasi import rounds
 from ..solvers.run import run
-from ..solvers.sag.precision import takes_single
 from ..solvers.sag.proximal import ProximalSAG
-from ..solvers.sag.solver import SAG
+from ..solvers.sag.solver import SAG, takes_single
 from .base import StructuredEstimator
-from .class_weight import likelihood_weights, weighted
+from .class_weight import likelihood_weights
 from .marginals import ProbabilisticPredictor
 from .partial_fit import Streaming
 

@@ -134,7 +134,8 @@ def fit_shards(model, shards, given, checkpoint):
     lam = regulariser(new, source.n_samples, source.total)
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)
-    start = new._start(model._previous(), None, shapes)
+    previous = model if getattr(model, "warm_start", False) else None
+    start = new._start(previous, None, shapes)
     keeper = None if checkpoint is None else Keeper(checkpoint, _fingerprint(new, shards, start))
     try:
         context, common = model._begin(new, shards, None)

@@ -2,86 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Set
-
 import numpy as np
 
 from ..core.offsets import longest_item
 from ..core.parallel import make_scratch, over_samples
 from ..core.weights import Weights, zero_weights
-from ..data.partial import KNOWN, all_labels, allowed_labels, split_partial
+from ..data.partial import allowed_labels
 from ..losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from ..losses.task import UNWEIGHTED, LossWeights, cost_matrix
 from ..solvers.passes import decode
-
-_TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
-# scikit-learn's mark of samples without a label, and that of PyTorch's losses.
-_MARKERS = (-1, -100)
-_STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
-
-
-def read_training(estimator, graph, X, y) -> tuple:
-    """Read samples and labels; the third is what is known of partial labels, or None."""
-    if estimator._takes_partial_labels and graph.takes_partial_labels:
-        if graph.is_table and isinstance(estimator.graph, str) and estimator.graph == "auto":
-            _refuse_sets(y)
-        y, partial = split_partial(y, graph.is_table)
-        return (*graph.read_training(estimator, X, y), partial)
-    try:
-        return (*graph.read_training(estimator, X, y), None)
-    except (TypeError, ValueError) as error:
-        if not _is_partial(y, graph):
-            raise
-        advice = _TAKERS if graph.takes_partial_labels else _STRUCTURES
-        raise type(error)(f"{error}; {advice}") from None
-
-
-def _refuse_sets(y):
-    """Refuse sets that may be label sets where the structure is to be inferred."""
-    if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
-        raise ValueError(
-            "y is a list of sets: if all labels in a set are right, make an indicator table of it "
-            "(sklearn's MultiLabelBinarizer); if one is, say graph='multiclass'"
-        )
-
-
-def _is_partial(y, graph):
-    try:
-        return split_partial(y, graph.is_table)[1] is not None
-    except (TypeError, ValueError):
-        return False
-
-
-def find_classes(graph, labels, samples, partial, stream=None):
-    """Return labels and their classes; a stream may know the classes."""
-    if stream is not None and stream.classes is not None:
-        if partial is not None and not graph.has_label_sets:
-            labels = np.where(partial.hidden, stream.classes[:1], labels)
-        return labels, stream.classes
-    if partial is None:
-        classes = graph.find_classes(labels, samples)
-        _warn_of_marker(classes)
-        return labels, classes
-    found = all_labels(labels, partial)
-    if graph.has_label_sets:
-        return labels, graph.find_classes(np.where(partial.hidden, -1, labels), samples)
-    labels = np.where(partial.hidden, found[:1], labels)
-    return labels, graph.find_classes(found, samples)
-
-
-def _warn_of_marker(classes):
-    """Warn of -1 or -100 beside classes 0, 1, 2, ...: other packages mark missing labels so."""
-    if getattr(getattr(classes, "dtype", None), "kind", "") != "i" or len(classes) < 4:
-        return
-    first, rest = int(classes[0]), classes[1:]
-    if first in _MARKERS and (rest == np.arange(rest.size)).all():
-        warnings.warn(
-            f"y: {first} is a class like any other, with 0 to {rest.size - 1}: if it marks missing "
-            "labels, put None in its place",
-            UserWarning,
-            stacklevel=6,
-        )
 
 
 class ImputedLabels:
@@ -156,11 +85,3 @@ def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
         return graph.encode(labels, classes, np.array([0, labels.size]))
 
     return allowed_labels(partial, codes, graph.n_states(classes), encode)
-
-
-def without(partial, keep) -> object:
-    """Return partial labels of the nodes that are kept."""
-    if partial is None:
-        return None
-    which = partial.which[keep]
-    return None if (which == KNOWN).all() else partial._replace(which=which)

@@ -9,9 +9,8 @@ from ..core.oracles import augment, has_own_loss, max_oracle, task_loss
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
-from ..losses.task import WeightedLoss
+from ..losses.task import WeightedLoss, weighted
 from .base import StructuredEstimator
-from .class_weight import weighted
 from .marginals import ProbabilisticPredictor
 from .svm_latent import concave_convex, first_weights
 

@@ -270,7 +270,7 @@ class BCFWSSVM(StructuralSVM):
             return None
         if self._is_latent:
             return super()._start(previous, problem, shapes)
-        if not self.warm_start:
+        if previous is None:
             return None
         dual, known = getattr(previous, "_dual", (None, None))
         self._dual = None, dual_set(problem)

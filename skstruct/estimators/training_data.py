@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.memory import check_memory
 from ..data.packing import read_sample_weight
+from ..data.partial import all_labels, split_partial
 from ..graphs.registry import choose_graph
 from ..losses.task import UNWEIGHTED, LossWeights
 from .class_weight import read_node_weight, weigh
-from .partial_labels import ImputedLabels, allowed_mask, find_classes, read_training, without
+from .partial_labels import ImputedLabels, allowed_mask
 
 
 class TrainingData(NamedTuple):
@@ -44,20 +47,22 @@ def read_training_data(
     graph = choose_graph(model.graph, X, y) if stream is None else stream.graph
     graph.prefers_exact = not model._takes_relaxations
     model._refuse_other_kind(graph, X)
-    samples, labels, partial = read_training(model, graph, X, y)
+    samples, labels, partial = _read_samples_and_labels(model, graph, X, y)
     n = samples.offsets.size - 1
     sample_weight = read_sample_weight(sample_weight, n)
     class_weight = getattr(model, "class_weight", None)
-    node_weight = read_node_weight(graph, class_weight, node_weight, samples, partial)
+    if class_weight is not None or node_weight is not None:
+        node_weight = read_node_weight(graph, class_weight, node_weight, samples, partial)
     # A sample of weight 0 must leave no trace: not in the classes, not in the step sizes.
     keep = sample_weight > 0
     if not keep.all():
         of_nodes = np.repeat(keep, samples.lengths)
-        labels, partial = labels[of_nodes], without(partial, of_nodes)
+        labels = labels[of_nodes]
+        partial = None if partial is None else partial.take(of_nodes)
         node_weight = None if node_weight is None else node_weight[of_nodes]
         samples, sample_weight = samples.take(keep), sample_weight[keep]
     try:
-        labels, classes = find_classes(graph, labels, samples, partial, stream)
+        labels, classes = _find_classes(graph, labels, samples, partial, stream)
     except ValueError as error:
         hint = model._when_inferred(graph) if stream is None else stream.hint
         raise ValueError(f"{type(model).__name__} {error}{hint}") from None
@@ -84,6 +89,72 @@ def read_training_data(
     n = data.sample_weight.size
     lam = regulariser(model, n, total)
     return data._replace(sample_weight=data.sample_weight * (n / total), lam=lam)
+
+
+_TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
+_STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
+# scikit-learn's mark of samples without a label, and that of PyTorch's losses.
+_MARKERS = (-1, -100)
+
+
+def _read_samples_and_labels(model, graph, X, y) -> tuple:
+    """Read X and y; the third is what is known of partial labels, or None."""
+    if model._takes_partial_labels and graph.takes_partial_labels:
+        if graph.is_table and isinstance(model.graph, str) and model.graph == "auto":
+            _refuse_sets(y)
+        y, partial = split_partial(y, graph.is_table)
+        return (*graph.read_training(model, X, y), partial)
+    try:
+        return (*graph.read_training(model, X, y), None)
+    except (TypeError, ValueError) as error:
+        try:
+            is_partial = split_partial(y, graph.is_table)[1] is not None
+        except (TypeError, ValueError):
+            is_partial = False
+        if not is_partial:
+            raise
+        advice = _TAKERS if graph.takes_partial_labels else _STRUCTURES
+        raise type(error)(f"{error}; {advice}") from None
+
+
+def _refuse_sets(y):
+    """Refuse sets that may be label sets where the structure is to be inferred."""
+    if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
+        raise ValueError(
+            "y is a list of sets: if all labels in a set are right, make an indicator table of it "
+            "(sklearn's MultiLabelBinarizer); if one is, say graph='multiclass'"
+        )
+
+
+def _find_classes(graph, labels, samples, partial, stream):
+    """Return labels and their classes; a stream may know the classes."""
+    known = None if stream is None else stream.classes
+    if partial is None:
+        if known is not None:
+            return labels, known
+        classes = graph.find_classes(labels, samples)
+        _warn_of_marker(classes)
+        return labels, classes
+    if graph.has_label_sets:
+        hidden = np.where(partial.hidden, -1, labels)
+        return labels, graph.find_classes(hidden, samples) if known is None else known
+    found = all_labels(labels, partial) if known is None else known
+    labels = np.where(partial.hidden, found[:1], labels)
+    return labels, graph.find_classes(found, samples) if known is None else known
+
+
+def _warn_of_marker(classes):
+    """Warn of -1 or -100 beside classes 0, 1, 2, ...: other packages mark missing labels so."""
+    if getattr(getattr(classes, "dtype", None), "kind", "") != "i" or len(classes) < 4:
+        return
+    first, rest = int(classes[0]), classes[1:]
+    if first in _MARKERS and (rest == np.arange(rest.size)).all():
+        warnings.warn(
+            f"y: {first} is a class like any other, with 0 to {rest.size - 1}: if it marks missing "
+            "labels, put None in its place",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def _check_size(model, graph, samples, classes):

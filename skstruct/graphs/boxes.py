@@ -26,8 +26,7 @@ from ..core.oracles import (
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
 from ..data.matrices import csr_from_parts, numeric, refuse_masked
-from ..data.packing import as_list, pack_nodes
-from ..data.samples import packed
+from ..data.packing import as_list, pack_nodes, packed
 from ..inference.subwindow import (
     ALL_OR_NOTHING,
     LOSS,

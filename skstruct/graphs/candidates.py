@@ -14,8 +14,7 @@ from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracl
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import numeric, refuse_masked
-from ..data.packing import as_list, pack_nodes
-from ..data.samples import packed
+from ..data.packing import as_list, pack_nodes, packed
 from ..inference.numerics import fast_exp, row_max
 from ..inference.simplex import best_mixture
 from ..losses.task import NamedLoss

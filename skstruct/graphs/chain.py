@@ -25,8 +25,7 @@ from ..core.typing import LossLike, SamplesLike
 from ..core.weights import aligned
 from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
-from ..data.packing import read_sequences
-from ..data.samples import packed
+from ..data.packing import packed, read_sequences
 from ..inference.forward_backward import forward_backward, workspace_size
 from ..inference.viterbi import (
     SparseViterbiScratch,

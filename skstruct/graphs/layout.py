@@ -12,8 +12,7 @@ from ..core.features import DenseFeatures, SparseFeatures
 from ..core.gram import product_scratch
 from ..core.weights import aligned
 from ..data.matrices import check_sparse, normal_csr, numeric, readable
-from ..data.packing import check_finite
-from ..data.samples import packed
+from ..data.packing import check_finite, packed
 
 # Tables: what structures whose samples are rows read and pack.
 

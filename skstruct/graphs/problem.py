@@ -28,8 +28,7 @@ from ..core.oracles import (
 from ..core.proximal import catch_up, catch_up_rows
 from ..core.typing import LossLike, SamplesLike
 from ..core.weights import Weights, zero_weights
-from ..data.packing import check_n_features, read_sequences
-from ..data.samples import packed
+from ..data.packing import check_n_features, packed, read_sequences
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
 from .base import Graph
 from .layout import example_sequences, feature_rows, no_codes, row_scratch

@@ -46,6 +46,11 @@ class WeightedLoss(NamedTuple):
     weights: LossWeights
 
 
+def weighted(loss, weights: LossWeights):
+    """A task loss for ``make_problem``, weighted where there are weights."""
+    return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
+
+
 def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights]:
     """:func:`cost_matrix` of a task loss that may be weighted.
 

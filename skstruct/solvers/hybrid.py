@@ -13,8 +13,7 @@ from .oeg import OEG
 from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
 from .run import Method
-from .sag.precision import reducible
-from .sag.proximal import ProximalSAG
+from .sag.proximal import ProximalSAG, reducible
 from .sag.solver import SAG, StoredMixtures
 
 # Before, SAG's steps grow and its memory fills: nothing is to be learnt of its rate.

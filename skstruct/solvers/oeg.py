@@ -16,8 +16,7 @@ from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, requir
 from .batch import BatchGradient, Worker
 from .certificate import certify
 from .primal import compile_losses
-from .sag.precision import CLOSE
-from .sag.solver import TINY, Confirmations, StoredMixtures
+from .sag.solver import CLOSE, TINY, Confirmations, StoredMixtures
 
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
 #

@@ -11,8 +11,7 @@ from skstruct import SAGCRF, Chain, MultiClass, Tree
 from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
-from skstruct.solvers.sag.precision import takes_single
-from skstruct.solvers.sag.solver import Confirmations
+from skstruct.solvers.sag.solver import Confirmations, takes_single
 from skstruct.testing import random_sequences
 
 SOLVERS = ["sag", "saga", "lbfgs", "casimir"]

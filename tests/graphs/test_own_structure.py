@@ -22,8 +22,7 @@ from skstruct import (
 from skstruct.core import add_outer, inner_kernel, kernel, oracles, scores
 from skstruct.core.factors import PairwiseFactors
 from skstruct.core.offsets import ends_of
-from skstruct.data.packing import pack_nodes
-from skstruct.data.samples import packed
+from skstruct.data.packing import pack_nodes, packed
 from skstruct.graphs import Graph, Problem
 from skstruct.graphs.chain import Sequences
 from skstruct.graphs.multiclass import MultiClassProblem

@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.matrices import numeric, refuse_masked
-from ...data.packing import as_list, pack_nodes
+from ...data.packing import as_list, pack_nodes, packed
 from ...data.ragged import object_array
-from ...data.samples import packed
 from ...inference.assignment import assignment, assignment_work
 from ...inference.fertility import fertile_links, fertility_work
 from ...losses.task import cost_matrix

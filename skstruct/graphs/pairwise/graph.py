@@ -15,8 +15,7 @@ from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
-from ...data.packing import as_list, pack_nodes, read_edge_features
-from ...data.samples import packed
+from ...data.packing import as_list, pack_nodes, packed, read_edge_features
 from ..base import Graph
 from .kernels import Network
 from .verbs import PairwiseGraph

@@ -8,7 +8,7 @@ from ...core.parallel import Pieces
 from ...core.weights import Weights, view_flat
 from ..certificate import known_record
 from ..run import Method
-from ..sag.precision import reduce_problem, rows_to_keep
+from ..sag.proximal import reduce_problem, rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
 from .solver import QuasiNewton
 

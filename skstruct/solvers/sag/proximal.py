@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.features import SparseFeatures
 from ...core.jit.dispatch import kernel
 from ...core.oracles import accumulate
 from ...core.proximal import (
@@ -38,8 +39,47 @@ from .kernels import (
     _step_size,
     _visit,
 )
-from .precision import reduce_problem, reducible, rows_to_keep
 from .solver import OVERFLOW, SAG, TINY, _StepSchedule
+
+# Problems on some of the feature rows: the others have weight 0 under an L1 penalty.
+
+_NAMES = ("nodes", "items")
+
+
+def reducible(problem) -> str | None:
+    """Name of the field with the sparse rows that the node table has weights for."""
+    for name in _NAMES:
+        if isinstance(getattr(problem, name, None), SparseFeatures):
+            return name
+    return None
+
+
+def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float) -> np.ndarray:
+    """Which rows of the node table may matter."""
+    kept = node.any(axis=1)
+    # Not the sizes of all at once: that is a table more.
+    kept |= direction.max(axis=1, initial=0.0) > stays
+    kept |= direction.min(axis=1, initial=0.0) < -stays
+    intercept = getattr(problem, reducible(problem)).intercept
+    if intercept >= 0:
+        kept[intercept] = True
+    return kept
+
+
+def reduce_problem(problem, rows, n_rows: int):
+    """The problem on some rows of the node table."""
+    name = reducible(problem)
+    features = getattr(problem, name)
+    place = np.full(n_rows, -1, dtype=features.indices.dtype)
+    place[rows] = np.arange(len(rows))
+    indices = place[features.indices]
+    kept = indices >= 0
+    ends = np.zeros(kept.size + 1, dtype=features.indptr.dtype)
+    np.cumsum(kept, out=ends[1:])
+    intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
+    reduced = SparseFeatures(features.data[kept], indices[kept], ends[features.indptr], intercept)
+    return problem._replace(**{name: reduced})
+
 
 # One pass of SAG with non-uniform sampling under an L1 penalty: proximal steps, taken lazily.
 #

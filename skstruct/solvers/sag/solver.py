@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from ...core.jit.dispatch import kernel
 from ...core.memory import check_memory
 from ...core.offsets import longest_item
+from ...core.oracles import accumulate
 from ...core.parallel import Pieces, count_threads, over_blocks
 from ...core.weights import (
     fold,
@@ -43,7 +47,6 @@ from .kernels import (
     SAGState,
     sag_epoch,
 )
-from .precision import CLOSE, GROWTH, add_residuals
 
 # Floats of a block of weights: what norms are summed by does not depend on the threads.
 _BLOCK = 1 << 20
@@ -61,6 +64,34 @@ def norms_in_threads(w, inverse_n: float, lam: float, n_threads: int) -> np.ndar
         return squared_norms(part, inverse_n, lam)
 
     return np.sum(over_blocks(norms, max(-(-len(table) // size), 1), n_threads), axis=0)
+
+
+# Node weights in single precision while the optimum is far, and the way back to double.
+
+
+@kernel
+def add_residuals(problem, residuals, first, stop, w, team):
+    """Add the features of stored residuals to ``d``; threads do not meet, each has its share."""
+    for i in range(first, stop):
+        own = residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        accumulate(problem, i, own, (0.0, 1.0), w)
+
+
+# Node weights: fewer, with their directions, are in the cache in double precision, too.
+_MANY = 1 << 18
+# Passes that earn back the sum over all residuals by which single precision ends.
+_FEWEST_PASSES = 4
+# Relative gap: rounding to single precision does not show before.
+CLOSE = 1e-4
+# How much larger than their sum v and b d may become.
+GROWTH = 8.0
+
+
+def takes_single(precision, shapes, max_iter):
+    """Whether a run is to begin in single precision."""
+    if precision == "auto":
+        return math.prod(shapes[0]) >= _MANY and max_iter >= _FEWEST_PASSES
+    return precision == "single"
 
 
 _NO_ORDER = np.empty(0, dtype=np.int64)

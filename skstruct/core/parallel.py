@@ -360,9 +360,10 @@ def over_samples(function, problem, n_jobs) -> list:
     Runs are cut, so that Ctrl-C comes through within about a second.
     """
     n_threads = count_threads(problem, n_jobs)
-    runs = list(pairwise(split_samples(problem, n_threads).tolist()))
     if n_threads == 1:
-        return [function(problem, *piece) for piece in Pieces().ranges(*runs[0])]
+        pieces = Pieces().ranges(0, problem.label_ptr.size - 1)
+        return [function(problem, *piece) for piece in pieces]
+    runs = list(pairwise(split_samples(problem, n_threads).tolist()))
     results = [[] for _ in runs]
 
     def work(k, team):

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 from ..core.offsets import ends_of
 from ..inference.bucket_elimination import (
@@ -37,28 +39,17 @@ _SECONDS_AN_ENTRY, _SOFT_PASS = 2.5e-9, 30.0
 def bfs_layers(graph, n_states):
     """Breadth-first layers of each component, from an end of it."""
     ptr, neighbours = graph
-    layer = np.full(len(n_states), -1)
-    degree = np.diff(ptr)
-    layer[degree == 0] = 0
-
-    def search(start):
-        """Layers from a variable; returns all that it reaches, and the least of the last layer."""
-        layer[start] = 0
-        fronts = [np.array([start])]
-        while len(fronts[-1]):
-            around = np.concatenate([neighbours[ptr[v] : ptr[v + 1]] for v in fronts[-1]])
-            fronts.append(np.unique(around[layer[around] < 0]))
-            layer[fronts[-1]] = len(fronts) - 1
-        return np.concatenate(fronts), fronts[-2][np.argmin(degree[fronts[-2]])]
-
-    for v in range(len(layer)):
-        if layer[v] < 0:
-            start = v
-            for _ in range(2):
-                reached, start = search(start)
-                layer[reached] = -1
-            search(start)
-    return layer
+    edges = csr_array((np.ones(len(neighbours)), neighbours, ptr), shape=2 * (len(n_states),))
+    _, component = connected_components(edges, directed=False)
+    _, start = np.unique(component, return_index=True)
+    layer = np.zeros(len(n_states))
+    for turn in range(3 if len(start) else 0):
+        if turn:
+            # Of the last layer the variable with fewest neighbours.
+            far = np.lexsort((np.diff(ptr), -layer, component))
+            start = far[np.unique(component[far], return_index=True)[1]]
+        layer = dijkstra(edges, indices=start, unweighted=True, min_only=True)
+    return layer.astype(np.int64)
 
 
 class _Strips(NamedTuple):

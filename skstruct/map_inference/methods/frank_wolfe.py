@@ -13,7 +13,7 @@ from ..arguments import check_positive
 from ..budget import Stopped
 from ..kinds.verbs import region_max, region_project, require_projection
 from ..regions import AT_MOST_ONE
-from .relaxation import Method, Report, pieces
+from .relaxation import Method, Report
 
 
 class Primal(NamedTuple):
@@ -167,19 +167,6 @@ def renew_messages(p, lam, state, delta):
 
 
 @kernel
-def primal_labels(p, primal, labels):
-    """The label of each variable whose primal variable is largest."""
-    first = 0
-    for v in range(p.n_variables):
-        best = 0
-        for x in range(1, p.size[v]):
-            if primal[first + x] > primal[first + best]:
-                best = x
-        labels[v] = best
-        first += p.size[v]
-
-
-@kernel
 def square_norm(p, state):
     """Square norm of all primal variables."""
     total = 0.0
@@ -227,7 +214,7 @@ class FrankWolfe(Method):
         """Start at the maximisers of the regions' own scores."""
         room, totals = self.room, np.zeros(1)
         try:
-            for start, stop in self.ranges():
+            for start, stop in self.pieces.ranges(0, room.n_regions):
                 start_pass(
                     self.regions, start, stop, self.state, self.delta, room.mu, room.down, totals,
                     room.scratch,
@@ -246,7 +233,7 @@ class FrankWolfe(Method):
         one_pass, own = frank_wolfe_pass, (self.lam,)
         if self.gamma is not None:
             one_pass, own = sdca_pass, (self.gamma, self.lam)
-        for start, stop in self.ranges(pieces(room.work[order])):
+        for start, stop in self.pieces.ranges(0, room.n_regions):
             if self.possible:
                 one_pass(
                     self.regions, order, start, stop, *own, self.state, self.delta, room.mu,
@@ -276,9 +263,11 @@ class FrankWolfe(Method):
     def labellings(self):
         """Return the labellings of the messages, and of the primal variables."""
         yield from super().labellings()
-        labels = np.zeros(self.graph.n_variables, dtype=np.int64)
-        primal_labels(self.regions, self.state.primal, labels)
-        yield labels
+        primal, begin = self.state.primal[: self.graph.unary.size], self.graph.state_ptr[:-1]
+        if begin.size:
+            tops = np.repeat(np.maximum.reduceat(primal, begin), self.graph.n_states)
+            best = np.flatnonzero(primal == tops)
+            yield best[np.searchsorted(best, begin)] - begin
 
     def beliefs(self):
         """The primal variables."""

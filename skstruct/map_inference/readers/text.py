@@ -248,17 +248,8 @@ def by_shape(
         members = np.flatnonzero(arity == a)
         scopes = scope[starts[members][:, None] + np.arange(a)]
         shapes = n_states[scopes]
-        if a == 0:
-            inverse = np.zeros(members.size, dtype=np.int64)
-        elif shapes.max() ** float(a) < 2**62:
-            keys = np.zeros(members.size, dtype=np.int64)
-            for column in shapes.T:
-                keys = keys * int(shapes.max()) + column - 1
-            inverse = np.unique(keys, return_inverse=True)[1]
-        else:
-            inverse = np.unique(shapes, axis=0, return_inverse=True)[1].ravel()
-        order = np.argsort(inverse, kind="stable")
-        cuts = np.flatnonzero(np.diff(inverse[order])) + 1
+        order = np.lexsort(shapes.T) if a else np.arange(members.size)
+        cuts = np.flatnonzero(np.diff(shapes[order], axis=0).any(axis=1)) + 1
         groups += [
             (members[rows], scopes[rows], tuple(shapes[rows[0]].tolist()))
             for rows in np.split(order, cuts)

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from ...core.offsets import places_of
 from ..factors import Cardinality, Table
 
 _WORD = re.compile(rb"\S+")
@@ -193,48 +194,23 @@ def most_cells(n_bytes: int) -> int:
     return _CELLS + _PER_BYTE * n_bytes
 
 
-def ragged(start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """start[0], ..., start[0] + length[0] - 1, start[1], ..."""
-    ends = np.cumsum(length)
-    total = int(ends[-1]) if ends.size else 0
-    return np.arange(total) + np.repeat(start - (ends - length), length)
-
-
 def check_scopes(
     numbers: Numbers, arity: np.ndarray, scope: np.ndarray, starts: np.ndarray
 ) -> None:
     """Raise where a variable stands twice in a scope; `starts`: the scopes' places."""
-    first = np.cumsum(arity) - arity
-    for a in np.unique(arity[arity > 1]):
-        members = np.flatnonzero(arity == a)
-        found = _first_repeated(scope[first[members][:, None] + np.arange(a)])
-        if found is not None:
-            numbers.fail(
-                int(starts[members[found[0]]]) + found[1],
-                f"different variables in the scope of factor {members[found[0]]}",
-            )
-
-
-def _first_repeated(scopes):
-    """Row and column of the first variable that stands twice in its row."""
-    order = np.argsort(scopes, axis=1, kind="stable")
-    ordered = np.take_along_axis(scopes, order, axis=1)
-    rows = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-    if rows.size == 0:
-        return None
-    row = int(rows[0])
-    again = np.flatnonzero(ordered[row, 1:] == ordered[row, :-1]) + 1
-    return row, int(order[row, again].min())
+    owner, places = places_of(starts, arity)
+    order = np.lexsort((scope, owner))
+    same = (np.diff(owner[order]) == 0) & (np.diff(scope[order]) == 0)
+    if same.any():
+        again = int(order[1:][same].min())
+        expected = f"different variables in the scope of factor {owner[again]}"
+        numbers.fail(int(places[again]), expected)
 
 
 def table_sizes(n_states: np.ndarray, arity: np.ndarray, scope: np.ndarray) -> np.ndarray:
     """Cells of each factor's table, as floats: they may be too many for an integer."""
     sizes = np.ones(arity.size)
-    starts = np.cumsum(arity) - arity
-    filled = arity > 0
-    if filled.any():
-        states = n_states[scope].astype(np.float64)
-        sizes[filled] = np.multiply.reduceat(states, starts[filled])
+    np.multiply.at(sizes, np.repeat(np.arange(arity.size), arity), n_states[scope])
     return sizes
 
 

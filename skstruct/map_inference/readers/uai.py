@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.offsets import places_of
 from ..factors import Potts, Table, table_of
 from ..graph import FactorGraph
 from .text import (
@@ -18,7 +19,6 @@ from .text import (
     check_scopes,
     check_states,
     forced_states,
-    ragged,
     read_bytes,
     table_sizes,
     tables,
@@ -123,7 +123,7 @@ def _preamble(numbers):
         at += 1 + numbers.integer(at, 0, n, f"the number of variables of factor {f}, at most {n}")
     arity = np.diff(starts, append=at) - 1
     numbers.need(at, 0, f"the scope of factor {n_factors - 1}")
-    places = ragged(starts + 1, arity)
+    places = places_of(starts + 1, arity)[1]
     scope = numbers.integers(places, 0, n - 1, "a variable of a scope, from 0 to {high}")
     check_scopes(numbers, arity, scope, starts + 1)
     return n_states, arity, scope, starts, at

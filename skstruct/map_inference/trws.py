@@ -348,39 +348,32 @@ def make_order(graph, p, order):
     return order
 
 
-def make_sweep(graph, p, order="given"):
-    """Order, roles and scratch of the sweeps over a graph."""
-    order = make_order(graph, p, order)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    most = int(graph.n_states.max(initial=1))
-    pairs = p.kind == TABLE
-    flipped = np.zeros(p.scores.size if most > _SMALL and pairs.any() else 0)
-    z = Sweep(
-        order=order,
-        role=np.zeros(p.child.size, dtype=np.uint8),
-        share=np.zeros(graph.n_variables),
-        flipped=flipped,
-        low=-8.0 * (1.0 + score_extent(p)),  # below the sum of all regions' ranges
-        hat=np.zeros(most),
-        given=np.zeros(most),
-        labels=np.zeros(graph.n_variables, dtype=np.int64),
-        rank=rank,
-        digits=np.zeros(int(np.diff(p.scope_ptr).max(initial=1)), dtype=np.int64),
-        row=np.zeros(most),
-    )
-    set_roles(p, z)
-    if flipped.size:
-        flip_tables(p, flipped)
-    return z
-
-
 class Sweeper:
     """Sweeps over a graph, forward and backward in turn; `check` may raise between pieces."""
 
     def __init__(self, graph, order="given", delta=None, check=None):
         self.graph, self.p = graph, graph.regions
-        self.z = make_sweep(graph, self.p, order)
+        p, n, most = self.p, graph.n_variables, int(graph.n_states.max(initial=1))
+        has_tables = most > _SMALL and (p.kind == TABLE).any()
+        order = make_order(graph, p, order)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(n)
+        self.z = Sweep(
+            order=order,
+            role=np.zeros(p.child.size, dtype=np.uint8),
+            share=np.zeros(n),
+            flipped=np.zeros(p.scores.size if has_tables else 0),
+            low=-8.0 * (1.0 + score_extent(p)),  # below the sum of all regions' ranges
+            hat=np.zeros(most),
+            given=np.zeros(most),
+            labels=np.zeros(n, dtype=np.int64),
+            rank=rank,
+            digits=np.zeros(int(np.diff(p.scope_ptr).max(initial=1)), dtype=np.int64),
+            row=np.zeros(most),
+        )
+        set_roles(p, self.z)
+        if has_tables:
+            flip_tables(p, self.z.flipped)
         self.delta = np.zeros(self.p.message_ptr[-1]) if delta is None else delta.copy()
         self._pieces, self._sums = Pieces(check), np.zeros(2)
         self._down = self._scratch = None

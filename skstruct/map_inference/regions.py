@@ -204,26 +204,6 @@ def make_regions(graph: FactorGraph) -> Regions:
     )
 
 
-def score_ranges(p: Regions) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest finite score of each region; inf and -inf where it has none."""
-    lows, highs = np.zeros((2, p.kind.size))
-    # Logical factors score 0; some regions have their scores in one place.
-    has_scores = p.kind <= CARDINALITY
-    starts, place = np.unique(p.score_ptr[has_scores], return_inverse=True)
-    if starts.size:
-        finite = np.isfinite(p.scores)
-        lows[has_scores] = np.minimum.reduceat(np.where(finite, p.scores, np.inf), starts)[place]
-        highs[has_scores] = np.maximum.reduceat(np.where(finite, p.scores, -np.inf), starts)[place]
-    differ = (p.kind == POTTS) & (p.size > 1)
-    lows[differ], highs[differ] = np.minimum(lows[differ], 0.0), np.maximum(highs[differ], 0.0)
-    return lows, highs
-
-
-def in_order(values: np.ndarray, start: float = 0.0) -> float:
-    """The sum, rounded as that of a labelling's scores: one region after the other."""
-    return float(np.cumsum(np.append(start, values))[-1])
-
-
 def score_extent(p: Regions) -> float:
     """A number that no sum of finite scores, one a region, exceeds in size."""
     if p.scores.size == 0:

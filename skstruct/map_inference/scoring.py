@@ -7,16 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .regions import (
-    AT_MOST_ONE,
-    CARDINALITY,
-    EXACTLY_ONE,
-    POTTS,
-    TABLE,
-    in_order,
-    score_extent,
-    score_ranges,
-)
+from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_extent
 
 # What a solver of MAP problems returns.
 
@@ -243,6 +234,27 @@ def improve_labels(p, order, labels, counts, low, scratch):
     return changed
 
 
+@kernel
+def sum_of_maxima(p):
+    """Bound without any messages: every region takes its largest score."""
+    total = p.offset
+    for r in range(p.kind.size):
+        begin, n = p.score_ptr[r], p.size[r]
+        if p.kind[r] == POTTS:
+            best = p.scores[begin]
+            alone = p.n_states[p.scope[p.scope_ptr[r]]] * p.n_states[p.scope[p.scope_ptr[r] + 1]]
+            best = 0.0 if best < 0.0 and alone > 1 else best
+        elif p.kind[r] > CARDINALITY:
+            best = 0.0
+        else:
+            n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1 if p.kind[r] == CARDINALITY else n
+            best = p.scores[begin]
+            for k in range(1, n):
+                best = max(best, p.scores[begin + k])
+        total += best
+    return total
+
+
 class Incumbent:
     """The best labelling and bound of a run, its records, and the result that is made of them."""
 
@@ -261,8 +273,7 @@ class Incumbent:
     def begin(self):
         """Start with label 0 everywhere, and the bound without any messages."""
         self.offer(self.labels)
-        p = self.graph.regions
-        self.record(0, in_order(score_ranges(p)[1], p.offset))
+        self.record(0, sum_of_maxima(self.graph.regions))
 
     def offer(self, labels, score=None):
         """Keep a copy of a labelling if it is the best; its score."""

@@ -12,7 +12,7 @@ from ..arguments import check_positive
 from ..kinds.table import collect_columns, collect_potts, collect_rows
 from ..kinds.verbs import region_max_marginals, region_soft_marginals
 from ..regions import POTTS, TABLE
-from .relaxation import Method, Report, hat_scores, own_scores
+from .relaxation import Method, Report, hat_scores, own_scores, pieces
 
 # A region with more slots is updated as a whole: once for each slot would cost their square.
 _MOST_SLOTS = 4
@@ -223,6 +223,10 @@ class CoordinateDescent(Method):
         in_narrow = self.is_wide[p.owner] == 0
         is_updated = np.bincount(p.child[in_narrow], minlength=p.kind.size) + self.is_wide > 0
         self.order = np.flatnonzero(is_updated)
+        visits = np.bincount(p.child, weights=self.room.work[p.owner], minlength=p.kind.size)
+        # A visit of a cardinality factor may cost the square of its variables.
+        visits = visits + self.is_wide * np.diff(p.slot_ptr).astype(float) ** 2
+        self.pieces = pieces(visits[self.order])
         self.total = np.zeros(self.room.mu.size)
         self.last, self.stalled, self.n_sweeps = math.inf, 0, 0
 
@@ -232,7 +236,7 @@ class CoordinateDescent(Method):
         self.n_sweeps += 1
         room = self.room
         one_pass, own = (soft_star_pass, (self.gamma,)) if self.gamma else (max_star_pass, ())
-        for start, stop in self.pieces.ranges(0, order.size):
+        for start, stop in self.ranges(self.pieces):
             one_pass(
                 self.regions, order, start, stop, self.is_wide, self.delta, *own, room.forbidden,
                 self.total, room.down, room.scratch,

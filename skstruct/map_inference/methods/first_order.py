@@ -156,7 +156,6 @@ class GradientDescent(Method):
     def _look(self, point):
         """Value of the objective, and the disagreement into `marginals`."""
         value = self.smoothed_dual(point, self.gamma, self.smoothing, self.marginals, check=True)
-        self._check()
         self.passes += 1
         self.marginals -= self.room.down
         return value + (0.5 * self.lam * float(point @ point) if self.lam else 0.0)

@@ -13,7 +13,7 @@ from ..arguments import check_positive
 from ..budget import Stopped
 from ..kinds.verbs import region_max, region_project, require_projection
 from ..regions import AT_MOST_ONE
-from .relaxation import Method, Report
+from .relaxation import Method, Report, pieces
 
 
 class Primal(NamedTuple):
@@ -214,7 +214,7 @@ class FrankWolfe(Method):
         """Start at the maximisers of the regions' own scores."""
         room, totals = self.room, np.zeros(1)
         try:
-            for start, stop in self.pieces.ranges(0, room.n_regions):
+            for start, stop in self.ranges():
                 start_pass(
                     self.regions, start, stop, self.state, self.delta, room.mu, room.down, totals,
                     room.scratch,
@@ -233,7 +233,7 @@ class FrankWolfe(Method):
         one_pass, own = frank_wolfe_pass, (self.lam,)
         if self.gamma is not None:
             one_pass, own = sdca_pass, (self.gamma, self.lam)
-        for start, stop in self.pieces.ranges(0, room.n_regions):
+        for start, stop in self.ranges(pieces(room.work[order])):
             if self.possible:
                 one_pass(
                     self.regions, order, start, stop, *own, self.state, self.delta, room.mu,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.parallel import Pieces
 from ...inference.simplex import project
 from ..budget import Stopped
 from ..kinds.scratch import region_scratch
 from ..kinds.verbs import region_max, region_project, region_soft_max
-from ..regions import CARDINALITY, TABLE, VARIABLE, in_order, score_ranges
+from ..regions import CARDINALITY, POTTS, TABLE, VARIABLE
 from ..scoring import Incumbent
 
+_WORK_OF_A_PIECE = 2e7
 _EPS = np.finfo(float).eps
 _BLOCK = 1024
 _NOTHING = np.zeros(0)
@@ -47,19 +48,20 @@ def _size_of_terms(p, r, delta, mu, down):
 
 @kernel
 def max_pass(p, start, stop, delta, mu, down, up, totals, scratch):
-    """Add up the maxima of regions, and what they were rounded with, a block at a time."""
-    block, rounded = totals[2], totals[3]
+    """Add up the maxima of some regions, and what they were rounded with."""
+    block, rounded = 0.0, 0.0
     for r in range(start, stop):
         value = region_max(p, r, delta, mu, down, scratch)
         block += value
         rounded += abs(value) + _size_of_terms(p, r, delta, mu, down)
         if up.shape[0] > 0:
             spread(p, r, mu, up)
-        if r % _BLOCK == _BLOCK - 1 or r == p.kind.shape[0] - 1:
+        if (r - start) % _BLOCK == _BLOCK - 1:
             totals[0] += block
             totals[1] += rounded
             block, rounded = 0.0, 0.0
-    totals[2], totals[3] = block, rounded
+    totals[0] += block
+    totals[1] += rounded
 
 
 @inner_kernel
@@ -133,6 +135,35 @@ def variable_beliefs(p, delta, gamma, entropic, mu, out):
         at += n
 
 
+@kernel
+def score_extent(p, extent):
+    """Return the range of finite scores, the least total and the largest magnitude."""
+    ranges, lowest, largest = 0.0, 0.0, 0.0
+    for r in range(p.kind.shape[0]):
+        n = p.size[r]
+        if p.kind[r] == POTTS:
+            n = 1
+        elif p.kind[r] > POTTS:
+            # Logical factors have no scores, those of counts one more than variables.
+            n = 0
+            if p.kind[r] == CARDINALITY:
+                n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1
+        low, high = math.inf, -math.inf
+        if p.kind[r] == POTTS:
+            low = high = 0.0
+        for x in range(p.score_ptr[r], p.score_ptr[r] + n):
+            score = p.scores[x]
+            if score > -math.inf:
+                low, high = min(low, score), max(high, score)
+        if low <= high:
+            ranges += high - low
+            lowest += low
+            largest = max(largest, abs(low), abs(high))
+    extent[0] = ranges
+    extent[1] = lowest
+    extent[2] = largest
+
+
 class Room:
     """Arrays that passes over the regions of a graph work in."""
 
@@ -143,13 +174,14 @@ class Room:
         self.mu = np.zeros(int(p.size.max(initial=1)))
         self.down = np.zeros(self.n_messages)
         self.scratch = region_scratch(p)
-        self.pieces = Pieces()
-        lows, highs = score_ranges(p)
-        lows, highs = lows[lows <= highs], highs[lows <= highs]
-        ranges, largest = in_order(highs - lows), np.abs((lows, highs)).max(initial=0.0)
-        self.mean_range = ranges / max(1, self.n_regions)
-        self.forbidden = -2.0 * ranges - (float(largest) or 1.0)
-        self.lowest = p.offset + in_order(lows)
+        own = np.diff(p.message_ptr[p.slot_ptr])
+        self.work = p.size * (1 + np.diff(p.parent_ptr)) + own + 10
+        self.pieces = pieces(self.work)
+        extent = np.zeros(3)
+        score_extent(p, extent)
+        self.mean_range = extent[0] / max(1, self.n_regions)
+        self.forbidden = -2.0 * extent[0] - (extent[2] or 1.0)
+        self.lowest = p.offset + extent[1]
 
     def bound(self, delta, up=_NOTHING):
         """The non-smooth dual at some messages, and the sum of the regions' maxima.
@@ -159,8 +191,8 @@ class Room:
         Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
         eq. 2.
         """
-        totals = np.zeros(4)
-        for start, stop in self.pieces.ranges(0, self.n_regions):
+        totals = np.zeros(2)
+        for start, stop in self.pieces:
             max_pass(self.regions, start, stop, delta, self.mu, self.down, up, totals, self.scratch)
         if totals[0] == -math.inf:
             return -math.inf, -math.inf
@@ -171,26 +203,38 @@ class Room:
         return -math.inf if impossible else bound, float(totals[0])
 
 
+def pieces(work):
+    """Ranges of items of this work, cut so that Python runs every half second."""
+    ends = np.cumsum(work)
+    n_pieces = max(1, math.ceil(float(ends[-1]) / _WORK_OF_A_PIECE)) if ends.size else 1
+    inner = (
+        np.searchsorted(ends, np.arange(1, n_pieces) * (ends[-1] / n_pieces))
+        if n_pieces > 1
+        else []
+    )
+    return [*pairwise(np.unique([0, *inner, ends.size]).tolist())]
+
+
 @kernel
 def soft_max_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
     """Add up the soft-maxima of some regions."""
-    total = totals[0]
+    total = 0.0
     for r in range(start, stop):
         total += region_soft_max(p, r, delta, gamma, mu, down, scratch)
         if up.shape[0] > 0:
             spread(p, r, mu, up)
-    totals[0] = total
+    totals[0] += total
 
 
 @kernel
 def project_pass(p, start, stop, delta, gamma, mu, down, up, totals, scratch):
     """Add up the L2-smoothed maxima of some regions."""
-    total = totals[0]
+    total = 0.0
     for r in range(start, stop):
         total += region_project(p, r, delta, gamma, mu, down, scratch)
         if up.shape[0] > 0:
             spread(p, r, mu, up)
-    totals[0] = total
+    totals[0] += total
 
 
 # When bounds and labels are evaluated: after the first passes, then now and then.
@@ -224,7 +268,7 @@ class Method(ABC):
         self.best.offer(self.best.labels)
         self.delta = np.zeros(self.room.n_messages)
         self.up = np.zeros(0)
-        self.passes, self._next_improvement, self.pieces = 0.0, 0.0, Pieces(self._check)
+        self.passes, self._next_improvement = 0.0, 0.0
 
     def begin(self):
         """Work before the first pass; False if it was stopped."""
@@ -234,7 +278,13 @@ class Method(ABC):
     def one_pass(self):
         """Improve the messages."""
 
-    def _check(self, *_):
+    def ranges(self, pieces=None):
+        """The pieces of a pass, between which the budget is asked."""
+        for start, stop in self.room.pieces if pieces is None else pieces:
+            yield start, stop
+            self._check()
+
+    def _check(self):
         self.best.share = self.passes / self.max_iter
         self.best.check()
 
@@ -242,7 +292,7 @@ class Method(ABC):
         """A smoothed dual without the offset; marginals of regions go to the room, and to `up`."""
         one_pass = soft_max_pass if smoothing == "softmax" else project_pass
         p, room, totals = self.regions, self.room, np.zeros(1)
-        for start, stop in (self.pieces if check else room.pieces).ranges(0, room.n_regions):
+        for start, stop in self.ranges() if check else room.pieces:
             one_pass(p, start, stop, delta, gamma, room.mu, room.down, up, totals, room.scratch)
         return float(totals[0])
 

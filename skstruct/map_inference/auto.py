@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .budget import Stopped
-from .scoring import Incumbent
+from .scoring import HISTORY_FIELDS, Incumbent
 from .trws import solve_trws
 
 _FIRST_SWEEPS = 60  # of the whole model
@@ -53,9 +53,8 @@ class _Stages:
         with self.budget.part(share * self.budget.seconds_left):
             max_iter = min(max_iter, self.max_iter)
             result = method(self.graph, max_iter=max_iter, **common, **parameters)
-        names = ("passes", "seconds", "bound", "score", "infeasibility")
-        for row in zip(*(result.history_[name] for name in names), strict=True):
-            done, seconds, bound, score, infeasibility = map(float, row)
+        columns = [result.history_[name] for name in HISTORY_FIELDS[:5]]
+        for done, seconds, bound, score, infeasibility in np.transpose(columns).tolist():
             best.bound, score = min(best.bound, bound), max(best.score, score)
             best.rows.append((passes + done, seconds, best.bound, score, infeasibility))
         self.passes += result.n_iter

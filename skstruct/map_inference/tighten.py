@@ -13,7 +13,7 @@ from scipy.optimize import fmin_l_bfgs_b
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from ..core.offsets import ends_of
+from ..core.offsets import ends_of, places_of
 from ..inference.bucket_elimination import (
     best_labels,
     elimination_scratch,
@@ -130,13 +130,10 @@ def make_strips(tables, layer, cuts, orders):
     scope = tables.scope.astype(np.int64).copy()
     # In the strip of its deepest variable; those of the shared layer before it are the copies.
     scope = np.where(is_shared[scope] & (strip[scope] < top[factor]), copy[scope], scope)
-    sizes = np.multiply.reduceat(
-        np.concatenate((tables.n_states[tables.scope], [1])), tables.scope_ptr[:-1]
-    )
-    sizes[arity == 0] = 1
+    sizes = np.ones(n_factors, dtype=np.int64)
+    np.multiply.at(sizes, factor, tables.n_states[tables.scope])
     start = ends_of(sizes)
-    entry = np.repeat(tables.table_ptr - start[:-1], sizes) + np.arange(start[-1])
-    scores = tables.scores[entry]
+    scores = tables.scores[places_of(tables.table_ptr, sizes)[1]]
     halved = np.repeat(both, sizes)
     scores[halved] *= 0.5
     twins = np.flatnonzero(both)
@@ -257,17 +254,14 @@ def tighten(graph, budget=None, max_table=2**20, max_iter=200):
         seconds = _SECONDS_AN_ENTRY * model.entries
         if bound < np.inf and seconds > budget.seconds_left:
             break
-        goes_on, n_stages = (
-            len(model.strips.first) > 0,
-            _FEW_STAGES if level < max_table else _STAGES,
-        )
+        goes_on = len(model.strips.first) > 0
         try:
             model.prepare()
             messages = np.zeros(model.strips.share)
             model.evaluate(messages)
             check()
             if _SOFT_PASS * seconds < budget.seconds_left:
-                _descend(model, messages, n_stages, check)
+                _descend(model, messages, _FEW_STAGES if level < max_table else _STAGES, check)
         except Stopped:
             goes_on = False
         if model.bound + graph.offset < bound:

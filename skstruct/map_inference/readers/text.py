@@ -256,15 +256,3 @@ def counts_or_tables(scopes, scores, n_states, counted):
     """Tables, or scores of how many variables have label 1."""
     scopes = np.asarray(scopes, dtype=np.int64)
     return Cardinality(scopes, scores) if counted else tables(scopes, scores, n_states)
-
-
-def forced_states(n_states: np.ndarray, evidence: dict[int, int]) -> list[Table]:
-    """Unary tables that are 0 at the observed state and -inf elsewhere."""
-    variables = np.array(sorted(evidence), dtype=np.int64)
-    factors = []
-    for n in np.unique(n_states[variables]):
-        chosen = variables[n_states[variables] == n]
-        scores = np.full((chosen.size, n), -np.inf)
-        scores[np.arange(chosen.size), [evidence[v] for v in chosen.tolist()]] = 0.0
-        factors.append(Table(chosen[:, None], scores))
-    return factors

@@ -67,15 +67,6 @@ def check_choice(name, value, choices):
     return value
 
 
-def check_order(graph, order):
-    """An order of the variables."""
-    n = graph.n_variables
-    order = integers(order, "order")
-    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
-        raise ValueError(f"order must have each of the {n} variables once")
-    return order
-
-
 def check_labels(labels, n_states, name):
     """A labelling."""
     labels = integers(labels, name)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .budget import Stopped
-from .factors import Potts, Table
-from .scoring import Incumbent
+from .scoring import HISTORY_FIELDS, Incumbent
 from .trws import solve_trws
 
 _FIRST_SWEEPS = 60  # of the whole model
@@ -17,7 +16,6 @@ _MOST_TABLE = 2.0**25  # of one
 _FIRST_NODES, _MORE_NODES = 4, 100  # thousands, of branch and bound
 _STRIPS = 200  # passes
 _MOVES, _MORE_MOVES = 50, 400  # passes without a time limit
-_BUCKETS = 1 << 18  # cells
 _MUCH_TIGHTER = 0.7
 
 
@@ -55,9 +53,8 @@ class _Stages:
         with self.budget.part(share * self.budget.seconds_left):
             max_iter = min(max_iter, self.max_iter)
             result = method(self.graph, max_iter=max_iter, **common, **parameters)
-        names = ("passes", "seconds", "bound", "score", "infeasibility")
-        for row in zip(*(result.history_[name] for name in names), strict=True):
-            done, seconds, bound, score, infeasibility = map(float, row)
+        columns = [result.history_[name] for name in HISTORY_FIELDS[:5]]
+        for done, seconds, bound, score, infeasibility in np.transpose(columns).tolist():
             best.bound, score = min(best.bound, bound), max(best.score, score)
             best.rows.append((passes + done, seconds, best.bound, score, infeasibility))
         self.passes += result.n_iter
@@ -123,7 +120,7 @@ class _Stages:
         return np.inf if result is None else result.bound
 
     def tighten(self, share):
-        """Strips that are solved exactly, mini-buckets where those are too wide; their bound."""
+        """Strips that are solved exactly, unless they are too wide; their bound."""
         if self.is_over:
             return np.inf
         from .tighten import tighten
@@ -132,14 +129,7 @@ class _Stages:
             bound, labels = tighten(self.graph, self.budget, max_iter=_STRIPS)
         if bound < np.inf:
             self.found("exact strips", bound, labels)
-            return bound
-        if not all(isinstance(batch, Table | Potts) for batch in self.graph.factors):
-            return np.inf
-        from .minibuckets import solve_mini_buckets
-
-        options = {"duals": self.sweeps_duals, "start": self.lower(self.best.labels)}
-        result = self.stage(solve_mini_buckets, 30, share, most_cells=_BUCKETS, **options)
-        return np.inf if result is None else result.bound
+        return bound
 
     def move(self, share, passes):
         """Moves of many variables at once; so many passes if there is no time limit."""
@@ -181,12 +171,10 @@ def solve_auto(graph, *, tol, max_iter, rng, budget):
     2. Sweeps in the order of TRW-S, which decode on the way: they prove what the LP proves.
     3. Simplification: labels that no factor allows, leaves and evidence, factors within others.
     4. Elimination, if all of its tables are small.
-    5. More sweeps on the simplified model; a short branch and bound; bounds by exact strips, or by
-       mini-buckets; moves of many variables; then more moves or branch and bound, whatever is the
-       more promising.
+    5. More sweeps on the simplified model; a short branch and bound; bounds by exact strips; moves
+       of many variables; then more moves or branch and bound, whatever is the more promising.
 
-    The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``,
-    ``"mini-buckets"``.
+    The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``.
     """
     stages = _Stages(graph.of_variables(), tol, max_iter, rng, budget)
     stages.run()

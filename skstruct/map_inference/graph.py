@@ -65,7 +65,7 @@ class FactorGraph:
     regions : {"variables", "pairs"}, default="variables"
         What relaxations make consistent: factors with their variables, or a larger table with the
         pairwise factors within its scope, too, which is tighter. Methods that see variables only
-        (``"auto"``, ``"trws"``, ``"mini-buckets"`` and the exact ones) make no difference.
+        (``"auto"``, ``"trws"`` and the exact ones) make no difference.
 
     Attributes
     ----------

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .budget import Stopped
 from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_extent
 
 # What a solver of MAP problems returns.
@@ -306,30 +305,6 @@ class Incumbent:
     def check(self, *_):
         """Raise `Stopped` if it is time to stop, in the middle of a pass."""
         self.budget.check(self.share, self.bound, self.score)
-
-    def run_passes(self, one_pass, max_iter, patience, least_gain):
-        """Lower the bound until it proves the labelling, or stalls; how many passes, and why.
-
-        Pass k is ``one_pass(k)``, which returns what it decoded. Passes stall where the last
-        `patience` of them have not gained ``least_gain()``.
-        """
-        bounds = []
-        for k in range(1, max_iter + 1):
-            self.share = (k - 1) / max_iter
-            try:
-                labels = one_pass(k)
-            except Stopped:
-                return k - 1, "stopped"
-            if self.is_proved:
-                return k, "proved"
-            if k & (k - 1) == 0:
-                self.improve(labels)
-            bounds.append(self.bound)
-            if k > patience and bounds[-patience - 1] - bounds[-1] <= least_gain():
-                return k, "stalled"
-            if self.budget(k / max_iter, self.bound, self.score):
-                return k, "stopped"
-        return max_iter, "max_iter is reached"
 
     def result(self, method, message, n_iter, converged, **more):
         """What is known at the end."""

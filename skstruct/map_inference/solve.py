@@ -43,14 +43,14 @@ def solve_map(
         relaxation, decoding, moves and branch and bound. The others run one algorithm:
         the relaxations ``"subgradient"``, ``"coordinate-descent"``, ``"gradient"``,
         ``"accelerated-gradient"``, ``"frank-wolfe"``, ``"sdca"``, ``"strong-accelerated"``,
-        ``"decreasing-smoothing"``, ``"trws"`` and ``"mini-buckets"``; and, exact ones,
+        ``"decreasing-smoothing"`` and ``"trws"``; and, exact ones,
         ``"max-product"`` (forests), ``"junction-tree"``, ``"max-flow"`` (two attracting labels),
         ``"roof-dual"`` (two labels) and ``"branch-and-bound"``.
     tol : float, default=1e-6
         Relative: a labelling is optimal when ``bound - score <= tol * max(1, |score|)``.
     max_iter : int, default=1000
-        Largest number of passes of the relaxations, of rounds of mini-buckets, of thousands of
-        nodes of branch and bound; of each part of ``"auto"``.
+        Largest number of passes of the relaxations, of thousands of nodes of branch and bound; of
+        each part of ``"auto"``.
     time_limit : float or None, default=None
         Seconds of solving; looked at between passes. The clock stands still while kernels compile,
         in the first call of a method on a machine; the result's ``compile_seconds`` says how long.

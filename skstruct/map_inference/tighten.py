@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
-from ..core.offsets import ends_of
+from ..core.offsets import ends_of, places_of
 from ..inference.bucket_elimination import (
     best_labels,
     elimination_scratch,
@@ -37,28 +39,17 @@ _SECONDS_AN_ENTRY, _SOFT_PASS = 2.5e-9, 30.0
 def bfs_layers(graph, n_states):
     """Breadth-first layers of each component, from an end of it."""
     ptr, neighbours = graph
-    layer = np.full(len(n_states), -1)
-    degree = np.diff(ptr)
-    layer[degree == 0] = 0
-
-    def search(start):
-        """Layers from a variable; returns all that it reaches, and the least of the last layer."""
-        layer[start] = 0
-        fronts = [np.array([start])]
-        while len(fronts[-1]):
-            around = np.concatenate([neighbours[ptr[v] : ptr[v + 1]] for v in fronts[-1]])
-            fronts.append(np.unique(around[layer[around] < 0]))
-            layer[fronts[-1]] = len(fronts) - 1
-        return np.concatenate(fronts), fronts[-2][np.argmin(degree[fronts[-2]])]
-
-    for v in range(len(layer)):
-        if layer[v] < 0:
-            start = v
-            for _ in range(2):
-                reached, start = search(start)
-                layer[reached] = -1
-            search(start)
-    return layer
+    edges = csr_array((np.ones(len(neighbours)), neighbours, ptr), shape=2 * (len(n_states),))
+    _, component = connected_components(edges, directed=False)
+    _, start = np.unique(component, return_index=True)
+    layer = np.zeros(len(n_states))
+    for turn in range(3 if len(start) else 0):
+        if turn:
+            # Of the last layer the variable with fewest neighbours.
+            far = np.lexsort((np.diff(ptr), -layer, component))
+            start = far[np.unique(component[far], return_index=True)[1]]
+        layer = dijkstra(edges, indices=start, unweighted=True, min_only=True)
+    return layer.astype(np.int64)
 
 
 class _Strips(NamedTuple):
@@ -139,13 +130,10 @@ def make_strips(tables, layer, cuts, orders):
     scope = tables.scope.astype(np.int64).copy()
     # In the strip of its deepest variable; those of the shared layer before it are the copies.
     scope = np.where(is_shared[scope] & (strip[scope] < top[factor]), copy[scope], scope)
-    sizes = np.multiply.reduceat(
-        np.concatenate((tables.n_states[tables.scope], [1])), tables.scope_ptr[:-1]
-    )
-    sizes[arity == 0] = 1
+    sizes = np.ones(n_factors, dtype=np.int64)
+    np.multiply.at(sizes, factor, tables.n_states[tables.scope])
     start = ends_of(sizes)
-    entry = np.repeat(tables.table_ptr - start[:-1], sizes) + np.arange(start[-1])
-    scores = tables.scores[entry]
+    scores = tables.scores[places_of(tables.table_ptr, sizes)[1]]
     halved = np.repeat(both, sizes)
     scores[halved] *= 0.5
     twins = np.flatnonzero(both)
@@ -266,17 +254,14 @@ def tighten(graph, budget=None, max_table=2**20, max_iter=200):
         seconds = _SECONDS_AN_ENTRY * model.entries
         if bound < np.inf and seconds > budget.seconds_left:
             break
-        goes_on, n_stages = (
-            len(model.strips.first) > 0,
-            _FEW_STAGES if level < max_table else _STAGES,
-        )
+        goes_on = len(model.strips.first) > 0
         try:
             model.prepare()
             messages = np.zeros(model.strips.share)
             model.evaluate(messages)
             check()
             if _SOFT_PASS * seconds < budget.seconds_left:
-                _descend(model, messages, n_stages, check)
+                _descend(model, messages, _FEW_STAGES if level < max_table else _STAGES, check)
         except Stopped:
             goes_on = False
         if model.bound + graph.offset < bound:

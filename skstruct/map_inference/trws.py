@@ -11,7 +11,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.parallel import Pieces
 from ..inference.numerics import check_integer
-from .arguments import check_duals, check_order
+from .arguments import check_duals, integers
+from .budget import Stopped
 from .kinds.scratch import region_scratch
 from .kinds.table import collect_columns, collect_potts, collect_rows
 from .kinds.verbs import region_max_marginals
@@ -341,34 +342,10 @@ def make_order(graph, p, order):
             adjacency = (incidence.T @ incidence)[:n, :n].tocsr()
             return reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)
         raise ValueError(f'order must be "given", "cuthill-mckee" or the variables, got {order!r}')
-    return check_order(graph, order)
-
-
-def make_sweep(graph, p, order="given"):
-    """Order, roles and scratch of the sweeps over a graph."""
-    order = make_order(graph, p, order)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    most = int(graph.n_states.max(initial=1))
-    pairs = p.kind == TABLE
-    flipped = np.zeros(p.scores.size if most > _SMALL and pairs.any() else 0)
-    z = Sweep(
-        order=order,
-        role=np.zeros(p.child.size, dtype=np.uint8),
-        share=np.zeros(graph.n_variables),
-        flipped=flipped,
-        low=-8.0 * (1.0 + score_extent(p)),  # below the sum of all regions' ranges
-        hat=np.zeros(most),
-        given=np.zeros(most),
-        labels=np.zeros(graph.n_variables, dtype=np.int64),
-        rank=rank,
-        digits=np.zeros(int(np.diff(p.scope_ptr).max(initial=1)), dtype=np.int64),
-        row=np.zeros(most),
-    )
-    set_roles(p, z)
-    if flipped.size:
-        flip_tables(p, flipped)
-    return z
+    order = integers(order, "order")
+    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
+        raise ValueError(f"order must have each of the {n} variables once")
+    return order
 
 
 class Sweeper:
@@ -376,7 +353,27 @@ class Sweeper:
 
     def __init__(self, graph, order="given", delta=None, check=None):
         self.graph, self.p = graph, graph.regions
-        self.z = make_sweep(graph, self.p, order)
+        p, n, most = self.p, graph.n_variables, int(graph.n_states.max(initial=1))
+        has_tables = most > _SMALL and (p.kind == TABLE).any()
+        order = make_order(graph, p, order)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(n)
+        self.z = Sweep(
+            order=order,
+            role=np.zeros(p.child.size, dtype=np.uint8),
+            share=np.zeros(n),
+            flipped=np.zeros(p.scores.size if has_tables else 0),
+            low=-8.0 * (1.0 + score_extent(p)),  # below the sum of all regions' ranges
+            hat=np.zeros(most),
+            given=np.zeros(most),
+            labels=np.zeros(n, dtype=np.int64),
+            rank=rank,
+            digits=np.zeros(int(np.diff(p.scope_ptr).max(initial=1)), dtype=np.int64),
+            row=np.zeros(most),
+        )
+        set_roles(p, self.z)
+        if has_tables:
+            flip_tables(p, self.z.flipped)
         self.delta = np.zeros(self.p.message_ptr[-1]) if delta is None else delta.copy()
         self._pieces, self._sums = Pieces(check), np.zeros(2)
         self._down = self._scratch = None
@@ -414,21 +411,34 @@ def solve_trws(graph, *, tol, max_iter, rng, budget, order="given", duals=None, 
     graph = incumbent.graph
     sweeper = Sweeper(graph, order, check_duals(graph, duals), incumbent.check)
 
-    def both_ways(k):
-        for forward in (True, False):
-            bound = sweeper.sweep(forward)
-            incumbent.offer(sweeper.z.labels)
-            incumbent.record(k, bound)
-            if incumbent.is_proved:
-                break
-        return sweeper.z.labels
-
-    def least_gain():
-        return 0.1 * tol * max(1.0, abs(incumbent.bound))
-
-    n_passes, message = incumbent.run_passes(both_ways, max_iter, patience, least_gain)
+    n_passes, message = _sweep_until_done(sweeper, incumbent, max_iter, patience)
     known = incumbent.score
     if incumbent.improve(incumbent.labels) > known:
         incumbent.record(n_passes, incumbent.bound)
     converged = message in ("proved", "stalled")
     return incumbent.result("trws", message, n_passes, converged, duals=sweeper.delta)
+
+
+def _sweep_until_done(sweeper, incumbent, max_iter, patience):
+    """Sweep until the bound proves the labelling, or stalls; how many passes, and why."""
+    bounds = []
+    for k in range(1, max_iter + 1):
+        incumbent.share = (k - 1) / max_iter
+        try:
+            for forward in (True, False):
+                bound = sweeper.sweep(forward)
+                incumbent.offer(sweeper.z.labels)
+                incumbent.record(k, bound)
+                if incumbent.is_proved:
+                    return k, "proved"
+        except Stopped:
+            return k - 1, "stopped"
+        if k & (k - 1) == 0:
+            incumbent.improve(sweeper.z.labels)
+        bounds.append(incumbent.bound)
+        least_gain = 0.1 * incumbent.tol * max(1.0, abs(incumbent.bound))
+        if k > patience and bounds[-patience - 1] - bounds[-1] <= least_gain:
+            return k, "stalled"
+        if incumbent.budget(k / max_iter, incumbent.bound, incumbent.score):
+            return k, "stopped"
+    return max_iter, "max_iter is reached"

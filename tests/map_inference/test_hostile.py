@@ -7,7 +7,6 @@ from skstruct.map_inference import Cardinality, FactorGraph, Potts, Table, solve
 from skstruct.map_inference.budget import Stopped
 from skstruct.map_inference.elimination import elimination_cost
 from skstruct.map_inference.methods import METHODS
-from skstruct.map_inference.minibuckets import solve_mini_buckets
 from skstruct.map_inference.simplify import Simplified
 from tests.helpers.map_cases import Asked
 
@@ -26,13 +25,13 @@ def pair():
         ("trws", {"order": [0, 0]}, ValueError, "order must have each of the 2 variables once"),
         ("trws", {"patience": "a"}, TypeError, "patience must be an integer of at least 1"),
         ("trws", {"patience": -1}, ValueError, "patience must be an integer of at least 1"),
-        ("mini-buckets", {"patience": 1.5}, TypeError, "patience must be an integer"),
-        ("mini-buckets", {"most_cells": 0}, ValueError, "most_cells must be an integer of at"),
-        ("mini-buckets", {"start": [9, 9]}, ValueError, "start: variable 0 has 2 states"),
-        ("mini-buckets", {"start": [0]}, ValueError, "start must have one label for each of 2"),
-        ("mini-buckets", {"duals": [0.0]}, ValueError, r"duals must have the shape \(4,\)"),
-        ("mini-buckets", {"duals": "a"}, TypeError, "duals must be numbers"),
-        ("mini-buckets", {"duals": [0, 0, 0, np.nan]}, ValueError, "finite, got nan at position 3"),
+        ("trws", {"patience": 1.5}, TypeError, "patience must be an integer"),
+        ("trws", {"duals": [0.0]}, ValueError, r"duals must have the shape \(4,\)"),
+        ("trws", {"duals": "a"}, TypeError, "duals must be numbers"),
+        ("trws", {"duals": [0, 0, 0, np.nan]}, ValueError, "finite, got nan at position 3"),
+        ("mini-buckets", {}, ValueError, '"auto" has tighter bounds by exact strips'),
+        ("branch-and-bound", {"start": [9, 9]}, ValueError, "start: variable 0 has 2 states"),
+        ("branch-and-bound", {"start": [0]}, ValueError, "start must have one label for each of 2"),
         ("branch-and-bound", {"start": [0, 2]}, ValueError, "start: variable 1 has 2 states"),
         ("branch-and-bound", {"growth": np.nan}, ValueError, "growth must be a number"),
         ("branch-and-bound", {"most_variables": -1}, ValueError, "most_variables must be an"),
@@ -120,36 +119,20 @@ def _stuck_grid(side):
     return FactorGraph(np.full(side * side, 3), [factors])
 
 
-def test_setting_up_mini_buckets_heeds_the_clock():
-    graph = _stuck_grid(60)
-    looks = []
-
-    def stop(share, bound, score):
-        looks.append(share)
-        return True
-
-    common = {"tol": 1e-6, "max_iter": 5, "rng": None}
-    result = solve_mini_buckets(graph, **common, budget=Asked(stop))
-    assert len(looks) == 1
-    assert result.message == "stopped"
-    assert result.score == pytest.approx(graph.score(result.labels))
-    assert result.score < result.bound < np.inf
-
-
 def test_simplification_can_be_stopped():
     with pytest.raises(Stopped):
         Simplified(_stuck_grid(30), check=Asked(lambda *row: True).check)
 
 
-def test_mini_buckets_of_nested_regions():
+def test_sweeps_of_nested_regions():
     rng = np.random.default_rng(0)
     factors = [Table([0, 1, 2], rng.normal(size=(2, 3, 2))), Table([1, 2], rng.normal(size=(3, 2)))]
     results = [
-        solve_map(FactorGraph([2, 3, 2], factors, regions=regions), "mini-buckets")
+        solve_map(FactorGraph([2, 3, 2], factors, regions=regions), "trws")
         for regions in ("variables", "pairs")
     ]
     assert results[0].optimal
     assert results[0].score == results[1].score
     duals = solve_map(FactorGraph([2, 3, 2], factors, regions="pairs"), "subgradient").duals
     with pytest.raises(ValueError, match="duals must have the shape"):
-        solve_map(FactorGraph([2, 3, 2], factors), "mini-buckets", duals=duals)
+        solve_map(FactorGraph([2, 3, 2], factors), "trws", duals=duals)

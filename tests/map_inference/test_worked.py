@@ -138,11 +138,6 @@ def test_methods_subgradient_solve_subgradient():
     assert repr(solve_map(graph, "subgradient").labels) == "array([1, 1])"
 
 
-def test_minibuckets_solver_solve_mini_buckets():
-    graph = FactorGraph([2, 2, 2], [Potts([0, 1, 2], [1, 2, 0], -1.0)])
-    assert (solve_map(graph, "mini-buckets").score) == -1.0
-
-
 def test_regions_make_regions():
     assert repr(make_regions(FactorGraph([2, 2], [Potts(0, 1, 1.0)])).size) == "array([2, 2, 4])"
 

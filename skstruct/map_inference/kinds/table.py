@@ -549,15 +549,6 @@ def _hand_out(p, r, mu, down, scratch):
 
 
 @inner_kernel
-def _two_by_two_max_marginals(p, r, delta, down):
-    a, b, h00, h01, h10, h11 = _four(p, r, delta)
-    first, second = max(h00, h01), max(h10, h11)
-    down[a], down[a + 1] = first, second
-    down[b], down[b + 1] = max(h00, h10), max(h01, h11)
-    return max(first, second)
-
-
-@inner_kernel
 def _pair_max_marginals(p, r, delta, down, scratch):
     """Row by row: the table itself is written nowhere."""
     a, b = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r] + 1]
@@ -577,8 +568,6 @@ def _pair_max_marginals(p, r, delta, down, scratch):
 @inner_kernel
 def table_max_marginals(p, r, delta, down, scratch):
     """Largest reparametrised score for each configuration of each child."""
-    if _is_two_by_two(p, r):
-        return _two_by_two_max_marginals(p, r, delta, down)
     if p.scope_ptr[r + 1] - p.scope_ptr[r] == 2:
         return _pair_max_marginals(p, r, delta, down, scratch)
     hat = scratch.hat

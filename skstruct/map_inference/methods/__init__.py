@@ -15,7 +15,6 @@ METHODS = {
     "strong-accelerated": "methods.first_order:solve_strong_accelerated",
     "decreasing-smoothing": "methods.coordinate_descent:solve_decreasing_smoothing",
     "trws": "trws:solve_trws",
-    "mini-buckets": "minibuckets:solve_mini_buckets",
     "max-product": "elimination:solve_max_product",
     "junction-tree": "elimination:solve_junction_tree",
     "max-flow": "cuts:solve_max_flow",
@@ -29,7 +28,8 @@ def find_method(name):
     """The function of a method and the names of its own parameters."""
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(m) for m in METHODS)
-        raise ValueError(f"method must be one of {known}; got {name!r}")
+        gone = ': "auto" has tighter bounds by exact strips' if name == "mini-buckets" else ""
+        raise ValueError(f"method must be one of {known}; got {name!r}{gone}")
     module, function = METHODS[name].split(":")
     function = getattr(import_module(f"skstruct.map_inference.{module}"), function)
     parameters = inspect.signature(function).parameters.values()

@@ -167,19 +167,6 @@ def renew_messages(p, lam, state, delta):
 
 
 @kernel
-def primal_labels(p, primal, labels):
-    """The label of each variable whose primal variable is largest."""
-    first = 0
-    for v in range(p.n_variables):
-        best = 0
-        for x in range(1, p.size[v]):
-            if primal[first + x] > primal[first + best]:
-                best = x
-        labels[v] = best
-        first += p.size[v]
-
-
-@kernel
 def square_norm(p, state):
     """Square norm of all primal variables."""
     total = 0.0
@@ -276,9 +263,11 @@ class FrankWolfe(Method):
     def labellings(self):
         """Return the labellings of the messages, and of the primal variables."""
         yield from super().labellings()
-        labels = np.zeros(self.graph.n_variables, dtype=np.int64)
-        primal_labels(self.regions, self.state.primal, labels)
-        yield labels
+        primal, begin = self.state.primal[: self.graph.unary.size], self.graph.state_ptr[:-1]
+        if begin.size:
+            tops = np.repeat(np.maximum.reduceat(primal, begin), self.graph.n_states)
+            best = np.flatnonzero(primal == tops)
+            yield best[np.searchsorted(best, begin)] - begin
 
     def beliefs(self):
         """The primal variables."""

@@ -415,12 +415,6 @@ class _Network:
                 self._take(label, own, costs, part.counted)
 
     def _scope(self, label, item):
-        if isinstance(item, Numeric):
-            scope = [int(value) for value in item.values.clip(-1, self.n_states.size).tolist()]
-            different = len(set(scope)) == len(scope) and scope == item.values.tolist()
-            inside = different and min(scope) >= 0 and max(scope) < self.n_states.size
-            if inside and self.positions.keys().isdisjoint(map(str, scope)):
-                return scope
         scope = []
         for word in [item] if isinstance(item, Word) else item.items:
             text = word.text if isinstance(word, Word) else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.offsets import places_of
 from ..graph import FactorGraph
 from .text import (
     Numbers,
@@ -17,7 +18,6 @@ from .text import (
     check_states,
     fill_cells,
     most_states,
-    ragged,
     read_bytes,
     table_sizes,
     tables,
@@ -72,11 +72,11 @@ def read_libdai(path: Any) -> FactorGraph:
     name, text = read_bytes(path)
     numbers = Numbers(name, _COMMENT.sub(b"", text))
     starts, arity, entries_at, n_entries = _walk(numbers)
-    places = ragged(starts + 1, arity)
+    places = places_of(starts + 1, arity)[1]
     last = most_states(len(text)) - 1
     scope = numbers.integers(places, 0, last, "a variable, from 0 to {high}")
     check_scopes(numbers, arity, scope, starts + 1)
-    places = ragged(starts + 1 + arity, arity)
+    places = places_of(starts + 1 + arity, arity)[1]
     sizes = numbers.integers(places, 1, 2**31 - 1, "a number of states, at least 1")
     n_states = np.ones(int(scope.max(initial=0)) + 1, dtype=np.int64)
     n_states[scope[::-1]] = sizes[::-1]
@@ -119,7 +119,7 @@ def _walk(numbers):
 
 def _potentials(numbers, start, count, size):
     """The tables of factors of one size, with 0 where nothing is written."""
-    at = ragged(start, 2 * count)[::2]
+    at = places_of(start, 2 * count)[1][::2]
     cells = numbers.integers(at, 0, size - 1, "an entry of the table, from 0 to {high}")
     cells += np.repeat(np.arange(start.size), count) * size
     values = np.zeros(start.size * size)

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from ...core.offsets import places_of
 from ..factors import Cardinality, Table
 
 _WORD = re.compile(rb"\S+")
@@ -193,48 +194,23 @@ def most_cells(n_bytes: int) -> int:
     return _CELLS + _PER_BYTE * n_bytes
 
 
-def ragged(start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """start[0], ..., start[0] + length[0] - 1, start[1], ..."""
-    ends = np.cumsum(length)
-    total = int(ends[-1]) if ends.size else 0
-    return np.arange(total) + np.repeat(start - (ends - length), length)
-
-
 def check_scopes(
     numbers: Numbers, arity: np.ndarray, scope: np.ndarray, starts: np.ndarray
 ) -> None:
     """Raise where a variable stands twice in a scope; `starts`: the scopes' places."""
-    first = np.cumsum(arity) - arity
-    for a in np.unique(arity[arity > 1]):
-        members = np.flatnonzero(arity == a)
-        found = _first_repeated(scope[first[members][:, None] + np.arange(a)])
-        if found is not None:
-            numbers.fail(
-                int(starts[members[found[0]]]) + found[1],
-                f"different variables in the scope of factor {members[found[0]]}",
-            )
-
-
-def _first_repeated(scopes):
-    """Row and column of the first variable that stands twice in its row."""
-    order = np.argsort(scopes, axis=1, kind="stable")
-    ordered = np.take_along_axis(scopes, order, axis=1)
-    rows = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-    if rows.size == 0:
-        return None
-    row = int(rows[0])
-    again = np.flatnonzero(ordered[row, 1:] == ordered[row, :-1]) + 1
-    return row, int(order[row, again].min())
+    owner, places = places_of(starts, arity)
+    order = np.lexsort((scope, owner))
+    same = (np.diff(owner[order]) == 0) & (np.diff(scope[order]) == 0)
+    if same.any():
+        again = int(order[1:][same].min())
+        expected = f"different variables in the scope of factor {owner[again]}"
+        numbers.fail(int(places[again]), expected)
 
 
 def table_sizes(n_states: np.ndarray, arity: np.ndarray, scope: np.ndarray) -> np.ndarray:
     """Cells of each factor's table, as floats: they may be too many for an integer."""
     sizes = np.ones(arity.size)
-    starts = np.cumsum(arity) - arity
-    filled = arity > 0
-    if filled.any():
-        states = n_states[scope].astype(np.float64)
-        sizes[filled] = np.multiply.reduceat(states, starts[filled])
+    np.multiply.at(sizes, np.repeat(np.arange(arity.size), arity), n_states[scope])
     return sizes
 
 
@@ -248,17 +224,8 @@ def by_shape(
         members = np.flatnonzero(arity == a)
         scopes = scope[starts[members][:, None] + np.arange(a)]
         shapes = n_states[scopes]
-        if a == 0:
-            inverse = np.zeros(members.size, dtype=np.int64)
-        elif shapes.max() ** float(a) < 2**62:
-            keys = np.zeros(members.size, dtype=np.int64)
-            for column in shapes.T:
-                keys = keys * int(shapes.max()) + column - 1
-            inverse = np.unique(keys, return_inverse=True)[1]
-        else:
-            inverse = np.unique(shapes, axis=0, return_inverse=True)[1].ravel()
-        order = np.argsort(inverse, kind="stable")
-        cuts = np.flatnonzero(np.diff(inverse[order])) + 1
+        order = np.lexsort(shapes.T) if a else np.arange(members.size)
+        cuts = np.flatnonzero(np.diff(shapes[order], axis=0).any(axis=1)) + 1
         groups += [
             (members[rows], scopes[rows], tuple(shapes[rows[0]].tolist()))
             for rows in np.split(order, cuts)
@@ -289,15 +256,3 @@ def counts_or_tables(scopes, scores, n_states, counted):
     """Tables, or scores of how many variables have label 1."""
     scopes = np.asarray(scopes, dtype=np.int64)
     return Cardinality(scopes, scores) if counted else tables(scopes, scores, n_states)
-
-
-def forced_states(n_states: np.ndarray, evidence: dict[int, int]) -> list[Table]:
-    """Unary tables that are 0 at the observed state and -inf elsewhere."""
-    variables = np.array(sorted(evidence), dtype=np.int64)
-    factors = []
-    for n in np.unique(n_states[variables]):
-        chosen = variables[n_states[variables] == n]
-        scores = np.full((chosen.size, n), -np.inf)
-        scores[np.arange(chosen.size), [evidence[v] for v in chosen.tolist()]] = 0.0
-        factors.append(Table(chosen[:, None], scores))
-    return factors

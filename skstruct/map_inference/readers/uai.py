@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.offsets import ends_of, places_of
 from ..factors import Potts, Table, table_of
 from ..graph import FactorGraph
 from .text import (
@@ -17,8 +18,6 @@ from .text import (
     check_cells,
     check_scopes,
     check_states,
-    forced_states,
-    ragged,
     read_bytes,
     table_sizes,
     tables,
@@ -97,9 +96,12 @@ def read_uai(
         places = cells[members][:, None] + np.arange(math.prod(shape))
         scores = _scores(numbers, places, logarithms).reshape(members.size, *shape)
         factors.append(tables(scopes, scores, n_states))
-    if evidence is not None:
-        factors += forced_states(n_states, _read_evidence(evidence, n_states))
-    return FactorGraph(n_states, factors)
+    unaries, ends = np.zeros(n_states.sum()), ends_of(n_states)
+    observed = {} if evidence is None else _read_evidence(evidence, n_states)
+    for v, state in observed.items():
+        unaries[ends[v] : ends[v + 1]] = -np.inf
+        unaries[ends[v] + state] = 0.0
+    return FactorGraph(n_states, factors, unaries=unaries)
 
 
 def holds_logarithms(name: str) -> bool:
@@ -123,7 +125,7 @@ def _preamble(numbers):
         at += 1 + numbers.integer(at, 0, n, f"the number of variables of factor {f}, at most {n}")
     arity = np.diff(starts, append=at) - 1
     numbers.need(at, 0, f"the scope of factor {n_factors - 1}")
-    places = ragged(starts + 1, arity)
+    places = places_of(starts + 1, arity)[1]
     scope = numbers.integers(places, 0, n - 1, "a variable of a scope, from 0 to {high}")
     check_scopes(numbers, arity, scope, starts + 1)
     return n_states, arity, scope, starts, at

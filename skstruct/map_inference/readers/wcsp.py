@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.offsets import places_of
 from ..graph import FactorGraph
 from .intension import PARAMETERS, fits, parameters, pieces
 from .text import (
@@ -17,7 +18,6 @@ from .text import (
     counts_or_tables,
     fill_cells,
     most_cells,
-    ragged,
     read_bytes,
     table_sizes,
     tables,
@@ -91,7 +91,7 @@ def read_wcsp(path: Any) -> FactorGraph:
     check_states(numbers, 4 + np.arange(n), n_states)
     functions = _functions(numbers, n, n_functions, 4 + n)
     head, arity = functions.head, functions.arity
-    places = ragged(head + 1, arity)
+    places = places_of(head + 1, arity)[1]
     scope = numbers.integers(places, 0, n - 1, "a variable of a scope, from 0 to {high}")
     check_scopes(numbers, arity, scope, head + 1)
     factors = _in_extension(numbers, functions, scope, n_states, top)
@@ -217,7 +217,7 @@ def _in_extension(numbers, functions, scope, n_states, top):
             numbers.fail(default_at[f] + 1, f"a shared function of {shapes[0].tolist()} states")
         if arity[f] > _MOST_SHARED and default[f] != default[of]:
             numbers.fail(default_at[f], f"{default[of]:g}, the default cost of the shared function")
-    owned = scope[ragged(first[own], arity[own])]
+    owned = scope[places_of(first[own], arity[own])[1]]
     check_cells(numbers, head[own], arity[own], table_sizes(n_states, arity[own], owned))
     factors = []
     for rows, scopes, shape in by_shape(n_states, arity[own], owned):
@@ -259,7 +259,7 @@ def _costs(numbers, start, count, default, shape):
     """The tables of functions of one shape, flat."""
     size, width = int(np.prod(shape, dtype=np.int64)), len(shape) + 1
     costs = np.repeat(default[:, None], size, axis=1)
-    at = ragged(start, count * width)[::width]
+    at = places_of(start, count * width)[1][::width]
     cells = np.zeros(at.size, dtype=np.int64)
     for d, n in enumerate(shape):
         cells = cells * n + numbers.integers(at + d, 0, n - 1, "a state from 0 to {high}")

@@ -6,9 +6,11 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ..elimination import chain_entries, write_out
-from ..factors import Cardinality, Potts, Table, spread, table_of
+from ..factors import Potts, Table, spread, table_of
 
 _STEPS = 1000  # between two looks at the clock
 _LARGE = 4096  # cells; no table grows beyond that
@@ -203,19 +205,14 @@ class Costs:
 
     def components(self):
         """Connected components of the variables that are left, as sorted lists."""
-        seen = self.gone.copy()
-        for first in range(len(self.of)):
-            if seen[first]:
-                continue
-            seen[first] = True
-            part = [first]
-            for i in part:
-                for key in self.of[i]:
-                    for j in self.scopes[key]:
-                        if not seen[j]:
-                            seen[j] = True
-                            part.append(j)
-            yield sorted(part)
+        ends = [(scope[0], other) for scope in self.scopes.values() for other in scope]
+        rows, columns = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+        edges = coo_array((np.ones(len(ends)), (rows, columns)), shape=2 * (len(self.of),))
+        left = np.flatnonzero(~self.gone)
+        parts = {}
+        for i, part in zip(left, connected_components(edges, directed=False)[1][left], strict=True):
+            parts.setdefault(part, []).append(int(i))
+        return list(parts.values())
 
     def expand(self, labels):
         """Give the eliminated variables their best labels, in place."""
@@ -307,18 +304,8 @@ class Expanded:
 
 def unit_of(graph):
     """The largest number that the scores of all labellings are apart by multiples of, or 0."""
-    unit = 0
-    for scores in (graph.unary, *map(_numbers_of, graph.factors)):
-        scores = scores[scores > -np.inf]
-        if (np.abs(scores) > _LARGEST_INTEGER).any() or (scores != np.trunc(scores)).any():
-            return 0.0
-        unit = int(np.gcd.reduce(scores.astype(np.int64), initial=unit, axis=None))
-    return float(unit)
-
-
-def _numbers_of(batch):
-    if isinstance(batch, Table):
-        return batch.tables
-    if isinstance(batch, Potts):
-        return batch.weights
-    return batch.scores_by_count if isinstance(batch, Cardinality) else np.zeros(0)
+    scores = graph.regions.scores
+    scores = scores[scores > -np.inf]
+    if (np.abs(scores) > _LARGEST_INTEGER).any() or (scores != np.trunc(scores)).any():
+        return 0.0
+    return float(np.gcd.reduce(scores.astype(np.int64), initial=0))

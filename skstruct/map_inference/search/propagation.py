@@ -90,14 +90,13 @@ class State(NamedTuple):
 
 
 def flatten(unaries, scopes, tables):
-    """Network and state of one component, whose variables are numbered from 0."""
+    """Network and state of one component; its variables are numbered from 0, scopes ascend."""
     n = len(unaries)
     sizes = np.array([len(costs) for costs in unaries], dtype=np.int64)
     scope, stride, flat = [], [], []
     for places, table in zip(scopes, tables, strict=True):
-        order = np.argsort(places)
-        table = np.ascontiguousarray(table.transpose(order))
-        scope.extend(np.take(places, order))
+        table = np.ascontiguousarray(table)
+        scope.extend(places)
         stride.extend(step // table.itemsize for step in table.strides)
         flat.append(table.ravel())
     arities = [len(places) for places in scopes]

@@ -217,12 +217,9 @@ class Blocks(Method):
             self.n_bytes += float(sum(table.nbytes for table in tables))
             return self.local, source, k, turns(k), *tables
 
-        results = self.engine.map(task, len(members), arguments)
-        try:
+        with contextlib.closing(self.engine.map(task, len(members), arguments)) as results:
             for k in members:
                 take(k, next(results))
-        finally:
-            results.close()
 
     def _attempt(self, members, sigma):
         """A round; its change of the weights, their squared norms, and what was measured."""
@@ -391,8 +388,7 @@ class Blocks(Method):
         def arguments(j):
             return self.local, source, members[j], self._turn(members[j], 0, 1.0)
 
-        results = self.engine.map(implied, len(members), arguments)
-        with contextlib.closing(results):
+        with contextlib.closing(self.engine.map(implied, len(members), arguments)) as results:
             for k in members:
                 losses[k], *tables = next(results)
                 scatter_add(w, source.columns(k), source.n_features, *tables)
@@ -428,5 +424,4 @@ def run_rounds(kind, *task, max_iter: int, keeper, **options):
     with dual_files(*task[1:3], keeper) as files:
         method = kind(*task, files=files, **options)
         max_iter = math.ceil(max_iter / max(method.n_passes, 1.0))
-        rng = np.random.default_rng(0)  # of no use here
-        return run(method, max_iter=max_iter, rng=rng, keeper=keeper, **common)
+        return run(method, max_iter=max_iter, keeper=keeper, **common)

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from ..core.features import SparseFeatures
 from ..core.gram import not_stored
 from ..core.parallel import Scratch, make_scratch, private_copy
+from ..core.tree import tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
@@ -45,8 +46,7 @@ class Room(NamedTuple):
 
 
 def _count_floats(room):
-    """Entries of all arrays, however deeply they are nested."""
-    return sum(map(_count_floats, room)) if isinstance(room, tuple) else room.size
+    return sum(array.size for array in tree_leaves(room))
 
 
 class Rooms:

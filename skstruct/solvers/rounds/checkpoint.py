@@ -153,13 +153,6 @@ _FIELDS = {"version": int, "round": int} | dict.fromkeys(
 _ENTRY = {"file": "", "bytes": 0, "checksum": "", "dtype": "", "shape": []}
 
 
-class _Arrays(dict):
-    """Arrays by name; one that is missing is a damage."""
-
-    def __missing__(self, name):
-        raise ValueError(f"there is no array {name}")
-
-
 def _locked(folder):
     """A handle of a folder that no other fit has while this one does; None where locks are not."""
     if os.name == "nt":  # which opens no folders
@@ -301,7 +294,7 @@ class Keeper:
         for path in self._states():
             try:
                 state = _read_state(path)
-                arrays = _Arrays()
+                arrays = {}
                 for name, entry in (state["arrays"] | state["constant"]).items():
                     file = self.folder / entry["file"]
                     check_file(file, entry)
@@ -312,11 +305,11 @@ class Keeper:
             try:
                 if accept is not None:
                     accept(state["numbers"], arrays, state["round"])
-            except ValueError:
+            except (ValueError, KeyError):  # an array may be missing
                 damaged.append(path)
                 continue
             self.safe, self._constant = state["round"], state["constant"]
-            found = state["round"], state["numbers"], dict(arrays)
+            found = state["round"], state["numbers"], arrays
             break
         if damaged:
             then = "training begins anew" if found is None else f"round {found[0]} is gone on from"

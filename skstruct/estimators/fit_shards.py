@@ -29,7 +29,7 @@ class ShardSource:
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
         self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
-        self.n_samples = len(shards)
+        self.n_samples, self.columns = len(shards), shards.columns
         self.total = float(shards.weight_sums.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # Callbacks stay with the driver.
@@ -37,10 +37,6 @@ class ShardSource:
         vars(self.model).pop("_skl_callbacks", None)
         for name in ("_feature_names", "_edge_feature_names"):
             vars(self.model).pop(name, None)
-
-    def columns(self, k: int):
-        """Return the features that occur in a shard, or None for all."""
-        return self.shards.columns(k)
 
     def open(self, k: int) -> ShardProblem:
         """Build the problem of a shard, over its files."""

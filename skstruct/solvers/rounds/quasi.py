@@ -6,6 +6,7 @@ import zlib
 from contextlib import closing
 
 import numpy as np
+from joblib import cpu_count
 
 from ...core.parallel import Pieces
 from ...core.weights import view_flat, zero_weights
@@ -51,7 +52,9 @@ class Mapped:
         self.source, self.engine = source, engine
         # Nothing here is of the size of the samples.
         ones = np.broadcast_to(1.0, source.n_samples)
-        super().__init__(None, shapes, ones, lam, engine.n_threads, **options)
+        # The driver waits for the workers otherwise.
+        n_threads = min(engine.n_workers, cpu_count())
+        super().__init__(None, shapes, ones, lam, n_threads, **options)
 
     def _compile_gradient(self):
         n = min(self.engine.n_workers, self.source.n_shards)

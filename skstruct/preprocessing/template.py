@@ -109,17 +109,18 @@ class Coder:
                 self._shifted(macro)
         return max(len(self.vocabulary), 1)
 
-    def keys(self, template, own, base):
+    def keys(self, template, base, tables, learn=False):
         """One integer a token for the combination of all macros; -1 if any is unknown."""
         codes = [self._shifted(macro) for macro in template.macros]
-        return combine(codes, self.n_tokens, base, own.tables, False)
+        return combine(codes, self.n_tokens, base, tables, learn)
 
-    def local_rows(self, template) -> np.ndarray:
-        """Codes of the macros, one row a token whose macros are all there."""
-        if not template.macros:
-            return np.zeros((self.n_tokens, 0), dtype=np.int64)
-        rows = np.stack([self._shifted(macro) for macro in template.macros], axis=1)
-        return rows[(rows >= 0).all(axis=1)]
+    def count(self, template, base) -> tuple[np.ndarray, np.ndarray]:
+        """Codes of the macros, one row a combination that occurs, and how many tokens have it."""
+        tables = [None] * len(template.macros)
+        keys, number = np.unique(self.keys(template, base, tables, True), return_counts=True)
+        known = keys >= 0
+        codes = _decode(keys[known], tables, base)
+        return np.stack(codes, axis=1)[:, : len(template.macros)], number[known]
 
 
 def combine(codes: list, n: int, base: int, tables: list, learn: bool) -> np.ndarray:
@@ -192,10 +193,9 @@ class TemplateCounts:
         self.templates, self.tokens = templates, tokens.none()
         self.vocabulary, self.rows = source.vocabulary, {}
         for kind, own in enumerate(templates):
-            source.base(own)
+            base = source.base(own)
             for texts, members in by_text(own).items():
-                rows = np.concatenate([source.local_rows(template) for template in members])
-                self.rows[kind, texts] = [_distinct(rows, np.ones(len(rows), dtype=np.int64))]
+                self.rows[kind, texts] = [source.count(template, base) for template in members]
         self.results, self.steps = source.results, source.steps
 
     def add(self, other: TemplateCounts) -> None:
@@ -222,10 +222,9 @@ class TemplateCounts:
             if sum(len(rows) for rows, _ in mine[1:]) > len(mine[0][0]):
                 mine[:] = [_joined(mine)]
 
-    def keys(self, kind: int, texts: tuple, vocabulary: dict, base: int, tables: list) -> tuple:
-        """Keys of all combinations, and how often each occurs."""
+    def keys(self, kind: int, texts: tuple, place, base: int, tables: list) -> tuple:
+        """Keys of all combinations, and how often each occurs; `place` has the codes of strings."""
         rows, number = _joined(self.rows[kind, texts])
-        place = np.array([vocabulary.get(s, -1) for s in self.vocabulary], dtype=np.int64)
         codes = list(place[rows].T)
         keys = combine(codes, len(rows), base, tables, True)
         order = np.argsort(keys)
@@ -233,6 +232,8 @@ class TemplateCounts:
 
 
 def _joined(pieces):
+    if len(pieces) == 1:
+        return pieces[0]
     rows, numbers = zip(*pieces, strict=True)
     return _distinct(np.concatenate(rows), np.concatenate(numbers))
 
@@ -518,10 +519,11 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             if kind == 1 and not templates:
                 continue
             base = order_codes(templates, counts.results, counts.steps, vocabulary, self.outside)
-            learned, first = [], 0
+            place = [vocabulary.get(string, -1) for string in counts.vocabulary]
+            place, learned, first = np.array(place, dtype=np.int64), [], 0
             for texts, members in by_text(templates).items():
                 tables = [None] * len(members[0].macros)
-                keys, number = counts.keys(kind, texts, vocabulary, base, tables)
+                keys, number = counts.keys(kind, texts, place, base, tables)
                 if len(members) > 1 and any(table is not None for table in tables):
                     raise ValueError(
                         f"template {members[0].line!r}: too many combinations to share one name; "
@@ -672,7 +674,7 @@ def _matrix(source, templates, learned, base, n_features):
     found = np.full((source.n_tokens, len(templates)), -1, dtype=np.int32)
     for q, template in enumerate(templates):
         own = by_texts[template.texts]
-        position = _position(own.keys, source.keys(template, own, base))
+        position = _position(own.keys, source.keys(template, base, own.tables))
         found[:, q] = np.where(position < 0, -1, own.first + position)
     used = found >= 0
     indptr = ends_of(used.sum(axis=1))

@@ -208,19 +208,14 @@ def _require_alike(found, known):
 
 
 def _require_records(records, k):
-    """Refuse records that are not those of k rounds."""
+    """The largest lower bound that k rounds have recorded; ValueError if records contradict it."""
     for values in records.values():
         if len(values) != k or {type(value) for value in values} != {float}:
             raise ValueError("records of another number of rounds, or not of numbers")
-
-
-def _require_bounds(records):
-    """The largest recorded lower bound; ValueError if a recorded gap or objective contradicts."""
     with np.errstate(invalid="ignore"):
         known = np.array(records["objective"]) - records["dual_gap"]
     duals, measured = np.array(records["dual_objective"]), ~np.isnan(known)
-    if not np.array_equal(duals[measured], known[measured]):
-        raise ValueError("records of bounds that are not those of their gaps")
+    require(np.array_equal(duals[measured], known[measured]), "bounds that are not of their gaps")
     bound = np.fmax.reduce(duals, initial=-np.inf)
     require_below(bound, np.fmin.reduce(records["objective"], initial=np.inf))
     return float(bound)
@@ -365,8 +360,7 @@ class Keeper:
 
         def accept(numbers, arrays, k):
             _require_alike(numbers, known)
-            _require_records(numbers["records"], k)
-            bound = _require_bounds(numbers["records"])
+            bound = _require_records(numbers["records"], k)
             method.take_state(numbers["method"], arrays, bound)
 
         found = self.load(accept)

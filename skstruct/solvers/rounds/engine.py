@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -168,29 +169,21 @@ _HERE = {"SequentialBackend", "ThreadingBackend", "LokyBackend", "Multiprocessin
 _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystemError"}
 
 
-class _Sent:
-    """A call as one small object, whose result goes into a file of a folder where it is long.
-
-    (Ray keeps large arguments of their own for as long as a pool.)
-    """
-
-    def __init__(self, function, arguments, folder=None):
-        self.function, self.arguments, self.folder = function, arguments, folder
-
-    def __call__(self):
-        result = self.function(*self.arguments)
-        if self.folder is None:
-            return result
-        try:
-            content = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return result  # loky knows more of pickling
-        if len(content) <= _SHORT:
-            return result
-        handle, path = tempfile.mkstemp(dir=self.folder)
-        with open(handle, "wb") as file:
-            file.write(content)
-        return _InFile(path)
+def _call(function, arguments, folder=None):
+    """The result of a task, in a file of a folder where it is long."""
+    result = function(*arguments)
+    if folder is None:
+        return result
+    try:
+        content = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return result  # loky knows more of pickling
+    if len(content) <= _SHORT:
+        return result
+    handle, path = tempfile.mkstemp(dir=folder)
+    with open(handle, "wb") as file:
+        file.write(content)
+    return _InFile(path)
 
 
 class EngineGone(RuntimeError):
@@ -290,8 +283,9 @@ class Engine:
         options = {"n_jobs": self.n_jobs, "prefer": "threads", "batch_size": 1, "max_nbytes": None}
         if getattr(backend, "supports_return_generator", False):
             folder = self._results() if type(backend).__name__ == "LokyBackend" else None
+            # Each call is one small object: Ray keeps large arguments for as long as a pool.
             results = Parallel(return_as="generator", **options)(
-                delayed(_Sent(function, arguments(k), folder))() for k in tasks
+                delayed(partial(_call, function, arguments(k), folder))() for k in tasks
             )
             try:
                 for result in results:
@@ -306,7 +300,7 @@ class Engine:
             some = range(first, min(first + size, tasks.stop))
             if self._kept is None:
                 self._kept = Parallel(**options).__enter__()
-            yield from self._kept(delayed(_Sent(function, arguments(k)))() for k in some)
+            yield from self._kept(delayed(partial(_call, function, arguments(k)))() for k in some)
 
     def _results(self):
         """A folder for results, until the engine is closed, or is nobody's any more."""

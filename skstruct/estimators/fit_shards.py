@@ -104,19 +104,15 @@ def _class_odds(model, shards):
     return odds
 
 
-def _fitting_graph(model, shards):
-    """Return the structure of the model, which must be that of the shards."""
-    wanted = known_kind(model.graph)
-    if wanted is None:  # "auto"
-        return copy.deepcopy(shards.graph)
-    return fitting(shards.graph, wanted() if isinstance(wanted, type) else wanted)
-
-
 def fit_shards(model, shards, given, checkpoint):
     """Train on shards."""
     _refuse(model, shards, given)
     new = model._unfitted()
-    new.graph_, new.classes_ = _fitting_graph(model, shards), shards.classes
+    new.classes_, graph = shards.classes, known_kind(model.graph)
+    if graph is None:  # "auto"
+        new.graph_ = copy.deepcopy(shards.graph)
+    else:
+        new.graph_ = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
     new.graph_.prefers_exact = not new._takes_relaxations
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_

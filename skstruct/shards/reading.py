@@ -13,7 +13,6 @@ from sklearn.base import clone
 from .. import graphs
 from ..core.typing import PathLike
 from ..data.matrices import readable
-from ..data.names import FeatureNames
 from ..data.store import Damage, check_file, open_array
 from ..graphs import Graph
 from . import manifest
@@ -150,8 +149,9 @@ def restore(description: dict, graph: Graph | None, where: Any) -> Graph:
 def fitting(stored: Graph, graph: Graph) -> Graph:
     """A structure that the packed samples of another are good for."""
     names = set(stored.get_params(deep=False)) - _AFTER_PACKING
+    pairs = ((getattr(stored, name), getattr(graph, name)) for name in names)
     same = type(graph) is type(stored) and all(
-        _equal(getattr(stored, name), getattr(graph, name)) for name in names
+        a is b or np.all(np.asarray(a == b)) for a, b in pairs
     )
     if not same:
         raise ValueError(
@@ -159,10 +159,6 @@ def fitting(stored: Graph, graph: Graph) -> Graph:
             "that is to be trained"
         )
     return clone(graph)
-
-
-def _equal(a, b):
-    return a is b or bool(np.all(np.asarray(a == b)))
 
 
 class Shard(NamedTuple):
@@ -230,8 +226,17 @@ class Shards:
         The labels, sorted; None of samples without labels.
     n_shards : int
         Number of shards.
+    n_samples, n_nodes, n_edges, n_entries, n_columns : ndarray of shape (n_shards,) of int
+        Samples of each shard, their nodes, edges and stored features, and how many of all features
+        they have.
+    weight_sums : ndarray of shape (n_shards,)
+        Sum of the sample weights of each.
     n_features_in_, n_edge_features_in_ : int
         Features of nodes and of edges (None where edges have none).
+    feature_names, edge_feature_names : sequence of str, or None
+        Their names, if there are any.
+    is_sparse, has_weights : bool
+        Whether features are CSR matrices, and whether samples have been given weights.
     dtype : dtype
         Of the features.
     fingerprint : str
@@ -278,9 +283,23 @@ class Shards:
             if graph is not None and isinstance(error, TypeError):
                 raise
             raise ValueError(f"{where} is damaged: {error}") from None
-        self.n_features_in_ = self._manifest["n_features"]
-        self.n_edge_features_in_ = self._manifest.get("n_edge_features")
-        self.fingerprint = self._manifest["checksum"]
+        self.n_features_in_ = content["n_features"]
+        self.n_edge_features_in_ = content.get("n_edge_features")
+        self.fingerprint = content["checksum"]
+        self.is_sparse, self.has_weights = content["sparse"], content["weighted"]
+        # Names are read when they are asked for.
+        self.feature_names, self.edge_feature_names = (
+            StoredNames(self.folder, content["names"][which]) if which in content["names"] else None
+            for which in ("features", "edge_features")
+        )
+
+        def of_each(name):
+            return np.array([entry[name] for entry in content["shards"]])
+
+        self.n_shards = len(content["shards"])
+        self.n_samples, self.n_nodes, self.n_edges = map(of_each, ("samples", "nodes", "edges"))
+        self.n_entries, self.n_columns = map(of_each, ("entries", "columns"))
+        self.weight_sums = of_each("weight").astype(np.float64)
 
     def _take_classes(self, where):
         try:
@@ -293,72 +312,10 @@ class Shards:
 
     def __len__(self) -> int:
         """Number of samples."""
-        return sum(entry["samples"] for entry in self._manifest["shards"])
+        return int(self.n_samples.sum())
 
     def __repr__(self) -> str:
         return f"Shards({str(self.folder)!r})"
-
-    @property
-    def n_shards(self) -> int:
-        """Number of shards."""
-        return len(self._manifest["shards"])
-
-    def _counts(self, name):
-        return np.array([entry[name] for entry in self._manifest["shards"]])
-
-    @property
-    def n_samples(self) -> np.ndarray:
-        """Samples of each shard."""
-        return self._counts("samples")
-
-    @property
-    def n_nodes(self) -> np.ndarray:
-        """Nodes of each shard."""
-        return self._counts("nodes")
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Edges of each shard."""
-        return self._counts("edges")
-
-    @property
-    def n_entries(self) -> np.ndarray:
-        """Stored features of each shard."""
-        return self._counts("entries")
-
-    @property
-    def n_columns(self) -> np.ndarray:
-        """How many of the features each shard uses."""
-        return self._counts("columns")
-
-    @property
-    def weight_sums(self) -> np.ndarray:
-        """Sum of the sample weights of each shard."""
-        return self._counts("weight").astype(np.float64)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether features are CSR matrices."""
-        return self._manifest["sparse"]
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether samples have been given weights."""
-        return self._manifest["weighted"]
-
-    @property
-    def feature_names(self) -> FeatureNames | None:
-        """Names of the features, if there are any; read when they are asked for."""
-        return self._names("features")
-
-    @property
-    def edge_feature_names(self) -> FeatureNames | None:
-        """Names of the features of edges, if there are any."""
-        return self._names("edge_features")
-
-    def _names(self, which):
-        entry = self._manifest["names"].get(which)
-        return None if entry is None else StoredNames(self.folder, entry)
 
     def columns(self, k: int) -> np.ndarray | None:
         """The features that a shard uses, without the rest of it.

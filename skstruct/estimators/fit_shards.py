@@ -31,6 +31,8 @@ class ShardSource:
         self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
         self.n_samples, self.columns = len(shards), shards.columns
         self.total = float(shards.weight_sums.sum())
+        # Rows of weights that shards use, all together.
+        self.n_columns = int(shards.n_columns.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # Callbacks stay with the driver.
         self.model = copy.copy(model)

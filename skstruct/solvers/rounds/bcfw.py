@@ -171,7 +171,7 @@ class BCFWBlocks(Blocks):
         promising = k % 2 == 0 and self.gap <= PROMISING * tol * self._objective
         return promising or self._is_time(k)
 
-    def measure(self):
+    def certify(self):
         """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""
         best = None
         self.use_mean = self.mean is not None
@@ -181,9 +181,8 @@ class BCFWBlocks(Blocks):
             last = self.value(self.w)
             if best is None or not best[0] < last[0]:
                 best, self.use_mean = last, False
-        certificate = certify_pair(best[0], self.dual, best[1])
-        self._objective = certificate.objective
-        return certificate
+        self.certificate = certify_pair(best[0], self.dual, best[1])
+        self._objective = self.certificate.objective
 
     def entry(self):
         """Without a certificate, a lower bound: the dual, less what rounding may add to it."""

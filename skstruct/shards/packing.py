@@ -31,8 +31,7 @@ from ..data.values import join_values
 from ..graphs import Graph
 from ..graphs.registry import NAMES, choose_graph
 from . import manifest
-from .files import flatten, write_names
-from .reading import Shards, describe, refuse_unpackable
+from .reading import Shards, describe, flatten, refuse_unpackable, write_names
 
 # Samples a part at a time, from lists, arrays and streams.
 

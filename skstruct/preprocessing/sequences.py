@@ -13,7 +13,7 @@ from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -659,8 +659,6 @@ def fit_vectorizer(
 
 def _counted(vectorizer, pieces, n_jobs):
     """Counts of the parts in their order."""
-    if effective_n_jobs(n_jobs) == 1:
-        return (_count_one(vectorizer, *piece) for piece in pieces)
     backend, _ = get_active_backend()
     lazy = getattr(backend, "supports_return_generator", False)
     # No more than one part a worker waits to be counted.

@@ -27,7 +27,7 @@ def _number(name: str, kind: type, is_allowed: Callable) -> Callable:
             raise ValueError
         return value
 
-    read.__name__ = name
+    read.__name__, read.__doc__ = name, f"Return the {name} that a text stands for."
     return read
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
+from sklearn.pipeline import FeatureUnion
 
 import skstruct
 
@@ -152,6 +153,8 @@ sphinx_gallery_conf = {
 def _skip_inherited(app, what, name, item, skip, options):
     """Leave out what scikit-learn gives every estimator, and Python every NamedTuple."""
     if re.fullmatch(r"set_\w+_request|get_metadata_routing", name):
+        return True
+    if isinstance(item, property) and item is getattr(FeatureUnion, name, None):
         return True
     of_tuples = name in ("count", "index") and item is getattr(tuple, name)
     return True if of_tuples or type(item).__name__ == "_tuplegetter" else None

@@ -17,7 +17,10 @@ from .data.ragged import RaggedArray, object_array
 
 def _one_fold(estimator, X, y, train, test):
     fitted = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
-    return fitted.classes_, fitted.predict_marginals(_safe_indexing(X, test))
+    classes, X = fitted.classes_, _safe_indexing(X, test)
+    if not hasattr(fitted, "predict_marginals"):  # a pipeline
+        fitted, X = fitted[-1], fitted[:-1].transform(X)
+    return classes, fitted.predict_marginals(X)
 
 
 def cross_val_marginals(
@@ -81,8 +84,7 @@ def cross_val_marginals(
     if not np.array_equal(np.sort(order), np.arange(len(y))):
         raise ValueError("cross_val_marginals needs test folds that are a partition of the samples")
     results = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(_pipeline_with_marginals(estimator), X, y, train, test)
-        for train, test in splits
+        delayed(_one_fold)(estimator, X, y, train, test) for train, test in splits
     )
     flat = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.ravel(v) for v in y])
     classes = np.unique(flat)
@@ -93,25 +95,3 @@ def cross_val_marginals(
             out[i] = np.zeros((*part.shape[:-1], classes.size))
             out[i][..., columns] = part
     return object_array(out), classes
-
-
-class _Marginals:
-    """A pipeline that knows ``predict_marginals``."""
-
-    def __init__(self, pipeline):
-        self.pipeline = pipeline
-
-    def get_params(self, deep=True):
-        return {"pipeline": self.pipeline}
-
-    def fit(self, X, y):
-        self.pipeline.fit(X, y)
-        self.classes_ = self.pipeline.classes_
-        return self
-
-    def predict_marginals(self, X):
-        return self.pipeline[-1].predict_marginals(self.pipeline[:-1].transform(X))
-
-
-def _pipeline_with_marginals(estimator):
-    return estimator if hasattr(estimator, "predict_marginals") else _Marginals(estimator)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import math
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..datasets.text import split_line
@@ -17,49 +18,26 @@ from .files import naming, standard
 # Types of arguments; argparse calls them by their names in its messages.
 
 
-def number(text: str) -> float:
-    """A finite number that is not negative."""
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError
-    return value
+def _number(name: str, kind: type, is_allowed: Callable) -> Callable:
+    """A type of numbers, some of which are allowed."""
+
+    def read(text):
+        value = kind(text)
+        if not is_allowed(value):
+            raise ValueError
+        return value
+
+    read.__name__, read.__doc__ = name, f"Return the {name} that a text stands for."
+    return read
 
 
-def positive_number(text: str) -> float:
-    """A finite number above 0."""
-    value = number(text)
-    if value == 0:
-        raise ValueError
-    return value
-
-
-def count(text: str) -> int:
-    """An integer of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def seed(text: str) -> int:
-    """An integer that numpy takes for a seed."""
-    value = int(text)
-    if not 0 <= value < 2**32:
-        raise ValueError
-    return value
-
-
-def n_threads(text: str) -> int:
-    """A number of threads, or below 0 how many cores to leave out, as joblib counts them."""
-    value = int(text)
-    if value == 0:
-        raise ValueError
-    return value
-
-
-n_threads.__name__ = "number of threads"
-positive_number.__name__ = "positive number"
-
+number = _number("number", float, lambda value: 0 <= value < math.inf)
+positive_number = _number("positive number", float, lambda value: 0 < value < math.inf)
+count = _number("count", int, lambda value: value >= 1)
+# What numpy takes.
+seed = _number("seed", int, lambda value: 0 <= value < 2**32)
+# Below 0 how many cores to leave out, as joblib counts them.
+n_threads = _number("number of threads", int, lambda value: value != 0)
 
 # Column files, read as a stream, with the lines as they are; ``-`` is standard input.
 

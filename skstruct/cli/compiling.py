@@ -7,6 +7,7 @@ import ast
 import time
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -56,12 +57,8 @@ def _make(text, kind):
     return made
 
 
-def _graph(text):
-    return _make(text, Graph)
-
-
-def _estimator(text):
-    return _make(text, StructuredEstimator)
+_graph = partial(_make, kind=Graph)
+_estimator = partial(_make, kind=StructuredEstimator)
 
 
 def _compile_one(estimator, graph, is_sparse):

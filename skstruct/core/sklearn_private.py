@@ -8,7 +8,6 @@ from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, Options
 from sklearn.utils._param_validation import StrOptions as _StrOptions
-from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 _Method = TypeVar("_Method")
@@ -37,16 +36,8 @@ N_JOBS = [
 ]
 
 
-def union_block(union):
-    """How a union of transformers is drawn in notebooks."""
-    from sklearn.pipeline import FeatureUnion  # slow to import
-
-    return FeatureUnion._sk_visual_block_(union)
-
-
 __all__ = [
     "N_JOBS",
-    "BaseComposition",
     "Interval",
     "InvalidParameterError",
     "Options",
@@ -54,5 +45,4 @@ __all__ = [
     "check_sample_weight",
     "fit_context",
     "safe_indexing",
-    "union_block",
 ]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
-import zlib
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from ..core.typing import PathLike
 from ..inference.numerics import check_integer
+from .text import lines_of
 
 _BLANKS = re.compile(r"[ \t]+")
 _LINK = re.compile(r"(\d{1,18})([-p])(\d{1,18})", re.ASCII)
@@ -162,17 +159,8 @@ def load_parallel_text(
 
 
 def _lines(path, encoding):
-    """Lines of a file without their ends."""
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"a file must be given by a str or a Path, got {path!r}")
-    opener = gzip.open if Path(path).suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding=encoding) as file:
-            lines = [line.rstrip("\r\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in {encoding}: {error}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is no gzip file that can be read: {error}") from None
+    """Lines of a file."""
+    lines = [*lines_of(path, encoding)]
     # Many editors of Windows begin files with a mark, which is no part of the first word.
     return [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else []
 

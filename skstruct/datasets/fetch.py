@@ -27,11 +27,8 @@ MIRROR_VARIABLE = "SKSTRUCT_DATA_MIRROR"
 def _digest_of_text(path) -> str:
     """SHA-256 of the unpacked bytes, so that it does not matter who packed them."""
     opener = gzip.open if path.suffix == ".gz" else open
-    digest = hashlib.sha256()
     with opener(path, "rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest_of_letters(path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..core.offsets import ends_of
 from ..core.typing import PathLike, RandomStateLike
 from ..data.ragged import RaggedArray
 from .arrays import read_arrays
+from .text import lines_of
 
 # The OCR letters of Taskar et al. (2003): handwritten words without their first letter.
 
@@ -85,23 +85,21 @@ def _read_packed(path):
 
 def _read_lines(path):
     """Columns: id, letter, id of the next letter or -1, word, position, fold, pixels."""
-    opener = gzip.open if Path(path).suffix == ".gz" else open
     pixels, labels, lengths, fold = [], [], [], []
     n_letters = 0
-    with opener(path, "rt", encoding="ascii") as lines:
-        for number, line in enumerate(lines, start=1):
-            fields = line.split()
-            if len(fields) != 6 + _N_PIXELS or not "a" <= fields[1] <= "z":
-                raise ValueError(
-                    f"{path}, line {number}: expected {6 + _N_PIXELS} columns, the second a letter"
-                )
-            labels.append(ord(fields[1]) - ord("a"))
-            pixels.append(np.array(fields[6:], dtype=np.uint8))
-            n_letters += 1
-            if fields[2] == "-1":
-                lengths.append(n_letters)
-                fold.append(int(fields[5]))
-                n_letters = 0
+    for number, line in enumerate(lines_of(path, "ascii"), start=1):
+        fields = line.split()
+        if len(fields) != 6 + _N_PIXELS or not "a" <= fields[1] <= "z":
+            raise ValueError(
+                f"{path}, line {number}: expected {6 + _N_PIXELS} columns, the second a letter"
+            )
+        labels.append(ord(fields[1]) - ord("a"))
+        pixels.append(np.array(fields[6:], dtype=np.uint8))
+        n_letters += 1
+        if fields[2] == "-1":
+            lengths.append(n_letters)
+            fold.append(int(fields[5]))
+            n_letters = 0
     return np.array(pixels), np.array(labels), np.array(lengths), np.array(fold)
 
 

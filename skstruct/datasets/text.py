@@ -176,6 +176,21 @@ def split_line(line, separator=None):
     return _BLANKS.split(line.strip(" \t"))
 
 
+def lines_of(path: PathLike, encoding: str) -> Iterator[str]:
+    """Lines of a text, packed or not, without their ends."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"a file must be given by a str or a Path, got {path!r}")
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding=encoding) as lines:
+            for line in lines:
+                yield line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in {encoding}: {error}") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is no gzip file that can be read: {error}") from None
+
+
 def load_conll(
     path: PathLike,
     columns: Sequence[str] | None = None,
@@ -226,7 +241,7 @@ def load_conll(
     [['the', 'dog'], ['it']]
     """
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
-    for fields, width in _named(path, _sentences(path, expected, separator, encoding)):
+    for fields, width in _sentences(path, expected, separator, encoding):
         fields_of_all += fields
         ends.append(ends[-1] + len(fields) // width)
     if len(ends) == 1:
@@ -242,23 +257,20 @@ def load_conll(
 
 def _sentences(path, width, separator, encoding):
     """The fields of each sentence, line by line in one list, and how many a line has."""
-    opener = gzip.open if Path(path).suffix == ".gz" else open
     fields_of_all = []
-    with opener(path, "rt", encoding=encoding) as lines:
-        for number, line in enumerate(lines, start=1):
-            line = line.rstrip("\r\n")
-            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
-                if fields_of_all:
-                    yield fields_of_all, width
-                    fields_of_all = []
-                continue
-            fields = split_line(line, separator)
-            width = len(fields) if width is None else width
-            if len(fields) != width:
-                raise ValueError(
-                    f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
-                )
-            fields_of_all += fields
+    for number, line in enumerate(lines_of(path, encoding), start=1):
+        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+            if fields_of_all:
+                yield fields_of_all, width
+                fields_of_all = []
+            continue
+        fields = split_line(line, separator)
+        width = len(fields) if width is None else width
+        if len(fields) != width:
+            raise ValueError(
+                f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
+            )
+        fields_of_all += fields
     if fields_of_all:
         yield fields_of_all, width
 
@@ -329,19 +341,11 @@ def iter_conll(
     return _taken(files, where, isinstance(take, str), options)
 
 
-def _named(path, sentences):
-    """Yield the sentences; errors name the file."""
-    try:
-        yield from sentences
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
 def _taken(files, where, is_one, options):
     """Some columns of all sentences."""
     for path in files:
         empty = True
-        for fields, width in _named(path, _sentences(path, *options)):
+        for fields, width in _sentences(path, *options):
             empty = False
             rows = [fields[j::width] for j in where]
             yield rows[0] if is_one else [*zip(*rows, strict=True)]

@@ -21,7 +21,7 @@ from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG
 from ..solvers.quasi_newton.orthant import OrthantWise
 from ..solvers.quasi_newton.solver import QuasiNewton
-from ..solvers.rounds.quasi import rounds
+from ..solvers.rounds.quasi import OrthantRounds, QuasiRounds
 from ..solvers.run import run
 from ..solvers.sag.proximal import ProximalSAG
 from ..solvers.sag.solver import SAG, takes_single
@@ -341,14 +341,17 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         task = problem, shapes, data.sample_weight, data.lam, self.n_jobs
         return run(QuasiNewton(*task, loss=loss, start=start), **common)
 
-    def _train_rounds(self, source, engine, shapes, **common):
+    def _train_rounds(self, source, engine, shapes, *, lam, start, **common):
         if self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs all samples in memory: on shards use "
                 'solver="auto" or "lbfgs"'
             )
-        common |= {"loss": self._training_loss(), "l1_ratio": float(self.l1_ratio)}
-        return rounds(source, engine, shapes, source.n_samples, **common)
+        ratio, options = float(self.l1_ratio), {"loss": self._training_loss(), "start": start}
+        if ratio > 0.0:
+            options["l1"] = ratio * lam
+        method = OrthantRounds if ratio > 0.0 else QuasiRounds
+        return run(method(source, engine, shapes, (1.0 - ratio) * lam, **options), **common)
 
     def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
         solver, ratio = self.solver, float(self.l1_ratio)

@@ -29,18 +29,16 @@ class ShardSource:
         self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
         self.token = uuid.uuid4().hex
         self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
-        self.n_samples = len(shards)
+        self.n_samples, self.columns = len(shards), shards.columns
         self.total = float(shards.weight_sums.sum())
+        # Rows of weights that shards use, all together.
+        self.n_columns = int(shards.n_columns.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # Callbacks stay with the driver.
         self.model = copy.copy(model)
         vars(self.model).pop("_skl_callbacks", None)
         for name in ("_feature_names", "_edge_feature_names"):
             vars(self.model).pop(name, None)
-
-    def columns(self, k: int):
-        """Return the features that occur in a shard, or None for all."""
-        return self.shards.columns(k)
 
     def open(self, k: int) -> ShardProblem:
         """Build the problem of a shard, over its files."""
@@ -108,19 +106,15 @@ def _class_odds(model, shards):
     return odds
 
 
-def _fitting_graph(model, shards):
-    """Return the structure of the model, which must be that of the shards."""
-    wanted = known_kind(model.graph)
-    if wanted is None:  # "auto"
-        return copy.deepcopy(shards.graph)
-    return fitting(shards.graph, wanted() if isinstance(wanted, type) else wanted)
-
-
 def fit_shards(model, shards, given, checkpoint):
     """Train on shards."""
     _refuse(model, shards, given)
     new = model._unfitted()
-    new.graph_, new.classes_ = _fitting_graph(model, shards), shards.classes
+    new.classes_, graph = shards.classes, known_kind(model.graph)
+    if graph is None:  # "auto"
+        new.graph_ = copy.deepcopy(shards.graph)
+    else:
+        new.graph_ = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
     new.graph_.prefers_exact = not new._takes_relaxations
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_

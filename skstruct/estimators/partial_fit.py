@@ -156,7 +156,8 @@ class Streaming:
                 loss=new._loss_at(problem, data),
                 cone=new.graph_.pair_cone(new.classes_),
                 rate=self._stream_rate(),
-                rng=_rng(new._generator(), state.n_steps),
+                # Other draws in each call, with the same seed.
+                rng=np.random.default_rng([int(new._generator().integers(2**32)), state.n_steps]),
                 n_jobs=self.n_jobs,
             )
         except FloatingPointError as error:
@@ -175,11 +176,6 @@ class Streaming:
     def _stream_rate(self):
         """Return the first learning rate; None to search for one."""
         return None
-
-
-def _rng(first, n_steps):
-    """Return a generator for a batch: other draws in each call, with the same seed."""
-    return np.random.default_rng([int(first.integers(2**32)), n_steps])
 
 
 def _known(model, before, X, y, classes) -> _Known:

@@ -91,7 +91,7 @@ _MOVED = {
     "scores.hidden": "scores.maps",
     "scores.linear": "scores.maps",
     "scores.mlp": "scores.maps",
-    "shards.names": "shards.files",
+    "shards.names": "shards.reading",
     "ssvm": "estimators",
     "ssvm.base": "estimators.svm",
     "ssvm.bcfw": "estimators.svm_bcfw",

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..data.labels import rows_of_image
 from ..data.matrices import refuse_masked
 from ..data.values import as_labels, join_values
-from .tables import _parts
+from .tables import _parts, transition_frame
 
 
 def _pyplot():
@@ -297,8 +297,6 @@ class TransitionDisplay(_HeatMap):
         >>> display.weights.shape, display.ax_.get_xlabel()
         ((2, 2), 'next label')
         """
-        from .tables import transition_frame
-
         weights = np.asarray(transition_frame(model, edge_feature, edge_type=edge_type))
         return cls(weights, _last(model).classes_).plot(ax)
 
@@ -714,22 +712,21 @@ class GridDisplay:
             raise ValueError(f"axes must be of shape {(n_rows, n_columns)}, got {axes.shape}")
         self.axes_ = axes.reshape(n_rows, n_columns)
         self.figure_ = self.axes_[0, 0].figure
+        n = len(self.classes)
+        table = plt.get_cmap("tab10" if n <= 10 else "tab20" if n <= 20 else "turbo")
+        colours = table(np.arange(n) if n <= 20 else np.linspace(0.0, 1.0, n))
         for i, row in enumerate(self.axes_):
             for name, ax in zip(self.columns_, row, strict=True):
-                self._draw(ax, name, i, plt)
+                self._draw(ax, name, i, colours)
                 ax.set(xticks=[], yticks=[])
                 if i == 0:
                     ax.set_title(name)
-        self._name_colours(plt)
+        labels = zip(colours, self.classes, strict=True)
+        patches = [plt.Rectangle((0, 0), 1, 1, color=c, label=str(label)) for c, label in labels]
+        self.figure_.legend(handles=patches, loc="outside right center")
         return self
 
-    def _colours(self, plt):
-        """A colour a label."""
-        n = len(self.classes)
-        table = plt.get_cmap("tab10" if n <= 10 else "tab20" if n <= 20 else "turbo")
-        return table(np.arange(n) if n <= 20 else np.linspace(0.0, 1.0, n))
-
-    def _draw(self, ax, name, i, plt):
+    def _draw(self, ax, name, i, colours):
         """One picture."""
         if name == "image":
             ax.imshow(self.images[i], cmap="gray", interpolation="nearest")
@@ -738,16 +735,7 @@ class GridDisplay:
             ax.imshow(wrong, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
             ax.set_xlabel(f"{wrong.sum()} of {wrong.size} pixels")
         else:
-            ax.imshow(self._colours(plt)[self.codes[name][i]], interpolation="nearest")
-
-    def _name_colours(self, plt):
-        """The legend."""
-        from matplotlib.patches import Patch
-
-        names = [str(label) for label in self.classes]
-        colours = self._colours(plt)
-        patches = [Patch(color=c, label=n) for c, n in zip(colours, names, strict=True)]
-        self.figure_.legend(handles=patches, loc="outside right center")
+            ax.imshow(colours[self.codes[name][i]], interpolation="nearest")
 
 
 def _label_image(item, where):

@@ -12,7 +12,7 @@ from sklearn.metrics import classification_report, precision_recall_fscore_suppo
 from ..core.typing import SamplesLike
 from ..data.constraints import scheme_name
 from ..data.values import as_labels, family
-from .validation import check_average, documented, one_score, read_pair
+from .validation import check_average, one_score, read_pair
 
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
 
@@ -199,22 +199,6 @@ def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str
     return _conlleval_chunks(tags) if scheme is None else _strict_chunks(tags, scheme)
 
 
-_PARAMETERS = {
-    "y_true": "y_true, y_pred : sequences of label sequences\n"
-    "    Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of\n"
-    "    several, chunks that hold such a node or have one next to them count neither as true nor\n"
-    "    as predicted.",
-    "labels": "labels : list of str, default=None\n"
-    '    Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.',
-    "average": 'average : {"micro", "macro", "weighted", None}, default="micro"\n'
-    "    Over all chunks together, over kinds, over kinds weighted by their number, or not at all.",
-    "scheme": "scheme : str, default=None\n"
-    "    See :func:`chunks`; None gives the numbers of the conlleval script.",
-    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
-    "    Weight of each sample's chunks.",
-}
-_SCORE = "float or ndarray of shape (n_kinds,)\n    The score."
-
 # The class of "no chunk of this place and kind".
 _NONE = -1
 
@@ -360,7 +344,6 @@ def _score(
     return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
 
 
-@documented(_PARAMETERS, _SCORE, "The score where nothing was predicted")
 def chunk_precision_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -372,6 +355,28 @@ def chunk_precision_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """Share of the predicted chunks that are right.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor
+        as predicted.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing was predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
 
     See Also
     --------
@@ -389,7 +394,6 @@ def chunk_precision_score(
     )
 
 
-@documented(_PARAMETERS, _SCORE, "The score where nothing is true")
 def chunk_recall_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -401,6 +405,28 @@ def chunk_recall_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """Share of the true chunks that were found.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor
+        as predicted.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing is true; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
 
     See Also
     --------
@@ -416,7 +442,6 @@ def chunk_recall_score(
     return _score("recall", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
 
 
-@documented(_PARAMETERS, _SCORE, "The score where nothing is true or predicted")
 def chunk_fbeta_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -429,6 +454,30 @@ def chunk_fbeta_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F-beta over chunks: the weighted harmonic mean of precision and recall.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor
+        as predicted.
+    beta : float
+        Weight of recall against precision.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing is true or predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
 
     See Also
     --------
@@ -446,7 +495,6 @@ def chunk_fbeta_score(
     )
 
 
-@documented(_PARAMETERS, _SCORE, "The score where nothing is true or predicted")
 def chunk_f1_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -458,6 +506,28 @@ def chunk_f1_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F1 over chunks, the measure of the CoNLL tasks.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor
+        as predicted.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    average : {"micro", "macro", "weighted", None}, default="micro"
+        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score where nothing is true or predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_kinds,)
+        The score.
 
     See Also
     --------
@@ -474,12 +544,6 @@ def chunk_f1_score(
     return _score("f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
 
 
-@documented(
-    _PARAMETERS,
-    "str or dict\n"
-    "    In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,\n"
-    '    then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.',
-)
 def chunk_classification_report(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -492,6 +556,31 @@ def chunk_classification_report(
     zero_division: float | str = "warn",
 ) -> str | dict:
     """Precision, recall, F1 and number of chunks of each kind, and their averages.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences
+        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
+        several, chunks that hold such a node or have one next to them count neither as true nor
+        as predicted.
+    labels : list of str, default=None
+        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+    scheme : str, default=None
+        See :func:`chunks`; None gives the numbers of the conlleval script.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's chunks.
+    digits : int, default=2
+        Decimals in the text.
+    output_dict : bool, default=False
+        Whether to return a dict of dicts rather than a text.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        What an undefined score is; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    str or dict
+        In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,
+        then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.
 
     Raises
     ------

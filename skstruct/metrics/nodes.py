@@ -7,26 +7,26 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report
 
 from ..core.typing import SamplesLike
-from .validation import check_average, documented, flat_pair, one_score, read_pair
-
-_PARAMETERS = {
-    "y_true": "y_true, y_pred : sequences of label sequences, or of label images\n"
-    "    Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of\n"
-    "    several do not count.",
-    "labels": "labels : list, default=None\n    Labels to include.",
-    "average": 'average : {"micro", "macro", "weighted", None}, default="weighted"\n'
-    "    How to average over labels (two labels are averaged like any other number).",
-    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
-    "    Weight of each sample's nodes.",
-}
-_SCORE = "float or ndarray of shape (n_labels,)\n    The score."
+from .validation import check_average, flat_pair, one_score, read_pair
 
 
-@documented(_PARAMETERS, "float\n    The share.")
 def node_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
     """Share of nodes that are labelled right.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+
+    Returns
+    -------
+    float
+        The share.
 
     Raises
     ------
@@ -96,7 +96,6 @@ def _score(measure, y_true, y_pred, labels, average, sample_weight, zero_divisio
     return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
 
 
-@documented(_PARAMETERS, _SCORE, "The score of a label that was never predicted")
 def node_precision_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -107,6 +106,25 @@ def node_precision_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that was never predicted; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
 
     See Also
     --------
@@ -122,7 +140,6 @@ def node_precision_score(
     return _score("precision", y_true, y_pred, labels, average, sample_weight, zero_division)
 
 
-@documented(_PARAMETERS, _SCORE, "The score of a label that is not in `y_true`")
 def node_recall_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -133,6 +150,25 @@ def node_recall_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that is not in `y_true`; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
 
     See Also
     --------
@@ -148,7 +184,6 @@ def node_recall_score(
     return _score("recall", y_true, y_pred, labels, average, sample_weight, zero_division)
 
 
-@documented(_PARAMETERS, _SCORE, "The score of a label that is neither true nor predicted anywhere")
 def node_fbeta_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -160,6 +195,28 @@ def node_fbeta_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count.
+    beta : float
+        Weight of recall against precision.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
+        warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
 
     See Also
     --------
@@ -175,7 +232,6 @@ def node_fbeta_score(
     return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division, beta)
 
 
-@documented(_PARAMETERS, _SCORE, "The score of a label that is neither true nor predicted anywhere")
 def node_f1_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -186,6 +242,26 @@ def node_f1_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count.
+    labels : list, default=None
+        Labels to include.
+    average : {"micro", "macro", "weighted", None}, default="weighted"
+        How to average over labels (two labels are averaged like any other number).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
+        warning.
+
+    Returns
+    -------
+    float or ndarray of shape (n_labels,)
+        The score.
 
     See Also
     --------
@@ -201,10 +277,6 @@ def node_f1_score(
     return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division)
 
 
-@documented(
-    _PARAMETERS | {"labels": "labels : list, default=None\n    Labels to show, in order."},
-    "str or dict\n    The report.",
-)
 def node_classification_report(
     y_true: SamplesLike,
     y_pred: SamplesLike,
@@ -218,6 +290,27 @@ def node_classification_report(
     """Precision, recall, F1 and number of nodes of each label, and their averages.
 
     scikit-learn's ``classification_report`` on the concatenated labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of label sequences, or of label images
+        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+        several do not count.
+    labels : list, default=None
+        Labels to show, in order.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each sample's nodes.
+    digits : int, default=2
+        Decimals in the text.
+    output_dict : bool, default=False
+        Whether to return a dict of dicts rather than a text.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        What an undefined score is; "warn" is 0 with a warning.
+
+    Returns
+    -------
+    str or dict
+        The report.
 
     See Also
     --------

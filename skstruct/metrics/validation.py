@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-
 import numpy as np
 from sklearn.metrics import precision_recall_fscore_support
 
@@ -13,40 +10,10 @@ from ..data.packing import read_sample_weight
 from ..data.partial import split_partial
 from ..data.values import join_values
 
-# What precision, recall and F of nodes and of chunks share: the scores and their descriptions.
+# What precision, recall and F of nodes and of chunks share.
 
 _MEASURES = ("precision", "recall", "f-score")
 _AVERAGES = ("micro", "macro", "weighted", None)
-
-_SHARED = {
-    "y_true": "y_true, y_pred : sequences of label sequences\n    Truth and predictions.",
-    "beta": "beta : float\n    Weight of recall against precision.",
-    "digits": "digits : int, default=2\n    Decimals in the text.",
-    "output_dict": "output_dict : bool, default=False\n"
-    "    Whether to return a dict of dicts rather than a text.",
-}
-
-
-def documented(parameters, returns, undefined="What an undefined score is"):
-    """Write the sections Parameters and Returns of a metric's docstring."""
-    zero_division = (
-        'zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"\n'
-        f'    {undefined}; "warn" is 0 with a warning.'
-    )
-    known = _SHARED | parameters | {"zero_division": zero_division}
-
-    def decorate(function):
-        if function.__doc__ is None:  # python -OO
-            return function
-        names = inspect.signature(function).parameters
-        entries = "\n".join(known[name] for name in names if name != "y_pred")
-        text = inspect.cleandoc(function.__doc__)
-        summary, *others = re.split(r"\n\n(?=[\w ]+\n-----)", text)
-        sections = f"Parameters\n----------\n{entries}", f"Returns\n-------\n{returns}"
-        function.__doc__ = "\n\n".join([summary, *sections, *others]) + "\n"
-        return function
-
-    return decorate
 
 
 def check_average(average):

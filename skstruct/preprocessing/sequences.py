@@ -13,7 +13,7 @@ from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -288,12 +288,17 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         """
         tokens, lengths, vector_lengths = self._training_tokens(X)
         if self.hashing:
-            flat, vocabulary = _hash(tokens, self.n_features), None
+            flat, counts = _hash(tokens, self.n_features), {}
         else:
-            flat, vocabulary = _learn(tokens, self.min_count)
+            flat, counts = _count(tokens)
         if not flat.shape[0]:
             raise ValueError("X has no tokens: every sequence is empty")
-        self._take(vocabulary, flat.shape[1], vector_lengths)
+        self._fit_counts(NameCounts(counts, vector_lengths))
+        if not self.hashing:
+            column = {name: j for j, name in enumerate(counts)}
+            order = np.array([column[name] for name in self.vocabulary_], dtype=np.int64)
+            flat = sparse.csr_matrix(flat[:, order])
+            flat.sort_indices()
         return self._packed(flat, lengths)
 
     def _training_tokens(self, X):
@@ -310,12 +315,6 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         reader = TokenReader(self.separator, vector_lengths, False)
         return reader.read(self._sequences(X, True), lengths), lengths, vector_lengths
 
-    def _take(self, vocabulary, n_columns, vector_lengths):
-        """Set what has been learned."""
-        self.n_features_out_, self._vector_lengths = n_columns, vector_lengths
-        self.vocabulary_ = vocabulary
-        self._names = None if vocabulary is None else VocabularyNames(vocabulary)
-
     def _count_part(self, X):
         """What a part of the training sequences has: see :func:`fit_vectorizer`."""
         tokens, _, vector_lengths = self._training_tokens(X)
@@ -323,18 +322,17 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             for token in tokens:
                 deque(token, maxlen=0)
             return NameCounts({}, vector_lengths)
-        _, names, counts = _count(tokens)
-        found = {name: n for name, n in zip(names, counts.tolist(), strict=True) if n}
-        return NameCounts(found, vector_lengths)
+        return NameCounts(_count(tokens)[1], vector_lengths)
 
     def _fit_counts(self, counts):
         """Learn from the counts of all parts."""
-        if self.hashing:
-            self._take(None, self.n_features, counts.vector_lengths)
-            return
-        names = sorted(name for name, n in counts.names.items() if n >= self.min_count)
-        vocabulary = {name: j for j, name in enumerate(names)}
-        self._take(vocabulary, len(names), counts.vector_lengths)
+        self._vector_lengths = counts.vector_lengths
+        self.n_features_out_, self.vocabulary_, self._names = self.n_features, None, None
+        if not self.hashing:
+            names = sorted(name for name, n in counts.names.items() if n >= self.min_count)
+            self.n_features_out_ = len(names)
+            self.vocabulary_ = {name: j for j, name in enumerate(names)}
+            self._names = VocabularyNames(self.vocabulary_)
 
     def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform sequences; those without tokens, and X without sequences, stay so.
@@ -489,21 +487,12 @@ def _matrix(tokens, code, n_features):
 
 
 def _count(tokens):
-    """A matrix of tokens, the columns of names, and how many tokens have each."""
+    """A matrix of tokens, and how many tokens have each name, in the order of its columns."""
     seen = defaultdict()
     seen.default_factory = seen.__len__
     flat = _matrix(tokens, seen.__getitem__, lambda: len(seen))
-    return flat, seen, np.bincount(flat.indices, minlength=len(seen))
-
-
-def _learn(tokens, min_count):
-    """The matrix of the training tokens, columns sorted by name, and the columns of names."""
-    flat, seen, counts = _count(tokens)
-    names = sorted(name for name, j in seen.items() if counts[j] >= min_count)
-    order = np.array([seen[name] for name in names], dtype=np.int64)
-    flat = sparse.csr_matrix(flat[:, order])
-    flat.sort_indices()
-    return flat, {name: j for j, name in enumerate(names)}
+    counts = np.bincount(flat.indices, minlength=len(seen)).tolist()
+    return flat, dict(zip(seen, counts, strict=True))
 
 
 def _hash(tokens, n_features):
@@ -670,8 +659,6 @@ def fit_vectorizer(
 
 def _counted(vectorizer, pieces, n_jobs):
     """Counts of the parts in their order."""
-    if effective_n_jobs(n_jobs) == 1:
-        return (_count_one(vectorizer, *piece) for piece in pieces)
     backend, _ = get_active_backend()
     lazy = getattr(backend, "supports_return_generator", False)
     # No more than one part a worker waits to be counted.

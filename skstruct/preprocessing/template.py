@@ -109,24 +109,25 @@ class Coder:
                 self._shifted(macro)
         return max(len(self.vocabulary), 1)
 
-    def keys(self, template, base, tables, learn):
-        """One integer a token for the combination of all macros; -1 if any is unknown.
-
-        Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
-        """
+    def keys(self, template, base, tables, learn=False):
+        """One integer a token for the combination of all macros; -1 if any is unknown."""
         codes = [self._shifted(macro) for macro in template.macros]
         return combine(codes, self.n_tokens, base, tables, learn)
 
-    def local_rows(self, template) -> np.ndarray:
-        """Codes of the macros, one row a token whose macros are all there."""
-        if not template.macros:
-            return np.zeros((self.n_tokens, 0), dtype=np.int64)
-        rows = np.stack([self._shifted(macro) for macro in template.macros], axis=1)
-        return rows[(rows >= 0).all(axis=1)]
+    def count(self, template, base) -> tuple[np.ndarray, np.ndarray]:
+        """Codes of the macros, one row a combination that occurs, and how many tokens have it."""
+        tables = [None] * len(template.macros)
+        keys, number = np.unique(self.keys(template, base, tables, True), return_counts=True)
+        known = keys >= 0
+        codes = _decode(keys[known], tables, base)
+        return np.stack(codes, axis=1)[:, : len(template.macros)], number[known]
 
 
 def combine(codes: list, n: int, base: int, tables: list, learn: bool) -> np.ndarray:
-    """One integer a token for the codes of all macros; -1 if any is unknown."""
+    """One integer a token for the codes of all macros; -1 if any is unknown.
+
+    Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
+    """
     if not codes:
         return np.zeros(n, dtype=np.int64)
     keys, bound = codes[0], base
@@ -188,15 +189,13 @@ def _result(macro, string):
 class TemplateCounts:
     """How often each combination of strings occurs, by what stands around the macros."""
 
-    def __init__(self, templates: tuple, tokens, outside: str) -> None:
+    def __init__(self, templates: tuple, tokens, source: Coder) -> None:
         self.templates, self.tokens = templates, tokens.none()
-        self.vocabulary, self.rows = {}, {}
-        source = Coder(tokens, self.vocabulary, True, outside)
+        self.vocabulary, self.rows = source.vocabulary, {}
         for kind, own in enumerate(templates):
-            source.base(own)
+            base = source.base(own)
             for texts, members in by_text(own).items():
-                rows = np.concatenate([source.local_rows(template) for template in members])
-                self.rows[kind, texts] = [_distinct(rows, np.ones(len(rows), dtype=np.int64))]
+                self.rows[kind, texts] = [source.count(template, base) for template in members]
         self.results, self.steps = source.results, source.steps
 
     def add(self, other: TemplateCounts) -> None:
@@ -223,10 +222,9 @@ class TemplateCounts:
             if sum(len(rows) for rows, _ in mine[1:]) > len(mine[0][0]):
                 mine[:] = [_joined(mine)]
 
-    def keys(self, kind: int, texts: tuple, vocabulary: dict, base: int, tables: list) -> tuple:
-        """Keys of all combinations, and how often each occurs."""
+    def keys(self, kind: int, texts: tuple, place, base: int, tables: list) -> tuple:
+        """Keys of all combinations, and how often each occurs; `place` has the codes of strings."""
         rows, number = _joined(self.rows[kind, texts])
-        place = np.array([vocabulary.get(s, -1) for s in self.vocabulary], dtype=np.int64)
         codes = list(place[rows].T)
         keys = combine(codes, len(rows), base, tables, True)
         order = np.argsort(keys)
@@ -234,6 +232,8 @@ class TemplateCounts:
 
 
 def _joined(pieces):
+    if len(pieces) == 1:
+        return pieces[0]
     rows, numbers = zip(*pieces, strict=True)
     return _distinct(np.concatenate(rows), np.concatenate(numbers))
 
@@ -492,15 +492,9 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         array([[1., 0., 0., 1.],
                [0., 1., 1., 0.]])
         """
-        templates, tokens = self._read_training(X)
-        vocabulary = {}
-        source = Coder(tokens, vocabulary, True, self.outside)
-        node_features, node = self._learn(source, templates[0])
-        edge_features, edge = None, None
-        if templates[1]:
-            edge_features, edge = self._learn(source, templates[1])
-        self._take(vocabulary, templates, (node_features, edge_features), tokens)
-        return self._wrap(node, edge, tokens.offsets)
+        templates, tokens, source = self._read_training(X)
+        self._fit_counts(TemplateCounts(templates, tokens, source))
+        return self._expand(source, tokens.offsets)
 
     def _read_training(self, X):
         """Templates of nodes and of edges, and the tokens, after a look at all parameters."""
@@ -512,21 +506,11 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         _check_columns(templates, tokens)
         node_templates = [t for t in templates if "U" in t.kinds]
         edge_templates = [t for t in templates if "B" in t.kinds and t.macros]
-        return (node_templates, edge_templates), tokens
-
-    def _take(self, vocabulary, templates, features, tokens):
-        """Set what has been learned."""
-        self.vocabulary_, self.n_features_out_ = vocabulary, features[0][2]
-        self._node, self._edge = templates
-        self._node_features, self._edge_features = features
-        self._names = TemplateNames(vocabulary, features[0]), None
-        if features[1] is not None:
-            self._names = self._names[0], TemplateNames(vocabulary, features[1], "B")
-        self._tokens = tokens.none()
+        return (node_templates, edge_templates), tokens, Coder(tokens, {}, True, self.outside)
 
     def _count_part(self, X):
         """What a part of the training sequences has: see :func:`fit_vectorizer`."""
-        return TemplateCounts(*self._read_training(X), self.outside)
+        return TemplateCounts(*self._read_training(X))
 
     def _fit_counts(self, counts):
         """Learn from the counts of all parts."""
@@ -535,38 +519,27 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             if kind == 1 and not templates:
                 continue
             base = order_codes(templates, counts.results, counts.steps, vocabulary, self.outside)
-            learned, first = [], 0
+            place = [vocabulary.get(string, -1) for string in counts.vocabulary]
+            place, learned, first = np.array(place, dtype=np.int64), [], 0
             for texts, members in by_text(templates).items():
                 tables = [None] * len(members[0].macros)
-                keys, number = counts.keys(kind, texts, vocabulary, base, tables)
-                learned.append(self._known(members, tables, keys, number, first))
-                first += learned[-1].keys.size
+                keys, number = counts.keys(kind, texts, place, base, tables)
+                if len(members) > 1 and any(table is not None for table in tables):
+                    raise ValueError(
+                        f"template {members[0].line!r}: too many combinations to share one name; "
+                        "give the templates identifiers (U01:, U02:)"
+                    )
+                keys = keys[(keys >= 0) & (number >= self.min_count)]
+                learned.append(_Features(texts, tables, keys, first))
+                first += keys.size
             features[kind] = (learned, base, first)
-        self._take(vocabulary, counts.templates, tuple(features), counts.tokens)
-
-    def _learn(self, source, templates):
-        """Features of templates, by their text, and the matrix of the training tokens."""
-        learned, first = [], 0
-        coded = []
-        base = source.base(templates)
-        for members in by_text(templates).values():
-            tables = [None] * len(members[0].macros)
-            keys = [source.keys(template, base, tables, True) for template in members]
-            known, counts = np.unique(np.concatenate(keys), return_counts=True)
-            learned.append(self._known(members, tables, known, counts, first))
-            first += learned[-1].keys.size
-            coded.extend((learned[-1], key) for key in keys)
-        return (learned, base, first), _matrix(coded, source.n_tokens, first)
-
-    def _known(self, members, tables, keys, counts, first):
-        """The features of templates of one text that occur often enough."""
-        if len(members) > 1 and any(table is not None for table in tables):
-            raise ValueError(
-                f"template {members[0].line!r}: too many combinations to share one name; give the "
-                "templates identifiers (U01:, U02:)"
-            )
-        keep = (keys >= 0) & (counts >= self.min_count)
-        return _Features(members[0].texts, tables, keys[keep], first)
+        self.vocabulary_, self.n_features_out_ = vocabulary, features[0][2]
+        self._node, self._edge = counts.templates
+        self._node_features, self._edge_features = features
+        self._names = TemplateNames(vocabulary, features[0]), None
+        if features[1] is not None:
+            self._names = self._names[0], TemplateNames(vocabulary, features[1], "B")
+        self._tokens = counts.tokens
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         r"""Expand the templates on new sequences; features not seen in fit are ignored.
@@ -603,23 +576,15 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         check_is_fitted(self)
         tokens = read_columns(X, self.sequence_id, self.columns, self._tokens)
         source = Coder(tokens, self.vocabulary_, False, self.outside)
-        node = self._apply(source, self._node, self._node_features)
-        edge = self._apply(source, self._edge, self._edge_features) if self._edge else None
-        return self._wrap(node, edge, tokens.offsets)
+        return self._expand(source, tokens.offsets)
 
-    def _apply(self, source, templates, features):
-        learned, base, n_features = features
-        by_text = {own.texts: own for own in learned}
-        coded = []
-        for template in templates:
-            own = by_text[template.texts]
-            coded.append((own, source.keys(template, base, own.tables, False)))
-        return _matrix(coded, source.n_tokens, n_features)
-
-    def _wrap(self, node, edge, offsets):
+    def _expand(self, source, offsets):
+        """The features of all tokens, of the edges before them where templates make some."""
         names = getattr(self, "_names", (None, None))  # an older pickle has none to give
-        if edge is None:
+        node = _matrix(source, self._node, *self._node_features)
+        if not self._edge:
             return RaggedArray(node, offsets, names[0])
+        edge = _matrix(source, self._edge, *self._edge_features)
         constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
         edge = sparse.hstack([constant, edge], format="csr")
         # The features of the edge between t - 1 and t are those of its second token.
@@ -703,15 +668,18 @@ def _check_columns(templates, tokens):
                 )
 
 
-def _matrix(coded, n_tokens, n_features):
+def _matrix(source, templates, learned, base, n_features):
     """CSR matrix with a 1 for the known feature of each token and template."""
-    found = np.full((n_tokens, len(coded)), -1, dtype=np.int32)
-    for q, (own, keys) in enumerate(coded):
-        position = _position(own.keys, keys)
+    by_texts = {own.texts: own for own in learned}
+    found = np.full((source.n_tokens, len(templates)), -1, dtype=np.int32)
+    for q, template in enumerate(templates):
+        own = by_texts[template.texts]
+        position = _position(own.keys, source.keys(template, base, own.tables))
         found[:, q] = np.where(position < 0, -1, own.first + position)
     used = found >= 0
     indptr = ends_of(used.sum(axis=1))
     indices = found[used]
-    matrix = sparse.csr_matrix((np.ones(indices.size), indices, indptr), (n_tokens, n_features))
+    shape = source.n_tokens, n_features
+    matrix = sparse.csr_matrix((np.ones(indices.size), indices, indptr), shape)
     matrix.sum_duplicates()
     return matrix

@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import config_context, get_config
-from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import make_union
+from sklearn.base import clone
+from sklearn.pipeline import FeatureUnion, make_union
 from sklearn.utils import Bunch
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
-from ..core.sklearn_private import BaseComposition, union_block
 from ..core.typing import SamplesLike
 from ..data.names import FeatureNames, names_of, with_names
 from ..data.packing import as_list, is_empty_list, read_sequences
@@ -131,7 +130,7 @@ def _has_edge_features(union):
     return any(own.edge_features is not None for own in getattr(union, "_learned", ()))
 
 
-class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
+class SequenceUnion(RaggedTransformer, FeatureUnion):
     """Features of several transformers of sequences side by side: a ragged FeatureUnion.
 
     Each member gets the whole of X and puts out features for every node: templates, dicts and dense
@@ -199,60 +198,8 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
         self.transformer_weights = transformer_weights
         self.verbose_feature_names_out = verbose_feature_names_out
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the union and of its members.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether those of members are included.
-
-        Returns
-        -------
-        dict
-            Values by name.
-
-        See Also
-        --------
-        skstruct.preprocessing.SequenceUnion.set_params : Sets them.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceUnion, SequenceVectorizer, TemplateVectorizer
-        >>> members = [("words", TemplateVectorizer("U:%x[0,0]")), ("dicts", SequenceVectorizer())]
-        >>> union = SequenceUnion(members)
-        >>> union.get_params()["words__min_count"]
-        1
-        """
-        return self._get_params("transformer_list", deep=deep)
-
-    def set_params(self, **kwargs: Any) -> Self:
-        """Set parameters of the union, of its members, or members themselves.
-
-        Parameters
-        ----------
-        **kwargs : dict
-            Values by name, such as ``words__min_count=2`` or ``words="drop"``.
-
-        Returns
-        -------
-        SequenceUnion
-            The union itself.
-
-        See Also
-        --------
-        skstruct.preprocessing.SequenceUnion.get_params : Shows them.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceUnion, SequenceVectorizer, TemplateVectorizer
-        >>> members = [("words", TemplateVectorizer("U:%x[0,0]")), ("dicts", SequenceVectorizer())]
-        >>> union = SequenceUnion(members)
-        >>> [member for _, member in union.set_params(dicts="drop").transformer_list][1]
-        'drop'
-        """
-        self._set_params("transformer_list", **kwargs)
-        return self
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "transformers_")
 
     def fit(self, X: SamplesLike, y: SamplesLike | None = None, **params: Any) -> Self:
         """Fit all members.
@@ -528,30 +475,6 @@ class SequenceUnion(RaggedTransformer, BaseComposition, BaseEstimator):
             )
             raise ValueError(f"several columns are named {twice!r}: {remedy}")
         return np.array(out, dtype=object)
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Which members get which metadata.
-
-        Returns
-        -------
-        MetadataRouter
-            As in scikit-learn's guide to metadata routing.
-        """
-        router = MetadataRouter(owner=self)
-        for name, member in self.transformer_list:
-            if member in ("drop", "passthrough"):
-                continue
-            mapping = MethodMapping().add(caller="fit", callee="fit")
-            if hasattr(member, "fit_transform"):
-                mapping.add(caller="fit_transform", callee="fit_transform")
-            else:
-                mapping.add(caller="fit_transform", callee="fit")
-                mapping.add(caller="fit_transform", callee="transform")
-            router.add(**{name: member}, method_mapping=mapping)
-        return router
-
-    def _sk_visual_block_(self):
-        return union_block(self)
 
 
 def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> SequenceUnion:

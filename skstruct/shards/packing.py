@@ -31,8 +31,7 @@ from ..data.values import join_values
 from ..graphs import Graph
 from ..graphs.registry import NAMES, choose_graph
 from . import manifest
-from .files import flatten, write_names
-from .reading import Shards, describe, refuse_unpackable
+from .reading import Shards, describe, flatten, refuse_unpackable, write_names
 
 # Samples a part at a time, from lists, arrays and streams.
 
@@ -102,12 +101,11 @@ def pieces_of(X: Any, size: int) -> Iterator[tuple[int, Any]]:
 
 def parts_of(X: Any, y: Any, sample_weight: Any, shard_size: int) -> Iterator[Batch]:
     """Go through the samples once."""
-    given = {"X": X} | {
-        name: values
-        for name, values in (("y", y), ("sample_weight", sample_weight))
-        if values is not None
+    sources = {
+        name: _source(values, name, shard_size)
+        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight))
+        if name == "X" or values is not None
     }
-    sources = {name: _source(values, name, shard_size) for name, values in given.items()}
     known = {name: n for name, (_, n) in sources.items() if n is not None}
     for name, n in known.items():
         if n != known.get("X", n):
@@ -341,7 +339,8 @@ class _Packer:
 
     def _check_kind(self, samples, first):
         """Refuse samples that would be packed in another form than those before."""
-        given = sparse.issparse(samples.features), sparse.issparse(_edge_features(samples))
+        tables = samples.features, getattr(samples, "edge_features", None)
+        given = tuple(map(sparse.issparse, tables))
         if self.sparse is None:
             self.sparse = given
         for what, now, before in zip(
@@ -366,7 +365,8 @@ class _Packer:
 
     def finish(self):
         """Codes by all classes, one type of features; then the manifest, and the folder's name."""
-        classes = self._find_classes()
+        found = self.found
+        classes = np.unique(join_values(found, "y", "shard {}".format)) if found else None
         total = sum(entry["weight"] for entry in self.entries)
         if not np.isfinite(total) or total < sys.float_info.min:
             raise ValueError(f"sample_weight: the sum of all weights is {total}")
@@ -397,11 +397,6 @@ class _Packer:
                 self.folder.rmdir()
             os.replace(self.place, self.folder)
 
-    def _find_classes(self):
-        if not self.found:
-            return None
-        return np.unique(join_values(self.found, "y", "shard {}".format))
-
     def _recode(self, classes):
         """Codes of each shard are positions in what it has: make them positions in all classes."""
         for entry, found in zip(self.entries, self.found, strict=True):
@@ -423,10 +418,6 @@ class _Packer:
                     values = values.astype(np.float64)
                     entry["files"][file] = self._write(entry["folder"], name, values)
         return wide if len(dtypes) > 1 else next(iter(dtypes))
-
-
-def _edge_features(samples):
-    return getattr(samples, "edge_features", None)
 
 
 def _local(samples):

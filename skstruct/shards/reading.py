@@ -3,21 +3,138 @@
 from __future__ import annotations
 
 import functools
+import json
 import operator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from .. import graphs
+from ..core.tree import tree_items, tree_like
 from ..core.typing import PathLike
-from ..data.matrices import readable
-from ..data.names import FeatureNames
-from ..data.store import Damage, check_file, open_array
+from ..data.matrices import csr_from_parts, is_sound_csr, readable
+from ..data.names import FeatureNames, ListedNames
+from ..data.store import Damage, check_file, open_array, write_bytes
 from ..graphs import Graph
 from . import manifest
-from .files import StoredNames, build
+
+# Packed samples to named arrays, and back.
+
+_PARTS = ("data", "indices", "indptr")
+
+
+def _is_field(value):
+    """Whether this is a field of packed samples, not a tuple of them."""
+    return not hasattr(value, "_fields")
+
+
+def flatten(samples: Any) -> tuple[dict, dict]:
+    """The arrays of packed samples, and widths of CSR matrices."""
+    arrays, widths = {}, {}
+    for name, value in tree_items(samples, is_leaf=_is_field):
+        if value is None:
+            continue
+        if sparse.issparse(value) and value.format == "csr":
+            arrays |= {f"{name}.{part}": getattr(value, part) for part in _PARTS}
+            widths[name] = int(value.shape[1])
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+            arrays[name] = value
+        else:
+            raise TypeError(
+                f"shards hold arrays of numbers, CSR matrices and NamedTuples of them: "
+                f"{type(samples).__name__}.{name} is a {type(value).__name__}"
+            )
+    return arrays, widths
+
+
+def build(like: Any, arrays: dict, widths: dict, where: str) -> Any:
+    """Packed samples of arrays: the inverse of :func:`flatten`."""
+    left = dict(arrays)
+    fields = [
+        _field(name, typical, left, widths, where)
+        for name, typical in tree_items(like, is_leaf=_is_field)
+    ]
+    if left:
+        raise Damage(
+            f"{where} has arrays that samples of type {type(like).__name__} do not have: "
+            f"{', '.join(sorted(left))}"
+        )
+    return tree_like(like, iter(fields))
+
+
+def _field(name, typical, left, widths, where):
+    """One field, taken out of what is left."""
+    if name in left:
+        array = left.pop(name)
+        if isinstance(typical, np.ndarray) and typical.ndim != array.ndim:
+            raise Damage(f"{where}: {name} must have {typical.ndim} dimensions")
+        counts = isinstance(typical, np.ndarray) and typical.dtype.kind in "biu"
+        if counts and array.dtype != typical.dtype:
+            raise Damage(f"{where}: {name} must be {typical.dtype}, got {array.dtype}")
+        return readable(array, array.dtype)
+    if name in widths:
+        return _matrix(name, left, widths[name], where)
+    if typical is not None:
+        raise Damage(f"{where} has no array {name}")
+    return None
+
+
+def _matrix(name, left, width, where):
+    """A CSR matrix, which kernels read without a look at bounds."""
+    try:
+        parts = [left.pop(f"{name}.{part}") for part in _PARTS]
+    except KeyError as error:
+        raise Damage(f"{where} has no array {error.args[0]}") from None
+    shape = (max(parts[2].size - 1, 0), width)
+    if not is_sound_csr(shape, *parts):
+        raise Damage(
+            f"{where}: {name}.data, {name}.indices and {name}.indptr are no matrix of {shape[0]} x "
+            f"{width}: they are damaged, or of other shards"
+        )
+    return csr_from_parts(shape, *(readable(part, part.dtype) for part in parts))
+
+
+# Names of features in a file of their own, read when somebody asks for them.
+
+
+class StoredNames(FeatureNames):
+    """Names in a file. A pickle of them has the names themselves."""
+
+    def __init__(self, folder: Path, entry: dict) -> None:
+        self._path, self._entry, self._read = folder / entry["file"], entry, None
+        self._digest = bytes.fromhex(entry["digest"])
+
+    def __len__(self) -> int:
+        return self._entry["count"]
+
+    def strings(self) -> list[str]:
+        """All names."""
+        if self._read is None:
+            try:
+                check_file(self._path, self._entry)
+                names = json.loads(self._path.read_bytes())
+            except Damage as error:
+                raise Damage(
+                    f"{error}; a model trained on these shards does without its names after "
+                    "`del model.feature_names_in_`"
+                ) from None
+            if not isinstance(names, list) or len(names) != len(self):
+                raise Damage(f"{self._path} does not have {len(self)} names")
+            self._read = names
+        return self._read
+
+    def __reduce__(self):
+        return ListedNames, (self.strings(),)
+
+
+def write_names(folder: Path, file: str, names: FeatureNames) -> dict:
+    """Write names of features."""
+    entry = write_bytes(folder / file, json.dumps(names.strings()).encode("ascii"))
+    return entry | {"file": file, "count": len(names), "digest": names._key().hex()}
+
 
 # What kernels read without a look at bounds, looked at when a shard is opened.
 
@@ -150,8 +267,9 @@ def restore(description: dict, graph: Graph | None, where: Any) -> Graph:
 def fitting(stored: Graph, graph: Graph) -> Graph:
     """A structure that the packed samples of another are good for."""
     names = set(stored.get_params(deep=False)) - _AFTER_PACKING
+    pairs = ((getattr(stored, name), getattr(graph, name)) for name in names)
     same = type(graph) is type(stored) and all(
-        _equal(getattr(stored, name), getattr(graph, name)) for name in names
+        a is b or np.all(np.asarray(a == b)) for a, b in pairs
     )
     if not same:
         raise ValueError(
@@ -159,10 +277,6 @@ def fitting(stored: Graph, graph: Graph) -> Graph:
             "that is to be trained"
         )
     return clone(graph)
-
-
-def _equal(a, b):
-    return a is b or bool(np.all(np.asarray(a == b)))
 
 
 class Shard(NamedTuple):
@@ -230,8 +344,17 @@ class Shards:
         The labels, sorted; None of samples without labels.
     n_shards : int
         Number of shards.
+    n_samples, n_nodes, n_edges, n_entries, n_columns : ndarray of shape (n_shards,) of int
+        Samples of each shard, their nodes, edges and stored features, and how many of all features
+        they have.
+    weight_sums : ndarray of shape (n_shards,)
+        Sum of the sample weights of each.
     n_features_in_, n_edge_features_in_ : int
         Features of nodes and of edges (None where edges have none).
+    feature_names, edge_feature_names : sequence of str, or None
+        Their names, if there are any.
+    is_sparse, has_weights : bool
+        Whether features are CSR matrices, and whether samples have been given weights.
     dtype : dtype
         Of the features.
     fingerprint : str
@@ -278,9 +401,23 @@ class Shards:
             if graph is not None and isinstance(error, TypeError):
                 raise
             raise ValueError(f"{where} is damaged: {error}") from None
-        self.n_features_in_ = self._manifest["n_features"]
-        self.n_edge_features_in_ = self._manifest.get("n_edge_features")
-        self.fingerprint = self._manifest["checksum"]
+        self.n_features_in_ = content["n_features"]
+        self.n_edge_features_in_ = content.get("n_edge_features")
+        self.fingerprint = content["checksum"]
+        self.is_sparse, self.has_weights = content["sparse"], content["weighted"]
+        # Names are read when they are asked for.
+        self.feature_names, self.edge_feature_names = (
+            StoredNames(self.folder, content["names"][which]) if which in content["names"] else None
+            for which in ("features", "edge_features")
+        )
+
+        def of_each(name):
+            return np.array([entry[name] for entry in content["shards"]])
+
+        self.n_shards = len(content["shards"])
+        self.n_samples, self.n_nodes, self.n_edges = map(of_each, ("samples", "nodes", "edges"))
+        self.n_entries, self.n_columns = map(of_each, ("entries", "columns"))
+        self.weight_sums = of_each("weight").astype(np.float64)
 
     def _take_classes(self, where):
         try:
@@ -293,72 +430,10 @@ class Shards:
 
     def __len__(self) -> int:
         """Number of samples."""
-        return sum(entry["samples"] for entry in self._manifest["shards"])
+        return int(self.n_samples.sum())
 
     def __repr__(self) -> str:
         return f"Shards({str(self.folder)!r})"
-
-    @property
-    def n_shards(self) -> int:
-        """Number of shards."""
-        return len(self._manifest["shards"])
-
-    def _counts(self, name):
-        return np.array([entry[name] for entry in self._manifest["shards"]])
-
-    @property
-    def n_samples(self) -> np.ndarray:
-        """Samples of each shard."""
-        return self._counts("samples")
-
-    @property
-    def n_nodes(self) -> np.ndarray:
-        """Nodes of each shard."""
-        return self._counts("nodes")
-
-    @property
-    def n_edges(self) -> np.ndarray:
-        """Edges of each shard."""
-        return self._counts("edges")
-
-    @property
-    def n_entries(self) -> np.ndarray:
-        """Stored features of each shard."""
-        return self._counts("entries")
-
-    @property
-    def n_columns(self) -> np.ndarray:
-        """How many of the features each shard uses."""
-        return self._counts("columns")
-
-    @property
-    def weight_sums(self) -> np.ndarray:
-        """Sum of the sample weights of each shard."""
-        return self._counts("weight").astype(np.float64)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether features are CSR matrices."""
-        return self._manifest["sparse"]
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether samples have been given weights."""
-        return self._manifest["weighted"]
-
-    @property
-    def feature_names(self) -> FeatureNames | None:
-        """Names of the features, if there are any; read when they are asked for."""
-        return self._names("features")
-
-    @property
-    def edge_feature_names(self) -> FeatureNames | None:
-        """Names of the features of edges, if there are any."""
-        return self._names("edge_features")
-
-    def _names(self, which):
-        entry = self._manifest["names"].get(which)
-        return None if entry is None else StoredNames(self.folder, entry)
 
     def columns(self, k: int) -> np.ndarray | None:
         """The features that a shard uses, without the rest of it.

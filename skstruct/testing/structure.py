@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import nnls
 from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
 
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
@@ -315,15 +316,8 @@ def training_problem(
     return problem, samples, shapes, graph.n_states(classes)
 
 
-class FeatureCounts:
+class FeatureCounts(BaseEstimator):
     """Stands in for an estimator while X is read."""
-
-    _estimator_type = None
-
-    def __sklearn_tags__(self):
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(None, TargetTags(required=True), input_tags=InputTags(sparse=True))
 
 
 def _check_inputs(graph, holder, samples, codes, classes):

@@ -14,7 +14,7 @@ from ..losses.verbs import private_loss
 from ..solvers.passes import decode
 from ..solvers.primal import loss_gradient, loss_values, make_block
 from .batches import Layout, as_array, check_finite
-from .problems import Task
+from .problems import ROOMS, Task
 
 # One pass over a batch: losses, and their gradients for scores and tables, in threads.
 
@@ -40,11 +40,11 @@ def in_threads(task: Task, function) -> None:
     n_threads = min(torch.get_num_threads(), len(runs))
 
     def some(k, team):
-        room = task.take()
+        room = ROOMS.take(task.key, task.make_room)
         problem = task.problem._replace(work=room.work)
         for block in range(k, len(runs), n_threads):
             function(problem, room, block, *runs[block])
-        task.give(room)
+        ROOMS.give(task.key, room)
 
     run_team(some, n_threads)
 

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from ..core.features import SparseFeatures
 from ..core.gram import not_stored
 from ..core.parallel import Scratch, make_scratch, private_copy
+from ..core.tree import tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
@@ -45,8 +46,7 @@ class Room(NamedTuple):
 
 
 def _count_floats(room):
-    """Entries of all arrays, however deeply they are nested."""
-    return sum(map(_count_floats, room)) if isinstance(room, tuple) else room.size
+    return sum(array.size for array in tree_leaves(room))
 
 
 class Rooms:
@@ -56,7 +56,7 @@ class Rooms:
         self._free, self._kept, self._lock = {}, 0, Lock()
 
     def take(self, key, make):
-        """A free room, or a new one."""
+        """A free room, or a new one; without a key none is kept."""
         with self._lock:
             if self._free.get(key):
                 room = self._free[key].pop()
@@ -66,6 +66,8 @@ class Rooms:
 
     def give(self, key, room):
         """Take a room back; all are forgotten where they take too much memory."""
+        if key is None:
+            return
         size = _count_floats(room)
         with self._lock:
             if self._kept + size > _MOST_FLOATS:
@@ -75,7 +77,7 @@ class Rooms:
                 self._kept += size
 
 
-_ROOMS = Rooms()
+ROOMS = Rooms()
 
 
 class Task(NamedTuple):
@@ -91,15 +93,6 @@ class Task(NamedTuple):
     flops: int
     # Called with a sample whose labels score -inf: raises if it can say why.
     explain: Any
-
-    def take(self) -> Room:
-        """A room for one thread."""
-        return _ROOMS.take(self.key, self.make_room) if self.key else self.make_room()
-
-    def give(self, room: Room) -> None:
-        """Take it back."""
-        if self.key:
-            _ROOMS.give(self.key, room)
 
 
 def resolve(graph: Any) -> Graph:

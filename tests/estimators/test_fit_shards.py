@@ -201,12 +201,12 @@ def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
     monkeypatch.setattr(Shards, "open", count)
     known = SAGCRF(tol=1e-5).fit(shards)
     assert len(opened) == shards.n_shards
-    assert not engines._OPENED._open
+    assert not engines._OPENED
     opened.clear()
     monkeypatch.setattr(engines, "LIMIT", 1)
     assert _same(known, SAGCRF(tol=1e-5).fit(shards))
     assert len(opened) > 20
-    assert len(engines._OPENED._open) <= 1
+    assert len(engines._OPENED) <= 1
 
 
 def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):

@@ -180,7 +180,8 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
             lam = self.lam * self.n / part.sample_weight.size
             method = bcfw._OnShard(part, lam, self.local.choices)
             if self.current[k]:
-                method.dual = store.read_tree(self.files.path(int(self.current[k]), k), method.dual)
+                path = self.files.path(int(self.current[k]), k)
+                method.state, method._points = store.read_tree(path, method.dual)
             loss += float(method.state.losses @ part.sample_weight)
             method._rebuild(0, part.sample_weight.size)
             total.node[...] += _spread(method.w.node, source.columns(k), source, self.shapes)

@@ -1,21 +1,11 @@
 """Small worked examples of the internals of metrics."""
 
 from skstruct.metrics.chunks import read_chunk_labels
-from skstruct.metrics.validation import documented, one_score
+from skstruct.metrics.validation import one_score
 
 
 def test_chunking_read_chunk_labels():
     assert (read_chunk_labels(("B-NP", "O"))) == ["B-NP", "O"]
-
-
-def test_scores_documented():
-    @documented({}, "float")
-    def score(y_true, y_pred):
-        "Share of the labels that are right."
-
-    assert ([line for line in score.__doc__.splitlines() if " : " in line]) == [
-        "y_true, y_pred : sequences of label sequences"
-    ]
 
 
 def test_scores_one_score():

@@ -29,7 +29,7 @@ from skstruct.data.matrices import csr_from_parts
 from skstruct.datasets import Shards, pack_shards
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 from skstruct.shards import reading
-from skstruct.shards.files import flatten
+from skstruct.shards.reading import flatten
 
 RNG = np.random.default_rng(3)
 LABELS = np.array(["b", "a", "long name"])

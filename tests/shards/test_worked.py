@@ -4,10 +4,9 @@ import numpy as np
 
 from skstruct import Chain
 from skstruct.graphs.layout import Rows
-from skstruct.shards.files import flatten
 from skstruct.shards.manifest import decode_classes, encode_classes
 from skstruct.shards.packing import pieces_of, relocated
-from skstruct.shards.reading import describe
+from skstruct.shards.reading import describe, flatten
 
 
 def test_leaves_flatten():

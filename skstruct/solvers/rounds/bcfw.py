@@ -35,17 +35,13 @@ class _OnShard(BCFW):
         # A round is too short for it, and others' weights move, too.
         self._extrapolation = None
         self.state = self.state._replace(past=np.empty((0, self.n_cached)))
+        if not self.relaxed:
+            self._points = ()
 
     @property
     def dual(self):
         """What a file has."""
-        return self.state, self._points if self.relaxed else ()
-
-    @dual.setter
-    def dual(self, dual):
-        self.state, points = dual
-        if self.relaxed:
-            self._points = points
+        return self.state, self._points
 
     def ascend(self, w, first, last, seed):
         """Visits `first` to `last` of those of all rounds."""
@@ -82,7 +78,7 @@ class LocalBCFW(Local):
         n = weight.size
         method = _OnShard(shard, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
         if turn.before is not None:
-            method.dual = read_tree(turn.before, method.dual)
+            method.state, method._points = read_tree(turn.before, method.dual)
         visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
         totals = method.ascend(w, *visits, (turn.seed, k))
         write_dual(turn.after, method.dual)
@@ -99,7 +95,7 @@ class LocalBCFW(Local):
         follows = require_dual_point(shard, state, points, known)
         names = "losses", "costs", "inner"
         again = state._replace(**{name: getattr(state, name).copy() for name in names})
-        method.dual = again, points
+        method.state, method._points = again, points
         method._rebuild(0, n)
         require(close(state.losses[follows], again.losses[follows]), "losses are wrong")
         require(close(state.costs, again.costs), "costs are wrong")
@@ -175,7 +171,7 @@ class BCFWBlocks(Blocks):
         promising = k % 2 == 0 and self.gap <= PROMISING * tol * self._objective
         return promising or self._is_time(k)
 
-    def measure(self):
+    def certify(self):
         """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""
         best = None
         self.use_mean = self.mean is not None
@@ -185,9 +181,8 @@ class BCFWBlocks(Blocks):
             last = self.value(self.w)
             if best is None or not best[0] < last[0]:
                 best, self.use_mean = last, False
-        certificate = certify_pair(best[0], self.dual, best[1])
-        self._objective = certificate.objective
-        return certificate
+        self.certificate = certify_pair(best[0], self.dual, best[1])
+        self._objective = self.certificate.objective
 
     def entry(self):
         """Without a certificate, a lower bound: the dual, less what rounding may add to it."""

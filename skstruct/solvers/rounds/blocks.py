@@ -183,18 +183,11 @@ class Blocks(Method):
         self.current, self.n_turns = (np.zeros(source.n_shards, dtype=np.int64) for _ in range(2))
         self.n_bytes, self.n_oracle = 0.0, 0.0
         if n_passes is None:
-            n_passes = passes_of_round(self._message(), source.n_visited * shapes[0][1])
+            rows = source.n_columns + (shapes[0][0] - source.n_features) * source.n_shards
+            floats = rows * shapes[0][1] + source.n_shards * math.prod(shapes[1])
+            # To and from all shards in a round.
+            n_passes = passes_of_round(16.0 * floats, source.n_visited * shapes[0][1])
         self.n_passes = n_passes
-
-    def _message(self):
-        """Bytes to and from all shards in a round."""
-        rows = 0
-        for k in range(self.source.n_shards):
-            columns = self.source.columns(k)
-            less = 0 if columns is None else self.source.n_features - columns.size
-            rows += self.shapes[0][0] - less
-        floats = rows * self.shapes[0][1] + self.source.n_shards * np.prod(self.shapes[1])
-        return 16.0 * float(floats)
 
     def compile(self):
         """Compile outside the clock."""
@@ -217,12 +210,9 @@ class Blocks(Method):
             self.n_bytes += float(sum(table.nbytes for table in tables))
             return self.local, source, k, turns(k), *tables
 
-        results = self.engine.map(task, len(members), arguments)
-        try:
+        with contextlib.closing(self.engine.map(task, len(members), arguments)) as results:
             for k in members:
                 take(k, next(results))
-        finally:
-            results.close()
 
     def _attempt(self, members, sigma):
         """A round; its change of the weights, their squared norms, and what was measured."""
@@ -269,11 +259,6 @@ class Blocks(Method):
     def loss(self):
         """Mean task loss of the dual point."""
         return float(self.losses.sum()) / self.n
-
-    @property
-    def n_visited(self):
-        """Passes over the data."""
-        return self.n_turns.max() * self.n_passes
 
     def epoch(self, k, rng, progress):
         """A pass: all shards in groups that are drawn anew; several where a round has several."""
@@ -322,12 +307,8 @@ class Blocks(Method):
         return hinge + 0.5 * self.lam * squared_norm(w), magnitude
 
     @abstractmethod
-    def measure(self):
-        """The certificate; changes nothing that later rounds depend on."""
-
     def certify(self):
-        """Measure the present weights."""
-        self.certificate = self.measure()
+        """Measure the present weights; changes nothing that later rounds depend on."""
 
     def _is_time(self, k):
         """Whether certificates every so many passes have one after epoch k."""
@@ -353,7 +334,7 @@ class Blocks(Method):
         try:
             self._take(numbers, arrays)
             taken = dict(vars(self))
-            self.certificate = self.measure()
+            self.certify()
             require_below(bound, self.certificate.objective)
             # What was measured counts where the run before has measured, but not the work.
             more = ("n_oracle", "n_bytes") if numbers["certified"] else taken
@@ -391,8 +372,7 @@ class Blocks(Method):
         def arguments(j):
             return self.local, source, members[j], self._turn(members[j], 0, 1.0)
 
-        results = self.engine.map(implied, len(members), arguments)
-        with contextlib.closing(results):
+        with contextlib.closing(self.engine.map(implied, len(members), arguments)) as results:
             for k in members:
                 losses[k], *tables = next(results)
                 scatter_add(w, source.columns(k), source.n_features, *tables)
@@ -428,5 +408,4 @@ def run_rounds(kind, *task, max_iter: int, keeper, **options):
     with dual_files(*task[1:3], keeper) as files:
         method = kind(*task, files=files, **options)
         max_iter = math.ceil(max_iter / max(method.n_passes, 1.0))
-        rng = np.random.default_rng(0)  # of no use here
-        return run(method, max_iter=max_iter, rng=rng, keeper=keeper, **common)
+        return run(method, max_iter=max_iter, keeper=keeper, **common)

@@ -153,13 +153,6 @@ _FIELDS = {"version": int, "round": int} | dict.fromkeys(
 _ENTRY = {"file": "", "bytes": 0, "checksum": "", "dtype": "", "shape": []}
 
 
-class _Arrays(dict):
-    """Arrays by name; one that is missing is a damage."""
-
-    def __missing__(self, name):
-        raise ValueError(f"there is no array {name}")
-
-
 def _locked(folder):
     """A handle of a folder that no other fit has while this one does; None where locks are not."""
     if os.name == "nt":  # which opens no folders
@@ -215,19 +208,14 @@ def _require_alike(found, known):
 
 
 def _require_records(records, k):
-    """Refuse records that are not those of k rounds."""
+    """The largest lower bound that k rounds have recorded; ValueError if records contradict it."""
     for values in records.values():
         if len(values) != k or {type(value) for value in values} != {float}:
             raise ValueError("records of another number of rounds, or not of numbers")
-
-
-def _require_bounds(records):
-    """The largest recorded lower bound; ValueError if a recorded gap or objective contradicts."""
     with np.errstate(invalid="ignore"):
         known = np.array(records["objective"]) - records["dual_gap"]
     duals, measured = np.array(records["dual_objective"]), ~np.isnan(known)
-    if not np.array_equal(duals[measured], known[measured]):
-        raise ValueError("records of bounds that are not those of their gaps")
+    require(np.array_equal(duals[measured], known[measured]), "bounds that are not of their gaps")
     bound = np.fmax.reduce(duals, initial=-np.inf)
     require_below(bound, np.fmin.reduce(records["objective"], initial=np.inf))
     return float(bound)
@@ -301,7 +289,7 @@ class Keeper:
         for path in self._states():
             try:
                 state = _read_state(path)
-                arrays = _Arrays()
+                arrays = {}
                 for name, entry in (state["arrays"] | state["constant"]).items():
                     file = self.folder / entry["file"]
                     check_file(file, entry)
@@ -312,11 +300,11 @@ class Keeper:
             try:
                 if accept is not None:
                     accept(state["numbers"], arrays, state["round"])
-            except ValueError:
+            except (ValueError, KeyError):  # an array may be missing
                 damaged.append(path)
                 continue
             self.safe, self._constant = state["round"], state["constant"]
-            found = state["round"], state["numbers"], dict(arrays)
+            found = state["round"], state["numbers"], arrays
             break
         if damaged:
             then = "training begins anew" if found is None else f"round {found[0]} is gone on from"
@@ -372,8 +360,7 @@ class Keeper:
 
         def accept(numbers, arrays, k):
             _require_alike(numbers, known)
-            _require_records(numbers["records"], k)
-            bound = _require_bounds(numbers["records"])
+            bound = _require_records(numbers["records"], k)
             method.take_state(numbers["method"], arrays, bound)
 
         found = self.load(accept)

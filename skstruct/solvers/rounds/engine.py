@@ -14,15 +14,15 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from ...core.tree import tree_leaves
@@ -107,69 +107,43 @@ def received(node, pair) -> Weights:
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
 
-def _n_bytes(shard):
-    return sum(leaf.nbytes for leaf in tree_leaves(shard) if isinstance(leaf, np.ndarray))
-
-
-class _Opened:
-    """Shards that are open in this process and not in use."""
-
-    def __init__(self):
-        self._lock, self._open, self._size = Lock(), OrderedDict(), 0
-
-    def _pop(self, key):
-        shard = self._open.pop(key, None)
-        self._size -= _n_bytes(shard)
-        return shard
-
-    def take(self, key):
-        """A shard, which is nobody else's until it is given back; None if it is not here."""
-        with self._lock:
-            return self._pop(key)
-
-    def give(self, key, shard):
-        """Keep a shard for the next task, if there is room."""
-        size = _n_bytes(shard)
-        with self._lock:
-            # Rounds visit all shards in turn: whatever goes comes too late to be of use, so that it
-            # is the new one that goes, unless the old ones are of another fit.
-            for old in [old for old in self._open if old[0] != key[0]]:
-                if self._size + size > LIMIT:
-                    self._pop(old)
-            if key not in self._open and (self._size + size <= LIMIT or not self._open):
-                self._open[key] = shard
-                self._size += size
-
-    def forget(self, token):
-        """Close the shards of a source."""
-        with self._lock:
-            for key in [key for key in self._open if key[0] == token]:
-                self._pop(key)
-
-
-_OPENED = _Opened()
+# What is open in this process and not in use: shard and bytes by token of its source and number.
+_LOCK, _OPENED = Lock(), {}
 
 
 @contextmanager
 def borrowed(source, k: int):
     """Shard k of a source, opened once while there is room; nobody else has it meanwhile."""
-    shard = _OPENED.take((source.token, k))
+    key = source.token, k
+    with _LOCK:
+        shard, _ = _OPENED.pop(key, (None, 0))
     if shard is None:
         shard = source.open(k)
     yield shard
     # Not after an error: nobody knows what it has left.
-    _OPENED.give((source.token, k), shard)
+    size = sum(leaf.nbytes for leaf in tree_leaves(shard) if isinstance(leaf, np.ndarray))
+    with _LOCK:
+        room = LIMIT - size - sum(n_bytes for _, n_bytes in _OPENED.values())
+        # Rounds visit all shards in turn: whatever goes comes too late to be of use, so that it is
+        # the new one that goes, unless the old ones are of another fit.
+        for old in [old for old in _OPENED if old[0] != source.token]:
+            if room < 0:
+                room += _OPENED.pop(old)[1]
+        if key not in _OPENED and (room >= 0 or not _OPENED):
+            _OPENED[key] = shard, size
+
+
+def close_shards(source) -> None:
+    """Close what this process has open of a source; other processes do so when they need room."""
+    with _LOCK:
+        for key in [key for key in _OPENED if key[0] == source.token]:
+            del _OPENED[key]
 
 
 def kind_of(source, k: int) -> type:
     """The task: the class of a shard's problem, which says how its samples are decoded."""
     with borrowed(source, k) as shard:
         return type(shard.problem[0] if type(shard.problem) is tuple else shard.problem)
-
-
-def close_shards(source) -> None:
-    """Close what this process has open of a source; other processes do so when they need room."""
-    _OPENED.forget(source.token)
 
 
 # How often in a row workers may die before one more result has come.
@@ -195,29 +169,21 @@ _HERE = {"SequentialBackend", "ThreadingBackend", "LokyBackend", "Multiprocessin
 _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystemError"}
 
 
-class _Sent:
-    """A call as one small object, whose result goes into a file of a folder where it is long.
-
-    (Ray keeps large arguments of their own for as long as a pool.)
-    """
-
-    def __init__(self, function, arguments, folder=None):
-        self.function, self.arguments, self.folder = function, arguments, folder
-
-    def __call__(self):
-        result = self.function(*self.arguments)
-        if self.folder is None:
-            return result
-        try:
-            content = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return result  # loky knows more of pickling
-        if len(content) <= _SHORT:
-            return result
-        handle, path = tempfile.mkstemp(dir=self.folder)
-        with open(handle, "wb") as file:
-            file.write(content)
-        return _InFile(path)
+def _call(function, arguments, folder=None):
+    """The result of a task, in a file of a folder where it is long."""
+    result = function(*arguments)
+    if folder is None:
+        return result
+    try:
+        content = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return result  # loky knows more of pickling
+    if len(content) <= _SHORT:
+        return result
+    handle, path = tempfile.mkstemp(dir=folder)
+    with open(handle, "wb") as file:
+        file.write(content)
+    return _InFile(path)
 
 
 class EngineGone(RuntimeError):
@@ -251,10 +217,7 @@ class Engine:
     def __enter__(self):
         return self
 
-    def __exit__(self, *error):
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *error) -> None:
         """Let go of workers that were kept; a later task starts new ones."""
         kept, self._kept = self._kept, None
         if self._folder is not None:
@@ -263,6 +226,8 @@ class Engine:
         if kept is not None:
             with contextlib.suppress(Exception):  # a cluster that is gone has none
                 kept.__exit__(None, None, None)
+
+    __exit__ = close
 
     @property
     def n_workers(self) -> int:
@@ -273,11 +238,6 @@ class Engine:
     def is_local(self) -> bool:
         """Whether all workers are on this machine."""
         return type(get_active_backend()[0]).__name__ in _HERE
-
-    @property
-    def n_threads(self) -> int:
-        """Threads for work of the driver's own, which waits for the workers otherwise."""
-        return min(self.n_workers, cpu_count())
 
     def map(self, function: Callable, n_tasks: int, arguments: Callable) -> Iterator:
         """Call ``function(*arguments(k))`` for each k, somewhere."""
@@ -323,8 +283,9 @@ class Engine:
         options = {"n_jobs": self.n_jobs, "prefer": "threads", "batch_size": 1, "max_nbytes": None}
         if getattr(backend, "supports_return_generator", False):
             folder = self._results() if type(backend).__name__ == "LokyBackend" else None
+            # Each call is one small object: Ray keeps large arguments for as long as a pool.
             results = Parallel(return_as="generator", **options)(
-                delayed(_Sent(function, arguments(k), folder))() for k in tasks
+                delayed(partial(_call, function, arguments(k), folder))() for k in tasks
             )
             try:
                 for result in results:
@@ -339,7 +300,7 @@ class Engine:
             some = range(first, min(first + size, tasks.stop))
             if self._kept is None:
                 self._kept = Parallel(**options).__enter__()
-            yield from self._kept(delayed(_Sent(function, arguments(k)))() for k in some)
+            yield from self._kept(delayed(partial(_call, function, arguments(k)))() for k in some)
 
     def _results(self):
         """A folder for results, until the engine is closed, or is nobody's any more."""

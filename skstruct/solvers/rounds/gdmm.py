@@ -130,7 +130,7 @@ class GDMMBlocks(Certifying, Blocks):
         """
         return common <= sigma
 
-    def measure(self):
+    def certify(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
         total, kept = zero_weights(self.shapes), [0.0, False]
         source = self.source
@@ -151,7 +151,7 @@ class GDMMBlocks(Certifying, Blocks):
         self.n_oracle = before
         w = Weights(total.node if kept[1] else self.w.node, total.pair)
         bound, _ = self.dual_of(kept[0] / self.n, w)
-        return self.certified(objective, bound, magnitude)
+        self.certificate = self.certified(objective, bound, magnitude)
 
     def set_sizes(self):
         """Mean sizes of the active sets, when each shard was visited last."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import closing
 
 import numpy as np
+from joblib import cpu_count
 
 from ...core.parallel import Pieces
 from ...core.weights import view_flat, zero_weights
-from ...losses.verbs import is_convex, require_smooth
 from ..batch import BatchGradient
 from ..quasi_newton.kernels import N_MEASURED, measure
 from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
-from ..run import Result, run
 from .engine import borrowed, gather, received, scatter_add
 from .soundness import TOLERANCE, close, like, numbers_like, require, require_below
 
@@ -48,11 +48,13 @@ def warm_up(source, k: int) -> None:
 class Mapped:
     """Mixin of :class:`QuasiNewton`: samples are in the shards of a source."""
 
-    def __init__(self, source, engine, shapes, n_samples, lam, **options):
+    def __init__(self, source, engine, shapes, lam, **options):
         self.source, self.engine = source, engine
         # Nothing here is of the size of the samples.
-        ones = np.broadcast_to(1.0, n_samples)
-        super().__init__(None, shapes, ones, lam, engine.n_threads, **options)
+        ones = np.broadcast_to(1.0, source.n_samples)
+        # The driver waits for the workers otherwise.
+        n_threads = min(engine.n_workers, cpu_count())
+        super().__init__(None, shapes, ones, lam, n_threads, **options)
 
     def _compile_gradient(self):
         n = min(self.engine.n_workers, self.source.n_shards)
@@ -66,15 +68,12 @@ class Mapped:
             return source, k, *gather(w, source.columns(k), n_features)
 
         sums = np.zeros(2)
-        results = self.engine.map(shard_gradient, source.n_shards, arguments)
-        try:
+        with closing(self.engine.map(shard_gradient, source.n_shards, arguments)) as results:
             for first, last in pieces.ranges(0, source.n_shards):
                 for k in range(first, last):
                     node, pair, *means = next(results)
                     scatter_add(gradient, source.columns(k), n_features, node, pair)
                     sums += means
-        finally:
-            results.close()
         return None if pieces.stopped else sums / self.n
 
     def state(self):
@@ -141,33 +140,3 @@ class QuasiRounds(Mapped, QuasiNewton):
 
 class OrthantRounds(Mapped, OrthantWise):
     """OWL-QN; an iteration is a round or more."""
-
-
-def rounds(
-    source,
-    engine,
-    shapes,
-    n_samples: int,
-    lam: float,
-    *,
-    loss,
-    l1_ratio: float = 0.0,
-    start=None,
-    max_iter: int,
-    tol: float,
-    after_epoch,
-    keeper=None,
-) -> Result:
-    """Minimise ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)`` over all shards."""
-    require_smooth(loss, "L-BFGS")
-    options = {"loss": loss, "start": start}
-    if l1_ratio > 0.0:
-        if not is_convex(loss):
-            raise TypeError(f"OWL-QN needs a convex loss, and {type(loss).__name__} is not")
-        lam, options["l1"] = (1.0 - l1_ratio) * lam, l1_ratio * lam
-    kind = OrthantRounds if l1_ratio > 0.0 else QuasiRounds
-    method = kind(source, engine, shapes, n_samples, lam, **options)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rng = np.random.default_rng(0)  # of no use here
-        options = {"max_iter": max_iter, "tol": tol, "after_epoch": after_epoch}
-        return run(method, rng=rng, keeper=keeper, **options)

@@ -20,8 +20,7 @@ from ..data.packing import as_list, pack_nodes, read_edge_features
 from ..inference.tree import Forest
 from .pairwise.forest import ForestProblem, forest_of, make_forest
 from .pairwise.graph import Networks
-from .pairwise.kernels import Network
-from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks
+from .pairwise.verbs import Network, PairwiseGraph, PairwiseProblem, blocks
 
 
 class TreeProblem(ForestProblem):

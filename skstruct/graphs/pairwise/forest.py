@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from ...inference.tree import (
     tree_top_k,
 )
 from ..layout import TableScratch
-from .kernels import NetworkProblem, expand_tables, fold_tables
-from .verbs import shape_of
+from .verbs import NetworkProblem, expand_tables, fold_tables, shape_of
 
 # Graphs without cycles: the oracles, by the kernels of rooted forests.
 
@@ -55,6 +54,16 @@ class ForestProblem(NetworkProblem):
     """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
 
     method = "tree"
+
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem, or which sample has a cycle."""
+        forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+        if cyclic >= 0:
+            return f"sample {cyclic} has a cycle"
+        as_given = fields["width"] == len(network.column) ** 2
+        as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
+        return make_forest(cls, samples, fields, network, tables, n_best, forest, as_given)
 
 
 @inner_kernel(inline=True)
@@ -141,18 +150,6 @@ def _(problem, i, theta, mu, out):
     return tree_marginals(
         unary, pairs, 1.0, forest_of(problem, i), node_mu, shares, place, problem.work.tree
     )
-
-
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> ForestProblem | str:
-    """The problem, or which sample has a cycle."""
-    forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
-    if cyclic >= 0:
-        return f"sample {cyclic} has a cycle"
-    as_given = fields["width"] == len(network.column) ** 2
-    as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
-    return make_forest(ForestProblem, samples, fields, network, tables, n_best, forest, as_given)
 
 
 def make_forest(kind, samples, fields, network, tables, n_best, forest, as_given):

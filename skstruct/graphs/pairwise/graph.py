@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,11 @@ from ...data.matrices import refuse_masked
 from ...data.packing import as_list, pack_nodes, read_edge_features
 from ...data.samples import packed
 from ..base import Graph
-from .kernels import Network
-from .verbs import PairwiseGraph
+from .cuts import CutProblem, RoofProblem
+from .forest import ForestProblem
+from .junction import JunctionProblem
+from .lp import LPProblem
+from .verbs import Network, PairwiseGraph
 
 # Which pairs of labels share a weight.
 
@@ -55,19 +57,14 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Which way of inference a graph is decoded by.
+# Which way of inference a graph is decoded by: each class has `make`, which builds the problem or
+# says why not.
 
-METHODS = "tree", "max-flow", "junction-tree", "roof-dual", "lp"
-
-# Each module has `make(graph, samples, fields, network, tables, n_best)`, which builds the problem,
-# or says why not.
-_MODULES = {
-    "tree": "forest",
-    "max-flow": "cuts",
-    "junction-tree": "junction",
-    "roof-dual": "roof",
-    "lp": "lp",
+_WAYS = {
+    problem.method: problem
+    for problem in (ForestProblem, CutProblem, JunctionProblem, RoofProblem, LPProblem)
 }
+METHODS = tuple(_WAYS)
 
 
 def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
@@ -77,7 +74,7 @@ def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
     refusals = []
     for method in METHODS if asked == "auto" else (asked,):
-        made = import_module(f"{__package__}.{_MODULES[method]}").make(graph, *parts)
+        made = _WAYS[method].make(graph, *parts)
         if not isinstance(made, str):
             return made
         refusals.append(made)

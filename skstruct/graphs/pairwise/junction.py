@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from ...inference.elimination_order import best_elimination_order, primal_graph
 from ...inference.junction_tree import JunctionTree, Tables, junction_tree
 from ..layout import TableScratch
 from ..n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
-from .kernels import NetworkProblem, expand_tables, fold_tables
-from .verbs import shape_of
+from .verbs import NetworkProblem, expand_tables, fold_tables, shape_of
 
 # Graphs decoded along junction trees: the plans of all samples, scratch, and the oracles.
 
@@ -73,6 +72,36 @@ class JunctionProblem(NetworkProblem):
     """Graphs of small tree width; `own.inference` are their :class:`Plans`."""
 
     method = "junction-tree"
+
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem, or why its tables are too large."""
+        n_labels = network.column.shape[0]
+        planned = _plan(graph, samples, n_labels)
+        if isinstance(planned, str):
+            return planned
+        plan, where, orders = planned
+        found = zip(where, orders, strict=True)
+        trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
+        if not trees:
+            trees = [
+                junction_tree(_plain_tables(0, samples.edges[:0], n_labels), np.empty(0, np.int32))
+            ]
+        plans = Plans(
+            tree=_concatenate(trees),
+            bucket_ptr=ends_of([len(tree.variable) for tree in trees]),
+            n_messages=np.array([tree.slot_ptr[-1] for tree in trees], dtype=np.int64),
+            plan=plan,
+        )
+        most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
+        several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
+        try:
+            work = _scratch(
+                samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several
+            )
+        except MemoryError:
+            raise _too_large(samples, plans, graph.max_table) from None
+        return cls(**fields, own=network._replace(inference=plans), work=work)
 
 
 @inner_kernel
@@ -343,36 +372,6 @@ def _concatenate(trees):
     )
     fields["room"] = np.max([tree.room for tree in trees], axis=0, initial=1)
     return JunctionTree(**fields)
-
-
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> JunctionProblem | str:
-    """The problem, or why its tables are too large."""
-    n_labels = network.column.shape[0]
-    planned = _plan(graph, samples, n_labels)
-    if isinstance(planned, str):
-        return planned
-    plan, where, orders = planned
-    found = zip(where, orders, strict=True)
-    trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
-    if not trees:
-        trees = [
-            junction_tree(_plain_tables(0, samples.edges[:0], n_labels), np.empty(0, np.int32))
-        ]
-    plans = Plans(
-        tree=_concatenate(trees),
-        bucket_ptr=ends_of([len(tree.variable) for tree in trees]),
-        n_messages=np.array([tree.slot_ptr[-1] for tree in trees], dtype=np.int64),
-        plan=plan,
-    )
-    most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
-    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
-    try:
-        work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several)
-    except MemoryError:
-        raise _too_large(samples, plans, graph.max_table) from None
-    return JunctionProblem(**fields, own=network._replace(inference=plans), work=work)
 
 
 def _too_large(samples, plans, limit):

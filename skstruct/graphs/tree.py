@@ -11,16 +11,23 @@ from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import kernel
-from ..core.offsets import ends_of
 from ..core.oracles import potentials, score
 from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
-from ..data.packing import as_list, pack_nodes, read_edge_features
+from ..data.packing import as_list, pack_nodes
 from ..inference.tree import Forest
 from .pairwise.forest import ForestProblem, forest_of, make_forest
-from .pairwise.graph import Networks
-from .pairwise.verbs import Network, PairwiseGraph, PairwiseProblem, blocks
+from .pairwise.graph import (
+    Networks,
+    check_ends,
+    check_tuple,
+    network_of,
+    no_networks,
+    pack,
+    pair_columns,
+)
+from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks
 
 
 class TreeProblem(ForestProblem):
@@ -96,8 +103,7 @@ class Tree(PairwiseGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        nodes, offsets, rows = self._no_features(estimator)
-        return Networks(nodes, offsets, np.empty((0, 2), dtype=np.int32), offsets, None, rows)
+        return no_networks(*self._no_features(estimator))
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples; their edges must be trees."""
@@ -105,19 +111,13 @@ class Tree(PairwiseGraph):
         wanted = "(features, structure, edge_features)" if self.edge_features else None
         wanted = wanted or "(features, parents or edges)"
         for i, item in enumerate(items):
-            if not isinstance(item, tuple) or len(item) != 2 + bool(self.edge_features):
-                raise ValueError(f"X: sample {i} must be a tuple {wanted}")
+            check_tuple(item, i, 2 + bool(self.edge_features), wanted)
         features, offsets = pack_nodes([item[0] for item in items], "X")
         lengths = np.diff(offsets)
         edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
-        n_edges = np.array([len(rows) for rows in edges])
-        edge_ptr = ends_of(n_edges)
-        flat = np.concatenate(edges).astype(np.int32)
-        samples = Networks(features, offsets, flat, edge_ptr)
+        rows = [item[2] for item in items] if self.edge_features else None
+        samples = pack(features, offsets, edges, rows)
         self._check_cycles(samples)
-        if self.edge_features:
-            rows = read_edge_features([item[2] for item in items], lengths, n_edges, "X")
-            samples = samples._replace(edge_features=rows)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -161,11 +161,7 @@ class Tree(PairwiseGraph):
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
-        numbers = (
-            samples.numbers() if self.edge_features else np.zeros(len(samples.edges), np.int32)
-        )
-        column = np.arange(len(classes) ** 2, dtype=np.int32).reshape(len(classes), -1)
-        network = Network(samples.edges, samples.edge_ptr, numbers, column, ())
+        network = network_of(self, samples, pair_columns("full", len(classes)))
         forest = rooted(samples)
         return make_forest(TreeProblem, samples, fields, network, tables, n_best, forest, True)
 
@@ -175,7 +171,7 @@ class Tree(PairwiseGraph):
 
 
 def _read_structure(structure, n, i):
-    """Edges (first end, second end) of sample i with n nodes."""
+    """Edges (first end, second end) of sample i with n nodes, and that they are of one type."""
     refuse_masked(structure, f"X: the structure of sample {i}")
     try:
         array = np.asarray(structure)
@@ -199,14 +195,8 @@ def _read_structure(structure, n, i):
         edges = array
         if edges.shape[1] != 2:
             raise ValueError(f"X: the edges of sample {i} have {edges.shape[1]} columns, not 2")
-    wrong = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=1))
-    if wrong.size:
-        pair = tuple(int(node) for node in edges[wrong[0]])
-        raise ValueError(f"X: sample {i} has the edge {pair}, but its nodes are 0 to {n - 1}")
-    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
-    if loops.size:
-        raise ValueError(f"X: sample {i} has an edge from node {edges[loops[0], 0]} to itself")
-    return edges
+    check_ends(edges, n, i)
+    return edges.astype(np.int32), np.zeros(len(edges), dtype=np.int32)
 
 
 def _components(samples):

@@ -23,6 +23,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import longest_item
@@ -547,9 +548,8 @@ class CutProblem(FlowProblem):
 def _rows_times(features, table):
     """The feature rows times a column of weights."""
     if hasattr(features, "indptr"):
-        products = np.append(features.data * table[features.indices], 0.0)
-        rows = np.add.reduceat(products, features.indptr[:-1])
-        rows = np.where(np.diff(features.indptr) > 0, rows, 0.0)
+        shape = features.indptr.size - 1, table.size
+        rows = sparse.csr_matrix((features.data, features.indices, features.indptr), shape) @ table
     else:
         rows = features.values @ table[: features.values.shape[1]]
     return rows + (table[features.intercept] if features.intercept >= 0 else 0.0)

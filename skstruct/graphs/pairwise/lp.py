@@ -236,15 +236,6 @@ def _point(problem, i, theta, p, mu):
     return value
 
 
-@inner_kernel
-def _integral(problem, i, theta, labels, mu):
-    """Write a labelling to `mu`; its score."""
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        mu[q] = 0.0
-    add_indicator(problem, i, labels, 1.0, mu)
-    return score(problem, i, theta, labels)
-
-
 @relaxed_oracle.register(LPProblem)
 @kernel
 def _(problem, i, theta, labels, mu):
@@ -288,7 +279,10 @@ def _(problem, i, theta, labels, mu):
     if not value > best:
         if not best > 0.5 * low:
             return bound, -math.inf
-        value = _integral(problem, i, theta, labels, mu)
+        for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+            mu[q] = 0.0
+        add_indicator(problem, i, labels, 1.0, mu)
+        value = score(problem, i, theta, labels)
     return bound, min(value, bound)
 
 

@@ -23,8 +23,8 @@ from ...core.oracles import (
     task_loss,
 )
 from ...core.proximal import catch_up, catch_up_rows
-from ...losses.task import UNWEIGHTED, LossWeights, node_costs
-from ..layout import feature_rows, no_codes, table_scratch
+from ...losses.task import UNWEIGHTED, LossWeights
+from ..layout import feature_rows, label_fields, table_scratch
 from ..problem import NodeGraph, Problem, forbid
 
 # Graphs of nodes and pairwise edges: what chains and trees share in Python.
@@ -126,7 +126,6 @@ class PairwiseGraph(NodeGraph):
             pair_gram = (
                 pair_gram if self.edge_features else gram_of_constant(lengths.size, n_shared)
             )
-        cost, normalize, loss_weights = node_costs(loss, classes)
         fields = {
             "nodes": nodes,
             "edges": edges,
@@ -135,14 +134,10 @@ class PairwiseGraph(NodeGraph):
             "edge_ptr": edge_ptr,
             "n_tables": n_tables,
             "width": shapes[1][1],
-            "labels": codes if for_training else no_codes(),
             "transition_mask": mask.pairs,
-            "allowed": np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
-            "cost": cost,
-            "normalize": int(normalize),
             "node_gram": node_gram,
             "pair_gram": pair_gram,
-            "loss_weights": loss_weights,
+            **label_fields(classes, codes, loss, allowed),
         }
         grams = (node_gram, pair_gram) if for_training else ()
         return fields, table_scratch(shapes, *grams)
@@ -251,17 +246,24 @@ def blocks(problem, i, theta):
 @potentials.register(PairwiseProblem)
 @kernel
 def _(problem, i, w, theta):
-    first, n, n_labels, e0, n_tables = shape_of(problem, i)
-    size, square = n * n_labels, n_labels * n_labels
-    row = problem.work.tables.row
-    scores(problem.nodes, first, first + n, n_labels, w.node, w, row, theta, 0)
-    scores(problem.edges, e0, e0 + n_tables, square, w.pair, w, row, theta, size)
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    _scores_of_parts(problem, i, w, theta)
     for e in range(n_tables):
         for j in range(n_labels):
-            o = size + e * square + j * n_labels
+            o = (n + e * n_labels + j) * n_labels
             for k in range(n_labels):
                 theta[o + k] += problem.transition_mask[j, k]
     forbid(problem, i, theta)
+
+
+@inner_kernel(inline=True)
+def _scores_of_parts(problem, i, w, theta):
+    """The potentials, but for what is forbidden."""
+    first, n, n_labels, e0, n_tables = shape_of(problem, i)
+    size, width = n * n_labels, problem.width
+    row = problem.work.tables.row
+    scores(problem.nodes, first, first + n, n_labels, w.node, w, row, theta, 0)
+    scores(problem.edges, e0, e0 + n_tables, width, w.pair, w, row, theta, size)
 
 
 @accumulate.register(PairwiseProblem)
@@ -373,11 +375,7 @@ def fold_tables(problem, i, full, mu):
 @potentials.register(NetworkProblem)
 @kernel
 def _(problem, i, w, theta):
-    first, n, n_labels, e0, n_tables = shape_of(problem, i)
-    row = problem.work.tables.row
-    size, width = n * n_labels, problem.width
-    scores(problem.nodes, first, first + n, n_labels, w.node, w, row, theta, 0)
-    scores(problem.edges, e0, e0 + n_tables, width, w.pair, w, row, theta, size)
+    _scores_of_parts(problem, i, w, theta)
     forbid(problem, i, theta)
 
 

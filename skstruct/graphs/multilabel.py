@@ -44,6 +44,7 @@ from ..inference.enumeration import (
 from ..inference.qpbo import HALF, Neighbours, RoofScratch, complete, roof_dual, roof_scratch
 from ..inference.tree import (
     TreeScratch,
+    root_forests,
     tree_log_partition,
     tree_marginals,
     tree_max,
@@ -63,9 +64,7 @@ from .layout import (
     read_rows,
     row_scratch,
 )
-from .pairwise.graph import Networks
 from .problem import Problem
-from .tree import rooted
 
 # Label sets for compiled solvers: their problem, the verbs that all share, those of forests.
 #
@@ -873,7 +872,8 @@ class MultiLabel(Graph):
         row = row_scratch(shapes)
         if self._is_forest():
             work = label_forest_scratch(row, n, m, n_best)
-            return LabelForestProblem(**fields, own=self._rooted(), work=work)
+            forest, _ = root_forests(self.edges_, np.array([0, m]), np.array([0, n]))
+            return LabelForestProblem(**fields, own=forest, work=work)
         few = n <= _FEW_LABELS and self.inference == "auto"
         problem = FewLabelsProblem if few else ManyLabelsProblem
         own = neighbours(self.edges_, n)
@@ -911,8 +911,3 @@ class MultiLabel(Graph):
             return False
         link = sparse.coo_matrix((np.ones(m), self.edges_.T), (n, n))
         return csgraph.connected_components(link, directed=False)[0] == n - m
-
-    def _rooted(self):
-        n, m = self.n_labels_, len(self.edges_)
-        ends = np.array([0, n], dtype=np.int64), np.array([0, m], dtype=np.int64)
-        return rooted(Networks(np.empty((n, 0)), ends[0], self.edges_, ends[1]))

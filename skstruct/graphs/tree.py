@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import kernel
@@ -16,8 +14,8 @@ from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes
-from ..inference.tree import Forest
-from .pairwise.forest import ForestProblem, forest_of, make_forest
+from ..inference.tree import root_forests
+from .pairwise.forest import ForestProblem, forest_of
 from .pairwise.graph import (
     Networks,
     check_ends,
@@ -37,6 +35,7 @@ class TreeProblem(ForestProblem):
     """
 
     structure, remedy = "Tree", ""
+    bans_in_potentials = True
 
 
 potentials.register(TreeProblem)(potentials.registry[PairwiseProblem])
@@ -130,13 +129,9 @@ class Tree(PairwiseGraph):
 
     def _check_cycles(self, samples):
         """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
-        first, _ = samples.global_ends()
-        n_trees, tree = _components(samples)
-        surplus = np.bincount(tree[first], minlength=n_trees) - np.bincount(tree, minlength=n_trees)
-        if (surplus >= 0).any():
-            node = np.flatnonzero(surplus[tree] >= 0)[0]
-            i = int(np.searchsorted(samples.offsets, node, side="right")) - 1
-            raise ValueError(f"X: the edges of sample {i} have a cycle")
+        _, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+        if cyclic >= 0:
+            raise ValueError(f"X: the edges of sample {cyclic} have a cycle")
         n_roots = samples.lengths - samples.n_edges
         several = np.flatnonzero(n_roots > 1)
         if not self.forest and several.size:
@@ -162,8 +157,7 @@ class Tree(PairwiseGraph):
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns("full", len(classes)))
-        forest = rooted(samples)
-        return make_forest(TreeProblem, samples, fields, network, tables, n_best, forest, True)
+        return TreeProblem.make(self, samples, fields, network, tables, n_best)
 
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""
@@ -197,47 +191,3 @@ def _read_structure(structure, n, i):
             raise ValueError(f"X: the edges of sample {i} have {edges.shape[1]} columns, not 2")
     check_ends(edges, n, i)
     return edges.astype(np.int32), np.zeros(len(edges), dtype=np.int32)
-
-
-def _components(samples):
-    """Number of trees, and which one each node is of."""
-    n = int(samples.offsets[-1])
-    first, second = samples.global_ends()
-    link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
-    return csgraph.connected_components(link, directed=False)
-
-
-def rooted(samples):
-    """An order of the nodes of each sample, and the edge of each node to its parent.
-
-    One breadth-first search over all samples, from a node that is linked to one root of each tree:
-    that which is the second end of no edge, if there is one, so that most edges keep their
-    orientation.
-    """
-    offsets, n = samples.offsets, int(samples.offsets[-1])
-    first, second = samples.global_ends()
-    n_trees, tree = _components(samples)
-    rank = np.isin(np.arange(n), second).astype(np.int64) * n + np.arange(n)
-    root = np.full(n_trees, 2 * n)
-    np.minimum.at(root, tree, rank)
-    root %= n
-    rows = np.concatenate([first, np.full(n_trees, n)])
-    columns = np.concatenate([second, root])
-    whole = sparse.csr_matrix((np.ones(rows.size), (rows, columns)), (n + 1, n + 1))
-    found, before = csgraph.breadth_first_order(whole, n, directed=False)
-    before = before[:n]
-    sample = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-    found = found[1:]
-    found = found[np.argsort(sample[found], kind="stable")]
-    start = offsets[:-1][sample]
-    is_root = before == n
-    edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)
-    child = np.where(before[first] == second, first, second)
-    edge[child] = samples.numbers()
-    flip[child] = child == first
-    return Forest(
-        order=(found - start).astype(np.int32),
-        parent=np.where(is_root, -1, before - start).astype(np.int32),
-        link=edge,
-        flip=flip,
-    )

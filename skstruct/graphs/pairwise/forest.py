@@ -54,6 +54,8 @@ class ForestProblem(NetworkProblem):
     """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
 
     method = "tree"
+    # Whether forbidden pairs are in the potentials already.
+    bans_in_potentials = False
 
     @classmethod
     def make(cls, graph, samples, fields, network, tables, n_best):
@@ -62,8 +64,22 @@ class ForestProblem(NetworkProblem):
         if cyclic >= 0:
             return f"sample {cyclic} has a cycle"
         as_given = fields["width"] == len(network.column) ** 2
-        as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
-        return make_forest(cls, samples, fields, network, tables, n_best, forest, as_given)
+        if not cls.bans_in_potentials:
+            as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
+        table = np.zeros_like(forest.link)
+        below = forest.parent >= 0
+        start = np.repeat(samples.edge_ptr[:-1], samples.lengths)
+        table[below] = network.table[(start + forest.link)[below]]
+        n_labels = network.column.shape[0]
+        n_pairs = n_labels**2 * int(fields["n_tables"].max(initial=1))
+        work = ForestScratch(
+            tables=tables,
+            tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
+            pairs=np.empty(0 if as_given else n_pairs),
+            shares=np.empty(0 if fields["width"] == n_labels**2 else n_pairs),
+        )
+        rooted = Rooted(forest._replace(link=table), forest.link, int(as_given))
+        return cls(**fields, own=network._replace(inference=rooted), work=work)
 
 
 @inner_kernel(inline=True)
@@ -150,21 +166,3 @@ def _(problem, i, theta, mu, out):
     return tree_marginals(
         unary, pairs, 1.0, forest_of(problem, i), node_mu, shares, place, problem.work.tree
     )
-
-
-def make_forest(kind, samples, fields, network, tables, n_best, forest, as_given):
-    """The problem of rooted forests, whose pair scores are to be used as they are, or expanded."""
-    table = np.zeros_like(forest.link)
-    below = forest.parent >= 0
-    start = np.repeat(samples.edge_ptr[:-1], samples.lengths)
-    table[below] = network.table[(start + forest.link)[below]]
-    n_labels = network.column.shape[0]
-    n_pairs = n_labels**2 * int(fields["n_tables"].max(initial=1))
-    work = ForestScratch(
-        tables=tables,
-        tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
-        pairs=np.empty(0 if as_given else n_pairs),
-        shares=np.empty(0 if fields["width"] == n_labels**2 else n_pairs),
-    )
-    rooted = Rooted(forest._replace(link=table), forest.link, int(as_given))
-    return kind(**fields, own=network._replace(inference=rooted), work=work)

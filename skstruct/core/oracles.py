@@ -525,7 +525,7 @@ def relaxed_oracle(problem, i, theta, labels, mu):
 
     >>> from skstruct.core.oracles import relaxed_oracle
     >>> from skstruct.graphs.chain import ChainProblem
-    >>> from skstruct.graphs.multilabel.kernels import ManyLabelsProblem
+    >>> from skstruct.graphs.multilabel import ManyLabelsProblem
     >>> relaxed_oracle.supports(ChainProblem), relaxed_oracle.supports(ManyLabelsProblem)
     (False, True)
     """

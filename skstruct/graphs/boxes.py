@@ -25,7 +25,7 @@ from ..core.oracles import (
 )
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
-from ..data.matrices import csr_from_parts, numeric, refuse_masked
+from ..data.matrices import csr_from_parts, numeric
 from ..data.packing import as_list, pack_nodes, packed
 from ..inference.subwindow import (
     ALL_OR_NOTHING,
@@ -45,7 +45,7 @@ from ..inference.subwindow import (
     to_pixels,
 )
 from ..losses.task import NamedLoss
-from .items import ItemGraph, ItemProblem
+from .items import ItemGraph, ItemProblem, targets_of
 from .layout import TableScratch
 
 # Reading images, as maps or as points, and the boxes in them.
@@ -75,17 +75,6 @@ class Points(NamedTuple):
     def offsets(self) -> np.ndarray:
         """Where the labels of each sample begin: four each."""
         return 4 * np.arange(self.item_ptr.size, dtype=np.int64)
-
-
-def no_points(n_features: int) -> Points:
-    """Packed images, none of them."""
-    return Points(
-        np.empty((0, n_features)),
-        np.zeros(1, dtype=np.int64),
-        np.empty((0, 2), dtype=np.int32),
-        np.empty((0, 2), dtype=np.int64),
-        np.empty(0),
-    )
 
 
 def read_points(X, n_codes: int | None, least: int) -> Points:
@@ -178,12 +167,7 @@ def _one_hot(values, n_codes):
 
 def read_truth(y, shapes: np.ndarray) -> np.ndarray:
     """Flat labels (top, left, bottom, right) of all samples."""
-    refuse_masked(y, "y")
-    if hasattr(y, "columns"):
-        y = numeric(y, "y")
-    items = list(y) if isinstance(y, np.ndarray) and y.ndim > 0 else as_list(y, "y")
-    if len(items) != len(shapes):
-        raise ValueError(f"X has {len(shapes)} samples, but y has {len(items)}")
+    items = targets_of(y, len(shapes))
     boxes = np.empty((len(items), 4), dtype=np.int64)
     for i, (item, (height, width)) in enumerate(zip(items, shapes.tolist(), strict=True)):
         box = numeric(item, f"y: sample {i}")
@@ -516,7 +500,9 @@ class Boxes(ItemGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Points:
         """No samples."""
-        return no_points(estimator.n_features_in_)
+        none = np.empty((0, 2), dtype=np.int64)
+        features, item_ptr = np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64)
+        return Points(features, item_ptr, none.astype(np.int32), none, np.empty(0))
 
     def read_y(self, y: SamplesLike, samples: Points) -> np.ndarray:
         """Top, left, bottom and right of the boxes."""

@@ -13,12 +13,12 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracle
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
-from ..data.matrices import numeric, refuse_masked
+from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
-from ..inference.numerics import fast_exp, row_max
-from ..inference.simplex import best_mixture
+from ..inference.numerics import best_of
+from ..inference.simplex import best_after, best_mixture, soft_mixture
 from ..losses.task import NamedLoss
-from .items import ChoiceProblem, ItemGraph, counts_of
+from .items import ChoiceProblem, ItemGraph, counts_of, targets_of
 from .layout import TableScratch
 
 # One choice among candidates, for compiled solvers: the problem and the kernels of its verbs.
@@ -47,10 +47,7 @@ def _choose(n, best, labels):
 @kernel
 def _(problem, i, theta, labels):
     n, _ = counts_of(problem, i)
-    best = 0
-    for q in range(1, n):
-        if theta[q] > theta[best]:
-            best = q
+    best = best_of(theta, n)
     _choose(n, best, labels)
     return theta[best]
 
@@ -61,31 +58,16 @@ def _(problem, i, theta, values, labels):
     n, _ = counts_of(problem, i)
     last_score, last = math.inf, -1
     for rank in range(values.shape[0]):
-        best, best_score = -1, -math.inf
-        for q in range(n):
-            # After the last one in the order of score, then of position.
-            after = theta[q] < last_score or (theta[q] == last_score and q > last)
-            if after and theta[q] > best_score:
-                best, best_score = q, theta[q]
-        values[rank] = best_score
-        last_score, last = best_score, best
-        _choose(n, best, labels[rank])
+        last, last_score = best_after(theta, n, last_score, last)
+        values[rank] = last_score
+        _choose(n, last, labels[rank])
 
 
 @exp_oracle.register(CandidatesProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
     n, _ = counts_of(problem, i)
-    top = row_max(theta, 0, n)
-    total = 0.0
-    for q in range(n):
-        share = fast_exp((theta[q] - top) / temperature)
-        total += share
-        if mu.shape[0] > 0:
-            mu[q] = share
-    for q in range(min(n, mu.shape[0])):
-        mu[q] /= total
-    return top + temperature * math.log(total)
+    return soft_mixture(theta, temperature, mu, n)
 
 
 @euclidean_oracle.register(CandidatesProblem)
@@ -348,21 +330,9 @@ class Candidates(ItemGraph):
         return list(zip(X, boxes, strict=True)) if self.target == "box" else X, y
 
 
-def _targets(y, samples):
-    """One target a sample."""
-    refuse_masked(y, "y")
-    if hasattr(y, "columns"):
-        y = numeric(y, "y")
-    items = list(y) if isinstance(y, np.ndarray) else as_list(y, "y")
-    n = samples.lengths.size
-    if len(items) != n:
-        raise ValueError(f"X has {n} samples, but y has {len(items)}")
-    return items
-
-
 def _read_indices(y, samples):
     """Positions of right candidates."""
-    items = _targets(y, samples)
+    items = targets_of(y, samples.lengths.size)
     for i, (item, n) in enumerate(zip(items, samples.lengths, strict=True)):
         kind = np.asarray(item)
         if kind.ndim != 0 or kind.dtype.kind not in "iu" or not 0 <= item < n:
@@ -376,7 +346,8 @@ def _read_indices(y, samples):
 def _read_losses(y, samples):
     """What choosing each candidate costs."""
     read = []
-    for i, (item, n) in enumerate(zip(_targets(y, samples), samples.lengths, strict=True)):
+    items = targets_of(y, samples.lengths.size)
+    for i, (item, n) in enumerate(zip(items, samples.lengths, strict=True)):
         refuse_masked(item, f"y: sample {i}")
         losses = np.asarray(item)
         if losses.shape != (n,) or losses.dtype.kind not in "buif":
@@ -395,7 +366,7 @@ def _read_losses(y, samples):
 
 def _read_overlaps(y, samples):
     """Read the overlaps of every candidate's box with the true one."""
-    items = _targets(y, samples)
+    items = targets_of(y, samples.lengths.size)
     for i, item in enumerate(items):
         read_boxes([item], f"y: sample {i}: its box", 1)
     true = read_boxes(np.array(items, dtype=np.float64).reshape(-1, 4), "y")

@@ -39,6 +39,7 @@ from ..inference.viterbi import (
 )
 from .layout import TableScratch
 from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks, shape_of
+from .problem import NodeProblem
 
 # The linear chain for compiled solvers: its problem type and the kernel of each verb.
 #
@@ -204,14 +205,13 @@ def sparse_chains(problem, pair_weights):
     stored = sparse.csr_matrix(table)
     if stored.nnz > _FEW * table.size:
         return problem
-    tops = np.maximum(stored.max(axis=1).toarray().ravel(), 0.0)
     longest = max(longest_item(problem.label_ptr), 1)
     own = SparseTransitions(
         table=np.ascontiguousarray(table),
         ptr=stored.indptr.astype(np.int64),
         columns=stored.indices.astype(np.int32),
         values=stored.data,
-        tops=np.append(tops, tops.max(initial=0.0)),
+        tops=np.maximum(stored.max(axis=1).toarray().ravel(), 0.0),
     )
     fields = problem._asdict() | {
         "part_ptr": problem.label_ptr * n_labels,
@@ -222,12 +222,7 @@ def sparse_chains(problem, pair_weights):
     return SparseChainProblem(**fields)
 
 
-@add_indicator.register(SparseChainProblem)
-@kernel
-def _(problem, i, labels, c, mu):
-    unary = blocks(problem, i, mu)[0]
-    for t in range(unary.shape[0]):
-        unary[t, labels[t]] += c
+add_indicator.register(SparseChainProblem)(add_indicator.registry[NodeProblem])
 
 
 @score.register(SparseChainProblem)

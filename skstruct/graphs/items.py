@@ -12,6 +12,7 @@ from ..core.gram import gram_of, gram_product, not_stored
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import accumulate, add_indicator, augment, gram, potentials, score, task_loss
 from ..core.proximal import catch_up, catch_up_rows
+from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, check_n_features
 from .base import Graph
 from .layout import feature_rows, no_codes, table_scratch
@@ -128,6 +129,17 @@ class ItemGraph(Graph):
             "item_gram": grams[0] if grams else not_stored(),
         }
         return fields, table_scratch(shapes, *grams)
+
+
+def targets_of(y, n: int) -> list:
+    """One target for each of `n` samples."""
+    refuse_masked(y, "y")
+    if hasattr(y, "columns"):
+        y = numeric(y, "y")
+    items = list(y) if isinstance(y, np.ndarray) and y.ndim > 0 else as_list(y, "y")
+    if len(items) != n:
+        raise ValueError(f"X has {n} samples, but y has {len(items)}")
+    return items
 
 
 # Items that score by their features: the problem and the verbs that its structures share.

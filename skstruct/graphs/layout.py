@@ -13,6 +13,7 @@ from ..core.gram import product_scratch
 from ..core.weights import aligned
 from ..data.matrices import check_sparse, normal_csr, numeric, readable
 from ..data.packing import check_finite, packed
+from ..losses.task import node_costs
 
 # Tables: what structures whose samples are rows read and pack.
 
@@ -66,6 +67,18 @@ def feature_rows(matrix, intercept: int):
 def no_codes() -> np.ndarray:
     """Labels of a problem that has none."""
     return np.empty(0, dtype=np.int32)
+
+
+def label_fields(classes, codes, loss, allowed) -> dict:
+    """Fields on labels that problems of labelled nodes have: true and allowed ones, and costs."""
+    cost, normalize, loss_weights = node_costs(loss, classes)
+    return {
+        "labels": no_codes() if codes is None else codes,
+        "allowed": np.empty((0, len(classes)), dtype=np.uint8) if allowed is None else allowed,
+        "cost": cost,
+        "normalize": int(normalize),
+        "loss_weights": loss_weights,
+    }
 
 
 def row_scratch(shapes) -> np.ndarray:

@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..core.factors import PairwiseFactors
 from ..core.jit.dispatch import kernel
 from ..core.oracles import (
     euclidean_oracle,
@@ -25,12 +24,20 @@ from ..data.labels import read_table_labels
 from ..data.matrices import row_squares
 from ..data.node_weights import read_table_weights
 from ..data.partial import read_table_mask
-from ..inference.numerics import fast_exp, row_max
-from ..inference.simplex import best_mixture
-from ..losses.task import node_costs
+from ..inference.numerics import best_of
+from ..inference.simplex import best_after, best_mixture, soft_mixture
 from .base import Graph
-from .layout import Rows, example_sequences, feature_rows, no_codes, no_rows, read_rows, row_scratch
-from .problem import NodeProblem
+from .layout import (
+    Rows,
+    example_sequences,
+    feature_rows,
+    label_fields,
+    no_rows,
+    read_rows,
+    row_scratch,
+)
+from .pairwise.verbs import PairwiseGraph
+from .problem import NodeGraph, NodeProblem
 
 # One node a sample, for compiled solvers: its problem type and the kernel of each verb.
 
@@ -66,44 +73,23 @@ def _(problem, i, r, out):
 @max_oracle.register(MultiClassProblem)
 @kernel
 def _(problem, i, theta, labels):
-    best = 0
-    for k in range(1, problem.cost.shape[0]):
-        if theta[k] > theta[best]:
-            best = k
-    labels[0] = best
-    return theta[best]
+    labels[0] = best_of(theta, problem.cost.shape[0])
+    return theta[labels[0]]
 
 
 @top_k_oracle.register(MultiClassProblem)
 @kernel
 def _(problem, i, theta, values, labels):
-    n_labels = problem.cost.shape[0]
+    last_score, last = math.inf, -1
     for q in range(values.shape[0]):
-        values[q] = -math.inf
-        labels[q, 0] = 0
-        for k in range(n_labels):
-            # After (values[q - 1], labels[q - 1]) in the order of score, then of label.
-            after = q == 0 or theta[k] < values[q - 1]
-            after = after or (theta[k] == values[q - 1] and k > labels[q - 1, 0])
-            if after and theta[k] > values[q]:
-                values[q] = theta[k]
-                labels[q, 0] = k
+        last, last_score = best_after(theta, problem.cost.shape[0], last_score, last)
+        values[q], labels[q, 0] = last_score, max(last, 0)
 
 
 @exp_oracle.register(MultiClassProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
-    n_labels = problem.cost.shape[0]
-    top = row_max(theta, 0, n_labels)
-    total = 0.0
-    for k in range(n_labels):
-        share = fast_exp((theta[k] - top) / temperature)
-        total += share
-        if mu.shape[0] > 0:
-            mu[k] = share
-    for k in range(min(n_labels, mu.shape[0])):
-        mu[k] /= total
-    return top + temperature * math.log(total)
+    return soft_mixture(theta, temperature, mu, problem.cost.shape[0])
 
 
 @euclidean_oracle.register(MultiClassProblem)
@@ -140,6 +126,8 @@ class MultiClass(Graph):
     """
 
     is_table = takes_partial_labels = has_node_weights = True
+    edge_features = False
+    weight_shapes, factors = NodeGraph.weight_shapes, PairwiseGraph.factors
     when_inferred = (
         "; if this is a fold of cross-validation, graph='multiclass' makes an integer cv stratify "
         "(with graph='auto' an estimator is not a classifier before fit)"
@@ -159,12 +147,6 @@ class MultiClass(Graph):
         check_classification_targets(labels)
         return labels
 
-    def weight_shapes(
-        self, samples: Rows, n_classes: int, fit_intercept: bool
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of the node and the (empty) pair table."""
-        return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
-
     def make_problem(
         self,
         samples: Rows,
@@ -180,7 +162,6 @@ class MultiClass(Graph):
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         n_rows = shapes[0][0]
-        cost, normalize, loss_weights = node_costs(loss, classes)
         squares = np.zeros(0)
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
@@ -188,11 +169,7 @@ class MultiClass(Graph):
             nodes=feature_rows(samples.features, n_rows - 1 if fit_intercept else -1),
             part_ptr=samples.offsets * n_classes,
             label_ptr=samples.offsets,
-            labels=no_codes() if codes is None else codes,
-            allowed=np.empty((0, n_classes), dtype=np.uint8) if allowed is None else allowed,
-            cost=cost,
-            normalize=int(normalize),
-            loss_weights=loss_weights,
+            **label_fields(classes, codes, loss, allowed),
             own=RowNorms(squares),
             work=RowScratch(row_scratch(shapes)),
         )
@@ -209,21 +186,6 @@ class MultiClass(Graph):
         """The nodes of random sequences."""
         X, y = example_sequences(rng, sparse_X)
         return (sparse.vstack(X) if sparse_X else np.vstack(X)), np.concatenate(y)
-
-    def factors(self, problem: NamedTuple, samples: Rows) -> PairwiseFactors:
-        """Nodes without edges."""
-        n = samples.offsets.size - 1
-        return PairwiseFactors(
-            nodes=problem.nodes,
-            node_ptr=problem.label_ptr,
-            edge_ptr=np.zeros(n + 1, dtype=np.int64),
-            ends=np.empty((0, 2), dtype=np.int64),
-            labels=problem.labels,
-            allowed=problem.allowed,
-            cost=problem.cost,
-            share=np.ones(n),
-            mask=None,
-        )
 
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any

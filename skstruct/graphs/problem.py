@@ -29,9 +29,9 @@ from ..core.proximal import catch_up, catch_up_rows
 from ..core.typing import LossLike, SamplesLike
 from ..core.weights import Weights, zero_weights
 from ..data.packing import check_n_features, packed, read_sequences
-from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
+from ..losses.task import LossWeights, add_label_costs, label_cost
 from .base import Graph
-from .layout import example_sequences, feature_rows, no_codes, row_scratch
+from .layout import example_sequences, feature_rows, label_fields, row_scratch
 from .n_best import NBestScratch, max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
 
 
@@ -169,17 +169,12 @@ class Problem(NamedTuple):
         """
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
         part_ptr, label_ptr = ends_of(n_parts), samples.offsets
-        cost, normalize, loss_weights = node_costs(loss, classes)
         n_best = max(n_best, 2)  # max-marginals are found in the same scratch
         return cls(
             nodes=feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1),
             part_ptr=part_ptr,
             label_ptr=label_ptr,
-            labels=no_codes() if codes is None else codes,
-            allowed=np.empty((0, len(classes)), dtype=np.uint8) if allowed is None else allowed,
-            cost=cost,
-            normalize=int(normalize),
-            loss_weights=loss_weights,
+            **label_fields(classes, codes, loss, allowed),
             own=own,
             work=ProblemScratch(
                 row=row_scratch(shapes),

@@ -13,7 +13,7 @@ from ..data.packing import is_structured
 from .base import Graph
 from .chain import Chain
 from .multiclass import MultiClass
-from .multilabel.graph import MultiLabel
+from .multilabel import MultiLabel
 
 _NAMED = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 

@@ -6,21 +6,25 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import kernel
-from ..core.offsets import ends_of
 from ..core.oracles import potentials, score
 from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
-from ..data.packing import as_list, pack_nodes, read_edge_features
-from ..inference.tree import Forest
-from .pairwise.forest import ForestProblem, forest_of, make_forest
-from .pairwise.graph import Networks
-from .pairwise.kernels import Network
+from ..data.packing import as_list, pack_nodes
+from ..inference.tree import root_forests
+from .pairwise.forest import ForestProblem, forest_of
+from .pairwise.graph import (
+    Networks,
+    check_ends,
+    check_tuple,
+    network_of,
+    no_networks,
+    pack,
+    pair_columns,
+)
 from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks
 
 
@@ -31,6 +35,7 @@ class TreeProblem(ForestProblem):
     """
 
     structure, remedy = "Tree", ""
+    bans_in_potentials = True
 
 
 potentials.register(TreeProblem)(potentials.registry[PairwiseProblem])
@@ -97,8 +102,7 @@ class Tree(PairwiseGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        nodes, offsets, rows = self._no_features(estimator)
-        return Networks(nodes, offsets, np.empty((0, 2), dtype=np.int32), offsets, None, rows)
+        return no_networks(*self._no_features(estimator))
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples; their edges must be trees."""
@@ -106,19 +110,13 @@ class Tree(PairwiseGraph):
         wanted = "(features, structure, edge_features)" if self.edge_features else None
         wanted = wanted or "(features, parents or edges)"
         for i, item in enumerate(items):
-            if not isinstance(item, tuple) or len(item) != 2 + bool(self.edge_features):
-                raise ValueError(f"X: sample {i} must be a tuple {wanted}")
+            check_tuple(item, i, 2 + bool(self.edge_features), wanted)
         features, offsets = pack_nodes([item[0] for item in items], "X")
         lengths = np.diff(offsets)
         edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
-        n_edges = np.array([len(rows) for rows in edges])
-        edge_ptr = ends_of(n_edges)
-        flat = np.concatenate(edges).astype(np.int32)
-        samples = Networks(features, offsets, flat, edge_ptr)
+        rows = [item[2] for item in items] if self.edge_features else None
+        samples = pack(features, offsets, edges, rows)
         self._check_cycles(samples)
-        if self.edge_features:
-            rows = read_edge_features([item[2] for item in items], lengths, n_edges, "X")
-            samples = samples._replace(edge_features=rows)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -131,13 +129,9 @@ class Tree(PairwiseGraph):
 
     def _check_cycles(self, samples):
         """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
-        first, _ = samples.global_ends()
-        n_trees, tree = _components(samples)
-        surplus = np.bincount(tree[first], minlength=n_trees) - np.bincount(tree, minlength=n_trees)
-        if (surplus >= 0).any():
-            node = np.flatnonzero(surplus[tree] >= 0)[0]
-            i = int(np.searchsorted(samples.offsets, node, side="right")) - 1
-            raise ValueError(f"X: the edges of sample {i} have a cycle")
+        _, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+        if cyclic >= 0:
+            raise ValueError(f"X: the edges of sample {cyclic} have a cycle")
         n_roots = samples.lengths - samples.n_edges
         several = np.flatnonzero(n_roots > 1)
         if not self.forest and several.size:
@@ -162,13 +156,8 @@ class Tree(PairwiseGraph):
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
-        numbers = (
-            samples.numbers() if self.edge_features else np.zeros(len(samples.edges), np.int32)
-        )
-        column = np.arange(len(classes) ** 2, dtype=np.int32).reshape(len(classes), -1)
-        network = Network(samples.edges, samples.edge_ptr, numbers, column, ())
-        forest = rooted(samples)
-        return make_forest(TreeProblem, samples, fields, network, tables, n_best, forest, True)
+        network = network_of(self, samples, pair_columns("full", len(classes)))
+        return TreeProblem.make(self, samples, fields, network, tables, n_best)
 
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""
@@ -176,7 +165,7 @@ class Tree(PairwiseGraph):
 
 
 def _read_structure(structure, n, i):
-    """Edges (first end, second end) of sample i with n nodes."""
+    """Edges (first end, second end) of sample i with n nodes, and that they are of one type."""
     refuse_masked(structure, f"X: the structure of sample {i}")
     try:
         array = np.asarray(structure)
@@ -200,55 +189,5 @@ def _read_structure(structure, n, i):
         edges = array
         if edges.shape[1] != 2:
             raise ValueError(f"X: the edges of sample {i} have {edges.shape[1]} columns, not 2")
-    wrong = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=1))
-    if wrong.size:
-        pair = tuple(int(node) for node in edges[wrong[0]])
-        raise ValueError(f"X: sample {i} has the edge {pair}, but its nodes are 0 to {n - 1}")
-    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
-    if loops.size:
-        raise ValueError(f"X: sample {i} has an edge from node {edges[loops[0], 0]} to itself")
-    return edges
-
-
-def _components(samples):
-    """Number of trees, and which one each node is of."""
-    n = int(samples.offsets[-1])
-    first, second = samples.global_ends()
-    link = sparse.coo_matrix((np.ones(first.size), (first, second)), (n, n))
-    return csgraph.connected_components(link, directed=False)
-
-
-def rooted(samples):
-    """An order of the nodes of each sample, and the edge of each node to its parent.
-
-    One breadth-first search over all samples, from a node that is linked to one root of each tree:
-    that which is the second end of no edge, if there is one, so that most edges keep their
-    orientation.
-    """
-    offsets, n = samples.offsets, int(samples.offsets[-1])
-    first, second = samples.global_ends()
-    n_trees, tree = _components(samples)
-    rank = np.isin(np.arange(n), second).astype(np.int64) * n + np.arange(n)
-    root = np.full(n_trees, 2 * n)
-    np.minimum.at(root, tree, rank)
-    root %= n
-    rows = np.concatenate([first, np.full(n_trees, n)])
-    columns = np.concatenate([second, root])
-    whole = sparse.csr_matrix((np.ones(rows.size), (rows, columns)), (n + 1, n + 1))
-    found, before = csgraph.breadth_first_order(whole, n, directed=False)
-    before = before[:n]
-    sample = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-    found = found[1:]
-    found = found[np.argsort(sample[found], kind="stable")]
-    start = offsets[:-1][sample]
-    is_root = before == n
-    edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)
-    child = np.where(before[first] == second, first, second)
-    edge[child] = samples.numbers()
-    flip[child] = child == first
-    return Forest(
-        order=(found - start).astype(np.int32),
-        parent=np.where(is_root, -1, before - start).astype(np.int32),
-        link=edge,
-        flip=flip,
-    )
+    check_ends(edges, n, i)
+    return edges.astype(np.int32), np.zeros(len(edges), dtype=np.int32)

@@ -447,16 +447,12 @@ def _two_best(i, scores, sources, targets, alone):
 @inner_kernel
 def _take_best(scores, sources, targets, alone):
     """Link other sources to the target they like best, if nobody has it; how many go without."""
-    mate, taken, price = sources.mate, targets.mate, targets.price
+    mate, taken = sources.mate, targets.mate
     without = 0
     for i in range(sources.size):
         if sources.price[i] < math.inf:
             continue
-        best, place, at = 0.0 if alone else -math.inf, -1, i * sources.stride
-        for j in range(targets.size):
-            gain = scores[at + j] - price[j]
-            if gain > best:
-                best, place = gain, j
+        place, _, best, _ = _two_best(i, scores, sources, targets, alone)
         sources.price[i] = best
         if place >= 0:
             if taken[place] < 0:
@@ -580,10 +576,8 @@ def total_score(scores, n, m, match):
 
 
 @kernel
-def assignment_max_marginals(
-    scores, n_sources, n_targets, null, price, match, work, best, lone, detour
-):
-    """Best score with every pair, without every pair, and of every source alone.
+def assignment_max_marginals(scores, n_sources, n_targets, null, price, match, work, best, detour):
+    """Best score with every pair, and without every pair.
 
     After one best assignment, forcing a pair costs its reduced cost and the shortest chain of
     exchanges that makes room for it. All chains are shortest paths between the vertices of the
@@ -597,8 +591,6 @@ def assignment_max_marginals(
     if not value > -math.inf:
         for q in range(2 * n * m):
             best[q] = value
-        for i in range(n):
-            lone[i] = value
         return value
     alone, kept = null or n > m, null or n < m
     sources, targets = Side(n, m, 0, work.u[:n], match[:n]), Side(m, 1, 0, price[:m], work.mate[:m])
@@ -606,13 +598,6 @@ def assignment_max_marginals(
         _marginals(value, scores, sources, targets, alone, kept, best, detour)
     else:
         _marginals(value, scores, targets, sources, kept, alone, best, detour)
-    for i in range(n):
-        lone[i] = value
-        if match[i] >= 0 and not alone:
-            lone[i] = -math.inf
-        elif match[i] >= 0:
-            here = detour[n * (n + 1) + i] if n <= m else detour[match[i] * (m + 1) + m]
-            lone[i] = value - (max(work.u[i], 0.0) + here)
     return value
 
 

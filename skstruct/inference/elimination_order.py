@@ -99,15 +99,10 @@ def _is_before(w, rule, limit, a, b):
 
 
 @inner_kernel
-def _hold(w, v):
-    """Let the heap know the key of vertex v: one at a time, each followed by :func:`_sift`."""
-    w.held_fill[v], w.held_cost[v], w.held_touched[v] = w.fill[v], w.cost[v], w.touched[v]
-
-
-@inner_kernel
 def _sift(w, rule, limit, n_heap, v):
-    """Move vertex v to its place in the heap."""
+    """Let the heap know the key of vertex v, and move it to its place: one vertex at a time."""
     heap, place = w.heap, w.place
+    w.held_fill[v], w.held_cost[v], w.held_touched[v] = w.fill[v], w.cost[v], w.touched[v]
     i = place[v]
     while i > 0 and _is_before(w, rule, limit, v, heap[(i - 1) // 2]):
         heap[i] = heap[(i - 1) // 2]
@@ -276,7 +271,6 @@ def _step(w, rule, limit):
     for j in range(w.count[1]):
         u = w.changed[j]
         w.other[u] = 0
-        _hold(w, u)
         _sift(w, rule, limit, w.count[0], u)
     w.count[1] = 0
 
@@ -312,7 +306,6 @@ def _start(w, rule, limit):
     for v in range(n):
         w.heap[v] = v
         w.place[v] = v
-        _hold(w, v)
         _sift(w, rule, limit, v + 1, v)
     w.count[0] = n
 

@@ -20,11 +20,13 @@ class EnumerationScratch(NamedTuple):
     labels: np.ndarray
     # (n + 1,): Scores of its beginnings.
     sums: np.ndarray
+    # (1,): The best score.
+    value: np.ndarray
 
 
 def enumeration_scratch(n):
     """Scratch for models of at most `n` nodes."""
-    return EnumerationScratch(np.empty(n, dtype=np.int32), np.empty(n + 1))
+    return EnumerationScratch(np.empty(n, dtype=np.int32), np.empty(n + 1), np.empty(1))
 
 
 @inner_kernel
@@ -61,23 +63,6 @@ def _next(unary, tables, scratch):
     for t in range(j, n):
         sums[t + 1] = sums[t] + _term(unary, tables, labels, t)
     return True
-
-
-@kernel
-def enumerate_max(unary, tables, best, scratch):
-    """The best labelling."""
-    n = unary.shape[0]
-    labels, sums = scratch.labels, scratch.sums
-    _start(unary, tables, scratch)
-    top = sums[n]
-    for j in range(n):
-        best[j] = 0
-    while _next(unary, tables, scratch):
-        if sums[n] > top:
-            top = sums[n]
-            for j in range(n):
-                best[j] = labels[j]
-    return top
 
 
 @kernel

@@ -48,6 +48,15 @@ class Shore(NamedTuple):
     degree: np.ndarray
 
 
+@inner_kernel
+def _shores(n, m, null, work):
+    """Sources and targets; the smaller side needs links where vertices may not stay alone."""
+    least = 0 if null else 1
+    rows = Shore(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
+    columns = Shore(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
+    return rows, columns
+
+
 @inner_kernel(inline=True)
 def is_fixed(fixed, q):
     """Whether pair q must be linked."""
@@ -72,9 +81,7 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, 
         wrong += 0 if scores[q] < math.inf else 1
     if wrong:
         return math.nan
-    least = 0 if null else 1
-    rows = Shore(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
-    columns = Shore(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
+    rows, columns = _shores(n, m, null, work)
     near = rows if columns.least == 0 else columns
     far = columns if columns.least == 0 else rows
     _start(scores, near, far)
@@ -220,9 +227,7 @@ def fertile_max_marginals(
         best[q] = value
     if not value > -math.inf:
         return value
-    least = 0 if null else 1
-    rows = Shore(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
-    columns = Shore(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
+    rows, columns = _shores(n, m, null, work)
     near = rows if n <= m else columns
     far = columns if n <= m else rows
     _exchanges(scores, near, far, max_degree, fixed, links, detour)

@@ -112,6 +112,16 @@ def row_max(values, start, stop):
     return best
 
 
+@inner_kernel
+def best_of(values, size):
+    """Position of the first of the largest."""
+    best = 0
+    for e in range(1, size):
+        if values[e] > values[best]:
+            best = e
+    return best
+
+
 @kernel
 def log_sum_exp(values, start, stop):
     """``log(sum(exp(values[start:stop])))`` with the maximum removed."""

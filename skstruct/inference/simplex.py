@@ -1,8 +1,9 @@
-"""Projection onto the probability simplex."""
+"""One choice among several: the best, the n best, and projections onto the probability simplex."""
 
 import math
 
-from ..core.jit.dispatch import kernel
+from ..core.jit.dispatch import inner_kernel, kernel
+from .numerics import fast_exp, row_max
 
 
 @kernel
@@ -15,9 +16,7 @@ def project(values, size):
     Michelot 1986, A finite algorithm for finding the projection of a point onto the canonical
     simplex of R^n.
     """
-    top = values[0]
-    for e in range(1, size):
-        top = max(top, values[e])
+    top = row_max(values, 0, size)
     # Relative to the largest, so that large values do not cancel, and stored as such, so that the
     # compiler cannot add up the two offsets; entries 1 below it end at 0.
     for e in range(size):
@@ -48,9 +47,7 @@ def best_mixture(scores, temperature, mu, size):
     Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
     projections, section 3.1.
     """
-    top = scores[0]
-    for e in range(1, size):
-        top = max(top, scores[e])
+    top = row_max(scores, 0, size)
     if top == -math.inf:
         for e in range(size):
             mu[e] = 0.0
@@ -65,3 +62,28 @@ def best_mixture(scores, temperature, mu, size):
             lack += mu[e] * (scores[e] - top)
             squares += mu[e] * mu[e]
     return top + lack - 0.5 * temperature * squares
+
+
+@kernel
+def soft_mixture(scores, temperature, mu, size):
+    """Write the mixture of largest score plus entropy, if `mu` has room; the value of it."""
+    top, total = row_max(scores, 0, size), 0.0
+    for e in range(size):
+        share = fast_exp((scores[e] - top) / temperature)
+        total += share
+        if mu.shape[0] > 0:
+            mu[e] = share
+    for e in range(min(size, mu.shape[0])):
+        mu[e] /= total
+    return top + temperature * math.log(total)
+
+
+@inner_kernel
+def best_after(scores, size, last_score, last):
+    """The next one after `last` in the order of score, then of position; -1 if there is none."""
+    best, best_score = -1, -math.inf
+    for e in range(size):
+        after = scores[e] < last_score or (scores[e] == last_score and e > last)
+        if after and scores[e] > best_score:
+            best, best_score = e, scores[e]
+    return best, best_score

@@ -9,8 +9,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch, row_max
@@ -286,53 +286,34 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
 # Root the trees of graphs without cycles, or tell which graph has one.
 
 
-@kernel
-def _peel(ends, edge_ptr, node_ptr, is_root, degree, around, forest):
-    """Take leaf after leaf off the trees of each graph, down to the roots."""
-    for i in range(node_ptr.shape[0] - 1):
-        first, at = node_ptr[i], node_ptr[i + 1]
-        for e in range(edge_ptr[i], edge_ptr[i + 1]):
-            for side in range(2):
-                degree[first + ends[e, side]] += 1
-                around[first + ends[e, side]] ^= e
-        for s in range(first, node_ptr[i + 1]):
-            t = s
-            while degree[t] == 1 and is_root[t] == 0:
-                e = around[t]
-                flip = first + ends[e, 0] == t
-                p = ends[e, 1 if flip else 0]
-                at -= 1
-                forest.order[at] = t - first
-                forest.parent[t], forest.link[t], forest.flip[t] = p, e - edge_ptr[i], flip
-                degree[t] = 0
-                t = first + p
-                degree[t] -= 1
-                around[t] ^= e
-        for t in range(node_ptr[i + 1] - 1, first - 1, -1):
-            if is_root[t] == 1:
-                at -= 1
-                forest.order[at], forest.parent[t] = t - first, -1
-
-
 def root_forests(
     ends: np.ndarray, edge_ptr: np.ndarray, node_ptr: np.ndarray
 ) -> tuple[Forest, int]:
     """Roots of graphs without cycles, and the edge of each node to its parent.
 
     The root of a tree is its lowest node at which no edge ends, or else its lowest node, so that
-    most edges lead from parent to child. Also returns the first graph with a cycle, or -1.
+    most edges lead from parent to child. Also returns the first graph with a cycle, or -1. One
+    breadth-first search over all graphs, from a node that is linked to the root of each tree.
     """
-    n = int(node_ptr[-1])
-    forest = Forest(*np.zeros((3, n), dtype=np.int32), np.zeros(n, dtype=np.uint8))
-    tail, head = (ends + np.repeat(node_ptr[:-1], np.diff(edge_ptr))[:, None]).T
-    links = coo_array((np.ones(len(tail), dtype=bool), (tail, head)), shape=(n, n))
+    n, n_edges = int(node_ptr[-1]), np.diff(edge_ptr)
+    first, second = (ends + np.repeat(node_ptr[:-1], n_edges)[:, None]).T
+    links = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
     n_trees, tree = connected_components(links, directed=False)
-    surplus = np.bincount(tree[tail], minlength=n_trees) >= np.bincount(tree, minlength=n_trees)
+    edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)
+    surplus = np.bincount(tree[first], minlength=n_trees) >= np.bincount(tree, minlength=n_trees)
     if surplus.any():
-        return forest, int(np.searchsorted(node_ptr, np.argmax(surplus[tree]), "right")) - 1
-    is_second, is_root = np.zeros((2, n), dtype=np.uint8)
-    is_second[head] = 1
-    by_rank = np.argsort(is_second, kind="stable")
-    is_root[by_rank[np.unique(tree[by_rank], return_index=True)[1]]] = 1
-    _peel(ends, edge_ptr, node_ptr, is_root, *np.zeros((2, n), dtype=np.int32), forest)
-    return forest, -1
+        cyclic = int(np.searchsorted(node_ptr, np.argmax(surplus[tree]), "right")) - 1
+        return Forest(edge, edge, edge, flip), cyclic
+    by_rank = np.argsort(np.isin(np.arange(n), second), kind="stable")
+    root = by_rank[np.unique(tree[by_rank], return_index=True)[1]]
+    rows, columns = np.append(first, np.full(n_trees, n)), np.append(second, root)
+    whole = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n + 1, n + 1))
+    found, before = breadth_first_order(whole, n, directed=False)
+    found, before = found[1:], before[:n]
+    graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+    found, start = found[np.argsort(graph[found], kind="stable")], node_ptr[:-1][graph]
+    child = np.where(before[first] == second, first, second)
+    edge[child] = np.arange(len(first)) - np.repeat(edge_ptr[:-1], n_edges)
+    flip[child] = child == first
+    parent = np.where(before == n, -1, before - start)
+    return Forest((found - start).astype(np.int32), parent.astype(np.int32), edge, flip), -1

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .numerics import Offers, offer, offer_scratch
+from .numerics import Offers, best_of, offer, offer_scratch
 
 # Viterbi decoding of chains with many labels, most of whose transitions score 0.
 
@@ -100,7 +100,14 @@ def _advance(score, ptr, columns, values, tops, best, back, scratch):
         n_open += 1
     for size in range(n_labels - 1, 0, -1):
         if n_open == 0:
-            _rest(score, ptr, columns, values, tops, best, back, heap, size)
+            # Stored transitions out of the labels that are left.
+            least = math.inf
+            for k in range(n_labels):
+                least = min(least, best[k])
+            for place in range(size):
+                j = heap[place]
+                if score[j] + tops[j] >= least:
+                    _push_row(j, score[j], ptr, columns, values, best, back)
             return
         j = _pop(heap, score, size)
         for p in range(ptr[j], ptr[j + 1]):
@@ -118,22 +125,6 @@ def _advance(score, ptr, columns, values, tops, best, back, scratch):
         _push_row(j, score[j], ptr, columns, values, best, back)
 
 
-@inner_kernel
-def _rest(score, ptr, columns, values, tops, best, back, heap, size):
-    """Stored transitions out of the labels that are left."""
-    n_labels = score.shape[0]
-    least = math.inf
-    for k in range(n_labels):
-        least = min(least, best[k])
-    for left in range(size, 0, -1):
-        j = heap[0]
-        if score[j] + tops[n_labels] < least:
-            return
-        _pop(heap, score, left)
-        if score[j] + tops[j] >= least:
-            _push_row(j, score[j], ptr, columns, values, best, back)
-
-
 @kernel
 def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
     """Best labelling of a chain whose transitions are 0 unless stored.
@@ -149,10 +140,7 @@ def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
         _advance(best[t - 1], ptr, columns, values, tops, best[t], back[t], scratch)
         for k in range(n_labels):
             best[t, k] += unary[t, k]
-    last = 0
-    for k in range(1, n_labels):
-        if best[n - 1, k] > best[n - 1, last]:
-            last = k
+    last = best_of(best[n - 1], n_labels)
     value = best[n - 1, last]
     for t in range(n - 1, -1, -1):
         labels[t] = last
@@ -234,10 +222,7 @@ def viterbi(unary, transitions, labels, scratch):
     n, n_labels = unary.shape
     best = scratch.best
     _forward(unary, transitions, best)
-    last = 0
-    for k in range(1, n_labels):
-        if best[n - 1, k] > best[n - 1, last]:
-            last = k
+    last = best_of(best[n - 1], n_labels)
     value = best[n - 1, last]
     labels[n - 1] = last
     _way_back(transitions, best, n - 1, last, labels)

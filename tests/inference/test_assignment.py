@@ -141,11 +141,10 @@ def test_scores_that_are_no_numbers_show(wrong):
     value, match, _, work = _solve(scores, True)
     assert np.isnan(value)
     assert (match == -1).all()
-    best, lone = np.zeros(8), np.zeros(2)
+    best = np.zeros(8)
     start = scores.ravel(), 2, 2, True
-    assert np.isnan(assignment_max_marginals(*start, np.zeros(2), match, work, best, lone, best))
+    assert np.isnan(assignment_max_marginals(*start, np.zeros(2), match, work, best, best))
     assert np.isnan(best).all()
-    assert np.isnan(lone).all()
     values, matches = np.zeros(3), np.zeros((3, 2), dtype=np.int32)
     best_assignments(*start, values, matches, best_assignments_work(2, 2, 3))
     assert np.isnan(values).all()
@@ -159,37 +158,29 @@ def test_scores_that_are_no_numbers_show(wrong):
 def test_max_marginals_equal_solving_with_each_pair_forced(n, m, null, whole, forbidden, seed):
     rng = np.random.default_rng(seed)
     scores = _scores(rng, n, m, whole, forbidden)
-    expected, alone = np.full((n, m, 2), -np.inf), np.full(n, -np.inf)
+    expected = np.full((n, m, 2), -np.inf)
     for value, match in _all_matches(scores, null):
         on = np.asarray(match, dtype=int)[:, None] == np.arange(m)
         for state, mask in enumerate((~on, on)):
             expected[..., state][mask] = np.maximum(expected[..., state][mask], value)
-        bare = np.asarray(match, dtype=int) < 0
-        alone[bare] = np.maximum(alone[bare], value)
-    best, lone, detour = np.empty(2 * n * m), np.empty(n), np.empty((n + 1) ** 2)
+    best, detour = np.empty(2 * n * m), np.empty((n + 1) ** 2)
     match, price = np.full(n, -1, dtype=np.int32), rng.normal(size=m)
     work = assignment_work(n, m)
-    value = assignment_max_marginals(
-        scores.ravel(), n, m, null, price, match, work, best, lone, detour
-    )
+    value = assignment_max_marginals(scores.ravel(), n, m, null, price, match, work, best, detour)
     assert value == _solve(scores, null)[0]
     np.testing.assert_allclose(best.reshape(n, m, 2), expected, atol=1e-9)
-    np.testing.assert_allclose(lone, alone, atol=1e-9)
 
 
 @given(n=st.integers(1, 12), m=st.integers(1, 12), seed=st.integers(0, 10**6))
 def test_max_marginals_of_larger_problems(n, m, seed):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(n, m))
-    best, lone, match = np.empty(2 * n * m), np.empty(n), np.full(n, -1, dtype=np.int32)
+    best, match = np.empty(2 * n * m), np.full(n, -1, dtype=np.int32)
     work, detour = assignment_work(n, m), np.empty((n + 1) ** 2)
-    assignment_max_marginals(
-        scores.ravel(), n, m, True, np.zeros(m), match, work, best, lone, detour
-    )
+    assignment_max_marginals(scores.ravel(), n, m, True, np.zeros(m), match, work, best, detour)
     best = best.reshape(n, m, 2)
     for i in range(n):
         others = np.delete(scores, i, axis=0)
-        assert lone[i] == pytest.approx(_solve(others, True)[0])
         for j in range(m):
             without, barred = np.delete(others, j, axis=1), scores.copy()
             barred[i, j] = -np.inf

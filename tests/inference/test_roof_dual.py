@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 
 from skstruct import MultiLabel
 from skstruct.core import oracles
-from skstruct.graphs.multilabel.graph import neighbours
+from skstruct.graphs.multilabel import neighbours
 from skstruct.inference.qpbo import HALF, complete, roof_dual, roof_scratch
 from skstruct.testing import all_labellings, training_problem
 from tests.helpers.rounding import score_error

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skstruct.graphs.n_best import branch_scratch
 from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
 from skstruct.inference.bucket_elimination import elimination_scratch, sum_buckets, tell_buckets
 from skstruct.inference.elimination_order import (
@@ -14,7 +15,7 @@ from skstruct.inference.fertility import fertile_links, fertile_max_marginals, f
 from skstruct.inference.forward_backward import forward_backward, workspace_size
 from skstruct.inference.junction_tree import Tables, junction_tree
 from skstruct.inference.max_flow import continue_flow, empty_forest, empty_network, link, max_flow
-from skstruct.inference.n_best import best_assignments, best_assignments_work, branch_scratch
+from skstruct.inference.n_best import best_assignments, best_assignments_work
 from skstruct.inference.numerics import fast_exp, log_sum_exp, offer_scratch, row_max
 from skstruct.inference.pairwise_lp import lp_scratch
 from skstruct.inference.qpbo import (
@@ -48,14 +49,11 @@ def test_assignment_assignment():
 
 def test_assignment_marginals_assignment_max_marginals():
     scores, match = np.array([5.0, 4.0, 4.0, 1.0]), np.full(2, -1, dtype=np.int32)
-    best, lone, work = np.empty(8), np.empty(2), assignment_work(2, 2)
+    best, work = np.empty(8), assignment_work(2, 2)
     assert (
-        assignment_max_marginals(
-            scores, 2, 2, True, np.zeros(2), match, work, best, lone, np.empty(9)
-        )
+        assignment_max_marginals(scores, 2, 2, True, np.zeros(2), match, work, best, np.empty(9))
     ) == 8.0
     assert repr(best.reshape(2, 2, 2)[..., 1]) == ("array([[6., 8.],\n       [8., 6.]])")
-    assert repr(lone) == "array([4., 5.])"
 
 
 def test_assignment_paths_assignment_work():
@@ -352,7 +350,7 @@ def test_sparse_viterbi_sparse_viterbi():
             np.array([0, 0, 1]),
             np.array([0]),
             np.array([3.0]),
-            np.array([0.0, 3.0, 3.0]),
+            np.array([0.0, 3.0]),
             labels,
             sparse_viterbi_scratch(2, 2),
         )

@@ -1,13 +1,20 @@
-"""Graphs of two labels whose edges attract: exact by minimum cuts, max-marginals by dynamic ones.
+"""Graphs of two labels by one maximum flow: minimum cuts where edges attract, else roof duals.
+
+Where every edge attracts the network has a node for each node, and is laid straight from the
+potentials. Else the general way (:mod:`skstruct.inference.qpbo`) flips nodes so that edges
+attract, and doubles those where that is not possible: the optimum over the local polytope (the
+roof dual), a half-integral point of it, and the exact optimum where flipping some nodes makes all
+edges attract.
 
 What the certificates claim
 ---------------------------
-Training is exact: the objective ranges over labellings, and every step goes toward one, so that the
-dual point stays in their hull at whatever weights. The primal needs an upper bound on the best
-score. Where the cut (or the roof dual) settles all nodes, that is the labelling's own score. Else,
-at weights that do not attract, the labelling is one of a local search with its true score, and
-`loss_augmented_max` returns the roof dual's bound instead: the objective is then an upper bound of
-the exact one. So dual <= optimum <= primal at all weights; the gap closes at those that attract.
+Of graphs whose edges attract, training is exact: the objective ranges over labellings, and every
+step goes toward one, so that the dual point stays in their hull at whatever weights. The primal
+needs an upper bound on the best score. Where the cut (or the roof dual) settles all nodes, that is
+the labelling's own score. Else, at weights that do not attract, the labelling is one of a local
+search with its true score, and `loss_augmented_max` returns the roof dual's bound instead: the
+objective is then an upper bound of the exact one. So dual <= optimum <= primal at all weights; the
+gap closes at those that attract.
 """
 
 from __future__ import annotations
@@ -16,23 +23,426 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.offsets import longest_item
 from ...core.oracles import (
+    add_indicator,
     augment,
     euclidean_oracle,
     loss_augmented_max,
     max_marginals,
+    max_oracle,
+    relaxed_oracle,
     score,
     top_k_oracle,
 )
-from ...inference.max_flow import continue_flow
-from ...inference.qpbo import ON
-from ...inference.quadratic_cut import quadratic_cut
-from ..n_best import n_best_scratch, top_k_by_max_marginals
-from .cut_kernels import FlowProblem, flow_scratch, lay_arcs, lay_nodes, round_states, solve
-from .kernels import add_pair
-from .verbs import PairwiseProblem
+from ...inference.max_flow import (
+    FLOW,
+    LEAST,
+    WHOLE,
+    Forest,
+    Network,
+    advance_flow,
+    continue_flow,
+    empty_forest,
+    empty_network,
+    in_source_side,
+    plant,
+)
+from ...inference.qpbo import (
+    HALF,
+    OFF,
+    ON,
+    Choices,
+    ComponentScratch,
+    Pairs,
+    Signs,
+    begin_cut,
+    choose,
+    component_scratch,
+    empty_choices,
+    empty_signs,
+    find_signs,
+    read_states,
+    strong_components,
+)
+from ...inference.quadratic_cut import LevelWork, level_work, quadratic_cut
+from ..layout import TableScratch
+from ..n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
+from .verbs import NetworkProblem, PairwiseProblem, add_pair, expand_tables, pair_score
+
+# Sweeps of the local search over nodes that the roof dual leaves open.
+_SWEEPS = 50
+_EPSILON = 2.0**-52
+
+
+class FlowScratch(NamedTuple):
+    """Scratch of one thread; nothing in it outlives a call."""
+
+    # For weight tables.
+    tables: TableScratch
+    # The tables of a sample in full.
+    scores: np.ndarray
+    # Where states and tables begin; 2 for each edge.
+    state_ptr: np.ndarray
+    score_ptr: np.ndarray
+    columns: np.ndarray
+    # (2, n_edges): The ends of a sample's edges.
+    ends: np.ndarray
+    # (n_nodes,): Zeros and ones.
+    off: np.ndarray
+    on: np.ndarray
+    # The model in the form of :mod:`skstruct.inference.qpbo`.
+    choices: Choices
+    signs: Signs
+    # Of the flow.
+    network: Network
+    forest: Forest
+    components: ComponentScratch
+    # (n_nodes,): Half-integral states.
+    states: np.ndarray
+    # The edges of each node, where the local search needs them.
+    near_ptr: np.ndarray
+    near: np.ndarray
+    # (2,): Nodes that are forced.
+    changed: np.ndarray
+    # For the n best.
+    n_best: NBestScratch
+    # Of projections.
+    levels: LevelWork
+    # (n_nodes,): What is projected, in shares of label 1, and how fast the gains of nodes diminish.
+    point: np.ndarray
+    curvature: np.ndarray
+
+
+def flow_scratch(samples, n_tables, tables, n_best):
+    """Return scratch for the largest sample; pages that no sample writes to cost nothing."""
+    n, m = max(longest_item(samples.offsets), 1), longest_item(samples.edge_ptr)
+    return FlowScratch(
+        tables=tables,
+        scores=np.empty(4 * int(n_tables.max(initial=1))),
+        state_ptr=np.empty(n + 1, dtype=np.int64),
+        score_ptr=np.empty(m, dtype=np.int64),
+        columns=np.empty(m, dtype=np.int64),
+        ends=np.empty((2, m), dtype=np.int32),
+        off=np.empty(n, dtype=np.int64),
+        on=np.empty(n, dtype=np.int64),
+        choices=empty_choices(n, 2 * m),
+        signs=empty_signs(n),
+        network=empty_network(2 * n, 4 * m),
+        forest=empty_forest(2 * n),
+        components=component_scratch(2 * n),
+        states=np.empty(n, dtype=np.int8),
+        near_ptr=np.empty(n + 1, dtype=np.int32),
+        near=np.empty(2 * m, dtype=np.int32),
+        changed=np.empty(2, dtype=np.int32),
+        n_best=n_best,
+        levels=level_work(n),
+        point=np.empty(n),
+        curvature=np.empty(n),
+    )
+
+
+class FlowProblem(NetworkProblem):
+    """Graphs of two labels."""
+
+    structure = "Pairwise of two labels"
+
+
+@inner_kernel(inline=True)
+def _counted(problem, theta, begin, j, k, count):
+    return count * pair_score(problem, theta, begin, j, k) if count > 0 else 0.0
+
+
+@inner_kernel
+def _count_run(own, e, stop, labels):
+    """Where the edges from e on have another table; labels 1 at first and second ends, and both."""
+    table, ends = own.table[e], own.ends
+    first = second = both = 0
+    while e < stop and own.table[e] == table:
+        j, k = labels[ends[e, 0]], labels[ends[e, 1]]
+        first += j
+        second += k
+        both += j & k
+        e += 1
+    return e, first, second, both
+
+
+@score.register(FlowProblem)
+@kernel
+def _(problem, i, theta, labels):
+    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+    total = 0.0
+    for t in range(n):
+        total += theta[2 * t + labels[t]]
+    e = own.ptr[i]
+    while e < own.ptr[i + 1]:
+        begin = 2 * n + own.table[e] * problem.width
+        after, first, second, both = _count_run(own, e, own.ptr[i + 1], labels)
+        total += _counted(problem, theta, begin, 0, 0, after - e - first - second + both)
+        total += _counted(problem, theta, begin, 0, 1, second - both)
+        total += _counted(problem, theta, begin, 1, 0, first - both)
+        total += _counted(problem, theta, begin, 1, 1, both)
+        e = after
+    return total
+
+
+@add_indicator.register(FlowProblem)
+@kernel
+def _(problem, i, labels, c, mu):
+    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+    for t in range(n):
+        mu[2 * t + labels[t]] += c
+    e = own.ptr[i]
+    while e < own.ptr[i + 1]:
+        begin = 2 * n + own.table[e] * problem.width
+        after, first, second, both = _count_run(own, e, own.ptr[i + 1], labels)
+        add_pair(problem, mu, begin, 0, 0, c * (after - e - first - second + both))
+        add_pair(problem, mu, begin, 0, 1, c * (second - both))
+        add_pair(problem, mu, begin, 1, 0, c * (first - both))
+        add_pair(problem, mu, begin, 1, 1, c * both)
+        e = after
+
+
+@inner_kernel
+def signs_of(problem, n):
+    """The signs of a sample's nodes."""
+    whole = problem.work.signs
+    return Signs(whole.link[:n], whole.size[:n], whole.flip[:n], whole.double[:n], whole.node[:n])
+
+
+@inner_kernel
+def lay_nodes(problem, theta, n, excess):
+    """Write what nodes gain by label 1; sum of the sizes, inf if a node has no label left."""
+    size = 0.0
+    for t in range(n):
+        off, on = theta[2 * t], theta[2 * t + 1]
+        if off > -math.inf and on > -math.inf:
+            excess[t] = on - off
+            size += max(abs(on), abs(off))
+        else:
+            excess[t] = math.inf if on > -math.inf else -math.inf
+            if off == on:
+                return math.inf
+    return size
+
+
+@inner_kernel
+def lay_arcs(problem, i, theta, n, slack, network):
+    """Write the arcs between nodes; sum of the sizes, -1 if an edge repels by more than `slack`."""
+    own, ends = problem.own, problem.own.ends
+    first, head, sister = network.first, network.head, network.sister
+    cap, excess, size = network.cap, network.excess, 0.0
+    for t in range(n + 1):
+        first[t] = 0
+    for e in range(own.ptr[i], own.ptr[i + 1]):
+        first[ends[e, 0]] += 1
+        first[ends[e, 1]] += 1
+    total = 0
+    for t in range(n + 1):
+        degree = first[t]
+        first[t] = total
+        total += degree
+    for e in range(own.ptr[i], own.ptr[i + 1]):
+        begin = 2 * n + own.table[e] * problem.width
+        t00, t01 = pair_score(problem, theta, begin, 0, 0), pair_score(problem, theta, begin, 0, 1)
+        t10, t11 = pair_score(problem, theta, begin, 1, 0), pair_score(problem, theta, begin, 1, 1)
+        if not (t00 > -math.inf and t11 > -math.inf):
+            return -1.0
+        # A forbidden entry may stand for any score: take one that leaves no interaction.
+        there = back = 0.0
+        if t01 == -math.inf and t10 == -math.inf:
+            there = back = math.inf
+            t01 = t10 = 0.5 * (t00 + t11)
+        elif t01 == -math.inf:
+            back = math.inf
+            t01 = t00 + t11 - t10
+        elif t10 == -math.inf:
+            there = math.inf
+            t10 = t00 + t11 - t01
+        else:
+            there = back = 0.5 * ((t00 - t01) + (t11 - t10))
+            if not there >= 0.0:
+                if not there >= -slack:
+                    return -1.0
+                there = back = 0.0
+        size += max(abs(t00), abs(t01), abs(t10), abs(t11))
+        u, v = ends[e, 0], ends[e, 1]
+        excess[u] += 0.5 * ((t10 - t00) + (t11 - t01))
+        excess[v] += 0.5 * ((t01 - t00) + (t11 - t10))
+        p, q = first[u], first[v]
+        first[u] = p + 1
+        first[v] = q + 1
+        head[p], head[q] = v, u
+        sister[p], sister[q] = q, p
+        cap[p], cap[q] = there, back
+    # Each node's place is now where the next one's arcs begin.
+    for t in range(n, 0, -1):
+        first[t] = first[t - 1]
+    first[0] = 0
+    return size
+
+
+@inner_kernel
+def _cut(problem, i, theta, n):
+    """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and its size."""
+    work, signs = problem.work, problem.work.signs
+    network, forest, states = work.network, work.forest, work.states
+    size = lay_nodes(problem, theta, n, network.excess)
+    if size == math.inf:
+        return -1, math.inf
+    of_edges = lay_arcs(problem, i, theta, n, 0.0, network)
+    if of_edges < 0.0:
+        return -2, 0.0
+    plant(n, network, forest)
+    advance_flow(network, forest, WHOLE)
+    if not forest.amount[FLOW] < math.inf:
+        return -1, math.inf
+    for t in range(n):
+        states[t] = ON if in_source_side(t, forest) else OFF
+        signs.node[t], signs.flip[t], signs.double[t] = t, 0, 0
+    return 0, size + of_edges
+
+
+@inner_kernel
+def _model(problem, i, theta, n, m):
+    """Sample i as pairs; its parts stay where they are."""
+    own, work = problem.own, problem.work
+    first = own.ptr[i]
+    expand_tables(problem, i, theta, work.scores)
+    for t in range(n):
+        work.state_ptr[t], work.off[t], work.on[t] = 2 * t, 0, 1
+    work.state_ptr[n] = 2 * n
+    for e in range(m):
+        work.ends[0, e], work.ends[1, e] = own.ends[first + e, 0], own.ends[first + e, 1]
+        work.score_ptr[e], work.columns[e] = 4 * own.table[first + e], 2
+    return Pairs(
+        work.state_ptr[: n + 1],
+        theta[: 2 * n],
+        work.ends[:, :m],
+        work.columns[:m],
+        work.score_ptr[:m],
+        work.scores,
+    )
+
+
+@inner_kernel
+def _roof(problem, i, theta, n, m):
+    """Solve any sample: how many states are HALF (-1: no labelling), nodes, and the bound."""
+    work, edges = problem.work, problem.work.choices
+    network, forest, signs = work.network, work.forest, signs_of(problem, n)
+    n_edges = choose(_model(problem, i, theta, n, m), work.off[:n], work.on[:n], edges)
+    n_nodes, n_doubled, _ = find_signs(edges, n_edges, signs)
+    bound = begin_cut(edges, n_edges, signs, n_nodes, network, forest)
+    if not bound > -math.inf:
+        return -1, n_nodes, bound
+    advance_flow(network, forest, WHOLE)
+    flow = forest.amount[FLOW]
+    if not flow < math.inf:
+        return -1, n_nodes, -math.inf
+    if n_doubled > 0:
+        strong_components(n_nodes, network, forest, work.components)
+    n_half = read_states(signs, forest, work.components.component, work.states[:n])
+    return n_half, n_nodes, bound - flow
+
+
+@kernel
+def solve(problem, i, theta):
+    """Write half-integral states of largest score to the scratch, and the flow that proves it."""
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    m = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    n_half, size = _cut(problem, i, theta, n)
+    bound, n_nodes = math.inf, n
+    if n_half == -2:
+        n_half, n_nodes, bound = _roof(problem, i, theta, n, m)
+        size = problem.work.choices.constant[1]
+    if n_half < 0:
+        return -1, -math.inf, 0.0, n_nodes
+    slack = 2 * (n + 2 * m) * problem.work.forest.amount[LEAST]
+    slack += _EPSILON * (8.0 + math.sqrt(n + m)) * size
+    bound = bound + slack if n_half > 0 else math.inf
+    return n_half, bound, slack, n_nodes
+
+
+@inner_kernel
+def _find_near(problem, i, n):
+    """The edges of each node, to scratch."""
+    own, ptr, near = problem.own, problem.work.near_ptr, problem.work.near
+    for t in range(n + 1):
+        ptr[t] = 0
+    for e in range(own.ptr[i], own.ptr[i + 1]):
+        for x in range(2):
+            ptr[own.ends[e, x]] += 1
+    for t in range(n):
+        ptr[t + 1] += ptr[t]
+    for e in range(own.ptr[i + 1] - 1, own.ptr[i] - 1, -1):
+        for x in range(2):
+            ptr[own.ends[e, x]] -= 1
+            near[ptr[own.ends[e, x]]] = e - own.ptr[i]
+
+
+@inner_kernel
+def _gain(problem, i, theta, n, t):
+    """Score of label 1 minus that of label 0 at a node; halves of neighbours count as halves."""
+    own, work, states = problem.own, problem.work, problem.work.states
+    on, off = theta[2 * t + 1], theta[2 * t]
+    for q in range(work.near_ptr[t], work.near_ptr[t + 1]):
+        e = own.ptr[i] + work.near[q]
+        begin = 2 * n + own.table[e] * problem.width
+        is_first = own.ends[e, 0] == t
+        state = states[own.ends[e, 1 if is_first else 0]]
+        for k in range(2):
+            share = 0.5 if state == HALF else (1.0 if state == k else 0.0)
+            if share > 0.0 and is_first:
+                on += share * pair_score(problem, theta, begin, 1, k)
+                off += share * pair_score(problem, theta, begin, 0, k)
+            elif share > 0.0:
+                on += share * pair_score(problem, theta, begin, k, 1)
+                off += share * pair_score(problem, theta, begin, k, 0)
+    if on == -math.inf and off == -math.inf:
+        return theta[2 * t + 1] - theta[2 * t] if theta[2 * t] > -math.inf else math.inf
+    return on - off
+
+
+@inner_kernel
+def round_states(problem, i, theta, n_half, labels):
+    """Write a labelling that has the states which are settled; its score.
+
+    One of the best labellings has these states (persistency); the others follow from a local
+    search.
+    """
+    states = problem.work.states
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    for t in range(n):
+        labels[t] = states[t]
+    moved, sweep = n_half > 0, 0
+    if moved:
+        _find_near(problem, i, n)
+    while moved and sweep < _SWEEPS:
+        moved = False
+        for t in range(n):
+            if labels[t] == HALF:
+                gain = _gain(problem, i, theta, n, t)
+                wanted = ON if gain > 0.0 else OFF
+                if states[t] == HALF or (states[t] != wanted and gain != 0.0):
+                    states[t] = wanted
+                    moved = True
+        sweep += 1
+    for t in range(n):
+        labels[t] = states[t]
+    return score(problem, i, theta, labels)
+
+
+@max_oracle.register(FlowProblem)
+@kernel
+def _(problem, i, theta, labels):
+    n_half, _, _, _ = solve(problem, i, theta)
+    if n_half < 0:
+        return -math.inf
+    return round_states(problem, i, theta, n_half, labels)
+
 
 # Euclidean projections of graphs of two labels whose edges attract.
 #
@@ -110,6 +520,18 @@ class CutProblem(FlowProblem):
     structure = "Pairwise of two labels that attract"
     method = "max-flow"
 
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem; or why cuts are no way: two labels, and weights such that edges attract."""
+        n_labels = len(network.column)
+        if n_labels != 2:
+            return f"minimum cuts take 2 labels, there are {n_labels}"
+        if not getattr(graph, "attractive", False):
+            return "interactions need not attract (attractive=False)"
+        several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, n_best)
+        work = flow_scratch(samples, fields["n_tables"], tables, several)
+        return cls(**fields, own=network, work=work)
+
     def exact_at(self, weights: Any) -> bool:
         """Return whether all edges attract at these weights: then cuts are exact."""
         column, mask = self.own.column, self.transition_mask
@@ -126,26 +548,11 @@ class CutProblem(FlowProblem):
 def _rows_times(features, table):
     """The feature rows times a column of weights."""
     if hasattr(features, "indptr"):
-        products = np.append(features.data * table[features.indices], 0.0)
-        rows = np.add.reduceat(products, features.indptr[:-1])
-        rows = np.where(np.diff(features.indptr) > 0, rows, 0.0)
+        shape = features.indptr.size - 1, table.size
+        rows = sparse.csr_matrix((features.data, features.indices, features.indptr), shape) @ table
     else:
         rows = features.values @ table[: features.values.shape[1]]
     return rows + (table[features.intercept] if features.intercept >= 0 else 0.0)
-
-
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> CutProblem | str:
-    """The problem; or why cuts are no way: two labels, and weights such that edges attract."""
-    n_labels = len(network.column)
-    if n_labels != 2:
-        return f"minimum cuts take 2 labels, there are {n_labels}"
-    if not getattr(graph, "attractive", False):
-        return "interactions need not attract (attractive=False)"
-    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, n_best)
-    work = flow_scratch(samples, fields["n_tables"], tables, several)
-    return CutProblem(**fields, own=network, work=work)
 
 
 # A class with its own loss_augmented_max must say that the loss adds up over parts all the same.
@@ -242,3 +649,64 @@ def _(problem, i, theta, out):
 
 top_k_oracle.register(CutProblem)(top_k_by_max_marginals)
 euclidean_oracle.register(CutProblem)(project_cut)
+
+
+# Graphs of two labels by the roof dual.
+
+
+class RoofProblem(FlowProblem):
+    """Graphs of two labels, trained on their relaxation."""
+
+    method, inference = "roof-dual", "relaxed"
+
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem; or why not: only two labels have a roof dual."""
+        n_labels = len(network.column)
+        if n_labels != 2:
+            return f"there are {n_labels} labels, not 2"
+        several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, 1)
+        work = flow_scratch(samples, fields["n_tables"], tables, several)
+        return cls(**fields, own=network, work=work)
+
+
+@inner_kernel
+def _pair_of(problem, theta, n, e):
+    """Scores of the better half-integral point of an edge: labels (0, a) and (1, 1 - a)."""
+    begin = 2 * n + problem.own.table[e] * problem.width
+    equal = pair_score(problem, theta, begin, 0, 0) + pair_score(problem, theta, begin, 1, 1)
+    unequal = pair_score(problem, theta, begin, 0, 1) + pair_score(problem, theta, begin, 1, 0)
+    return 0 if equal >= unequal else 1
+
+
+@relaxed_oracle.register(RoofProblem)
+@kernel
+def _(problem, i, theta, labels, mu):
+    own, states = problem.own, problem.work.states
+    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    n_half, bound, slack, _ = solve(problem, i, theta)
+    if n_half < 0:
+        return -math.inf, -math.inf
+    value = 0.0
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        mu[q] = 0.0
+    for t in range(n):
+        labels[t] = states[t]
+        for k in range(2):
+            mu[2 * t + k] = 0.5 if states[t] == HALF else (1.0 if states[t] == k else 0.0)
+            value += mu[2 * t + k] * theta[2 * t + k] if mu[2 * t + k] > 0.0 else 0.0
+    for e in range(own.ptr[i], own.ptr[i + 1]):
+        begin = 2 * n + own.table[e] * problem.width
+        a, b = states[own.ends[e, 0]], states[own.ends[e, 1]]
+        other = _pair_of(problem, theta, n, e) if a == HALF and b == HALF else 0
+        for x in range(2):
+            # Two points of weight one half, equal ones where both nodes are settled.
+            j = x if a == HALF else a
+            k = x if b == HALF else b
+            k = 1 - k if other == 1 else k
+            add_pair(problem, mu, begin, j, k, 0.5)
+            value += 0.5 * pair_score(problem, theta, begin, j, k)
+    if n_half > 0:
+        labels[0] = -1
+    # Settled states are a best labelling: no score is larger, but for rounding.
+    return max(bound if n_half > 0 else value + slack, value), value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from ...inference.tree import (
     tree_top_k,
 )
 from ..layout import TableScratch
-from .kernels import NetworkProblem, expand_tables, fold_tables
-from .verbs import shape_of
+from .verbs import NetworkProblem, expand_tables, fold_tables, shape_of
 
 # Graphs without cycles: the oracles, by the kernels of rooted forests.
 
@@ -55,6 +54,32 @@ class ForestProblem(NetworkProblem):
     """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
 
     method = "tree"
+    # Whether forbidden pairs are in the potentials already.
+    bans_in_potentials = False
+
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem, or which sample has a cycle."""
+        forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+        if cyclic >= 0:
+            return f"sample {cyclic} has a cycle"
+        as_given = fields["width"] == len(network.column) ** 2
+        if not cls.bans_in_potentials:
+            as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
+        table = np.zeros_like(forest.link)
+        below = forest.parent >= 0
+        start = np.repeat(samples.edge_ptr[:-1], samples.lengths)
+        table[below] = network.table[(start + forest.link)[below]]
+        n_labels = network.column.shape[0]
+        n_pairs = n_labels**2 * int(fields["n_tables"].max(initial=1))
+        work = ForestScratch(
+            tables=tables,
+            tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
+            pairs=np.empty(0 if as_given else n_pairs),
+            shares=np.empty(0 if fields["width"] == n_labels**2 else n_pairs),
+        )
+        rooted = Rooted(forest._replace(link=table), forest.link, int(as_given))
+        return cls(**fields, own=network._replace(inference=rooted), work=work)
 
 
 @inner_kernel(inline=True)
@@ -141,33 +166,3 @@ def _(problem, i, theta, mu, out):
     return tree_marginals(
         unary, pairs, 1.0, forest_of(problem, i), node_mu, shares, place, problem.work.tree
     )
-
-
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> ForestProblem | str:
-    """The problem, or which sample has a cycle."""
-    forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
-    if cyclic >= 0:
-        return f"sample {cyclic} has a cycle"
-    as_given = fields["width"] == len(network.column) ** 2
-    as_given = as_given and not np.isneginf(fields["transition_mask"]).any()
-    return make_forest(ForestProblem, samples, fields, network, tables, n_best, forest, as_given)
-
-
-def make_forest(kind, samples, fields, network, tables, n_best, forest, as_given):
-    """The problem of rooted forests, whose pair scores are to be used as they are, or expanded."""
-    table = np.zeros_like(forest.link)
-    below = forest.parent >= 0
-    start = np.repeat(samples.edge_ptr[:-1], samples.lengths)
-    table[below] = network.table[(start + forest.link)[below]]
-    n_labels = network.column.shape[0]
-    n_pairs = n_labels**2 * int(fields["n_tables"].max(initial=1))
-    work = ForestScratch(
-        tables=tables,
-        tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
-        pairs=np.empty(0 if as_given else n_pairs),
-        shares=np.empty(0 if fields["width"] == n_labels**2 else n_pairs),
-    )
-    rooted = Rooted(forest._replace(link=table), forest.link, int(as_given))
-    return kind(**fields, own=network._replace(inference=rooted), work=work)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,11 @@ from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
 from ...data.packing import as_list, pack_nodes, packed, read_edge_features
 from ..base import Graph
-from .kernels import Network
-from .verbs import PairwiseGraph
+from .cuts import CutProblem, RoofProblem
+from .forest import ForestProblem
+from .junction import JunctionProblem
+from .lp import LPProblem
+from .verbs import Network, PairwiseGraph
 
 # Which pairs of labels share a weight.
 
@@ -54,19 +56,14 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Which way of inference a graph is decoded by.
+# Which way of inference a graph is decoded by: each class has `make`, which builds the problem or
+# says why not.
 
-METHODS = "tree", "max-flow", "junction-tree", "roof-dual", "lp"
-
-# Each module has `make(graph, samples, fields, network, tables, n_best)`, which builds the problem,
-# or says why not.
-_MODULES = {
-    "tree": "forest",
-    "max-flow": "cuts",
-    "junction-tree": "junction",
-    "roof-dual": "roof",
-    "lp": "lp",
+_WAYS = {
+    problem.method: problem
+    for problem in (ForestProblem, CutProblem, JunctionProblem, RoofProblem, LPProblem)
 }
+METHODS = tuple(_WAYS)
 
 
 def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
@@ -76,11 +73,17 @@ def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
     refusals = []
     for method in METHODS if asked == "auto" else (asked,):
-        made = import_module(f"{__package__}.{_MODULES[method]}").make(graph, *parts)
+        made = _WAYS[method].make(graph, *parts)
         if not isinstance(made, str):
             return made
         refusals.append(made)
     raise ValueError(f'inference="{asked}": {"; ".join(refusals)}')
+
+
+def network_of(graph: Any, samples: Any, column: np.ndarray) -> Network:
+    """The edges of packed samples, for kernels."""
+    table = samples.numbers() if graph.edge_features else samples.types
+    return Network(samples.edges, samples.edge_ptr, table, column, inference=())
 
 
 # Read and pack graphs of nodes and edges, with or without cycles.
@@ -139,14 +142,7 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
             f"{array.shape}"
         )
     ends, types = array[:, :2], array[:, 2] if n_types > 1 else np.zeros(len(array), dtype=int)
-    wrong = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
-    if wrong.size:
-        pair = tuple(int(node) for node in ends[wrong[0]])
-        nodes = f"its nodes are 0 to {n - 1}" if n else "no nodes"
-        raise ValueError(f"X: sample {i} has the edge {pair}, but {nodes}")
-    loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
-    if loops.size:
-        raise ValueError(f"X: sample {i} has an edge from node {ends[loops[0], 0]} to itself")
+    check_ends(ends, n, i)
     wrong = np.flatnonzero((types < 0) | (types >= n_types))
     if wrong.size:
         raise ValueError(
@@ -155,6 +151,18 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
         )
     _refuse_duplicates(ends, types, i)
     return ends.astype(np.int32), types.astype(np.int32)
+
+
+def check_ends(ends: np.ndarray, n: int, i: int) -> None:
+    """Refuse edges of sample i that do not join two of its nodes."""
+    wrong = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
+    if wrong.size:
+        pair = tuple(int(node) for node in ends[wrong[0]])
+        nodes = f"its nodes are 0 to {n - 1}" if n else "no nodes"
+        raise ValueError(f"X: sample {i} has the edge {pair}, but {nodes}")
+    loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
+    if loops.size:
+        raise ValueError(f"X: sample {i} has an edge from node {ends[loops[0], 0]} to itself")
 
 
 def _refuse_duplicates(ends, types, i):
@@ -331,9 +339,7 @@ class Pairwise(PairwiseGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        nodes, offsets, edges = self._no_features(estimator)
-        none = np.empty((0, 2), dtype=np.int32)
-        return Networks(nodes, offsets, none, offsets, none[:, 0].copy(), edges)
+        return no_networks(*self._no_features(estimator))
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples."""
@@ -509,13 +515,7 @@ class Pairwise(PairwiseGraph):
         n_classes = len(classes)
         self.pair_cone(classes)  # refuses what cannot attract
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
-        network = Network(
-            ends=samples.edges,
-            ptr=samples.edge_ptr,
-            table=samples.numbers() if self.edge_features else samples.types,
-            column=pair_columns(self.interactions, n_classes),
-            inference=(),
-        )
+        network = network_of(self, samples, pair_columns(self.interactions, n_classes))
         return choose_problem(self, samples, fields, network, tables, n_best)
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:
@@ -578,6 +578,12 @@ def pack(features, offsets, read, edge_rows):
     if edge_rows is not None:
         rows = read_edge_features(edge_rows, np.diff(offsets), n_edges, "X")
     return Networks(features, offsets, edges, ends_of(n_edges), types, rows)
+
+
+def no_networks(nodes, offsets, edge_rows):
+    """Packed samples, none of them."""
+    none = np.empty((0, 2), dtype=np.int32)
+    return Networks(nodes, offsets, none, offsets, none[:, 0].copy(), edge_rows)
 
 
 def _by_type(rows, types, n_types):

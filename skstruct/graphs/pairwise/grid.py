@@ -164,32 +164,15 @@ class Grid(Pairwise):
                     f"X has {n} images, but y has {len(items)}; y is a list of arrays (height, "
                     "width) of labels: for one image that is [labels]"
                 )
-            flat = []
-            for i, (item, shape) in enumerate(zip(items, samples.shapes.tolist(), strict=True)):
-                labels, size = rows_of_image(item, f"y: sample {i}")
-                if size != tuple(shape):
-                    raise ValueError(
-                        f"y: sample {i} must have the shape of its image, {tuple(shape)}, got "
-                        f"{size}"
-                    )
-                flat.append(labels)
-            items = object_array(flat)
+            items = _flat_images(items, "y", samples.shapes)
         return super().read_y(items, samples)
 
     def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
         """Weights of pixels, an array (height, width) an image."""
         if isinstance(node_weight, RaggedArray) or is_flat(node_weight):
             return super().read_node_weight(node_weight, samples)
-        flat, shapes = [], samples.shapes.tolist()
-        for i, item in enumerate(as_list(node_weight, "node_weight")):
-            weights, size = rows_of_image(item, f"node_weight: sample {i}")
-            if i < len(shapes) and size != tuple(shapes[i]):
-                raise ValueError(
-                    f"node_weight: sample {i} must have the shape of its image, "
-                    f"{tuple(shapes[i])}, got {size}"
-                )
-            flat.append(weights)
-        return super().read_node_weight(object_array(flat), samples)
+        flat = _flat_images(as_list(node_weight, "node_weight"), "node_weight", samples.shapes)
+        return super().read_node_weight(flat, samples)
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
         """An object array of one array (height, width, ...) a sample."""
@@ -244,6 +227,20 @@ def _read_image(item, i):
             "grey ones [x[..., None], ...]"
         )
     return np.asarray(image, dtype=feature_dtype(image.dtype))
+
+
+def _flat_images(items, name, shapes):
+    """What `items` say of the pixels of each image, row by row."""
+    flat = []
+    for i, item in enumerate(items):
+        values, size = rows_of_image(item, f"{name}: sample {i}")
+        if i < len(shapes) and size != tuple(shapes[i].tolist()):
+            raise ValueError(
+                f"{name}: sample {i} must have the shape of its image, "
+                f"{tuple(shapes[i].tolist())}, got {size}"
+            )
+        flat.append(values)
+    return object_array(flat)
 
 
 def _check_channels(images):

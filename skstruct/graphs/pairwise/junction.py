@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ...core.oracles import edge_marginals, exp_oracle, max_marginals, max_oracl
 from ...inference.bucket_elimination import (
     EliminationScratch,
     best_labels,
+    elimination_scratch,
     max_buckets,
     sum_buckets,
     tell_buckets,
@@ -22,8 +23,7 @@ from ...inference.elimination_order import best_elimination_order, primal_graph
 from ...inference.junction_tree import JunctionTree, Tables, junction_tree
 from ..layout import TableScratch
 from ..n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
-from .kernels import NetworkProblem, expand_tables, fold_tables
-from .verbs import shape_of
+from .verbs import NetworkProblem, expand_tables, fold_tables, shape_of
 
 # Graphs decoded along junction trees: the plans of all samples, scratch, and the oracles.
 
@@ -74,6 +74,34 @@ class JunctionProblem(NetworkProblem):
 
     method = "junction-tree"
 
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem, or why its tables are too large."""
+        n_labels = network.column.shape[0]
+        planned = _plan(graph, samples, n_labels)
+        if isinstance(planned, str):
+            return planned
+        plan, where, orders = planned
+        graphs = [(*_graph_of(samples, i), n_labels) for i in where]
+        if not graphs:
+            graphs, orders = [(0, samples.edges, n_labels)], [np.empty(0, np.int32)]
+        trees = [junction_tree(_tables(*graph), o) for graph, o in zip(graphs, orders, strict=True)]
+        plans = Plans(
+            tree=_concatenate(trees),
+            bucket_ptr=ends_of([len(tree.variable) for tree in trees]),
+            n_messages=np.array([tree.slot_ptr[-1] for tree in trees], dtype=np.int64),
+            plan=plan,
+        )
+        most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
+        several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
+        try:
+            work = _scratch(
+                samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several
+            )
+        except MemoryError:
+            raise _too_large(samples, plans, graph.max_table) from None
+        return cls(**fields, own=network._replace(inference=plans), work=work)
+
 
 @inner_kernel
 def _load(problem, i, theta, temperature):
@@ -97,26 +125,19 @@ def _load(problem, i, theta, temperature):
 
 
 @inner_kernel
-def _maximise(problem, i, labels):
-    """Write the best labelling for the scores in scratch, return its score."""
-    plans, work = problem.own.inference, problem.work
+def _buckets_of(problem, i):
+    """Where the buckets of sample i begin and end."""
+    plans = problem.own.inference
     p = plans.plan[i]
-    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
-    tree, factors, at = plans.tree, work.factors, plans.tree.live_ptr
-    max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
-    best_labels(factors, tree, work.back, begin, end, work.best)
-    for t in range(end - begin):
-        labels[t] = work.best[t]
-    return work.up[0]
+    return plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
 
 
 @inner_kernel
 def _tell(problem, i, is_sum, size):
     """Messages down: what `target` asks for goes to the first `size` beliefs."""
     plans, work = problem.own.inference, problem.work
-    p = plans.plan[i]
-    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
-    beliefs, down = work.beliefs, work.down[: plans.n_messages[p]]
+    begin, end = _buckets_of(problem, i)
+    beliefs, down = work.beliefs, work.down[: plans.n_messages[plans.plan[i]]]
     nothing = 0.0 if is_sum else -math.inf
     for q in range(size):
         beliefs[q] = nothing
@@ -129,29 +150,20 @@ def _tell(problem, i, is_sum, size):
 
 
 @inner_kernel
-def _max_marginals(problem, i):
-    """Max-marginals of the nodes, for the scores in scratch, to the beliefs."""
-    _, n, n_labels, _, _ = shape_of(problem, i)
-    plans, work = problem.own.inference, problem.work
-    p = plans.plan[i]
-    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
-    tree, at = plans.tree, plans.tree.slot_ptr
-    max_buckets(work.factors, tree, work.base, at, work.up, work.back, begin, end, work.elimination)
-    for f in range(n + problem.own.ptr[i + 1] - problem.own.ptr[i]):
-        work.target[f] = work.base[f] if f < n else -1
-    _tell(problem, i, False, n * n_labels)
+def _sum_up(problem, i, at):
+    """Messages up to slots that are `at` these places; returns the log-partition."""
+    tree, work = problem.own.inference.tree, problem.work
+    begin, end = _buckets_of(problem, i)
+    sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
+    return work.up[0]
 
 
 @inner_kernel
 def _marginals(problem, i, shares_tables):
     """Marginals of nodes and tables (or of each edge) to the beliefs; returns the log-partition."""
     _, n, n_labels, _, n_tables = shape_of(problem, i)
-    plans, work = problem.own.inference, problem.work
-    p = plans.plan[i]
-    begin, end = plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
-    tree, at = plans.tree, plans.tree.slot_ptr
-    sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
-    value = work.up[0]
+    work = problem.work
+    value = _sum_up(problem, i, problem.own.inference.tree.slot_ptr)
     size, square = n * n_labels, n_labels * n_labels
     n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
     for f in range(n + n_edges):
@@ -165,23 +177,25 @@ def _marginals(problem, i, shares_tables):
 @kernel
 def _(problem, i, theta, labels):
     _load(problem, i, theta, 1.0)
-    return _maximise(problem, i, labels)
+    tree, work, factors = problem.own.inference.tree, problem.work, problem.work.factors
+    begin, end = _buckets_of(problem, i)
+    at, scratch = tree.live_ptr, work.elimination
+    max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, scratch)
+    best_labels(factors, tree, work.back, begin, end, work.best)
+    for t in range(end - begin):
+        labels[t] = work.best[t]
+    return work.up[0]
 
 
 @exp_oracle.register(JunctionProblem)
 @kernel
 def _(problem, i, theta, temperature, mu):
     _, n, n_labels, _, _ = shape_of(problem, i)
-    own, work = problem.own, problem.work
     _load(problem, i, theta, temperature)
     if mu.shape[0] == 0:
-        plans = own.inference
-        begin, end = plans.bucket_ptr[plans.plan[i]], plans.bucket_ptr[plans.plan[i] + 1]
-        tree, at = plans.tree, plans.tree.live_ptr
-        sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
-        return temperature * work.up[0]
+        return temperature * _sum_up(problem, i, problem.own.inference.tree.live_ptr)
     value = _marginals(problem, i, True)
-    size, beliefs = n * n_labels, work.beliefs
+    size, beliefs = n * n_labels, problem.work.beliefs
     for q in range(size):
         mu[q] = beliefs[q]
     fold_tables(problem, i, beliefs[size:], mu)
@@ -207,10 +221,16 @@ def _(problem, i, theta, mu, out):
 @kernel
 def _(problem, i, theta, out):
     _, n, n_labels, _, _ = shape_of(problem, i)
+    tree, work, factors = problem.own.inference.tree, problem.work, problem.work.factors
     _load(problem, i, theta, 1.0)
-    _max_marginals(problem, i)
+    begin, end = _buckets_of(problem, i)
+    at, scratch = tree.slot_ptr, work.elimination
+    max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, scratch)
+    for f in range(n + problem.own.ptr[i + 1] - problem.own.ptr[i]):
+        work.target[f] = work.base[f] if f < n else -1
+    _tell(problem, i, False, n * n_labels)
     for q in range(n * n_labels):
-        out[q] = problem.work.beliefs[q]
+        out[q] = work.beliefs[q]
 
 
 top_k_oracle.register(JunctionProblem)(top_k_by_max_marginals)
@@ -245,7 +265,7 @@ def _plan(graph, samples, n_labels):
     weighs = graph.inference == "auto" and not graph.prefers_exact
     for p in np.argsort(-(samples.n_edges - samples.lengths)[where], kind="stable"):
         i = where[p]
-        tables = _tables(samples, i, n_labels)
+        tables = _tables(*_graph_of(samples, i), n_labels)
         primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
         found = best_elimination_order(primal, tables.n_states, max_table=limit)
         if not found.largest < np.inf:
@@ -278,26 +298,26 @@ def _too_wide(samples, n_labels, limit):
     return np.flatnonzero((side > 1) & ((side + 1) * np.log(n_labels) > np.log(limit) + 1e-9))[:1]
 
 
+def _graph_of(samples, i):
+    """Number of nodes and edges of sample i."""
+    n = samples.offsets[i + 1] - samples.offsets[i]
+    return n, samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]]
+
+
 def _distinct(samples):
     """Which of the different graphs each sample is, and a sample of each."""
     known, where = {}, []
     plan = np.empty(len(samples.lengths), dtype=np.int64)
-    for i, n in enumerate(samples.lengths.tolist()):
-        edges = samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]]
+    for i in range(len(plan)):
+        n, edges = _graph_of(samples, i)
         plan[i] = known.setdefault((n, edges.tobytes()), len(known))
         if plan[i] == len(where):
             where.append(i)
     return plan, np.array(where, dtype=np.int64)
 
 
-def _tables(samples, i, n_labels):
-    """The factors of sample i, without scores: a node each, then an edge each."""
-    n = samples.offsets[i + 1] - samples.offsets[i]
-    return _plain_tables(n, samples.edges[samples.edge_ptr[i] : samples.edge_ptr[i + 1]], n_labels)
-
-
-def _plain_tables(n, edges, n_labels):
-    """A factor a node, and one an edge."""
+def _tables(n, edges, n_labels):
+    """The factors of a graph, without scores: a node each, then an edge each."""
     return Tables(
         n_states=np.full(n, n_labels, dtype=np.int64),
         scope_ptr=np.concatenate((np.arange(n), n + 2 * np.arange(len(edges) + 1))),
@@ -345,36 +365,6 @@ def _concatenate(trees):
     return JunctionTree(**fields)
 
 
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> JunctionProblem | str:
-    """The problem, or why its tables are too large."""
-    n_labels = network.column.shape[0]
-    planned = _plan(graph, samples, n_labels)
-    if isinstance(planned, str):
-        return planned
-    plan, where, orders = planned
-    found = zip(where, orders, strict=True)
-    trees = [junction_tree(_tables(samples, i, n_labels), order) for i, order in found]
-    if not trees:
-        trees = [
-            junction_tree(_plain_tables(0, samples.edges[:0], n_labels), np.empty(0, np.int32))
-        ]
-    plans = Plans(
-        tree=_concatenate(trees),
-        bucket_ptr=ends_of([len(tree.variable) for tree in trees]),
-        n_messages=np.array([tree.slot_ptr[-1] for tree in trees], dtype=np.int64),
-        plan=plan,
-    )
-    most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
-    several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
-    try:
-        work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several)
-    except MemoryError:
-        raise _too_large(samples, plans, graph.max_table) from None
-    return JunctionProblem(**fields, own=network._replace(inference=plans), work=work)
-
-
 def _too_large(samples, plans, limit):
     """The error where memory does not suffice."""
     entries = plans.n_messages[plans.plan]
@@ -392,8 +382,7 @@ def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
     n_pairs = np.maximum(n_tables, samples.n_edges)
     n_scores = int((samples.lengths * n_labels + n_pairs * square).max(initial=0))
     n_factors = int((samples.lengths + samples.n_edges).max(initial=0))
-    live, block, levels, maps, inputs, dims = plans.tree.room
-    n_messages = int(max(plans.n_messages.max(initial=1), live))
+    n_messages = int(max(plans.n_messages.max(initial=1), plans.tree.room[0]))
     none = np.empty(0, dtype=np.int64)
     return JunctionScratch(
         tables=tables,
@@ -408,15 +397,6 @@ def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
         back=np.zeros(n_bytes, dtype=np.uint8),
         beliefs=np.zeros(n_scores),
         best=np.zeros(nodes, dtype=np.int64),
-        elimination=EliminationScratch(
-            np.zeros((levels, block)),
-            np.zeros((levels, block)),
-            np.zeros(block),
-            np.zeros(block),
-            np.zeros(maps, dtype=np.uint32),
-            np.zeros(inputs, dtype=np.int64),
-            np.zeros(dims, dtype=np.int64),
-            np.zeros(levels, dtype=np.uint8),
-        ),
+        elimination=elimination_scratch(plans.tree),
         n_best=n_best,
     )

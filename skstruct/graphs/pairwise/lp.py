@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from ...inference.pairwise_lp import (
     lp_sweep,
 )
 from ..layout import TableScratch
-from .kernels import NetworkProblem, add_pair, expand_tables, pair_score
-from .verbs import shape_of
+from .verbs import NetworkProblem, add_pair, expand_tables, pair_score, shape_of
 
 # Oracles of the LP relaxation: sweeps until the gap is small enough for the training.
 
@@ -84,6 +83,25 @@ class LPProblem(NetworkProblem):
 
     structure = "Pairwise by the LP relaxation"
     method, inference = "lp", "relaxed"
+
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem."""
+        n, m = longest_item(samples.offsets), longest_item(samples.edge_ptr)
+        n_labels, n_tables = len(network.column), int(fields["n_tables"].max(initial=1))
+        work = LPWork(
+            tables=tables,
+            unary=np.zeros((n, n_labels)),
+            full=np.zeros((n_tables, n_labels, n_labels)),
+            flipped=np.zeros((n_tables, n_labels, n_labels)),
+            delta=np.zeros((m, 2, n_labels)),
+            trial=np.zeros((m, 2, n_labels)),
+            best=np.zeros(n, dtype=np.int32),
+            lp=lp_scratch(n, m, n_labels),
+        )
+        return cls(
+            **fields, own=network._replace(inference=_messages(samples, n_labels)), work=work
+        )
 
     def heed_gap(self, gap):
         """Of a training gap each visit may leave a tenth, and need not go on for long."""
@@ -218,15 +236,6 @@ def _point(problem, i, theta, p, mu):
     return value
 
 
-@inner_kernel
-def _integral(problem, i, theta, labels, mu):
-    """Write a labelling to `mu`; its score."""
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        mu[q] = 0.0
-    add_indicator(problem, i, labels, 1.0, mu)
-    return score(problem, i, theta, labels)
-
-
 @relaxed_oracle.register(LPProblem)
 @kernel
 def _(problem, i, theta, labels, mu):
@@ -270,7 +279,10 @@ def _(problem, i, theta, labels, mu):
     if not value > best:
         if not best > 0.5 * low:
             return bound, -math.inf
-        value = _integral(problem, i, theta, labels, mu)
+        for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+            mu[q] = 0.0
+        add_indicator(problem, i, labels, 1.0, mu)
+        value = score(problem, i, theta, labels)
     return bound, min(value, bound)
 
 
@@ -288,27 +300,6 @@ def _(problem, i, theta, labels):
     for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
         labels[t] = work.best[t]
     return score(problem, i, theta, labels)
-
-
-def make(
-    graph: Any, samples: Any, fields: dict, network: NamedTuple, tables: Any, n_best: int
-) -> LPProblem:
-    """The problem."""
-    n, m = longest_item(samples.offsets), longest_item(samples.edge_ptr)
-    n_labels, n_tables = len(network.column), int(fields["n_tables"].max(initial=1))
-    work = LPWork(
-        tables=tables,
-        unary=np.zeros((n, n_labels)),
-        full=np.zeros((n_tables, n_labels, n_labels)),
-        flipped=np.zeros((n_tables, n_labels, n_labels)),
-        delta=np.zeros((m, 2, n_labels)),
-        trial=np.zeros((m, 2, n_labels)),
-        best=np.zeros(n, dtype=np.int32),
-        lp=lp_scratch(n, m, n_labels),
-    )
-    return LPProblem(
-        **fields, own=network._replace(inference=_messages(samples, n_labels)), work=work
-    )
 
 
 def _messages(samples, n_labels):

@@ -14,8 +14,8 @@ from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.graphs import n_best_scratch, top_k_by_max_marginals
 from skstruct.graphs.chain import ChainProblem
+from skstruct.graphs.n_best import branch_scratch, confine, note_second, split_best
 from skstruct.graphs.tree import TreeProblem
-from skstruct.inference.n_best import branch_scratch, confine, note_second, split_best
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 # Verbs that are compiled for no other test: as plain Python (test_structures.py).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -14,7 +15,6 @@ from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..graphs.base import Graph
 from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
 from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
-from ..solvers.rounds.blocks import run_rounds
 from ..solvers.run import run
 from .base import fitted_state
 from .svm import CONSTRAINTS, StructuralSVM
@@ -234,40 +234,26 @@ class BCFWSSVM(StructuralSVM):
         self._is_latent = data.completion is not None
         return super()._make_problem(data)
 
-    _multiplies_rows = _works_in_rounds = True
+    _multiplies_rows, _blocks = True, BCFWBlocks
+    _on_shards: ClassVar[dict] = {"warm_start": False, "averaging": False}
+
+    def _refuse_shards(self):
+        super()._refuse_shards()
+        if self.sampling == "gap":
+            raise ValueError(
+                'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are not '
+                "compared between shards"
+            )
 
     def _choices(self):
         pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
         return BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
 
-    def _train_rounds(self, *task, start, lam, **common):
-        return run_rounds(
-            BCFWBlocks,
-            LocalBCFW(self._choices()),
-            *task,
-            lam,
-            seed=int(self._generator().integers(2**63)),
-            gap_every=self.gap_every,
-            n_passes=self._passes_of_round,
-            group=self._shards_at_once,
-            **common,
-        )
-
-    #: Passes over a shard in a round, from 0 up; None for what its messages cost.
-    _passes_of_round = None
-    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
-    _shards_at_once = None
+    def _local(self, n_labels):
+        return LocalBCFW(self._choices())
 
     def _start(self, previous, problem, shapes):
         """Return the dual point of the previous fit, if it is one of this problem."""
-        if problem is None:
-            self._refuse_on_shards(warm_start=False, averaging=False)
-            if self.sampling == "gap":
-                raise ValueError(
-                    'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are '
-                    "not compared between shards"
-                )
-            return None
         if self._is_latent:
             return super()._start(previous, problem, shapes)
         if not self.warm_start:

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Integral, Real
 
-from ..core.oracles import (
-    exp_oracle,
-    gram,
-    has_own_loss,
-    loss_augmented_top_k,
-    require_linear_loss,
-    top_k_oracle,
-)
+from ..core.oracles import gram
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
@@ -229,14 +222,7 @@ class CasimirSSVM(StructuralSVM):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         self._require(gram, problem, "use SubgradientSSVM")
-        if not has_own_loss(type(problem), loss_augmented_top_k):
-            require_linear_loss(problem, "use BCFWSSVM")
-        elif self.smoothing == "entropy":
-            require_linear_loss(problem, 'use smoothing="l2" or BCFWSSVM')
-        by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
-        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
-        advice = f'use smoothing="{others[0]}" or BCFWSSVM' if others else "use BCFWSSVM"
-        self._require(by_smoothing[self.smoothing], problem, advice)
+        self._check_smoothing(problem, "BCFWSSVM")
 
     def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
         method = HingeCasimir(

@@ -14,7 +14,6 @@ from ..solvers.gdmm.active_sets import GDMMOptions
 from ..solvers.gdmm.factors import FactorRun
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, n_parts
-from ..solvers.rounds.blocks import run_rounds
 from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
@@ -228,27 +227,10 @@ class GDMMSSVM(StructuralSVM):
         graph.training_inference_ = getattr(relaxed, "inference", "exact")
         return relaxed, factors
 
-    _works_in_rounds = True
-    #: Passes over a shard in a round, from 1 up; None for what its messages cost.
-    _passes_of_round = None
-    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
-    _shards_at_once = None
+    _blocks = GDMMBlocks
 
-    def _train_rounds(self, source, engine, shapes, start, lam, **common):
-        self._refuse_on_shards()
-        return run_rounds(
-            GDMMBlocks,
-            LocalGDMM(self._options(shapes[0][1]), self.graph_.decoding),
-            source,
-            engine,
-            shapes,
-            lam,
-            seed=int(self._generator().integers(2**63)),
-            gap_every=self.gap_every,
-            n_passes=self._passes_of_round,
-            group=self._shards_at_once,
-            **common,
-        )
+    def _local(self, n_labels):
+        return LocalGDMM(self._options(n_labels), self.graph_.decoding)
 
     def _options(self, n_labels):
         return GDMMOptions(

@@ -45,14 +45,10 @@ from .run import Method
 _GROWTH = 0.1
 
 
-def _mix(*terms):
-    """Linear combination of weights: alternating weights and factors."""
-    pairs = list(zip(terms[::2], terms[1::2], strict=True))
-    out = Weights(*(pairs[0][1] * table for table in pairs[0][0].tables))
-    for w, factor in pairs[1:]:
-        for total, table in zip(out.tables, w.tables, strict=True):
-            total += factor * table
-    return out
+def _mix(a, w, b, other):
+    """``a w + b other``."""
+    pairs = zip(w.tables, other.tables, strict=True)
+    return Weights(*(a * table + b * more for table, more in pairs))
 
 
 class Catalyst:
@@ -97,7 +93,8 @@ class Catalyst:
             return self.previous
         if self.options.warm_start == "extrapolation" and k > 1:
             ratio = self.kappa / (self.kappa + self.lam)
-            return _mix(self.previous, 1.0, self.center, ratio, self.older_center, -ratio)
+            ahead = _mix(1.0, self.previous, ratio, self.center)
+            return _mix(1.0, ahead, -ratio, self.older_center)
         return self.center
 
     def advance(self, k, current, steepness, least):
@@ -113,7 +110,7 @@ class Catalyst:
             self._shrink(k, steepness, least)
         beta = self._extrapolation(kappa)
         self.older_center = self.center
-        self.center = _mix(current, 1.0 + beta, self.previous, -beta)
+        self.center = _mix(1.0 + beta, current, -beta, self.previous)
         self.previous = current
 
     def _shrink(self, k, steepness, least):

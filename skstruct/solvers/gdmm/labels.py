@@ -26,7 +26,7 @@ from .active_sets import (
     empty_sets,
     fits,
 )
-from .kernels import INNER, INNER_AWAY, LEAST_CURVATURE, block_step
+from .factors import INNER, INNER_AWAY, LEAST_CURVATURE, block_step
 from .solver import Run
 
 # GDMM on label sets: binary nodes that share a sample's features, many possible edges.
@@ -519,7 +519,7 @@ class LabelState(NamedTuple):
     four: np.ndarray
     # (2,): Position of the pass.
     cursor: np.ndarray
-    # (4,): As in :class:`skstruct.solvers.gdmm.active_sets.GDMMState`.
+    # (4,): As in :class:`skstruct.solvers.gdmm.factors.GDMMState`.
     totals: np.ndarray
 
 

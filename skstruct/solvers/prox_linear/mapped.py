@@ -7,12 +7,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from ...core.jit.dispatch import kernel
 from ...core.offsets import places_of
 from ...core.oracles import accumulate, potentials
-from ...core.parallel import effective_threads, make_scratch, private_copy
+from ...core.parallel import effective_threads, make_scratch, private_copy, run_team
 from ...core.weights import zero_weights
 from ...data.packing import sample_of
 from ...losses.verbs import loss_oracle, private_loss
@@ -244,8 +243,8 @@ class MappedLosses:
         self._place_tail(vector)
         rows, tails = np.empty_like(scores), np.empty((len(batches), self.n_tail))
 
-        def run(worker, first, last):
-            for b in range(first, last):
+        def run(worker, some):
+            for b in some:
                 here = np.empty((batches[b].rows.size, self.n_columns))
                 self._residuals(worker, batches[b], here, tails[b])
                 rows[batches[b].rows] = here
@@ -259,13 +258,8 @@ class MappedLosses:
         return Residuals(batches, rows, tails, mean) if np.isfinite(mean) else None
 
     def _in_threads(self, run, start, stop):
-        n_threads = min(len(self._workers), stop - start)
-        if n_threads <= 1:
-            run(self._workers[0], start, stop)
-            return
-        bounds = np.linspace(start, stop, n_threads + 1).astype(int).tolist()
-        tasks = zip(self._workers, bounds[:-1], bounds[1:], strict=False)
-        Parallel(n_jobs=n_threads, backend="threading")(delayed(run)(*task) for task in tasks)
+        n = min(len(self._workers), stop - start)
+        run_team(lambda k, team: run(self._workers[k], range(start + k, stop, n)), n)
 
     def gradient(self, linearised: Linearised, found: Residuals) -> np.ndarray:
         """Mean gradient of the losses."""

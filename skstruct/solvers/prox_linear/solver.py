@@ -9,7 +9,7 @@ import numpy as np
 from ...core.cone import make_cone, settle
 from ...core.weights import Weights, flatten
 from ...losses.verbs import require_smooth
-from ..primal import compile_losses
+from ..primal import Best, Uncertified, compile_losses
 from ..run import REMEDY, Method
 from ..sgd import improvement
 from .mapped import Linearised, MappedLosses, Residuals
@@ -200,38 +200,6 @@ _RESOLVED = "no step improves the weights any further: increase tol"
 _START, _LONGER = 4.0, 4.0
 
 
-class Stationarity(NamedTuple):
-    """What is known of weights without a dual bound."""
-
-    # The objective.
-    objective: float
-    # The smallest objective seen.
-    best: float
-    # ``|w_k - w_{k+1}| / eta``.
-    stationarity: float
-    # Norm of the gradient of the smoothed objective.
-    gradient_norm: float
-    # The larger of the two, as a fraction of ``lam |w|``.
-    relative: float
-
-    measure = "relative stationarity"
-
-    @property
-    def record(self):
-        """Its fields of the history."""
-        names = "objective", "stationarity", "gradient_norm"
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def published(self):
-        """The attributes that it gives an estimator."""
-        return {
-            "objective_": self.best,
-            "stationarity_": self.stationarity,
-            "gradient_norm_": self.gradient_norm,
-        }
-
-
 def _copied(w):
     return w._make(table.copy() for table in w)
 
@@ -247,7 +215,7 @@ class MappedMethod(Method):
         self.vector = flatten(start)
         self.settle(self.vector)
         #: The smallest objective seen, and its weights.
-        self.best = np.inf, self.vector
+        self.best = Best()
 
     def settle(self, vector):
         """Project the pair table to where it must stay: in place."""
@@ -272,7 +240,7 @@ class MappedMethod(Method):
 
     def solution(self):
         """The best ones seen."""
-        return _copied(self.losses.split(self.best[1]))
+        return _copied(self.losses.split(self.best.weights))
 
 
 class ProxLinear(MappedMethod):
@@ -302,7 +270,7 @@ class ProxLinear(MappedMethod):
         self.losses.set_strength(self.nu)
         self.linearised = Linearised(self.mapped, self.losses.split(self.vector).params)
         self.exact = self._exact(self.vector, self.linearised)
-        self.best = self.exact, self.vector
+        self.best.offer(self.exact, self.vector)
 
     def _exact(self, vector, linearised):
         return self.losses.objective(self.target, linearised.all().scores, vector, self.lam)
@@ -379,9 +347,7 @@ class ProxLinear(MappedMethod):
 
     def certify(self):
         """Stationarity of the present weights."""
-        objective = self.exact
-        if objective < self.best[0]:
-            self.best = objective, self.vector
+        self.best.offer(self.exact, self.vector)
         gradient = np.inf
         if self.at is not None:
             # In a cone only what leads inside counts.
@@ -391,7 +357,9 @@ class ProxLinear(MappedMethod):
         scale = self.lam * float(np.linalg.norm(self.vector))
         largest = max(self._moved, gradient)
         relative = largest / scale if scale > 0.0 else np.inf
-        self.certificate = Stationarity(objective, self.best[0], self._moved, gradient, relative)
+        record = {"objective": self.exact, "stationarity": self._moved, "gradient_norm": gradient}
+        measure = "relative stationarity"
+        self.certificate = Uncertified(record, self.best.objective, relative, measure)
 
     def remedy(self):
         """More steps do not help where none improves the weights."""
@@ -435,8 +403,12 @@ class MappedSubgradient(MappedMethod):
 
     def begin(self, progress):
         """What the start is worth: no fit ends worse."""
+        self._measure()
+
+    def _measure(self):
         objective = self.losses.objective(self.target, self._scores(), self.vector, self.lam)
-        self.best = objective, self.vector
+        self.best.offer(objective, self.vector)
+        return objective
 
     @np.errstate(over="ignore", invalid="ignore")  # A number that overflows is refused.
     def _scores(self):
@@ -491,10 +463,8 @@ class MappedSubgradient(MappedMethod):
 
     def certify(self):
         """Objective of the present weights."""
-        objective = self.losses.objective(self.target, self._scores(), self.vector, self.lam)
-        if objective < self.best[0]:
-            self.best = objective, self.vector
-        self.trail.append(self.best[0])
+        objective = self._measure()
+        self.trail.append(self.best.objective)
         self.certificate = improvement(objective, self.trail)
 
     def reached(self, tol):

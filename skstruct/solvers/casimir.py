@@ -190,18 +190,9 @@ def _visit(loss, problem, w, memory, options, i, values, r, buffers, labels):
     potentials(problem, i, w, theta)
     value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
     if options.measure == 1:
+        before = memory.lipschitz[i]
         memory.lipschitz[i] = loss_curvature(
-            loss,
-            problem,
-            i,
-            theta,
-            value,
-            labels,
-            r,
-            memory.lipschitz[i],
-            answer,
-            trial,
-            augmented,
+            loss, problem, i, theta, value, labels, r, before, answer, trial, augmented
         )
     values[LOSS], values[MAGNITUDE], values[TASK_LOSS] = value, magnitude, 0.0
     if options.task_loss == 1:
@@ -221,18 +212,7 @@ def _settle(sample_weight, memory, order, visits):
 
 @kernel
 def svrg_pass(
-    loss,
-    problem,
-    w,
-    cone,
-    sample_weight,
-    memory,
-    options,
-    order,
-    visits,
-    buffers,
-    labels,
-    team,
+    loss, problem, w, cone, sample_weight, memory, options, order, visits, buffers, labels, team
 ):
     """Visit the samples in `order`, for a snapshot, which threads share, or for steps.
 

@@ -995,23 +995,14 @@ class FactorRun(Run):
         """Return the consistent dual point with its weights."""
         if self.constrained:
             return self._tree_point()
-        table = np.zeros(self.shapes[1])
-        if len(self.graph.ends):
-            self._fill_consistent(table.reshape(self.state.table.shape))
+        state, graph, table = self.state, self.graph, np.zeros(self.shapes[1])
+        if len(graph.ends):
+            lists = state.nodes, state.edges, graph.ends, graph.labels
+            reach = np.repeat(self.reach, np.diff(graph.edge_ptr))
+            n = len(state.table)
+            scratch = np.zeros((4, n)), np.zeros(int(state.edges.size.max()))
+            consistent_table(*lists, reach, *scratch, table.reshape(n, n))
         return self._node_losses(), Weights(self.w.node, table)
-
-    def _fill_consistent(self, table):
-        state, graph = self.state, self.graph
-        consistent_table(
-            state.nodes,
-            state.edges,
-            graph.ends,
-            graph.labels,
-            np.repeat(self.reach, np.diff(graph.edge_ptr)),
-            np.zeros((4, len(table))),
-            np.zeros(int(state.edges.size.max())),
-            table,
-        )
 
     def _tree_point(self):
         graph, n_labels = self.graph, len(self.state.table)

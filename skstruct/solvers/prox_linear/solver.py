@@ -94,7 +94,7 @@ class CasimirSteps:
             else:
                 kept = center
             n_batches = len(snapshot.batches)
-            kappa = max(self._steepness() / n_batches - strong, 0.0)
+            kappa = max(self._caution * self.lipschitz / n_batches - strong, 0.0)
             w = self._steps(at, center, snapshot, gradient, eta, kappa, rng, pieces)
             if pieces.stopped:
                 return before
@@ -106,9 +106,6 @@ class CasimirSteps:
             self.settle(center)
             before = w
         return before
-
-    def _steepness(self):
-        return self._caution * self.lipschitz
 
     def _fail(self):
         self._least_caution = _BELOW * self._caution
@@ -167,7 +164,7 @@ class CasimirSteps:
 
     def _steps(self, at, center, snapshot, gradient, eta, kappa, rng, pieces):
         """A pass of SVRG steps from the prox-center; None if the scores overflow."""
-        rate = 1.0 / self._steepness() if self.rate is None else self.rate
+        rate = 1.0 / self._caution * self.lipschitz if self.rate is None else self.rate
         pull = at.vector / eta + kappa * center - gradient
         pull *= rate
         shrink = 1.0 / (1.0 + rate * (self.lam + 1.0 / eta + kappa))
@@ -275,16 +272,13 @@ class ProxLinear(MappedMethod):
     def _exact(self, vector, linearised):
         return self.losses.objective(self.target, linearised.all().scores, vector, self.lam)
 
-    def _point(self, vector, linearised, rng, pieces):
-        return self.inner.point(vector, linearised, rng, pieces)
-
     def epoch(self, k, rng, progress):
         """One outer step."""
         pieces = progress.pieces
         if self.at is None or (self.shrinking and k > 1):
             if self.shrinking:
                 self._smooth_by(min(self.nu, self.strength / k))
-            self.at = self._point(self.vector, self.linearised, rng, pieces)
+            self.at = self.inner.point(self.vector, self.linearised, rng, pieces)
             if self.at is None:
                 return
         if self.eta is None:
@@ -306,7 +300,7 @@ class ProxLinear(MappedMethod):
             self.stalled = True  # smoothing is within rounding: less of it changes nothing
             return
         self._smooth_by(0.5 * self.nu)
-        self.at = self._point(self.vector, self.linearised, rng, pieces)
+        self.at = self.inner.point(self.vector, self.linearised, rng, pieces)
 
     def _smooth_by(self, nu):
         self.inner.lipschitz *= self.nu / nu
@@ -321,7 +315,7 @@ class ProxLinear(MappedMethod):
         if pieces.stopped or squared == 0.0:
             return False
         linearised = Linearised(self.mapped, self.losses.split(w).params)
-        point = self._point(w, linearised, rng, pieces)
+        point = self.inner.point(w, linearised, rng, pieces)
         if pieces.stopped:
             return False
         given = self.fixed_eta is not None

@@ -22,8 +22,7 @@ from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
 from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
 from ..scores.base import check_products, guarded
-from ..solvers.prox_linear.mapped import MappedProblem, MapWeights
-from ..solvers.prox_linear.solver import MappedSubgradient, ProxLinear
+from ..solvers.prox_linear import MappedProblem, MappedSubgradient, MapWeights, ProxLinear
 from ..solvers.run import run
 from .persistence import check_shapes
 from .svm import CONSTRAINTS, StructuralSVM

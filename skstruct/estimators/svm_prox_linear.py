@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..core.weights import Weights
-from ..data.packing import check_pointers, rows_as_scores, sample_of
+from ..data.packing import rows_as_scores, sample_of
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
@@ -283,20 +283,15 @@ class ProxLinearSSVM(StructuralSVM):
         rows = guarded(data.samples.features)
         self._refuse_sparse(score_map, rows)
         # Scores take the place of node weights.
-        scored = rows_as_scores(data.samples)
-        loss = self._task_loss(data)
-        options = {"codes": data.codes, "loss": loss, "n_best": self.n_best + 1}
-        problem = self.graph_.make_problem(scored, self.classes_, False, **options)
-        self._check_problem(problem)
-        check_pointers(problem, data.sample_weight.size, data.codes.size)
-        self._publish_inference(type(problem))
+        scored, self._has_intercept = rows_as_scores(data.samples), False
+        problem = super()._make_problem(data._replace(samples=scored))
         shapes = self.graph_.weight_shapes(scored, len(self.classes_), False)
         self._random = self._generator()
         params = score_map.initialise(
             rows.shape[1], shapes[0][1], self._random, bool(self.fit_intercept)
         )
         ptr = self._row_ptr(data.samples)
-        self.score_map_, self._has_intercept = score_map, False
+        self.score_map_ = score_map
         self._first = MapWeights(
             params, np.zeros((shapes[0][0] - rows.shape[0], shapes[0][1])), np.zeros(shapes[1])
         )

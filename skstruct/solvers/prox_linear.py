@@ -437,7 +437,7 @@ class CasimirSteps:
 
     def _steps(self, at, center, snapshot, gradient, eta, kappa, rng, pieces):
         """A pass of SVRG steps from the prox-center; None if the scores overflow."""
-        rate = 1.0 / self._caution * self.lipschitz if self.rate is None else self.rate
+        rate = 1.0 / (self._caution * self.lipschitz) if self.rate is None else self.rate
         pull = at.vector / eta + kappa * center - gradient
         pull *= rate
         shrink = 1.0 / (1.0 + rate * (self.lam + 1.0 / eta + kappa))

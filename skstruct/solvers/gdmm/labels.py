@@ -537,7 +537,6 @@ class LabelRun(Run):
         first, second = factors.ends.T
         edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
         self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of)
-        self._n_passes = 0
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(
             on=graph.labels.astype(np.float64),
@@ -562,9 +561,7 @@ class LabelRun(Run):
 
     def one_pass(self, order, uniforms, pieces):
         """Visit all samples."""
-        if order.size:
-            self._n_passes += 1
-        self.options = self.options._replace(wake=int(self._n_passes > _PASSES_AT_REST))
+        self.options = self.options._replace(wake=int(self.n_passes >= _PASSES_AT_REST))
         self.visit(label_pass, order, uniforms, pieces)
 
     def pair_weights(self):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.cone import make_cone, settle
 from ..core.jit.dispatch import kernel
-from ..core.offsets import places_of
+from ..core.offsets import ends_of, places_of
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import effective_threads, make_scratch, private_copy, run_team
 from ..core.weights import Weights, flatten, zero_weights
@@ -693,13 +693,8 @@ class MappedSubgradient(MappedMethod):
         return np.concatenate([here.vjp(rows), tail]) * batch.scale
 
     def _linearised(self, batch):
-        mapped = self.mapped
-        if mapped.score_map.rowwise:
-            part = mapped._replace(rows=mapped.rows[batch.rows])
-        else:
-            lengths = np.diff(mapped.row_ptr)[batch.samples]
-            ptr = np.append(0, np.cumsum(lengths))
-            part = mapped._replace(rows=mapped.rows[batch.rows], row_ptr=ptr)
+        ptr = ends_of(np.diff(self.mapped.row_ptr)[batch.samples])
+        part = self.mapped._replace(rows=self.mapped.rows[batch.rows], row_ptr=ptr)
         return Linearised(part, self.losses.split(self.vector).params).all()
 
     def _first_rate(self, batches):

@@ -205,5 +205,4 @@ class ExtragradientSSVM(StructuralSVM):
         # BLAS threads wait for each other in short vector operations, most of all where another
         # process has the cores.
         with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
-            rng = np.random.default_rng(0)  # nothing is drawn
-            return run(method, rng=rng, **common)
+            return run(method, **common)

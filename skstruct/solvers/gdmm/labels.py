@@ -239,11 +239,8 @@ def _visit_edge(graph, options, state, i, place):
     four, before = state.four[0], state.four[1]
     curvature = 1.0 + 2.0 * options.rho
     for _ in range(INNER_AWAY if options.variant == AFW else INNER):
-        both, only_second, only_first = (
-            awake.share[place],
-            awake.more[place, 0],
-            awake.more[place, 1],
-        )
+        both = awake.share[place]
+        only_second, only_first = awake.more[place, 0], awake.more[place, 1]
         rest = 1.0 - both - only_second - only_first
         # A residue of rounding is no mass to step away from.
         before[0] = rest if rest > 1e-12 else 0.0

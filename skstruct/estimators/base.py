@@ -374,7 +374,7 @@ class StructuredEstimator(
         problem = self.graph_.make_problem(
             data.samples,
             self.classes_,
-            self.fit_intercept,
+            self._has_intercept,
             codes=data.codes,
             loss=self._task_loss(data),
             n_best=getattr(self, "n_best", 0) + 1,

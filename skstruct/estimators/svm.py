@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import ClassVar
 
-from ..core.oracles import augment, has_own_loss, max_oracle, task_loss
+from ..core.oracles import (
+    augment,
+    exp_oracle,
+    has_own_loss,
+    loss_augmented_top_k,
+    max_oracle,
+    require_linear_loss,
+    task_loss,
+    top_k_oracle,
+)
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.task import WeightedLoss, weighted
+from ..solvers.rounds.blocks import run_rounds
 from .base import StructuredEstimator
 from .marginals import ProbabilisticPredictor
-from .svm_latent import concave_convex, first_weights
+from .svm_latent import concave_convex
 
 CONSTRAINTS = {
     "graph": [StrOptions(NAMES), Graph],
@@ -33,6 +44,11 @@ CONSTRAINTS = {
 _OF_DISTRIBUTIONS = {name for name in vars(ProbabilisticPredictor) if name.startswith("predict_")}
 
 
+def keep_arguments(given: dict) -> None:
+    """All that a constructor does, by its ``locals()``: arguments become attributes, unchanged."""
+    vars(given["self"]).update({name: value for name, value in given.items() if name != "self"})
+
+
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
 
@@ -50,47 +66,47 @@ class StructuralSVM(StructuredEstimator):
             return WeightedLoss(self.loss, data.completion.loss_weights(self.loss))
         return weighted(self.loss, data.loss_weights)
 
-    def _solve_partial(self, problem, shapes, data, start, **common):
+    def _solve_partial(self, *task, **common):
         """Train in rounds, each with the labels that are best at the weights of the one before."""
-        given, tol = None, common["tol"]
-        if start is None:
-            given = first_weights(
-                problem, shapes, data, self._generator(), self.graph_.pair_cone(self.classes_)
-            )
-            start = given.weights
+        return concave_convex(self, *task, **common)
 
-        def solve(completed, state, max_iter, after_epoch):
-            own = {"start": state, "max_iter": max_iter, "tol": tol, "after_epoch": after_epoch}
-            return self._solve_round(completed, shapes, data.sample_weight, data.lam, **own)
+    #: How it trains on shards; passes over a shard in a round, None for what its messages cost;
+    #: shards that are trained on at once, None for a number that grows with the root of theirs.
+    _blocks = _passes_of_round = _shards_at_once = None
 
-        state = self._first_state(start)
-        own = problem, data, given, start, state
-        return concave_convex(solve, self._carry_over, *own, **common)
-
-    #: Whether it trains on shards.
-    _works_in_rounds = False
-
-    def _refuse_shards(self):
-        if not self._works_in_rounds:
-            raise TypeError(
-                f"{type(self).__name__} needs all samples in memory: on shards train BCFWSSVM or "
-                "GDMMSSVM"
-            )
-
-    def _refuse_on_shards(self, **allowed):
-        """Refuse values of parameters that training on shards does not support."""
-        for name, value in allowed.items():
-            if getattr(self, name) != value:
-                raise ValueError(
-                    f"{type(self).__name__}.fit(Shards): {name} must be {value!r}, got "
-                    f"{getattr(self, name)!r}"
-                )
+    def _train_rounds(self, source, engine, shapes, *, start, lam, **common):
         # Graphs have their cone with their problem, which workers make.
         if getattr(self.graph_, "attractive", False):
             raise ValueError(
                 f"{type(self).__name__}.fit(Shards): interactions cannot be kept attractive in "
                 "rounds over shards; use attractive=False"
             )
+        return run_rounds(
+            self._blocks,
+            self._local(shapes[0][1]),
+            *(source, engine, shapes, lam),
+            seed=int(self._generator().integers(2**63)),
+            gap_every=self.gap_every,
+            n_passes=self._passes_of_round,
+            group=self._shards_at_once,
+            **common,
+        )
+
+    #: The values of parameters with which it does.
+    _on_shards: ClassVar[dict] = {}
+
+    def _refuse_shards(self):
+        name = type(self).__name__
+        if self._blocks is None:
+            raise TypeError(
+                f"{name} needs all samples in memory: on shards train BCFWSSVM or GDMMSSVM"
+            )
+        for parameter, value in self._on_shards.items():
+            if getattr(self, parameter) != value:
+                raise ValueError(
+                    f"{name}.fit(Shards): {parameter} must be {value!r}, got "
+                    f"{getattr(self, parameter)!r}"
+                )
 
     def _first_state(self, weights):
         """Return what the first of several rounds starts from: by default weights."""
@@ -114,3 +130,14 @@ class StructuralSVM(StructuredEstimator):
             needed.append(augment)
         for verb in needed:
             self._require(verb, problem, "train SAGCRF")
+
+    def _check_smoothing(self, problem, otherwise):
+        """Refuse a smoothing of the hinge that the structure has no verb for."""
+        if not has_own_loss(type(problem), loss_augmented_top_k):
+            require_linear_loss(problem, f"use {otherwise}")
+        elif self.smoothing == "entropy":
+            require_linear_loss(problem, f'use smoothing="l2" or {otherwise}')
+        by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
+        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
+        choices = [f'smoothing="{others[0]}"', otherwise] if others else [otherwise]
+        self._require(by_smoothing[self.smoothing], problem, f"use {' or '.join(choices)}")

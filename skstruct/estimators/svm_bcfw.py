@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -14,10 +15,9 @@ from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..graphs.base import Graph
 from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
 from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
-from ..solvers.rounds.blocks import run_rounds
 from ..solvers.run import run
 from .base import fitted_state
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
 
 # More gain little: the labellings of other samples have to move, too.
 _PAIRWISE_STEPS = 20
@@ -204,23 +204,7 @@ class BCFWSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        self.graph = graph
-        self.C = C
-        self.loss = loss
-        self.class_weight = class_weight
-        self.sampling = sampling
-        self.steps = steps
-        self.n_cached = n_cached
-        self.oracle_cache = oracle_cache
-        self.averaging = averaging
-        self.gap_every = gap_every
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        keep_arguments(locals())
 
     _keeps_cone = _takes_relaxations = True
 
@@ -234,40 +218,26 @@ class BCFWSSVM(StructuralSVM):
         self._is_latent = data.completion is not None
         return super()._make_problem(data)
 
-    _multiplies_rows = _works_in_rounds = True
+    _multiplies_rows, _blocks = True, BCFWBlocks
+    _on_shards: ClassVar[dict] = {"warm_start": False, "averaging": False}
+
+    def _refuse_shards(self):
+        super()._refuse_shards()
+        if self.sampling == "gap":
+            raise ValueError(
+                'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are not '
+                "compared between shards"
+            )
 
     def _choices(self):
         pairwise = _PAIRWISE_STEPS if self.steps == "pairwise" else 0
         return BCFWChoices(self.sampling, pairwise, self.n_cached, self.oracle_cache)
 
-    def _train_rounds(self, *task, start, lam, **common):
-        return run_rounds(
-            BCFWBlocks,
-            LocalBCFW(self._choices()),
-            *task,
-            lam,
-            seed=int(self._generator().integers(2**63)),
-            gap_every=self.gap_every,
-            n_passes=self._passes_of_round,
-            group=self._shards_at_once,
-            **common,
-        )
-
-    #: Passes over a shard in a round, from 0 up; None for what its messages cost.
-    _passes_of_round = None
-    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
-    _shards_at_once = None
+    def _local(self, n_labels):
+        return LocalBCFW(self._choices())
 
     def _start(self, previous, problem, shapes):
         """Return the dual point of the previous fit, if it is one of this problem."""
-        if problem is None:
-            self._refuse_on_shards(warm_start=False, averaging=False)
-            if self.sampling == "gap":
-                raise ValueError(
-                    'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are '
-                    "not compared between shards"
-                )
-            return None
         if self._is_latent:
             return super()._start(previous, problem, shapes)
         if previous is None:

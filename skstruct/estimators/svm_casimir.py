@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Integral, Real
 
-from ..core.oracles import (
-    exp_oracle,
-    gram,
-    has_own_loss,
-    loss_augmented_top_k,
-    require_linear_loss,
-    top_k_oracle,
-)
+from ..core.oracles import gram
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
@@ -20,7 +13,7 @@ from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
 from ..solvers.casimir import CasimirOptions, HingeCasimir
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
 
 
 class CasimirSSVM(StructuralSVM):
@@ -205,38 +198,14 @@ class CasimirSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        self.graph = graph
-        self.C = C
-        self.loss = loss
-        self.class_weight = class_weight
-        self.variant = variant
-        self.smoothing = smoothing
-        self.n_best = n_best
-        self.smoothing_strength = smoothing_strength
-        self.kappa = kappa
-        self.warm_start_strategy = warm_start_strategy
-        self.learning_rate = learning_rate
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        keep_arguments(locals())
 
     _keeps_cone = _takes_partial_labels = True
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
         self._require(gram, problem, "use SubgradientSSVM")
-        if not has_own_loss(type(problem), loss_augmented_top_k):
-            require_linear_loss(problem, "use BCFWSSVM")
-        elif self.smoothing == "entropy":
-            require_linear_loss(problem, 'use smoothing="l2" or BCFWSSVM')
-        by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
-        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
-        advice = f'use smoothing="{others[0]}" or BCFWSSVM' if others else "use BCFWSSVM"
-        self._require(by_smoothing[self.smoothing], problem, advice)
+        self._check_smoothing(problem, "BCFWSSVM")
 
     def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
         method = HingeCasimir(

@@ -14,7 +14,7 @@ from ..graphs.base import Graph
 from ..losses.smooth_hinge import PROJECTIONS, choose_projection
 from ..solvers.extragradient import Extragradient
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
 
 
 class ExtragradientSSVM(StructuralSVM):
@@ -181,19 +181,7 @@ class ExtragradientSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.graph = graph
-        self.C = C
-        self.radius = radius
-        self.loss = loss
-        self.class_weight = class_weight
-        self.projection = projection
-        self.step_size = step_size
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        keep_arguments(locals())
 
     _keeps_cone = True
 
@@ -217,5 +205,4 @@ class ExtragradientSSVM(StructuralSVM):
         # BLAS threads wait for each other in short vector operations, most of all where another
         # process has the cores.
         with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, user_api="blas"):
-            rng = np.random.default_rng(0)  # nothing is drawn
-            return run(method, rng=rng, **common)
+            return run(method, **common)

@@ -14,10 +14,9 @@ from ..solvers.gdmm.active_sets import GDMMOptions
 from ..solvers.gdmm.factors import FactorRun
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, n_parts
-from ..solvers.rounds.blocks import run_rounds
 from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
 
 # Which run goes with which description of a structure.
 
@@ -194,23 +193,7 @@ class GDMMSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        self.graph = graph
-        self.C = C
-        self.loss = loss
-        self.class_weight = class_weight
-        self.variant = variant
-        self.search = search
-        self.n_partitions = n_partitions
-        self.rho = rho
-        self.eta = eta
-        self.multipliers = multipliers
-        self.gap_every = gap_every
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        keep_arguments(locals())
 
     def _make_problem(self, data):
         problem = super()._make_problem(data)
@@ -228,27 +211,10 @@ class GDMMSSVM(StructuralSVM):
         graph.training_inference_ = getattr(relaxed, "inference", "exact")
         return relaxed, factors
 
-    _works_in_rounds = True
-    #: Passes over a shard in a round, from 1 up; None for what its messages cost.
-    _passes_of_round = None
-    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
-    _shards_at_once = None
+    _blocks = GDMMBlocks
 
-    def _train_rounds(self, source, engine, shapes, start, lam, **common):
-        self._refuse_on_shards()
-        return run_rounds(
-            GDMMBlocks,
-            LocalGDMM(self._options(shapes[0][1]), self.graph_.decoding),
-            source,
-            engine,
-            shapes,
-            lam,
-            seed=int(self._generator().integers(2**63)),
-            gap_every=self.gap_every,
-            n_passes=self._passes_of_round,
-            group=self._shards_at_once,
-            **common,
-        )
+    def _local(self, n_labels):
+        return LocalGDMM(self._options(n_labels), self.graph_.decoding)
 
     def _options(self, n_labels):
         return GDMMOptions(

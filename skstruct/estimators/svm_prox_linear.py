@@ -13,27 +13,19 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..core.oracles import (
-    exp_oracle,
-    has_own_loss,
-    loss_augmented_top_k,
-    require_linear_loss,
-    top_k_oracle,
-)
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..core.weights import Weights
-from ..data.packing import check_pointers, rows_as_scores, sample_of
+from ..data.packing import rows_as_scores, sample_of
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
 from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
 from ..scores.base import check_products, guarded
-from ..solvers.prox_linear.mapped import MappedProblem, MapWeights
-from ..solvers.prox_linear.solver import MappedSubgradient, ProxLinear
+from ..solvers.prox_linear import MappedProblem, MappedSubgradient, MapWeights, ProxLinear
 from ..solvers.run import run
 from .persistence import check_shapes
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
 from .warm_start import first_map_weights
 
 _NAMED = {"linear": LinearMap, "mlp": MLPMap, "conv": ConvMap}
@@ -252,28 +244,7 @@ class ProxLinearSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        self.graph = graph
-        self.score_map = score_map
-        self.C = C
-        self.loss = loss
-        self.class_weight = class_weight
-        self.solver = solver
-        self.smoothing = smoothing
-        self.n_best = n_best
-        self.smoothing_strength = smoothing_strength
-        self.smoothing_schedule = smoothing_schedule
-        self.step_size = step_size
-        self.inner_passes = inner_passes
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        keep_arguments(locals())
 
     # Training
 
@@ -283,38 +254,23 @@ class ProxLinearSSVM(StructuralSVM):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        if self.solver == "subgradient":
-            return
-        advice = 'use solver="subgradient"'
-        if not has_own_loss(type(problem), loss_augmented_top_k):
-            require_linear_loss(problem, advice)
-        elif self.smoothing == "entropy":
-            require_linear_loss(problem, f'use smoothing="l2" or {advice}')
-        by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
-        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
-        if others:
-            advice = f'use smoothing="{others[0]}" or {advice}'
-        self._require(by_smoothing[self.smoothing], problem, advice)
+        if self.solver != "subgradient":
+            self._check_smoothing(problem, 'solver="subgradient"')
 
     def _make_problem(self, data):
         score_map = _as_score_map(self.score_map)
         rows = guarded(data.samples.features)
         self._refuse_sparse(score_map, rows)
         # Scores take the place of node weights.
-        scored = rows_as_scores(data.samples)
-        loss = self._task_loss(data)
-        options = {"codes": data.codes, "loss": loss, "n_best": self.n_best + 1}
-        problem = self.graph_.make_problem(scored, self.classes_, False, **options)
-        self._check_problem(problem)
-        check_pointers(problem, data.sample_weight.size, data.codes.size)
-        self._publish_inference(type(problem))
+        scored, self._has_intercept = rows_as_scores(data.samples), False
+        problem = super()._make_problem(data._replace(samples=scored))
         shapes = self.graph_.weight_shapes(scored, len(self.classes_), False)
         self._random = self._generator()
         params = score_map.initialise(
             rows.shape[1], shapes[0][1], self._random, bool(self.fit_intercept)
         )
         ptr = self._row_ptr(data.samples)
-        self.score_map_, self._has_intercept = score_map, False
+        self.score_map_ = score_map
         self._first = MapWeights(
             params, np.zeros((shapes[0][0] - rows.shape[0], shapes[0][1])), np.zeros(shapes[1])
         )
@@ -343,8 +299,7 @@ class ProxLinearSSVM(StructuralSVM):
 
     def _mean_loss(self, mapped, weights, data):
         params, ends, pair = weights
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = _scores(mapped.score_map, params, mapped.rows, mapped.row_ptr)
+        scores = _scores(mapped.score_map, params, mapped.rows, mapped.row_ptr, ends.shape[1])
         tables = Weights(np.ascontiguousarray(np.concatenate([scores, ends])), pair)
         return super()._mean_loss(mapped.problem, tables, data)
 
@@ -395,10 +350,7 @@ class ProxLinearSSVM(StructuralSVM):
         n_columns = self.end_weights_.shape[1]
         if rows.shape[0] == 0:
             return np.empty((0, n_columns))
-        with np.errstate(over="ignore", invalid="ignore"):  # refused by what takes them
-            scores = _scores(self.score_map_, self.score_params_, rows, ptr)
-        _check_shape(self.score_map_, scores, (rows.shape[0], n_columns))
-        return scores
+        return _scores(self.score_map_, self.score_params_, rows, ptr, n_columns)
 
     def _weights(self):
         tables = np.concatenate([self._scores, self.end_weights_]), self.pair_weights_
@@ -449,14 +401,25 @@ class ProxLinearSSVM(StructuralSVM):
         return tags
 
 
-def _scores(score_map, params, rows, ptr):
+@np.errstate(over="ignore", invalid="ignore")  # refused by what takes them
+def _scores(score_map, params, rows, ptr, n_columns):
     """Scores of all rows, sample by sample where the map needs that."""
     params = guarded(params)
     if score_map.rowwise:
-        return score_map.scores(params, rows)
-    bounds = zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)
-    found = [score_map.scores(params, rows[a:b]) for a, b in bounds if b > a]
-    return np.concatenate(found)
+        scores = score_map.scores(params, rows)
+    else:
+        bounds = zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)
+        found = [score_map.scores(params, rows[a:b]) for a, b in bounds if b > a]
+        scores = np.concatenate(found)
+    # Of scores of other shapes kernels would read what is not theirs.
+    expected = rows.shape[0], n_columns
+    given = getattr(scores, "shape", None), getattr(scores, "dtype", None)
+    if given != (expected, np.float64):
+        raise ValueError(
+            f"score_map: {type(score_map).__name__} must give scores of shape {expected} and "
+            f"float64, a column a label, got {given[0]} and {given[1]}"
+        )
+    return scores
 
 
 def _check_scores(score_map, params, rows, ptr, n_columns, given):
@@ -465,23 +428,11 @@ def _check_scores(score_map, params, rows, ptr, n_columns, given):
     params_fine = isinstance(params, np.ndarray) and params.dtype == np.float64
     if not params_fine or params.ndim != 1:
         raise TypeError(f"score_map: {name}.initialise must return a 1-D array of float64")
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = _scores(score_map, params, rows, ptr)
-    _check_shape(score_map, scores, (rows.shape[0], n_columns))
+    scores = _scores(score_map, params, rows, ptr, n_columns)
     bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if bad.size:
         sample = given[sample_of(bad[0], ptr)]
         raise ValueError(
             f"score_map: {name} gives scores that are not finite for sample {sample}: are the "
             "features scaled?"
-        )
-
-
-def _check_shape(score_map, scores, expected):
-    """Refuse scores of other shapes: kernels would read what is not theirs."""
-    given = getattr(scores, "shape", None), getattr(scores, "dtype", None)
-    if given != (expected, np.float64):
-        raise ValueError(
-            f"score_map: {type(score_map).__name__} must give scores of shape {expected} and "
-            f"float64, a column a label, got {given[0]} and {given[1]}"
         )

@@ -45,14 +45,10 @@ from .run import Method
 _GROWTH = 0.1
 
 
-def _mix(*terms):
-    """Linear combination of weights: alternating weights and factors."""
-    pairs = list(zip(terms[::2], terms[1::2], strict=True))
-    out = Weights(*(pairs[0][1] * table for table in pairs[0][0].tables))
-    for w, factor in pairs[1:]:
-        for total, table in zip(out.tables, w.tables, strict=True):
-            total += factor * table
-    return out
+def _mix(a, w, b, other):
+    """``a w + b other``."""
+    pairs = zip(w.tables, other.tables, strict=True)
+    return Weights(*(a * table + b * more for table, more in pairs))
 
 
 class Catalyst:
@@ -97,7 +93,8 @@ class Catalyst:
             return self.previous
         if self.options.warm_start == "extrapolation" and k > 1:
             ratio = self.kappa / (self.kappa + self.lam)
-            return _mix(self.previous, 1.0, self.center, ratio, self.older_center, -ratio)
+            ahead = _mix(1.0, self.previous, ratio, self.center)
+            return _mix(1.0, ahead, -ratio, self.older_center)
         return self.center
 
     def advance(self, k, current, steepness, least):
@@ -113,7 +110,7 @@ class Catalyst:
             self._shrink(k, steepness, least)
         beta = self._extrapolation(kappa)
         self.older_center = self.center
-        self.center = _mix(current, 1.0 + beta, self.previous, -beta)
+        self.center = _mix(1.0 + beta, current, -beta, self.previous)
         self.previous = current
 
     def _shrink(self, k, steepness, least):
@@ -193,18 +190,9 @@ def _visit(loss, problem, w, memory, options, i, values, r, buffers, labels):
     potentials(problem, i, w, theta)
     value, magnitude = loss_oracle(loss, problem, i, theta, labels, r, augmented)
     if options.measure == 1:
+        before = memory.lipschitz[i]
         memory.lipschitz[i] = loss_curvature(
-            loss,
-            problem,
-            i,
-            theta,
-            value,
-            labels,
-            r,
-            memory.lipschitz[i],
-            answer,
-            trial,
-            augmented,
+            loss, problem, i, theta, value, labels, r, before, answer, trial, augmented
         )
     values[LOSS], values[MAGNITUDE], values[TASK_LOSS] = value, magnitude, 0.0
     if options.task_loss == 1:
@@ -224,18 +212,7 @@ def _settle(sample_weight, memory, order, visits):
 
 @kernel
 def svrg_pass(
-    loss,
-    problem,
-    w,
-    cone,
-    sample_weight,
-    memory,
-    options,
-    order,
-    visits,
-    buffers,
-    labels,
-    team,
+    loss, problem, w, cone, sample_weight, memory, options, order, visits, buffers, labels, team
 ):
     """Visit the samples in `order`, for a snapshot, which threads share, or for steps.
 

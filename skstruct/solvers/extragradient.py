@@ -59,46 +59,43 @@ def ascent_norm(cone: Cone, direction: Weights) -> float:
     return squared_norm(direction)
 
 
-class Ridge:
-    """``lam/2 |w|^2``, over all weights or those of a cone."""
-
-    def __init__(self, lam: float, shapes, cone: Cone):
-        self.lam, self.cone = lam, cone
-        #: The best lower bound met, see :class:`skstruct.solvers.certificate.DualMixture`.
-        self.mixture = DualMixture(lam, zero_weights(shapes), cone)
+class Ridge(DualMixture):
+    """``lam/2 |w|^2``, over all weights or those of a cone, and the best lower bound met."""
 
     def first_weight(self, spread: float, loss: float) -> float:
         """How much the centre weighs at first, so that both blocks have about as far to go."""
-        return self.lam * spread / loss if loss > 0.0 < spread else self.lam
+        return self._lam * spread / loss if loss > 0.0 < spread else self._lam
 
     def next_weight(self, weight: float, total: float) -> float:
         """Return the weight of the next block."""
         # Between keeping what the last block ended with and beginning anew.
-        return 0.1 * (weight + self.lam * total)
+        return 0.1 * (weight + self._lam * total)
 
     def bound(self, term: float, direction: Weights) -> float:
         """The lower bound of one dual point."""
-        return term - ascent_norm(self.cone, direction) / (2.0 * self.lam)
+        return term - ascent_norm(self._cone, direction) / (2.0 * self._lam)
 
     def settle(self, w: Weights) -> None:
         """The nearest feasible weights."""
-        settle(self.cone, w)
+        settle(self._cone, w)
 
 
 class Ball:
-    """``|w| <= radius``, over all weights or those of a cone."""
+    """``|w| <= radius``, over all weights or those of a cone, and the best lower bound met.
 
-    lam = 0.0
+    That is ``c - radius |g|``, among mixtures of the dual points.
+    """
 
-    def __init__(self, radius: float, shapes, cone: Cone):
-        self.radius, self.cone = radius, cone
-        #: The best lower bound met.
-        self.mixture = BallMixture(radius, zero_weights(shapes), cone)
+    def __init__(self, radius: float, zeros: Weights, cone: Cone):
+        self._radius, self._cone = radius, cone
+        self._term, self._direction = 0.0, zeros
+        #: The bound, and the size of the terms that it is a difference of.
+        self.value = self.magnitude = 0.0
 
     def first_weight(self, spread: float, loss: float) -> float:
         """Return the weight of the first block, as the optimum is within the radius."""
         # Few samples end at the other side of the hull, where both divergences are this large.
-        return 0.2 * max(spread, 1e-12) / self.radius**2
+        return 0.2 * max(spread, 1e-12) / self._radius**2
 
     def next_weight(self, weight: float, total: float) -> float:
         """Return the weight of the next block: the distance to go has become less."""
@@ -106,26 +103,16 @@ class Ball:
 
     def bound(self, term: float, direction: Weights) -> float:
         """The lower bound of one dual point."""
-        return term - self.radius * math.sqrt(ascent_norm(self.cone, direction))
+        return term - self._radius * math.sqrt(ascent_norm(self._cone, direction))
 
     def settle(self, w: Weights) -> None:
         """The nearest feasible weights: a cone's, shrunk into the ball."""
-        settle(self.cone, w)
+        settle(self._cone, w)
         norm = math.sqrt(squared_norm(w))
-        if norm > self.radius:
+        if norm > self._radius:
             for table in w.tables:
                 # Never outside by rounding.
-                table *= self.radius / norm * (1.0 - 1e-13)
-
-
-class BallMixture:
-    """The best lower bound ``c - radius |g|`` among mixtures of the dual points met."""
-
-    def __init__(self, radius: float, zeros: Weights, cone: Cone):
-        self._radius, self._cone = radius, cone
-        self._term, self._direction = 0.0, zeros
-        #: The bound, and the size of the terms that it is a difference of.
-        self.value = self.magnitude = 0.0
+                table *= self._radius / norm * (1.0 - 1e-13)
 
     def offer(self, term: float, direction) -> None:
         """Raise the bound by one more point, if its mixture with those before does."""
@@ -231,10 +218,11 @@ class Extragradient(Method):
     def __init__(self, *task, start, cone, projection, radius, step_size):
         super().__init__(*task)
         cone = make_cone(cone, self.shapes[1][0])
+        zeros = zero_weights(self.shapes)
         if radius is None:
-            self.regulariser = Ridge(self.lam, self.shapes, cone)
+            self.regulariser = Ridge(self.lam, zeros, cone)
         else:
-            self.regulariser = Ball(radius, self.shapes, cone)
+            self.regulariser = Ball(radius, zeros, cone)
             self.lam = 0.0
         size = make_scratch(self.problem).theta.size
         self.loss, self.hinge = projection_hinge(projection, size), hinge_of(self.problem)
@@ -412,16 +400,16 @@ class Extragradient(Method):
 
     def certify(self):
         """Both sides of the saddle at averages."""
-        average, block, mixture = self._average(), self.block, self.regulariser.mixture
+        average, block, regulariser = self._average(), self.block, self.regulariser
         self._objective = self._measure(average)
         moved = block is not None and block.total > 0.0
         if moved:
             answer = self._tables(block.answers / block.total)
-            mixture.offer(block.task_loss / block.total, answer.tables)
-            bound = self.regulariser.bound(block.task_loss / block.total, answer)
+            regulariser.offer(block.task_loss / block.total, answer.tables)
+            bound = regulariser.bound(block.task_loss / block.total, answer)
         best = self.best
-        magnitude = best.magnitude + mixture.magnitude
-        self.certificate = certify_pair(best.objective, mixture.value, magnitude)
+        magnitude = best.magnitude + regulariser.magnitude
+        self.certificate = certify_pair(best.objective, regulariser.value, magnitude)
         self._last_certified = self._k
         if moved and self.certificate.relative <= _FIRST_RESTART:
             self._restart(average, self._objective - bound)

@@ -30,7 +30,7 @@ N_ORACLE, N_KNOWN, RATES, SCORE, N_TOTALS = range(5)
 
 # Tests of a visit; rates stay above the least, from which they come back.
 _MOST_TESTS = 20
-_LEAST_RATE = 1e-4
+_FIRST_RATE, _LEAST_RATE = 0.9, 1e-4
 _GROWTH = 1.5
 # How much surer of the truth a first visit begins after one that lowered the dual.
 _SURER = 1.0
@@ -62,8 +62,6 @@ class OEGOptions(NamedTuple):
 
     # ``1 / (lam n)``.
     inverse: float
-    # The rate of the first visit.
-    first_rate: float
     # Divergences whose estimates are below this are measured.
     little: float
     # Lower bound on the dual terms of the loss.
@@ -189,7 +187,7 @@ def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
 def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     """The first step of a sample: surer of the truth until the dual does not fall."""
     totals = state.totals
-    rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else options.first_rate
+    rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else _FIRST_RATE
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
     for _ in range(_MOST_TESTS):
         _begin_at_truth(problem, i, totals[SCORE], labels, phi)
@@ -231,7 +229,7 @@ def sum_residuals(problem, sample_weight, inverse, residuals, first, stop, w):
 
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
-_FIRST_SCORE, _FIRST_RATE = 7.0, 0.9
+_FIRST_SCORE = 7.0
 # An epoch visits samples once more for each of these shares of the mean divergence that theirs
 # exceeds; those below the first every third epoch.
 _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
@@ -275,7 +273,7 @@ class OEG(StoredMixtures):
         self._single = single
         self.w, self.state = _padded_weights(self.shapes), _new_state(self.problem)
         inverse = 1.0 / (self.lam * self.n)
-        self._options = OEGOptions(inverse, _FIRST_RATE, 0.0, least_term(self.loss))
+        self._options = OEGOptions(inverse, 0.0, least_term(self.loss))
         self.state.totals[SCORE] = _FIRST_SCORE
         self._scratch = Worker(self.loss, self.problem).scratch
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)

@@ -148,3 +148,26 @@ class Best:
         if objective < self.objective:
             self.objective, self.magnitude = objective, magnitude
             self.weights = weights.copy()
+
+
+class Uncertified(NamedTuple):
+    """What is known of weights without a dual bound."""
+
+    # Fields of the history, the objective among them.
+    record: dict[str, float]
+    # The smallest objective seen.
+    best: float
+    # What `tol` bounds, and what that is.
+    relative: float
+    measure: str
+
+    @property
+    def objective(self) -> float:
+        """Their objective."""
+        return self.record["objective"]
+
+    @property
+    def published(self) -> dict[str, float]:
+        """The attributes that it gives an estimator."""
+        values = self.record | {"objective": self.best}
+        return {f"{name}_": value for name, value in values.items()}

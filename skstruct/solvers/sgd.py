@@ -19,7 +19,7 @@ from ..core.weights import (
     zero_weights,
 )
 from ..losses.verbs import loss_oracle
-from .primal import Best, compile_losses, objective_value
+from .primal import Best, Uncertified, compile_losses, objective_value
 from .run import Method
 
 _PATIENCE = 5
@@ -67,26 +67,6 @@ def _mean(w, average, shapes, cone):
     w.scale[:] = scale
     settle(cone, mean)  # what rounding has moved out
     return mean
-
-
-class Improvement(NamedTuple):
-    """What is known of weights without a dual bound."""
-
-    objective: float
-    best: float
-    relative: float
-
-    measure = f"relative improvement over {_PATIENCE} passes"
-
-    @property
-    def record(self):
-        """Its field of the history."""
-        return {"objective": self.objective}
-
-    @property
-    def published(self):
-        """The attribute that it gives an estimator."""
-        return {"objective_": self.best}
 
 
 class SGD(Method):
@@ -158,12 +138,13 @@ class SGD(Method):
         return {"n_oracle_calls_": int(self.average[0])}
 
 
-def improvement(objective: float, trail: list) -> Improvement:
-    """Return the relative improvement over the last passes; inf before there are enough."""
+def improvement(objective: float, trail: list) -> Uncertified:
+    """The relative improvement over the last passes; inf before there are enough."""
     relative = np.inf
     if len(trail) > _PATIENCE:
         relative = trail[-1 - _PATIENCE] / trail[-1] - 1.0 if trail[-1] > 0 else 0.0
-    return Improvement(objective, trail[-1], relative)
+    measure = f"relative improvement over {_PATIENCE} passes"
+    return Uncertified({"objective": objective}, trail[-1], relative, measure)
 
 
 # Stochastic subgradients on a stream: one pass over each batch, from where the last one ended.
@@ -193,42 +174,22 @@ def stream_start(shapes) -> StreamState:
     return StreamState(zero_weights(shapes), zero_weights(shapes))
 
 
-class _Pass(NamedTuple):
+class _Stream(SGD):
     """A batch, and what is minimised on it."""
 
-    loss: NamedTuple
-    problem: NamedTuple
-    shapes: tuple
-    sample_weight: np.ndarray
-    lam: float
-    cone: NamedTuple
-    n_jobs: int | None
-
-    def run(self, state, order, rate):
+    def steps(self, state, order, rate):
         """The state after a step for each sample of `order`."""
-        w, t = lazy_weights(state.iterate), float(state.n_steps)
+        self.w, t = lazy_weights(state.iterate), float(state.n_steps)
         # The kernel keeps the sum of the iterates as a multiple of v, now none, less d.
-        average = np.array([t, 0.0, (t * (t + 1.0) / 2.0) ** 2])
-        for (_, d), mean in zip(halves(w, self.shapes), state.mean.tables, strict=True):
-            np.multiply(mean, -average[2], out=d)
-        scratch = make_scratch(self.problem)
-        buffers = np.empty((3, scratch.theta.size)), scratch.labels
+        self.average[:] = t, 0.0, (t * (t + 1.0) / 2.0) ** 2
+        for (_, d), mean in zip(halves(self.w, self.shapes), state.mean.tables, strict=True):
+            np.multiply(mean, -self.average[2], out=d)
+        self._schedule = float(rate), -float(_TRIED)
         for first, last in Pieces().ranges(0, order.size):
-            sgd_pass(
-                self.loss,
-                self.problem,
-                w,
-                self.cone,
-                self.sample_weight,
-                self.lam,
-                (float(rate), -float(_TRIED)),
-                average,
-                order[first:last],
-                *buffers,
-            )
-        mean = _mean(w, average, self.shapes, self.cone)
-        iterate = plain_weights(w, self.shapes)
-        return state._replace(iterate=iterate, mean=mean, n_steps=int(average[0]))
+            self._visit(order[first:last])
+        mean = _mean(self.w, self.average, self.shapes, self.cone)
+        iterate = plain_weights(self.w, self.shapes)
+        return state._replace(iterate=iterate, mean=mean, n_steps=int(self.average[0]))
 
     def largest_rate(self, state):
         """4 C: with larger ones the weights shrink so much in a pass that their mean loses digits.
@@ -242,7 +203,7 @@ class _Pass(NamedTuple):
         weight = np.zeros_like(self.sample_weight)
         weight[order] = self.sample_weight[order] * (weight.size / order.size)
         try:
-            mean = self.run(state, order, rate).mean
+            mean = self.steps(state, order, rate).mean
             arguments = self.problem, mean, weight, self.lam, self.n_jobs
             return objective_value(self.loss, *arguments).objective
         except FloatingPointError:
@@ -293,17 +254,16 @@ def stream_pass(
     Bottou 2012, Stochastic Gradient Descent Tricks (rates tried on a few samples); Bach and
     Moulines 2013, Non-strongly-convex smooth stochastic approximation (falling rates, means).
     """
-    cone = make_cone(cone, shapes[1][0])
+    stream = _Stream(problem, shapes, sample_weight, lam, n_jobs, loss=loss, cone=cone)
     for weights in (state.iterate, state.mean):
-        settle(cone, weights)
-    task = _Pass(loss, problem, shapes, sample_weight, lam, cone, n_jobs)
+        settle(stream.cone, weights)
     order = rng.permutation(sample_weight.size)
     if rate is not None:
-        state = state._replace(rate=min(float(rate), task.largest_rate(state)))
+        state = state._replace(rate=min(float(rate), stream.largest_rate(state)))
     elif state.n_tried < min(order.size, _TRIED):
-        found = task.find_rate(state, order[:_TRIED])
+        found = stream.find_rate(state, order[:_TRIED])
         state = state._replace(rate=found, n_tried=min(order.size, _TRIED))
-    after = task.run(state, order, state.rate)
+    after = stream.steps(state, order, state.rate)
     for table in (*after.iterate.tables, *after.mean.tables):
         if not np.isfinite(table).all():
             raise FloatingPointError("the weights overflow: are the features scaled?")

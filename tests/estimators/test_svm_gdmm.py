@@ -12,8 +12,7 @@ from skstruct.core.jit.dispatch import kernel
 from skstruct.core.weights import Weights
 from skstruct.graphs.chain import SparseChainProblem
 from skstruct.solvers.gdmm.active_sets import EXACT, SUBLINEAR, GDMMOptions, one_entry_each, packed
-from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph
-from skstruct.solvers.gdmm.kernels import search_pair
+from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph, search_pair
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 from tests.helpers.multilabel_cases import make_labels

@@ -113,7 +113,7 @@ def test_the_subgradient_method_lowers_the_objective(xor, schedule):
 
 
 def test_same_seed_same_bits_for_any_number_of_threads(sequences, monkeypatch):
-    monkeypatch.setattr("skstruct.solvers.prox_linear.mapped._ROWS_A_THREAD", 1)
+    monkeypatch.setattr("skstruct.solvers.prox_linear._ROWS_A_THREAD", 1)
     fits = [
         ProxLinearSSVM(score_map="mlp", max_iter=2, n_jobs=n, random_state=3).fit(*sequences)
         for n in (None, 2)

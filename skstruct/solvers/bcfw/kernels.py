@@ -27,7 +27,6 @@ from ..sampling import sample_leaf, set_leaf
 
 # Entries of ``BCFWState.totals``.
 N_STEPS, N_ORACLE, N_CACHED, GAP = range(4)
-_ORDER, _BY_GAP = 0, 1
 
 
 class BCFWState(NamedTuple):

@@ -161,7 +161,7 @@ def _take_unexplained(problem, i, points, residual, rest, direction):
 
 @inner_kernel
 def _relaxed_block(
-    problem, i, theta, losses, points, residual, n_steps, point, scale, values, buffers
+    problem, i, theta, losses, points, residual, options, point, scale, values, buffers
 ):
     """Steps on cached points; the part of ``m_i`` that is none is one more to leave.
 
@@ -170,7 +170,7 @@ def _relaxed_block(
     """
     direction, size = buffers[2], residual.shape[0]
     goal = 0.0
-    for step in range(n_steps):
+    for step in range(options.pairwise):
         best = _best_point(i, theta, points, values)
         rest, lowest, loss = _unexplained(problem, i, theta, losses, points, residual, values)
         away, most = -1, rest
@@ -245,33 +245,6 @@ def _ask(problem, i, theta, base, points, buffers, labels):
     return bound, value, loss, slot
 
 
-@inner_kernel
-def _step(problem, i, theta, state, points, residual, options, slot, point, scale, scratch):
-    """The steps of a visit; `point` has slope, score and task loss of the one of a slot, or -1."""
-    slope, value, loss = point
-    buffers, values = scratch[0], scratch[1]
-    losses = state.losses
-    if options.pairwise > 0:
-        first = (value if slot < 0 else -np.inf), loss
-        _relaxed_block(
-            problem,
-            i,
-            theta,
-            losses,
-            points,
-            residual,
-            options.pairwise,
-            first,
-            scale,
-            values,
-            buffers,
-        )
-    else:
-        _toward_point(
-            problem, i, theta, losses, points, slot, slope, loss, residual, scale, buffers
-        )
-
-
 @kernel
 def relaxed_epoch(
     problem, w, cone, sample_weight, options, state, points, order, uniforms, scratch
@@ -306,8 +279,16 @@ def relaxed_epoch(
         if not value > base:
             continue
         change[:size] = 0.0
-        point = value - base, value, loss
-        _step(problem, i, theta, state, points, residual, options, slot, point, scale, scratch)
+        losses, slope = state.losses, value - base
+        if options.pairwise > 0:
+            point = (value if slot < 0 else -np.inf), loss
+            _relaxed_block(
+                problem, i, theta, losses, points, residual, options, point, scale, values, buffers
+            )
+        else:
+            _toward_point(
+                problem, i, theta, losses, points, slot, slope, loss, residual, scale, buffers
+            )
         later = 0.5 * totals[N_STEPS] * (totals[N_STEPS] - 1.0)
         accumulate(problem, i, change, (-scale, -scale * later), w)
         project_rows(cone, w, later, 1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import NamedTuple
 
+import joblib
 import numpy as np
 
 from ...core.cone import make_cone, project_rows, settle
@@ -203,19 +203,13 @@ def dual_set(problem) -> str:
     losses and scratch. The class of a problem may name those that do not count itself, as a tuple
     ``not_of_the_dual_set``. A field too many costs a warm start, one too few would make it wrong.
     """
-    kind = type(problem)
-    digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
-    left_out = getattr(kind, "not_of_the_dual_set", _NOT_OF_THE_SET)
-    for field, value in problem._asdict().items():
-        if field in left_out:
-            continue
-        for name, leaf in tree_items(value, field, _is_left_out):
-            if _is_left_out(leaf):
-                continue
-            array = np.ascontiguousarray(leaf)
-            digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(repr(leaf).encode() if array.dtype.hasobject else array.tobytes())
-    return digest.hexdigest()
+    left_out = getattr(type(problem), "not_of_the_dual_set", _NOT_OF_THE_SET)
+    fields = problem._asdict().items()
+    kept = [
+        tree_items(value, field, _is_left_out) for field, value in fields if field not in left_out
+    ]
+    named = [item for items in kept for item in items if not _is_left_out(item[1])]
+    return joblib.hash([type(problem).__module__, type(problem).__qualname__, named])
 
 
 def _is_left_out(value):

@@ -26,7 +26,7 @@ from .active_sets import (
     empty_sets,
     fits,
 )
-from .kernels import INNER, INNER_AWAY, LEAST_CURVATURE, block_step
+from .factors import INNER, INNER_AWAY, LEAST_CURVATURE, block_step
 from .solver import Run
 
 # GDMM on label sets: binary nodes that share a sample's features, many possible edges.
@@ -239,11 +239,8 @@ def _visit_edge(graph, options, state, i, place):
     four, before = state.four[0], state.four[1]
     curvature = 1.0 + 2.0 * options.rho
     for _ in range(INNER_AWAY if options.variant == AFW else INNER):
-        both, only_second, only_first = (
-            awake.share[place],
-            awake.more[place, 0],
-            awake.more[place, 1],
-        )
+        both = awake.share[place]
+        only_second, only_first = awake.more[place, 0], awake.more[place, 1]
         rest = 1.0 - both - only_second - only_first
         # A residue of rounding is no mass to step away from.
         before[0] = rest if rest > 1e-12 else 0.0
@@ -519,7 +516,7 @@ class LabelState(NamedTuple):
     four: np.ndarray
     # (2,): Position of the pass.
     cursor: np.ndarray
-    # (4,): As in :class:`skstruct.solvers.gdmm.active_sets.GDMMState`.
+    # (4,): As in :class:`skstruct.solvers.gdmm.factors.GDMMState`.
     totals: np.ndarray
 
 
@@ -537,7 +534,6 @@ class LabelRun(Run):
         first, second = factors.ends.T
         edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
         self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of)
-        self._n_passes = 0
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(
             on=graph.labels.astype(np.float64),
@@ -562,9 +558,7 @@ class LabelRun(Run):
 
     def one_pass(self, order, uniforms, pieces):
         """Visit all samples."""
-        if order.size:
-            self._n_passes += 1
-        self.options = self.options._replace(wake=int(self._n_passes > _PASSES_AT_REST))
+        self.options = self.options._replace(wake=int(self.n_passes >= _PASSES_AT_REST))
         self.visit(label_pass, order, uniforms, pieces)
 
     def pair_weights(self):

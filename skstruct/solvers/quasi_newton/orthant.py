@@ -183,10 +183,8 @@ class SparseOrthantWise(Method):
 
     def _flat(self):
         flat = np.zeros(self._whole._here.w.size)
-        tables, known = (
-            view_flat(flat, self.shapes),
-            view_flat(self._inner._here.w, self._inner.shapes),
-        )
+        tables = view_flat(flat, self.shapes)
+        known = view_flat(self._inner._here.w, self._inner.shapes)
         tables.node[self._rows], tables.pair[:] = known.node, known.pair
         return flat
 

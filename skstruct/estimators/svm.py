@@ -44,11 +44,6 @@ CONSTRAINTS = {
 _OF_DISTRIBUTIONS = {name for name in vars(ProbabilisticPredictor) if name.startswith("predict_")}
 
 
-def keep_arguments(given: dict) -> None:
-    """All that a constructor does, by its ``locals()``: arguments become attributes, unchanged."""
-    vars(given["self"]).update({name: value for name, value in given.items() if name != "self"})
-
-
 class StructuralSVM(StructuredEstimator):
     """Base of structural SVMs: ``1/2 |w|^2 + C sum_i s_i hinge_i(w)``."""
 

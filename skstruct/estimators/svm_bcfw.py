@@ -17,7 +17,7 @@ from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
 from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
 from ..solvers.run import run
 from .base import fitted_state
-from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
+from .svm import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
 _PAIRWISE_STEPS = 20
@@ -204,7 +204,23 @@ class BCFWSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        keep_arguments(locals())
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.sampling = sampling
+        self.steps = steps
+        self.n_cached = n_cached
+        self.oracle_cache = oracle_cache
+        self.averaging = averaging
+        self.gap_every = gap_every
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     _keeps_cone = _takes_relaxations = True
 

@@ -13,7 +13,7 @@ from ..losses.hinge import hinge_of
 from ..losses.smooth_hinge import smooth_hinge
 from ..solvers.casimir import CasimirOptions, HingeCasimir
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
+from .svm import CONSTRAINTS, StructuralSVM
 
 
 class CasimirSSVM(StructuralSVM):
@@ -198,7 +198,24 @@ class CasimirSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        keep_arguments(locals())
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.variant = variant
+        self.smoothing = smoothing
+        self.n_best = n_best
+        self.smoothing_strength = smoothing_strength
+        self.kappa = kappa
+        self.warm_start_strategy = warm_start_strategy
+        self.learning_rate = learning_rate
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     _keeps_cone = _takes_partial_labels = True
 

@@ -14,7 +14,7 @@ from ..graphs.base import Graph
 from ..losses.smooth_hinge import PROJECTIONS, choose_projection
 from ..solvers.extragradient import Extragradient
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
+from .svm import CONSTRAINTS, StructuralSVM
 
 
 class ExtragradientSSVM(StructuralSVM):
@@ -181,7 +181,19 @@ class ExtragradientSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        keep_arguments(locals())
+        self.graph = graph
+        self.C = C
+        self.radius = radius
+        self.loss = loss
+        self.class_weight = class_weight
+        self.projection = projection
+        self.step_size = step_size
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     _keeps_cone = True
 

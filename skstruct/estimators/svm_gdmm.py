@@ -16,7 +16,7 @@ from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, n_parts
 from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
+from .svm import CONSTRAINTS, StructuralSVM
 
 # Which run goes with which description of a structure.
 
@@ -193,7 +193,23 @@ class GDMMSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        keep_arguments(locals())
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.variant = variant
+        self.search = search
+        self.n_partitions = n_partitions
+        self.rho = rho
+        self.eta = eta
+        self.multipliers = multipliers
+        self.gap_every = gap_every
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     def _make_problem(self, data):
         problem = super()._make_problem(data)

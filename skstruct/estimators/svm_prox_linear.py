@@ -25,7 +25,7 @@ from ..scores.base import check_products, guarded
 from ..solvers.prox_linear import MappedProblem, MappedSubgradient, MapWeights, ProxLinear
 from ..solvers.run import run
 from .persistence import check_shapes
-from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
+from .svm import CONSTRAINTS, StructuralSVM
 from .warm_start import first_map_weights
 
 _NAMED = {"linear": LinearMap, "mlp": MLPMap, "conv": ConvMap}
@@ -244,7 +244,28 @@ class ProxLinearSSVM(StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        keep_arguments(locals())
+        self.graph = graph
+        self.score_map = score_map
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.solver = solver
+        self.smoothing = smoothing
+        self.n_best = n_best
+        self.smoothing_strength = smoothing_strength
+        self.smoothing_schedule = smoothing_schedule
+        self.step_size = step_size
+        self.inner_passes = inner_passes
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     # Training
 

@@ -12,7 +12,7 @@ from ..losses.hinge import hinge_of
 from ..solvers.run import run
 from ..solvers.sgd import SGD
 from .partial_fit import Streaming
-from .svm import CONSTRAINTS, StructuralSVM, keep_arguments
+from .svm import CONSTRAINTS, StructuralSVM
 
 
 class SubgradientSSVM(Streaming, StructuralSVM):
@@ -150,7 +150,21 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         verbose: int = 0,
         random_state: RandomStateLike = None,
     ) -> None:
-        keep_arguments(locals())
+        self.graph = graph
+        self.C = C
+        self.loss = loss
+        self.class_weight = class_weight
+        self.schedule = schedule
+        self.learning_rate = learning_rate
+        self.period = period
+        self.averaging = averaging
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     _keeps_cone = _takes_partial_labels = _takes_relaxations = True
 

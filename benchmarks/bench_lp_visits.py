@@ -11,8 +11,8 @@ from skstruct.core.jit.dispatch import kernel
 from skstruct.inference.pairwise_lp import (
     PairwiseLP,
     lp_scratch,
+    lp_smooth,
     lp_soft_sweep,
-    lp_soften,
     lp_sweep,
 )
 
@@ -106,9 +106,9 @@ def main():
     labels, messages = np.zeros(N_NODES, dtype=np.int32), np.zeros_like(p.delta)
     plain = best_time(lambda: max_product(p, messages))
     hard = best_time(lambda: lp_sweep(p, True, labels, s))
-    lp_soften(p, 0.1, s)
+    lp_smooth(p, 0.1, s)
     soft = best_time(lambda: lp_soft_sweep(p, 0.1, True, s))
-    begin = best_time(lambda: lp_soften(p, 0.1, s))
+    begin = best_time(lambda: lp_smooth(p, 0.1, s))
     print(f"us: max-product {plain:.0f}, sweep {hard:.0f} ({hard / plain:.2f}x), smoothed sweep")
     print(f"    {soft:.0f} ({soft / plain:.2f}x), beginning to smooth {begin:.0f}")
     for noise in (0.15, 0.25, 0.35):

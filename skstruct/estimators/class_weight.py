@@ -34,17 +34,17 @@ def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
     if not node_weight.any():
         raise ValueError("node_weight is 0 at all nodes of samples of nonzero sample_weight")
     counts = node_weight * np.repeat(data.sample_weight, data.samples.lengths)
-    factor, odds = graph.read_class_weight(class_weight, classes, data.codes, counts)
+    factor, class_factors = graph.read_class_weight(class_weight, classes, data.codes, counts)
     with np.errstate(over="ignore"):
         node_weight = node_weight * factor
-        true = odds[np.arange(data.codes.size) % len(odds), data.codes]
+        true = class_factors[np.arange(data.codes.size) % len(class_factors), data.codes]
         factor = node_weight * true
         if not np.isfinite(factor).all():
             raise ValueError("the product of class_weight and node_weight overflows")
         if graph.is_table and not graph.has_label_sets:
             data = data._replace(sample_weight=data.sample_weight * factor)
             return _kept(data, factor > 0)
-    weights = loss_weights(node_weight, odds, true, data.codes)
+    weights = loss_weights(node_weight, class_factors, true, data.codes)
     if all(part.size == 0 for part in weights):
         return data
     if loss_weights is hinge_weights:
@@ -72,26 +72,26 @@ def _kept(data, keep):
     )
 
 
-def hinge_weights(node_weight, odds, true, codes) -> LossWeights:
+def hinge_weights(node_weight, class_factors, true, codes) -> LossWeights:
     """Return the weights of a structural SVM: each node's loss is multiplied."""
     factor = node_weight * true
     return UNWEIGHTED if (factor == 1.0).all() else UNWEIGHTED._replace(factor=factor)
 
 
-def likelihood_weights(node_weight, odds, true, codes) -> LossWeights:
+def likelihood_weights(node_weight, class_factors, true, codes) -> LossWeights:
     """Return those of a CRF: log-odds of classes under shifted priors, log weights of nodes.
 
     Menon, Jayasumana, Rawat, Jain, Veit, Kumar 2021, Long-tail learning via logit adjustment, ICLR.
     """
-    if not (odds > 0).all():
+    if not (class_factors > 0).all():
         raise ValueError(
             "class_weight of a CRF must be positive where samples have several nodes; nodes of "
             "node_weight 0 do not count"
         )
     with np.errstate(divide="ignore"):
-        offset, shift = np.log(node_weight), np.log(odds)
+        offset, shift = np.log(node_weight), np.log(class_factors)
     if len(shift) > 1:
-        other = odds[np.arange(codes.size) % len(odds), 1 - codes]
+        other = class_factors[np.arange(codes.size) % len(class_factors), 1 - codes]
         offset = offset + (np.log(true) - np.log(other))
         shift = np.zeros((1, 1))
     return LossWeights(

@@ -25,8 +25,8 @@ _MAPPED = 1 << 22
 class ShardSource:
     """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.engine`."""
 
-    def __init__(self, shards, model, keeps_grams: bool = False, odds=None):
-        self.shards, self.keeps_grams, self.odds = shards, keeps_grams, odds
+    def __init__(self, shards, model, keeps_grams: bool = False, class_factors=None):
+        self.shards, self.keeps_grams, self.class_factors = shards, keeps_grams, class_factors
         self.token = uuid.uuid4().hex
         self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
         self.n_samples, self.columns = len(shards), shards.columns
@@ -46,9 +46,9 @@ class ShardSource:
         n = shard.sample_weight.size
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
-        if self.odds is not None:
-            true = self.odds[0, data.codes]
-            weights = model._loss_weights(np.ones(true.size), self.odds, true, data.codes)
+        if self.class_factors is not None:
+            true = self.class_factors[0, data.codes]
+            weights = model._loss_weights(np.ones(true.size), self.class_factors, true, data.codes)
             data = data._replace(loss_weights=weights)
         made = model._make_problem(data)
         problem, *more = made if type(made) is tuple else (made,)
@@ -92,18 +92,18 @@ def _refuse(model, shards, given):
         )
 
 
-def _class_odds(model, shards):
+def _class_factors(model, shards):
     """Return the class weights, or None; wrong ones are refused before training."""
     class_weight = getattr(model, "class_weight", None)
     if class_weight is None:
         return None
     codes = np.arange(len(shards.classes))
     counts = shards.label_weights() if isinstance(class_weight, str) else np.ones(codes.size)
-    _, odds = model.graph_.read_class_weight(class_weight, shards.classes, codes, counts)
-    model._loss_weights(np.ones(codes.size), odds, odds[0], codes)
-    if not odds[0, shards.label_weights() > 0].any():
+    _, class_factors = model.graph_.read_class_weight(class_weight, shards.classes, codes, counts)
+    model._loss_weights(np.ones(codes.size), class_factors, class_factors[0], codes)
+    if not class_factors[0, shards.label_weights() > 0].any():
         raise ValueError("class_weight leaves no node of nonzero weight")
-    return odds
+    return class_factors
 
 
 def fit_shards(model, shards, given, checkpoint):
@@ -124,7 +124,7 @@ def fit_shards(model, shards, given, checkpoint):
     for attribute, known in zip(("_feature_names", "_edge_feature_names"), names, strict=True):
         if known is not None:
             setattr(new, attribute, known)
-    source = ShardSource(shards, new, new._multiplies_rows, _class_odds(new, shards))
+    source = ShardSource(shards, new, new._multiplies_rows, _class_factors(new, shards))
     lam = regulariser(new, source.n_samples, source.total)
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)

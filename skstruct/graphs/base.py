@@ -833,7 +833,7 @@ class Graph(ABC, BaseEstimator):
         -------
         factor : ndarray of shape (n_nodes or 1,)
             Weights that nodes have whatever their classes: here 1.
-        odds : ndarray of shape (n_kinds, n_states)
+        class_factors : ndarray of shape (n_kinds, n_states)
             Weights of the classes of each kind of nodes, kinds following each other in turn: here
             there is one kind.
 
@@ -858,12 +858,12 @@ class Graph(ABC, BaseEstimator):
         array([[0.66666667, 2.        ]])
         """
         if class_weight is None:
-            odds = np.ones((1, len(classes)))
+            class_factors = np.ones((1, len(classes)))
         elif isinstance(class_weight, str):
-            odds = balanced_weights(codes, counts, (1, len(classes)))
+            class_factors = balanced_weights(codes, counts, (1, len(classes)))
         else:
-            odds = given_weights(class_weight, np.asarray(classes).tolist())[None]
-        return np.ones(1), odds
+            class_factors = given_weights(class_weight, np.asarray(classes).tolist())[None]
+        return np.ones(1), class_factors
 
     # What it may define: answers, and how they are scored
 

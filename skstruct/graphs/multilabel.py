@@ -779,12 +779,12 @@ class MultiLabel(Graph):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Read weights of labels from a mapping; "balanced" weighs on and off."""
         n = len(classes)
-        factor, odds = np.ones(n), np.ones((n, 2))
+        factor, class_factors = np.ones(n), np.ones((n, 2))
         if isinstance(class_weight, str):
-            odds = balanced_weights(codes, counts, (n, 2))
+            class_factors = balanced_weights(codes, counts, (n, 2))
         elif class_weight is not None:
             factor = given_weights(class_weight, list(range(n)))
-        return np.tile(factor, codes.size // n), odds
+        return np.tile(factor, codes.size // n), class_factors
 
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any

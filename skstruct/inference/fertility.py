@@ -35,7 +35,7 @@ def fertility_work(n_sources, n_targets):
     )
 
 
-class Shore(NamedTuple):
+class Side(NamedTuple):
     """What a search reads of one side."""
 
     # How many vertices, and how far apart their pairs are.
@@ -52,8 +52,8 @@ class Shore(NamedTuple):
 def _shores(n, m, null, work):
     """Sources and targets; the smaller side needs links where vertices may not stay alone."""
     least = 0 if null else 1
-    rows = Shore(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
-    columns = Shore(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
+    rows = Side(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
+    columns = Side(m, 1, least if n > m else 0, work.target_price[:m], work.target_degree[:m])
     return rows, columns
 
 

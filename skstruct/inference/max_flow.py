@@ -461,7 +461,7 @@ def _saturate(n, network):
 
 
 @inner_kernel
-def plant(n, network, forest):
+def init_search_forest(n, network, forest):
     """Trees of one node each: those with a surplus or a deficit."""
     node, count, amount = forest.node, forest.count, forest.amount
     for k in range(COUNTS):
@@ -487,7 +487,7 @@ def max_flow(n, network, forest):
     Boykov and Kolmogorov 2004, An experimental comparison of min-cut/max-flow algorithms for energy
     minimization in vision, section 3.
     """
-    plant(n, network, forest)
+    init_search_forest(n, network, forest)
     advance_flow(network, forest, WHOLE)
     return forest.amount[FLOW]
 

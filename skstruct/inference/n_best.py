@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from .assignment import AssignmentWork, Side, assignment, assignment_work, augment, total_score
-from .numerics import Offers, offer, offer_scratch
+from .numerics import TopList, insert_top, top_list
 
 
 class BestAssignmentsWork(NamedTuple):
@@ -22,7 +22,7 @@ class BestAssignmentsWork(NamedTuple):
     parent: np.ndarray
     row: np.ndarray
     # The best changes that have not been made.
-    offers: Offers
+    offers: TopList
     # (n_sources * n_targets,): The scores, with what is excluded.
     held: np.ndarray
     # (n_targets,): Of the change that is being tried.
@@ -35,7 +35,7 @@ def best_assignments_work(n_sources, n_targets, n_best):
     parent, row = np.empty((2, n_best), dtype=np.int64)
     prices = np.empty((n_best, n_sources)), np.empty((n_best, n_targets))
     held, price = np.empty(n_sources * n_targets), np.empty(n_targets)
-    solver, offers = assignment_work(n_sources, n_targets), offer_scratch(n_best)
+    solver, offers = assignment_work(n_sources, n_targets), top_list(n_best)
     match = np.empty(n_sources, dtype=np.int32)
     return BestAssignmentsWork(solver, *prices, parent, row, offers, held, price, match)
 
@@ -90,7 +90,7 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
         for i in range(row, n):
             value = _change(r, i, scores, n, m, null, matches, work)
             if value > rest[rest.shape[0] - 1]:
-                offer(value, r, i, 0, rest, codes)
+                insert_top(value, r, i, 0, rest, codes)
         value, parent, row = rest[0], codes[0, 0], codes[0, 1]
         if value > -math.inf:
             value = _change(parent, row, scores, n, m, null, matches, work)

@@ -134,22 +134,22 @@ def log_sum_exp(values, start, stop):
     return best + math.log(total)
 
 
-class Offers(NamedTuple):
+class TopList(NamedTuple):
     """Scratch of a search for the n best: a descending list of labellings not written out yet."""
 
     # (k,): Their scores.
     scores: np.ndarray
-    # (k, 3): What describes each, see :func:`offer`.
+    # (k, 3): What describes each, see :func:`insert_top`.
     codes: np.ndarray
 
 
-def offer_scratch(n_best):
+def top_list(n_best):
     """Room for a list of offers."""
-    return Offers(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))
+    return TopList(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))
 
 
 @inner_kernel
-def offer(candidate, parent, t, label, scores, codes):
+def insert_top(candidate, parent, t, label, scores, codes):
     """Insert into a descending list of candidates; equal scores keep their order."""
     position = scores.shape[0] - 1
     while position > 0 and scores[position - 1] < candidate:

@@ -155,7 +155,7 @@ def _conditional(p, t, labels, out):
 
 
 @kernel
-def lp_climb(p, most, labels, s):
+def lp_ascend(p, most, labels, s):
     """Change labels one by one as long as the score rises (iterated conditional modes)."""
     n, n_labels = p.unary.shape
     moved = True
@@ -180,7 +180,7 @@ def lp_climb(p, most, labels, s):
 
 
 @kernel
-def lp_soften(p, gamma, s):
+def lp_smooth(p, gamma, s):
     """Begin sweeps of the smoothed bound: the largest score of each edge becomes 0."""
     n_labels = p.unary.shape[1]
     for e in range(p.ends.shape[0]):

@@ -28,9 +28,9 @@ from .max_flow import (
     empty_forest,
     empty_network,
     in_source_side,
+    init_search_forest,
     link,
     max_flow,
-    plant,
 )
 
 # Strongly connected components of what a maximum flow leaves of a network.
@@ -440,7 +440,7 @@ def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
         n_all = _lay_edges(choices, n_edges, signs)
         tail, head, there, back = choices.tail, choices.head, choices.there, choices.back
         link(n_nodes, tail[:n_all], head[:n_all], there[:n_all], back[:n_all], network)
-        plant(n_nodes, network, forest)
+        init_search_forest(n_nodes, network, forest)
     return total
 
 

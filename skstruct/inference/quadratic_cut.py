@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .max_flow import WHOLE, advance_flow, in_source_side, plant
+from .max_flow import WHOLE, advance_flow, in_source_side, init_search_forest
 
 # Of the largest number: what rounding may leave at a node whose level is found.
 _ROUNDING = 2.0**-50
@@ -176,7 +176,7 @@ def quadratic_cut(n, curvature, network, forest, work, x):
     n_groups, busy = 1, n > 0
     while busy:
         _move(n, n_groups, curvature, network, work, x)
-        plant(n, network, forest)
+        init_search_forest(n, network, forest)
         advance_flow(network, forest, WHOLE)
         n_groups = _split(n, n_groups, tolerance, network, forest, work)
         busy = _part(n, network, forest, work)

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .numerics import Offers, fast_exp, log_sum_exp, offer, offer_scratch, row_max
+from .numerics import TopList, fast_exp, insert_top, log_sum_exp, row_max, top_list
 
 
 class Forest(NamedTuple):
@@ -40,14 +40,14 @@ class TreeScratch(NamedTuple):
     # (2, n_labels): Sums over labels.
     rows: np.ndarray
     # Candidates for the n best.
-    offers: Offers
+    offers: TopList
 
 
 def tree_scratch(n_nodes, n_labels, n_best=1):
     """Scratch for forests of at most `n_nodes` nodes."""
     belief, message = np.empty((2, n_nodes, n_labels))
     rows = np.empty((2, n_labels))
-    return TreeScratch(belief, message, np.empty(n_nodes), rows, offer_scratch(n_best))
+    return TreeScratch(belief, message, np.empty(n_nodes), rows, top_list(n_best))
 
 
 @inner_kernel(inline=True)
@@ -280,7 +280,7 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
             for k in range(n_labels):
                 candidate = without + _value_of(transitions, forest, best, labels[q], position, k)
                 if candidate > rest[rest.shape[0] - 1] and k != own:
-                    offer(candidate, q, position, k, rest, codes[q + 1 :])
+                    insert_top(candidate, q, position, k, rest, codes[q + 1 :])
 
 
 # Root the trees of graphs without cycles, or tell which graph has one.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .numerics import Offers, best_of, offer, offer_scratch
+from .numerics import TopList, best_of, insert_top, top_list
 
 # Viterbi decoding of chains with many labels, most of whose transitions score 0.
 
@@ -155,12 +155,12 @@ class ViterbiScratch(NamedTuple):
     # (n_nodes, n_labels): Best scores up to each node and label.
     best: np.ndarray
     # Candidates for the n best.
-    offers: Offers
+    offers: TopList
 
 
 def viterbi_scratch(n_nodes, n_labels, n_best=1):
     """Scratch for chains of at most `n_nodes` nodes."""
-    return ViterbiScratch(np.empty((n_nodes, n_labels)), offer_scratch(n_best))
+    return ViterbiScratch(np.empty((n_nodes, n_labels)), top_list(n_best))
 
 
 @inner_kernel(inline=True)
@@ -273,7 +273,7 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
             labels[q, t] = 0
     for k in range(n_labels):
         if best[n - 1, k] > scores[size - 1]:
-            offer(best[n - 1, k], -1, n - 1, k, scores, codes)
+            insert_top(best[n - 1, k], -1, n - 1, k, scores, codes)
     for q in range(size):
         # The list's first is the next best: `scores[q:]` are the candidates that are left.
         if not scores[q] > -math.inf:
@@ -297,5 +297,5 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
                 for j in range(n_labels):
                     candidate = best[t - 1, j] + table[j, here] + suffix
                     if candidate > rest[rest.shape[0] - 1] and j != before:
-                        offer(candidate, q, t - 1, j, rest, codes[q + 1 :])
+                        insert_top(candidate, q, t - 1, j, rest, codes[q + 1 :])
             suffix += table[before, here]

@@ -16,7 +16,7 @@ from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, requir
 from .batch import BatchGradient, Worker
 from .certificate import certify
 from .primal import compile_losses
-from .sag.solver import CLOSE, TINY, Confirmations, StoredMixtures
+from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
 
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
 #
@@ -278,7 +278,7 @@ class OEG(StoredMixtures):
         self._scratch = Worker(self.loss, self.problem).scratch
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
         self._half_norm, self._measured = 0.0, 0
-        self.confirmations = Confirmations(optimism=0.8, least=0.1)
+        self.certificate_schedule = CertificateSchedule(optimism=0.8, least=0.1)
         self._idle = np.zeros(self.n, dtype=np.int64)
 
     def compile(self):
@@ -372,7 +372,7 @@ class OEG(StoredMixtures):
         task = objective, squared_norm(gradient) / self.n**2, self.lam, self.dual, magnitude
         self.certificate = certify(*task)
         self.dual = max(self.dual, self.certificate.dual_objective)
-        self.confirmations.measured(self.certificate.relative)
+        self.certificate_schedule.measured(self.certificate.relative)
 
     def work(self):
         """Oracle calls."""

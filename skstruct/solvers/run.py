@@ -76,7 +76,7 @@ class Progress:
         """Start the clock, or let it go on."""
         self._since = time.perf_counter()
 
-    def go_on(self, k: int, records: dict) -> None:
+    def resume(self, k: int, records: dict) -> None:
         """Take over the records of a run that was stopped."""
         for field, values in records.items():
             self._records[field][:] = values
@@ -123,7 +123,7 @@ class Progress:
         passes = (n_oracle + n_forward) / self._n_samples
         return {"passes": passes, "oracle_calls": n_oracle, "seconds": self.seconds}
 
-    def amend(self, n_oracle: float, n_forward: float) -> None:
+    def update_last(self, n_oracle: float, n_forward: float) -> None:
         """Add to the last entry the work that was done since: a measurement after a stop."""
         for field, value in self._work(n_oracle, n_forward).items():
             self._records[field][-1] = float(value)
@@ -199,9 +199,9 @@ class Method(ABC):
         return REMEDY
 
 
-def heed(problem, certificate) -> None:
+def _set_target_gap(problem, certificate) -> None:
     """Tell inference that stops early how exact it needs to be."""
-    told = getattr(problem, "heed_gap", None)
+    told = getattr(problem, "set_target_gap", None)
     if told is not None:
         known = certificate is not None
         told(getattr(certificate, "dual_gap", 0.1 * certificate.objective) if known else 0.0)
@@ -225,7 +225,7 @@ def run(
     """
     progress = Progress(method.n, after_epoch, *method.fields)
     method.compile()
-    heed(method.problem, None)
+    _set_target_gap(method.problem, None)
     progress.start()
     done = 0 if keeper is None else keeper.restore(method, progress)
     if not done:
@@ -246,7 +246,7 @@ def run(
             method.epoch(k, rng, progress)
             if method.due(k, tol) or k == max_iter:
                 method.certify()
-                heed(method.problem, method.certificate)
+                _set_target_gap(method.problem, method.certificate)
         with progress.paused():
             entry = method.entry()
         stopped = progress.record(*method.work(), weights=method.weights, **entry)
@@ -259,7 +259,7 @@ def run(
             break
     if method.certificate is None:
         method.certify()
-        progress.amend(*method.work())
+        progress.update_last(*method.work())
     known, history = method.certificate, progress.history()
     for name, value in known.record.items():
         history[name][-1] = value

@@ -11,7 +11,7 @@ from skstruct import SAGCRF, Chain, MultiClass, Tree
 from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
-from skstruct.solvers.sag.solver import Confirmations, takes_single
+from skstruct.solvers.sag.solver import CertificateSchedule, takes_single
 from skstruct.testing import random_sequences
 
 SOLVERS = ["sag", "saga", "lbfgs", "casimir"]
@@ -70,22 +70,22 @@ def test_a_gap_on_text_is_far_below_that_of_the_gradient(shared_data):
 
 
 def test_a_failed_confirmation_is_not_repeated_each_epoch():
-    confirmations = Confirmations()
+    certificate_schedule = CertificateSchedule()
     measured = []
     for epoch in range(100):  # an estimate that is always too good
-        if confirmations.due(1e-6, 1e-3):
+        if certificate_schedule.due(1e-6, 1e-3):
             measured.append(epoch)
-            confirmations.measured(1.0)
+            certificate_schedule.measured(1.0)
     assert measured[0] == 0
     assert np.diff(measured).min() >= 2
     assert len(measured) <= 30
     # One that is too good by a factor waits until it has made up for it.
-    confirmations = Confirmations()
-    assert confirmations.due(0.9e-3, 1e-3)
-    confirmations.measured(1.8e-3)
+    certificate_schedule = CertificateSchedule()
+    assert certificate_schedule.due(0.9e-3, 1e-3)
+    certificate_schedule.measured(1.8e-3)
     for _ in range(10):
-        assert not confirmations.due(0.6e-3, 1e-3)
-    assert confirmations.due(0.4e-3, 1e-3)
+        assert not certificate_schedule.due(0.6e-3, 1e-3)
+    assert certificate_schedule.due(0.4e-3, 1e-3)
 
 
 def test_tracking_the_objective_changes_no_bit(few):

@@ -149,7 +149,7 @@ def test_workers_that_each_call_would_start_anew_stay_until_the_engine_is_closed
 
 
 def test_an_engine_gives_up(monkeypatch):
-    monkeypatch.setattr(engines, "MOST_LOSSES", 1)
+    monkeypatch.setattr(engines, "MAX_WORKER_FAILURES", 1)
     with parallel_config("loky"), pytest.raises(EngineGone, match=r"died 2 times .* task 0"):
         list(Engine(2).map(os.abort, 2, lambda k: ()))
     with pytest.raises(ZeroDivisionError):

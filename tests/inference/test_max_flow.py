@@ -17,9 +17,9 @@ from skstruct.inference.max_flow import (
     continue_flow,
     empty_forest,
     empty_network,
+    init_search_forest,
     link,
     max_flow,
-    plant,
 )
 from skstruct.testing import all_labellings
 
@@ -27,7 +27,7 @@ from skstruct.testing import all_labellings
 @kernel
 def start_flow(n, network, forest):
     """Begin a flow, for :func:`advance_flow` to go on with."""
-    plant(n, network, forest)
+    init_search_forest(n, network, forest)
 
 
 def _edges(rng, n, share=0.4):

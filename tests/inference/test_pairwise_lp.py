@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 from skstruct.inference.pairwise_lp import (
     PairwiseLP,
-    lp_climb,
+    lp_ascend,
     lp_edge_beliefs,
     lp_scratch,
+    lp_smooth,
     lp_soft_sweep,
-    lp_soften,
     lp_sweep,
 )
 
@@ -56,7 +56,7 @@ def test_sweeps_return_the_dual_and_climbing_ends_at_a_labelling_no_change_impro
         bound = lp_sweep(p, sweep % 2 == 0, labels, s)
         assert bound == pytest.approx(_dual(p))
         assert bound >= best - 1e-9
-        value = lp_climb(p, 50, labels, s)
+        value = lp_ascend(p, 50, labels, s)
         scores = _scores(p).reshape(3, 3, 3, 3)
         assert value == pytest.approx(scores[tuple(labels)])
         for t in range(4):
@@ -69,7 +69,7 @@ def test_sweeps_return_the_dual_and_climbing_ends_at_a_labelling_no_change_impro
 def test_marginals_of_edges_agree_with_those_of_nodes_after_any_number_of_sweeps(gamma):
     p, s = _model(np.random.default_rng(0)), lp_scratch(4, 5, 3)
     for n_sweeps in (1, 2, 9):
-        lp_soften(p, gamma, s)
+        lp_smooth(p, gamma, s)
         for sweep in range(n_sweeps):
             lp_soft_sweep(p, gamma, sweep % 2 == 0, s)
         assert_allclose(s.beliefs.sum(axis=1), 1.0, atol=1e-12)

@@ -16,7 +16,7 @@ from skstruct.inference.forward_backward import forward_backward, workspace_size
 from skstruct.inference.junction_tree import Tables, junction_tree
 from skstruct.inference.max_flow import continue_flow, empty_forest, empty_network, link, max_flow
 from skstruct.inference.n_best import best_assignments, best_assignments_work
-from skstruct.inference.numerics import fast_exp, log_sum_exp, offer_scratch, row_max
+from skstruct.inference.numerics import fast_exp, log_sum_exp, row_max, top_list
 from skstruct.inference.pairwise_lp import lp_scratch
 from skstruct.inference.qpbo import (
     Pairs,
@@ -261,7 +261,7 @@ def test_numerics_log_sum_exp():
 
 
 def test_numerics_offer_scratch():
-    assert (offer_scratch(5).codes.shape) == (5, 3)
+    assert (top_list(5).codes.shape) == (5, 3)
 
 
 def test_order_search_best_elimination_order():

@@ -136,7 +136,7 @@ def test_amended_records_count_later_work(monkeypatch):
     progress.start()
     progress.record(4, 0, 1.0, None)
     now[0] += 3.0
-    progress.amend(8, 2)
+    progress.update_last(8, 2)
     known = {name: values.tolist() for name, values in progress.history().items()}
     assert known == {"passes": [2.5], "oracle_calls": [8], "seconds": [3.0], "objective": [1.0]}
 

@@ -49,7 +49,7 @@ from ...inference.max_flow import (
     empty_forest,
     empty_network,
     in_source_side,
-    plant,
+    init_search_forest,
 )
 from ...inference.qpbo import (
     HALF,
@@ -296,7 +296,7 @@ def _cut(problem, i, theta, n):
     of_edges = lay_arcs(problem, i, theta, n, 0.0, network)
     if of_edges < 0.0:
         return -2, 0.0
-    plant(n, network, forest)
+    init_search_forest(n, network, forest)
     advance_flow(network, forest, WHOLE)
     if not forest.amount[FLOW] < math.inf:
         return -1, math.inf

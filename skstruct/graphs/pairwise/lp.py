@@ -13,11 +13,11 @@ from ...core.oracles import add_indicator, max_oracle, relaxed_oracle, score
 from ...inference.pairwise_lp import (
     LPScratch,
     PairwiseLP,
-    lp_climb,
+    lp_ascend,
     lp_edge_beliefs,
     lp_scratch,
+    lp_smooth,
     lp_soft_sweep,
-    lp_soften,
     lp_sweep,
 )
 from ..layout import TableScratch
@@ -103,7 +103,7 @@ class LPProblem(NetworkProblem):
             **fields, own=network._replace(inference=_messages(samples, n_labels)), work=work
         )
 
-    def heed_gap(self, gap):
+    def set_target_gap(self, gap):
         """Of a training gap each visit may leave a tenth, and need not go on for long."""
         self.own.inference.slack[0] = max(_SHARE * gap, _TRAINING)
 
@@ -172,7 +172,7 @@ def _hard(problem, i, p, bound, best, labels, most, slack):
             value = lp_sweep(p, way == 0, labels, work.lp)
             bound = value if value < bound else bound
             if way == 1 or r == 0:
-                value = lp_climb(p, 3, labels, work.lp)
+                value = lp_ascend(p, 3, labels, work.lp)
                 if value > best:
                     best = value
                     for t in range(p.unary.shape[0]):
@@ -186,7 +186,7 @@ def _hard(problem, i, p, bound, best, labels, most, slack):
 @inner_kernel
 def _soft(problem, i, p, gamma):
     """Smoothed sweeps at one smoothing."""
-    lp_soften(p, gamma, problem.work.lp)
+    lp_smooth(p, gamma, problem.work.lp)
     for r in range(_ROUND):
         lp_soft_sweep(p, gamma, r % 2 == 0, problem.work.lp)
     problem.own.inference.counts[i, SOFT_SWEEPS] += _ROUND

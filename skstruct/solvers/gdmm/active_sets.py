@@ -22,7 +22,7 @@ from ...core.offsets import ends_of
 _FAN = 16
 
 
-class MaxTrees(NamedTuple):
+class TournamentTrees(NamedTuple):
     """Tournament trees over the rows of a matrix, and one over the rows' maxima."""
 
     # (n_rows, n_inner): The inner nodes of each row's tree, level by level from below; the last is
@@ -52,7 +52,7 @@ def max_trees(table):
     n_rows, n_columns = table.shape
     bounds, over_bounds = _level_bounds(n_columns), _level_bounds(n_rows)
     n_levels = max(bounds.size, over_bounds.size)
-    trees = MaxTrees(
+    trees = TournamentTrees(
         above=np.empty((n_rows, bounds[-1])),
         bounds=bounds,
         tops=np.empty((1, n_rows)),

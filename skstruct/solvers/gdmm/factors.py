@@ -34,7 +34,7 @@ from .active_sets import (
     SEARCH,
     SUBLINEAR,
     ActiveSets,
-    MaxTrees,
+    TournamentTrees,
     append,
     changed,
     drop_empty,
@@ -103,8 +103,8 @@ class GDMMState(NamedTuple):
     table: np.ndarray
     turned: np.ndarray
     # Their trees.
-    rows: MaxTrees
-    columns: MaxTrees
+    rows: TournamentTrees
+    columns: TournamentTrees
     # Scratch for messages.
     pad: Pad
     # (2, n_labels): Scratch.
@@ -928,7 +928,7 @@ class FactorRun(Run):
         """The dual point, without what follows from it and the weights."""
         return tuple(packed(getattr(self.state, name)) for name in self.arenas)
 
-    def go_on(self, w, sets=None):
+    def resume(self, w, sets=None):
         """Take other weights, and the dual point of another run."""
         table = self.state.table
         if len(self.graph.ends):

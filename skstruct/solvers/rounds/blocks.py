@@ -32,7 +32,7 @@ from ...core.weights import Weights, squared_norm, zero_weights
 from ..primal import hinge_value
 from ..run import Method, run
 from .checkpoint import DualFiles, dual_files
-from .engine import borrowed, gather, received, scatter_add
+from .engine import as_weights, gather, leased, scatter_add
 from .soundness import close, like, numbers_like, require, require_below
 
 # sigma of a round by the number of its shards. What all shards agree on then overshoots by a third.
@@ -95,9 +95,9 @@ def ascend(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
 
     Returns what it adds to these, the squared norm of that, and what ``visit`` returned.
     """
-    w = received(node, pair)
+    w = as_weights(node, pair)
     u = w.copy()
-    with borrowed(source, k) as shard:
+    with leased(source, k) as shard:
         measured = local.visit(shard, k, u, turn)
     for new, old in zip(u.tables, w.tables, strict=True):
         new -= old
@@ -111,8 +111,8 @@ def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
     ``turn.before`` is None if only hinges are asked for; a loss that is not finite is a
     FloatingPointError.
     """
-    w = received(node, pair)
-    with borrowed(source, k) as shard:
+    w = as_weights(node, pair)
+    with leased(source, k) as shard:
         weight = shard.sample_weight
         problem = local.decoding(shard.problem, w)
         try:
@@ -125,7 +125,7 @@ def measure(local: Local, source, k: int, turn: Turn, node, pair) -> tuple:
 
 def implied(local: Local, source, k: int, turn: Turn) -> tuple:
     """The task: ``sum_i s_i c_i`` and the weights of a dual point, if it is one of the shard."""
-    with borrowed(source, k) as shard:
+    with leased(source, k) as shard:
         try:
             loss, w = local.implied(shard, turn)
         except ValueError as error:
@@ -135,7 +135,7 @@ def implied(local: Local, source, k: int, turn: Turn) -> tuple:
 
 def warm_up(local: Local, source, k: int) -> None:
     """The task: open a shard, and compile or load the kernels."""
-    with borrowed(source, k) as shard:
+    with leased(source, k) as shard:
         local.compile(shard)
 
 

@@ -367,7 +367,7 @@ class Keeper:
         if found is None:
             return 0
         k, numbers, _ = found
-        progress.go_on(k, numbers["records"])
+        progress.resume(k, numbers["records"])
         return k
 
     def keep(self, k: int, method, progress, last: bool) -> None:

@@ -55,7 +55,7 @@ class _InFile(NamedTuple):
 # A *source* opens shards in any process. It is what tasks carry, so it is small and can be pickled;
 # it has ``token``, a string that no other source of this run has, ``n_shards``, ``columns(k)`` and
 # ``open(k)``, which returns a :class:`ShardProblem`. Tasks of any solver begin with ``with
-# borrowed(source, k) as shard``; the driver makes what they take by :func:`gather`, and adds what
+# leased(source, k) as shard``; the driver makes what they take by :func:`gather`, and adds what
 # they return by :func:`scatter_add`.
 
 # Bytes of shards that a process keeps open.
@@ -102,7 +102,7 @@ def scatter_add(total: Weights, columns, n_features: int, node, pair) -> None:
     table[n_features:] += node[columns.size :]
 
 
-def received(node, pair) -> Weights:
+def as_weights(node, pair) -> Weights:
     """Tables that have come with a task, as kernels take them: backends may protect arrays."""
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
@@ -112,7 +112,7 @@ _LOCK, _OPENED = Lock(), {}
 
 
 @contextmanager
-def borrowed(source, k: int):
+def leased(source, k: int):
     """Shard k of a source, opened once while there is room; nobody else has it meanwhile."""
     key = source.token, k
     with _LOCK:
@@ -142,16 +142,16 @@ def close_shards(source) -> None:
 
 def kind_of(source, k: int) -> type:
     """The task: the class of a shard's problem, which says how its samples are decoded."""
-    with borrowed(source, k) as shard:
+    with leased(source, k) as shard:
         return type(shard.problem[0] if type(shard.problem) is tuple else shard.problem)
 
 
 # How often in a row workers may die before one more result has come.
-MOST_LOSSES = 3
+MAX_WORKER_FAILURES = 3
 # Where a backend gives results at the end only: so many for each worker are waited for at once.
 _AT_ONCE = 4
 # Names of what backends raise for a worker that died: none of them need be installed.
-_LOSSES = {
+_WORKER_FAILURES = {
     "BrokenProcessPool",
     "TerminatedWorkerError",
     "KilledWorker",
@@ -266,10 +266,10 @@ class Engine:
             raise EngineGone(
                 f"the workers cannot be reached any more, or cannot read what is sent: {error}"
             ) from error
-        if not _is_one_of(error, _LOSSES):
+        if not _is_one_of(error, _WORKER_FAILURES):
             raise error
         self.n_losses += 1
-        if losses > MOST_LOSSES:
+        if losses > MAX_WORKER_FAILURES:
             raise EngineGone(
                 f"workers died {losses} times while task {k} was waited for (killed, or out of "
                 f"memory?): {error}"

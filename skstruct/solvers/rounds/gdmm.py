@@ -45,7 +45,7 @@ class LocalGDMM(Local):
         """Call every kernel on nothing."""
         run = self._run(shard, 1.0)
         w = zero_weights(shard.shapes)
-        run.go_on(w, run.sets)
+        run.resume(w, run.sets)
         run.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         run.consistent_point()
         compile_hinge(self.decoding(shard.problem, w), w)
@@ -54,7 +54,7 @@ class LocalGDMM(Local):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
         method = self._run(shard, turn.lam * turn.n_samples, turn.sigma)
         sets = None if turn.before is None else read_tree(turn.before, method.sets)
-        method.go_on(w, sets)
+        method.resume(w, sets)
         rng = np.random.default_rng([turn.seed, k, turn.number])
         totals = method.state.totals
         for _ in range(int(turn.n_passes)):
@@ -80,7 +80,7 @@ class LocalGDMM(Local):
         """A consistent dual point near the present one."""
         method = self._run(shard, turn.lam * turn.n_samples)
         own = read_tree(turn.before, method.sets)
-        method.go_on(zero_weights(shard.shapes), own)
+        method.resume(zero_weights(shard.shapes), own)
         losses, w = method.consistent_point()
         total = float(np.einsum("i,i->", losses, shard.sample_weight))
         return total, w.node if method.constrained else None, w.pair.reshape(shard.shapes[1])

@@ -14,7 +14,7 @@ from ..batch import BatchGradient
 from ..quasi_newton.kernels import N_MEASURED, measure
 from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
-from .engine import borrowed, gather, received, scatter_add
+from .engine import as_weights, gather, leased, scatter_add
 from .soundness import TOLERANCE, close, like, numbers_like, require, require_below
 
 # What a run is, beside its vectors and pairs.
@@ -28,8 +28,8 @@ def _sum_of(array):
 
 def shard_gradient(source, k: int, node, pair):
     """The task: sum of the losses of a shard, of their magnitudes, and the gradient."""
-    with borrowed(source, k) as shard:
-        w, gradient = received(node, pair), zero_weights(shard.shapes)
+    with leased(source, k) as shard:
+        w, gradient = as_weights(node, pair), zero_weights(shard.shapes)
         out = np.zeros((2, shard.sample_weight.size))
         task = shard.loss, shard.problem, shard.sample_weight
         BatchGradient(*task, n_jobs=1).add(w, gradient, out, Pieces())
@@ -39,7 +39,7 @@ def shard_gradient(source, k: int, node, pair):
 
 def warm_up(source, k: int) -> None:
     """A task: open a shard, and compile or load the kernels."""
-    with borrowed(source, k) as shard:
+    with leased(source, k) as shard:
         BatchGradient(shard.loss, shard.problem, shard.sample_weight, n_jobs=1).compile(
             shard.shapes
         )

@@ -172,7 +172,7 @@ class _StepSchedule:
         self._epoch += 1
 
 
-class Confirmations:
+class CertificateSchedule:
     """When an estimate of the gap is worth the pass that measures it.
 
     After one that failed, the next estimate has to be better by what the last was too small, and
@@ -210,7 +210,7 @@ class StoredMixtures(Method):
 
     def due(self, k, tol):
         """Where the estimate promises the tolerance."""
-        return self.confirmations.due(self.estimate, tol)
+        return self.certificate_schedule.due(self.estimate, tol)
 
     def entry(self):
         """The dual bound is known after every epoch."""
@@ -250,7 +250,7 @@ class SAG(StoredMixtures):
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.state = _new_state(self.problem, uniform)
         self.schedule = self.steps(constant=saga or uniform)
-        self.confirmations = Confirmations()
+        self.certificate_schedule = CertificateSchedule()
         self._warm, self._uniform = start is not None, uniform
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
         # The best bound, where rounding to single precision may have raised it.
@@ -403,7 +403,7 @@ class SAG(StoredMixtures):
         if not self._single:
             self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
         self._measure(MEASURE)
-        self.confirmations.measured(self.certificate.relative)
+        self.certificate_schedule.measured(self.certificate.relative)
 
     def _put_back(self):
         if self._direction is None:

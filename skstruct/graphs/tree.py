@@ -102,7 +102,7 @@ class Tree(PairwiseGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        return no_networks(*self._no_features(estimator))
+        return no_networks(*self._no_features(estimator))._replace(types=None)
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples; their edges must be trees."""
@@ -115,7 +115,7 @@ class Tree(PairwiseGraph):
         lengths = np.diff(offsets)
         edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = pack(features, offsets, edges, rows)
+        samples = pack(features, offsets, edges, rows)._replace(types=None)
         self._check_cycles(samples)
         self._check_counts(estimator, samples, reset)
         return samples

@@ -112,7 +112,7 @@ def row_max(values, start, stop):
     return best
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def best_of(values, size):
     """Position of the first of the largest."""
     best = 0
